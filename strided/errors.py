@@ -1,0 +1,144 @@
+"""The exception family.
+
+::
+
+    Exception
+    └── StridedError
+        ├── NotationError     (ValueError)           text that is no shape, layout or sharding
+        ├── LayoutError       (ValueError)           values that make no layout, or one that has no addresses
+        ├── BufferSizeError   (ValueError)           a buffer too short (or far too long) for its layout
+        ├── DumpError         (ValueError)           a file that cannot be read as what it claims to be
+        └── UnsupportedError  (NotImplementedError)  understood, but not possible here
+    Warning
+    └── StridedWarning        (UserWarning)
+        ├── NotationWarning   text that XLA reads by mistake
+        └── DumpWarning       parts of a dump that were kept unread
+
+Indexing raises NumPy's own exceptions in NumPy's words.
+"""
+
+from __future__ import annotations
+
+import os
+
+#: How much of the offending text an error shows on either side of the place (characters).
+_EXCERPT = 60
+
+
+class StridedError(Exception):
+    """Everything that strided raises of its own accord."""
+
+
+class NotationError(StridedError, ValueError):
+    """Text that is not what it should be: shows the text, a caret under the place, and what was expected.
+
+    Attributes
+    ----------
+    message, text : str
+    position : int or None
+        Place in `text`, in characters from 0.
+    """
+
+    def __init__(self, message: str, *, text: str = "", position: int | None = None) -> None:
+        super().__init__(message, text, position)
+        self.message, self.text, self.position = message, text, position
+
+    def __str__(self) -> str:
+        return self.message + excerpt(self.text, self.position)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_notation_error, (type(self), self.message, self.text, self.position)
+
+
+def _rebuild_notation_error(cls: type[NotationError], message: str, text: str, position: int | None) -> NotationError:
+    return cls(message, text=text, position=position)
+
+
+class LayoutError(StridedError, ValueError):
+    """Values that make no valid layout, or a layout that has no addresses."""
+
+
+class BufferSizeError(StridedError, ValueError):
+    """A buffer whose size does not fit its layout.
+
+    Attributes
+    ----------
+    actual, needed : int or None
+        Sizes in bytes.
+    """
+
+    def __init__(self, message: str, *, actual: int | None = None, needed: int | None = None) -> None:
+        super().__init__(message)
+        self.actual, self.needed = actual, needed
+
+
+class DumpError(StridedError, ValueError):
+    """A file that cannot be read as what it claims to be.
+
+    Attributes
+    ----------
+    path : str or None
+    position : int or None
+        Byte in the file.
+    line, column : int or None
+        Place in a text, both from 1.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        position: int | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.path = message, None if path is None else os.fspath(path)
+        self.position, self.line, self.column = position, line, column
+
+    def __str__(self) -> str:
+        place = []
+        if self.path is not None:
+            place.append(self.path)
+        if self.line is not None:
+            place.append(f"line {self.line}" + ("" if self.column is None else f", column {self.column}"))
+        if self.position is not None:
+            place.append(f"byte {self.position}")
+        return f"{', '.join(place)}: {self.message}" if place else self.message
+
+
+class UnsupportedError(StridedError, NotImplementedError):
+    """Understood, but not possible here; the message says why and what would do."""
+
+
+class StridedWarning(UserWarning):
+    """Everything that strided warns of."""
+
+
+class NotationWarning(StridedWarning):
+    """Text that XLA's own parser takes although it is malformed; it was read as XLA reads it."""
+
+
+class DumpWarning(StridedWarning):
+    """Parts of a dump that were not understood and were kept as they are."""
+
+
+def excerpt(text: str, position: int | None) -> str:
+    """The line of `text` around `position` with a caret under it, to be appended to a message.
+
+    >>> print("no" + excerpt("f32[3,,5]", 6))
+    no
+      f32[3,,5]
+            ^
+    """
+    if position is None:
+        return ""
+    start = max(text.rfind("\n", 0, position) + 1, position - _EXCERPT)
+    stop = text.find("\n", position, position + _EXCERPT)
+    stop = min(len(text), position + _EXCERPT) if stop < 0 else stop
+    # Control characters would move the caret or the cursor: show each as one visible place holder.
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[start:stop])
+    head = "..." if start > 0 and text[start - 1] != "\n" else ""
+    tail = "..." if stop < len(text) and text[stop] != "\n" else ""
+    return f"\n  {head}{shown}{tail}\n  {' ' * (len(head) + position - start)}^"
