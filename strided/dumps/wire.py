@@ -1,0 +1,378 @@
+"""Protobuf's wire format: bounded reads, and writes.
+
+A message is a run of fields. Each field begins with a tag, the varint ``number << 3 | kind``, and holds
+
+==========  ===  ==========================================================================
+kind        n    payload
+==========  ===  ==========================================================================
+`VARINT`    0    seven bits a byte, low bits first, the top bit set on all bytes but the last
+`FIXED64`   1    eight bytes, little endian
+`BYTES`     2    a varint length, then so many bytes: text, a message, or packed numbers
+`FIXED32`   5    four bytes, little endian
+==========  ===  ==========================================================================
+
+Nothing is believed: every length is compared with the bytes that remain before it is used, and what does not fit ends
+in a DumpError that names what was wanted, at which byte, and how many bytes remained. Payloads come out as memoryviews
+of the data, so that a mapped file is read only where somebody looks. Reading a message is one loop::
+
+    for field in fields(view, "TileProto", at):
+        if field.number == 1:
+            dimensions += field.integers("TileProto.dimensions")
+
+Unknown fields are skipped by not asking for them. A singular field that occurs twice is up to the reader: the last one
+wins for numbers and text; messages merge, which on the wire is the concatenation of their payloads (`merged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.errors import DumpError
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+_KINDS = {VARINT: "a varint", FIXED64: "eight bytes", BYTES: "a run of bytes", FIXED32: "four bytes"}
+
+#: Messages inside messages, as deep as protobuf's own parsers go. Readers that recurse stop here.
+MAX_DEPTH = 100
+
+#: Bytes of packed varints decoded at a time: the scratch arrays stay in the cache.
+_CHUNK_BYTES = 1 << 16
+
+_MASK64 = (1 << 64) - 1
+
+#: The least numbers of two, three, ... ten septets.
+_SEPTETS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class Field(NamedTuple):
+    """One field of a message: unpacks as ``number, kind, value, at``.
+
+    Attributes
+    ----------
+    number, kind : int
+        From the tag.
+    value : int or memoryview
+        The unsigned 64-bit number of a varint; the payload of the other kinds.
+    at : int
+        Byte of the file where the payload begins (of a varint: the number).
+    """
+
+    number: int
+    kind: int
+    value: Any
+    at: int
+
+    def _refuse(self, wanted: str, expected: str) -> DumpError:
+        found = _KINDS[self.kind]
+        return DumpError(f"{wanted} (field {self.number}) should hold {expected}, found {found}", position=self.at)
+
+    def unsigned(self, wanted: str) -> int:
+        """The number of a varint field, 0 to 2**64 - 1."""
+        if self.kind != VARINT:
+            raise self._refuse(wanted, "a varint")
+        return int(self.value)
+
+    def integer(self, wanted: str) -> int:
+        """The number of an int64 (or int32, enum, bool) field, with its sign."""
+        return signed(self.unsigned(wanted))
+
+    def view(self, wanted: str) -> memoryview:
+        """The payload of a bytes or message field, not copied."""
+        if self.kind != BYTES:
+            raise self._refuse(wanted, "a run of bytes")
+        payload: memoryview = self.value
+        return payload
+
+    def text(self, wanted: str) -> str:
+        """The text of a string field; bytes that are no UTF-8 are shown as ``\\xff``."""
+        return str(self.view(wanted), "utf-8", "backslashreplace")
+
+    def integers(self, wanted: str) -> list[int]:
+        """The numbers of one occurrence of a repeated int64 (int32, enum, bool) field, packed or not.
+
+        Meant for short lists such as dimensions; `decode_varints` is for values by the million.
+        """
+        if self.kind == VARINT:
+            return [signed(self.value)]
+        payload, numbers, position = self.view(wanted), [], 0
+        while position < len(payload):
+            number, position = read_varint(payload, position, wanted, self.at)
+            numbers.append(signed(number))
+        return numbers
+
+
+def as_view(data: Any) -> memoryview:
+    """The bytes of any contiguous buffer (bytes, mmap, ndarray, ...) as a flat memoryview.
+
+    >>> as_view(np.arange(2, dtype=np.uint16)).tolist()
+    [0, 0, 1, 0]
+    """
+    view = memoryview(data)
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
+
+
+def fields(view: memoryview, wanted: str, at: int = 0) -> Iterator[Field]:
+    """The fields of one message, in the order of the wire.
+
+    Parameters
+    ----------
+    view : memoryview
+        Exactly the bytes of the message.
+    wanted : str
+        The message's name, for errors.
+    at : int
+        Byte of the file where `view` begins, for errors and `Field.at`.
+
+    Raises
+    ------
+    DumpError
+        Bytes that are no fields, or a length that runs over the end.
+
+    >>> [(field.number, field.kind, field.value) for field in fields(memoryview(bytes([8, 150, 1])), "Example")]
+    [(1, 0, 150)]
+    """
+    position, size = 0, len(view)
+    new = tuple.__new__  # NamedTuple's own constructor takes twice as long
+    while position < size:
+        tag_at = position
+        tag = view[position]
+        position += 1
+        if tag > 0x7F:
+            tag, position = read_varint(view, tag_at, f"the tag of a field of {wanted}", at)
+        number, kind = tag >> 3, tag & 7
+        if not 0 < number < 1 << 29 or kind not in _KINDS:
+            raise DumpError(
+                f"expected a field of {wanted}, found the tag {tag} (field {number}, wire type {kind})",
+                position=at + tag_at,
+            )
+        if kind == VARINT:
+            if position < size and view[position] < 0x80:
+                yield new(Field, (number, kind, view[position], at + position))
+                position += 1
+                continue
+            value, end = read_varint(view, position, f"field {number} of {wanted}", at)
+            yield new(Field, (number, kind, value, at + position))
+            position = end
+            continue
+        if kind == BYTES:
+            if position < size and view[position] < 0x80:
+                length = view[position]
+                position += 1
+            else:
+                length, position = read_varint(view, position, f"the length of field {number} of {wanted}", at)
+        else:
+            length = 8 if kind == FIXED64 else 4
+        if length > size - position:
+            raise _short(f"field {number} of {wanted}", length, at + position, size - position)
+        yield new(Field, (number, kind, view[position : position + length], at + position))
+        position += length
+
+
+def read_varint(view: memoryview, position: int, wanted: str, at: int = 0) -> tuple[int, int]:
+    """The varint at `position` (unsigned, 64 bits), and where it ends.
+
+    Raises
+    ------
+    DumpError
+        It runs over the end, or over ten bytes.
+
+    >>> read_varint(memoryview(bytes([150, 1])), 0, "an example")
+    (150, 2)
+    """
+    value = 0
+    for shift in range(0, 70, 7):
+        if position + shift // 7 >= len(view):
+            remained = max(len(view) - position, 0)
+            raise DumpError(f"{wanted}: expected a varint, {_count(remained)} remained", position=at + position)
+        byte = view[position + shift // 7]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _MASK64, position + shift // 7 + 1
+    raise DumpError(f"{wanted}: expected a varint, found more than ten bytes of one", position=at + position)
+
+
+def take(view: memoryview, position: int, size: int, wanted: str, at: int = 0) -> memoryview:
+    """`size` bytes from `position` on, not copied.
+
+    Raises
+    ------
+    DumpError
+        Fewer remain.
+    """
+    remained = len(view) - position
+    if not 0 <= size <= remained:
+        raise _short(wanted, size, at + position, remained)
+    return view[position : position + size]
+
+
+def merged(payloads: list[memoryview]) -> memoryview:
+    """The payload of a singular message field that occurred so many times: the only one, or all of them merged."""
+    return payloads[0] if len(payloads) == 1 else memoryview(b"".join(payloads))
+
+
+def signed(value: int) -> int:
+    """An unsigned 64-bit number read as two's complement.
+
+    >>> signed(2**64 - 1)
+    -1
+    """
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _short(wanted: str, size: int, position: int, remained: int) -> DumpError:
+    return DumpError(f"{wanted} should be {size} bytes long, {_count(remained)} remained", position=position)
+
+
+def _count(size: int) -> str:
+    return "1 byte" if size == 1 else f"{size} bytes"
+
+
+# ---- many varints at once -------------------------------------------------------------------------------------------
+
+
+def decode_varints(view: memoryview, dtype: npt.DTypeLike, wanted: str, at: int = 0) -> npt.NDArray[Any]:
+    """Packed varints as an array, cut to `dtype` as protobuf cuts them (a bool is any non-zero number).
+
+    Allocates what the bytes hold, whatever any shape claims; twenty bytes a byte of scratch for one chunk only.
+
+    Raises
+    ------
+    DumpError
+        A varint of more than ten bytes, or one that the end cuts off.
+
+    >>> decode_varints(memoryview(bytes([150, 1, 2])), np.int32, "an example")
+    array([150,   2], dtype=int32)
+    """
+    data = np.frombuffer(view, np.uint8)
+    if data.size and data[-1] > 0x7F:
+        raise DumpError(f"{wanted}: the last varint has no end", position=at + data.size)
+    out = np.empty(count_varints(view), np.dtype(dtype))
+    first = filled = 0
+    while first < data.size:
+        chunk = data[first : first + _CHUNK_BYTES]
+        ends = np.flatnonzero(chunk < 0x80)
+        if not ends.size:
+            raise DumpError(f"{wanted}: expected a varint, found more than ten bytes of one", position=at + first)
+        chunk = chunk[: ends[-1] + 1]  # a varint cut by the chunk's end begins the next chunk
+        out[filled : filled + ends.size] = _decode_chunk(chunk, ends, wanted, at + first)
+        filled += ends.size
+        first += chunk.size
+    return out
+
+
+def count_varints(view: memoryview) -> int:
+    """How many varints end inside `view`.
+
+    >>> count_varints(memoryview(bytes([150, 1, 2])))
+    2
+    """
+    data = np.frombuffer(view, np.int8)  # the last byte of a varint is the one without the top bit
+    step = 1 << 24
+    return sum(int(np.count_nonzero(data[i : i + step] >= 0)) for i in range(0, data.size, step))
+
+
+def _decode_chunk(chunk: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp], wanted: str, at: int) -> npt.NDArray[Any]:
+    if ends.size == chunk.size:
+        return chunk
+    starts = np.empty_like(ends)
+    starts[0] = 0
+    np.add(ends[:-1], 1, out=starts[1:])
+    lengths = ends - starts + 1
+    longest = int(lengths.max())
+    if longest > 10:
+        position = at + int(starts[int(lengths.argmax())])
+        raise DumpError(f"{wanted}: expected a varint, found more than ten bytes of one", position=position)
+    values: npt.NDArray[np.uint64] = (chunk[starts] & 0x7F).astype(np.uint64)
+    longer = np.arange(ends.size)
+    for k in range(1, longest):
+        longer = longer[lengths[longer] > k]
+        values[longer] |= (chunk[starts[longer] + k] & np.uint64(0x7F)) << np.uint64(7 * k)
+    return values
+
+
+def encode_varints(values: npt.NDArray[Any]) -> bytes:
+    """An array of integers as packed varints; negative ones take ten bytes, as in protobuf's int32 and int64.
+
+    >>> encode_varints(np.array([150, 2])).hex()
+    '960102'
+    """
+    flat, pieces = values.reshape(-1), []
+    for first in range(0, flat.size, _CHUNK_BYTES):
+        chunk = flat[first : first + _CHUNK_BYTES]
+        numbers = chunk.astype(np.int64).view(np.uint64) if chunk.dtype.kind == "i" else chunk.astype(np.uint64)
+        lengths = np.searchsorted(_SEPTETS, numbers, side="right") + 1
+        ends = np.cumsum(lengths)
+        out = np.empty(int(ends[-1]), np.uint8)
+        starts, longer = ends - lengths, np.arange(numbers.size)
+        for k in range(int(lengths.max())):
+            longer = longer[lengths[longer] > k]
+            septets = (numbers[longer] >> np.uint64(7 * k)).astype(np.uint8) & np.uint8(0x7F)
+            out[starts[longer] + k] = septets | ((lengths[longer] > k + 1).astype(np.uint8) << np.uint8(7))
+        pieces.append(out.tobytes())
+    return b"".join(pieces)
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def varint(value: int) -> bytes:
+    """One number as a varint; a negative one as its 64-bit two's complement.
+
+    >>> varint(150).hex(), len(varint(-1))
+    ('9601', 10)
+    """
+    value &= _MASK64
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def tag(number: int, kind: int) -> bytes:
+    """The tag that begins a field.
+
+    >>> tag(2, BYTES).hex()
+    '12'
+    """
+    return varint(number << 3 | kind)
+
+
+def integer_field(number: int, value: int) -> bytes:
+    """A varint field; nothing where the value is 0, as proto3 writes it.
+
+    >>> integer_field(7, 4).hex(), integer_field(7, 0)
+    ('3804', b'')
+    """
+    return tag(number, VARINT) + varint(value) if value else b""
+
+
+def bytes_field(number: int, payload: Buffer) -> bytes:
+    """A run of bytes, text in UTF-8 or a whole message as a field, also where it is empty.
+
+    >>> bytes_field(1, b"ab").hex()
+    '0a026162'
+    """
+    return b"".join((bytes_head(number, len(payload)), payload))
+
+
+def bytes_head(number: int, size: int) -> bytes:
+    """What stands before a payload of `size` bytes, for those who write large payloads piece by piece."""
+    return tag(number, BYTES) + varint(size)
+
+
+def integers_field(number: int, values: tuple[int, ...] | list[int]) -> bytes:
+    """A packed repeated varint field; nothing where there are no values.
+
+    >>> integers_field(1, (1, 0)).hex()
+    '0a020100'
+    """
+    return bytes_field(number, b"".join(map(varint, values))) if values else b""
