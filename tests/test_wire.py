@@ -1,0 +1,218 @@
+"""Protobuf's wire format: every length checked, nothing allocated on a claim."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strided.dumps import wire
+from strided.dumps.source import open_source
+from strided.errors import DumpError
+
+INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+
+
+def listed(data: bytes) -> list[wire.Field]:
+    return list(wire.fields(memoryview(data), "Example"))
+
+
+# ---- one field at a time ----
+
+
+def test_a_message_is_read_field_by_field():
+    data = (
+        wire.integer_field(1, -1)
+        + wire.bytes_field(2, b"ab")
+        + wire.tag(3, wire.FIXED32)
+        + b"wxyz"
+        + wire.tag(500, wire.FIXED64)
+        + bytes(8)
+        + wire.integers_field(6, (3, -1))
+    )
+    one, two, three, four, six = listed(data)
+    assert one.integer("x") == -1
+    assert one.unsigned("x") == 2**64 - 1
+    assert two.text("x") == "ab"
+    assert (three.number, three.kind, bytes(three.value)) == (3, wire.FIXED32, b"wxyz")
+    assert (four.number, four.kind, len(four.value)) == (500, wire.FIXED64, 8)
+    assert six.integers("x") == [3, -1]
+    assert [field.at for field in (two, six)] == [data.index(b"ab"), len(data) - 11]
+
+
+def test_repeated_integers_come_packed_or_not():
+    data = wire.integers_field(1, (1, 2)) + wire.integer_field(1, 3) + wire.bytes_field(1, b"")
+    assert [n for field in listed(data) for n in field.integers("x")] == [1, 2, 3]
+
+
+def test_positions_count_from_where_the_message_begins():
+    (field,) = wire.fields(memoryview(wire.bytes_field(1, b"ab")), "Example", 1000)
+    assert field.at == 1002
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "position"),
+    [
+        (b"\x0a\x05ab", r"byte 2: field 1 of Example should be 5 bytes long, 2 bytes remained", 2),
+        (b"\x0a", r"byte 1: the length of field 1 of Example: expected a varint, 0 bytes remained", 1),
+        (b"\x0a\xff", r"the length of field 1 of Example: expected a varint, 1 byte remained", 1),
+        (b"\x0a" + b"\xff" * 9 + b"\x01", r"should be 18446744073709551615 bytes long, 0 bytes remained", 11),
+        (b"\x08", r"field 1 of Example: expected a varint, 0 bytes remained", 1),
+        (b"\x08" + b"\x80" * 10 + b"\x01", r"found more than ten bytes", 1),
+        (b"\x80", r"the tag of a field of Example: expected a varint", 0),
+        (b"\x00\x01", r"found the tag 0 \(field 0, wire type 0\)", 0),
+        (b"\x0b", r"found the tag 11 \(field 1, wire type 3\)", 0),
+        (b"\x0e", r"wire type 6", 0),
+        (b"\x80\x80\x80\x80\x10\x01", r"field 536870912", 0),
+        (b"\x0d\x01\x02", r"should be 4 bytes long, 2 bytes remained", 1),
+        (b"\x09\x01\x02", r"should be 8 bytes long, 2 bytes remained", 1),
+    ],
+)
+def test_bytes_that_are_no_fields_are_refused_with_their_place(data, words, position):
+    with pytest.raises(DumpError, match=words) as caught:
+        listed(data)
+    assert caught.value.position == position
+
+
+def test_a_field_of_the_wrong_kind_is_refused():
+    number, text = listed(wire.integer_field(1, 5) + wire.bytes_field(2, b"a"))
+    with pytest.raises(DumpError, match=r"Example.name \(field 1\) should hold a run of bytes, found a varint"):
+        number.text("Example.name")
+    with pytest.raises(DumpError, match=r"Example.id \(field 2\) should hold a varint, found a run of bytes"):
+        text.integer("Example.id")
+
+
+def test_text_that_is_no_utf8_is_still_shown():
+    (field,) = listed(wire.bytes_field(1, b"a\xff"))
+    assert field.text("x") == "a\\xff"
+
+
+def test_payloads_are_views_of_the_data():
+    data = bytearray(wire.bytes_field(1, b"ab"))
+    (field,) = wire.fields(memoryview(data), "Example")
+    data[-1] = ord("z")
+    assert bytes(field.view("x")) == b"az"
+
+
+def test_take_is_bounded():
+    view = memoryview(b"abcd")
+    assert bytes(wire.take(view, 1, 3, "x")) == b"bcd"
+    for position, size in ((2, 3), (5, 0), (0, -1)):
+        with pytest.raises(DumpError, match="the header should be"):
+            wire.take(view, position, size, "the header")
+
+
+def test_merged_messages_are_their_concatenation():
+    assert bytes(wire.merged([memoryview(b"ab"), memoryview(b"c")])) == b"abc"
+
+
+@given(st.lists(st.tuples(st.integers(1, 2**29 - 1), st.one_of(st.integers(-(2**63), 2**63 - 1), st.binary()))))
+def test_what_is_written_is_read(content):
+    data = b"".join(
+        (wire.tag(n, wire.VARINT) + wire.varint(v)) if isinstance(v, int) else wire.bytes_field(n, v)
+        for n, v in content
+    )
+    got = [(f.number, f.integer("x") if f.kind == wire.VARINT else bytes(f.value)) for f in listed(data)]
+    assert got == content
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_end_in_fields_or_an_error(data):
+    try:
+        for field in listed(data):
+            assert len(data) >= field.at
+    except DumpError as error:
+        assert 0 <= error.position <= len(data)  # noqa: PT017 (both ends are right)
+
+
+# ---- many varints at once ----
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_arrays_of_varints_keep_every_value(dtype):
+    info, rng = np.iinfo(dtype), np.random.default_rng(1)
+    values = rng.integers(info.min, info.max, 70_000, dtype, endpoint=True) >> rng.integers(
+        0, info.bits, 70_000
+    ).astype(dtype)
+    values[:3] = info.min, info.max, 0
+    data = wire.encode_varints(values)
+    assert data == b"".join(wire.varint(int(v)) for v in values)
+    assert wire.count_varints(memoryview(data)) == values.size
+    np.testing.assert_array_equal(wire.decode_varints(memoryview(data), dtype, "x"), values, strict=True)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=30))
+def test_arrays_of_varints_agree_with_one_at_a_time(numbers):
+    data = b"".join(map(wire.varint, numbers))
+    assert wire.decode_varints(memoryview(data), np.uint64, "x").tolist() == numbers
+    assert wire.encode_varints(np.array(numbers, np.uint64)) == data
+
+
+def test_numbers_too_long_for_their_type_are_cut_as_protobuf_cuts_them():
+    data = memoryview(wire.varint(2**32 + 5) + wire.varint(2**64 - 2))
+    assert wire.decode_varints(data, np.int32, "x").tolist() == [5, -2]
+    assert wire.decode_varints(data, np.bool_, "x").tolist() == [True, True]
+
+
+@pytest.mark.parametrize("padding", [0, 1 << 16, (1 << 16) - 3])
+def test_endless_varints_are_refused(padding):
+    ones = bytes([1]) * padding
+    with pytest.raises(DumpError, match="the last varint has no end"):
+        wire.decode_varints(memoryview(ones + b"\x80"), np.int32, "x")
+    with pytest.raises(DumpError, match="more than ten bytes") as caught:
+        wire.decode_varints(memoryview(ones + b"\x80" * 10 + b"\x01"), np.int32, "x", 100)
+    assert caught.value.position == 100 + padding
+    with pytest.raises(DumpError, match="more than ten bytes"):
+        wire.decode_varints(memoryview(ones + b"\x80" * (1 << 17) + b"\x01"), np.int32, "x")
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_end_in_numbers_or_an_error(data):
+    try:
+        values = wire.decode_varints(memoryview(data), np.uint64, "x")
+    except DumpError:
+        return
+    field = wire.Field(1, wire.BYTES, memoryview(data), 0)
+    assert values.astype(np.int64).tolist() == field.integers("x")
+
+
+# ---- where the bytes come from ----
+
+
+def test_a_file_is_mapped_and_a_gzip_file_expanded(tmp_path: Path):
+    for name, data in {"plain": b"abc", "empty": b"", "packed.gz": gzip.compress(b"abc")}.items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        source = open_source(path)
+        assert bytes(source.view) == (b"" if name == "empty" else b"abc")
+        assert source.view.readonly
+        assert source.path == str(path)
+
+
+def test_buffers_are_wrapped():
+    data = np.arange(3, dtype=np.uint16)
+    assert np.shares_memory(np.frombuffer(open_source(data).view, np.uint8), data)
+
+
+def test_broken_gzip_data_are_refused(tmp_path: Path):
+    data = gzip.compress(os.urandom(300))
+    path = tmp_path / "x.gz"
+    for bad in (data[:-1], data[:20], data[:2], data[:30] + b"zz" + data[32:]):
+        path.write_bytes(bad)
+        with pytest.raises(DumpError, match="broken gzip data"):
+            open_source(path)
+
+
+def test_a_gzip_bomb_stops_at_the_limit():
+    bomb = gzip.compress(bytes(1 << 24))
+    tracemalloc.start()
+    with pytest.raises(DumpError, match="expand to more than 1000 bytes"):
+        open_source(bomb, max_expanded_bytes=1000)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 21
+    tracemalloc.stop()
