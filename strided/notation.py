@@ -1,0 +1,473 @@
+"""XLA's text for shapes and layouts, read.
+
+The grammar (white space and ``/* */``, ``//`` comments may stand between any two tokens)::
+
+    shape      = array | tuple | buffer
+    array      = type "[" [size {"," size}] "]" [layout]
+    size       = int | "<=" int | "?"
+    tuple      = "(" [shape {"," shape}] ")"
+    buffer     = "b" "(" array ")"
+    layout     = "{" [int {"," int}] [":" attributes] "}"
+    attributes = ["D(" level {"," level} ")"] ["T" tile {tile}] ["L(" int ")"] ["#(" type ")"] ["*(" type ")"]
+                 ["E(" int ")"] ["S(" int ")"] ["SC" split {split}] ["P(" shape ")"] ["M(" int ")"]
+    tile       = "(" (int | "*") {"," (int | "*")} ")"
+    split      = "(" int ":" [int {"," int}] ")"
+    level      = ("D" | "C" | "S" | "H") ["+"] ["~"]
+
+What is well-formed is accepted exactly as XLA accepts it, if the values are valid (see `layout`). XLA's parser ignores
+failures *inside* an attribute as long as what follows happens to fit, so that ``T(2,2}`` reads as ``T(2,2)``. Such a
+slip is read here as XLA reads it, with a `NotationWarning`; with ``strict=True`` it is refused. `parse` never recurses
+and takes linear time.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from strided.dtypes import ELEMENT_TYPES
+from strided.errors import LayoutError, NotationError, NotationWarning, excerpt
+from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, SplitConfig, Tile, TupleShape
+from strided.tiling import COMBINE
+
+#: XLA's own limit on nested shapes.
+_MAX_DEPTH = 32768
+
+_BLANK = re.compile(r"(?:[ \t\r\n]+|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
+_TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~]")
+_LEVELS = frozenset("DCSH")
+
+_T = TypeVar("_T")
+
+
+def parse(text: str, *, strict: bool = False) -> Any:
+    """The shape, or the layout, that a text of XLA describes.
+
+    Parameters
+    ----------
+    text : str
+        A shape (``"f32[3,5]{1,0:T(8,128)}"``), a tuple of shapes, or a layout alone (``"{1,0:T(8,128)}"``).
+    strict : bool, optional
+        Refuse text that XLA takes by mistake; otherwise it is read as XLA reads it, with a NotationWarning.
+
+    Returns
+    -------
+    Shape, TupleShape, BufferShape or Layout
+
+    Raises
+    ------
+    NotationError
+        Anything else, with the place and what was expected.
+
+    Examples
+    --------
+    >>> parse("bf16[3,5]{1,0:T(8,128)(2,1)}").byte_size
+    2048
+    >>> str(parse("(f32[2], s32[])"))
+    '(f32[2]{0}, s32[])'
+    >>> parse("{0,1}").minor_to_major
+    (0, 1)
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"expected text, not {type(text).__name__}")
+    scanner = _Scanner(text, 0, strict)
+    found: AnyShape | Layout
+    if scanner.token == "{":
+        start = scanner.start
+        found = _built(scanner, {"": start}, lambda: Layout(**_layout(scanner, {})))
+    else:
+        found = _shape(scanner)
+    if scanner.token:
+        scanner.fail("expected the end of the text")
+    scanner.warn_of_slips()
+    return found
+
+
+def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[AnyShape, int]:
+    """The shape that starts at ``text[pos]``, white space aside, and the place after it, in characters.
+
+    With `lenient` there are no warnings of what XLA takes by mistake. Raises NotationError as `parse`.
+
+    >>> shape, end = parse_prefix("%a = f32[2]{0} add(%b, %c)", 5)
+    >>> str(shape), end
+    ('f32[2]{0}', 14)
+    """
+    scanner = _Scanner(text, pos, strict=False)
+    found = _shape(scanner)
+    if not lenient:
+        scanner.warn_of_slips()
+    return found, scanner.end
+
+
+class _Scanner:
+    """Tokens of a text, one at a time. `token` is "" at the end, and at a character that begins no token."""
+
+    def __init__(self, text: str, pos: int, strict: bool) -> None:
+        self.text, self.strict = text, strict
+        self.end = pos  # after the token before this one
+        self.slips: list[tuple[str, int]] = []
+        self.token, self.start, self._next = "", pos, pos
+        self.advance()
+
+    def advance(self) -> str:
+        """Go on to the next token; the one left behind."""
+        left, self.end = self.token, self._next
+        self.token, self.start, self._next = self._read(self._next)
+        return left
+
+    def _read(self, pos: int) -> tuple[str, int, int]:
+        blank = _BLANK.match(self.text, pos)
+        start = blank.end() if blank else pos
+        found = _TOKEN.match(self.text, start)
+        if found is None:
+            return ("" if start == len(self.text) else "\0"), start, start
+        return found.group(), start, found.end()
+
+    def peek(self) -> str:
+        """The token after this one."""
+        return self._read(self._next)[0]
+
+    def is_integer(self) -> bool:
+        return self.token[-1:].isdigit() and (self.token[0].isdigit() or self.token[0] == "-")
+
+    def fail(self, message: str, position: int | None = None) -> NoReturn:
+        """Refuse the text; if something was already off before, that is what is wrong."""
+        found = f", found {self.shown()}" if position is None else ""
+        if self.slips:
+            message, position, found = *self.slips[0], ""
+        raise NotationError(message + found, text=self.text, position=self.start if position is None else position)
+
+    def shown(self) -> str:
+        if self.token == "":
+            return "the end"
+        if self.token == "\0":
+            return repr(self.text[self.start])
+        return repr(self.token if len(self.token) <= 40 else self.token[:40] + "...")
+
+    def slip(self, message: str, position: int | None = None) -> None:
+        """Something that XLA lets pass."""
+        found = f", found {self.shown()}" if position is None else ""
+        self.slips.append((message + found, self.start if position is None else position))
+        if self.strict:
+            raise NotationError(self.slips[0][0], text=self.text, position=self.slips[0][1])
+
+    def warn_of_slips(self) -> None:
+        if self.slips:
+            message, position = self.slips[0]
+            warnings.warn(
+                f"{message}; read as XLA reads it{excerpt(self.text, position)}", NotationWarning, stacklevel=3
+            )
+
+    def take(self, token: str) -> bool:
+        """Whether this is the token; if so, go on."""
+        if self.token != token:
+            return False
+        self.advance()
+        return True
+
+    def expect(self, token: str, what: str) -> None:
+        if not self.take(token):
+            self.fail(f"expected {token!r} {what}")
+
+    def integer(self) -> int | None:
+        """A 64-bit integer; None, and nothing read, where there is none."""
+        if not self.is_integer():
+            return None
+        digits = self.token.lstrip("-").lstrip("0") or "0"
+        value = int(digits) if len(digits) <= 20 else 2**64
+        value = -value if self.token[0] == "-" else value
+        if not -(2**63) <= value < 2**64:
+            return None
+        if value >= 2**63:
+            self.slip(f"{self.shown()} does not fit a signed 64-bit integer", self.start)
+            value -= 2**64
+        self.advance()
+        return value
+
+    def required_integer(self, what: str) -> int:
+        value = self.integer()
+        if value is None:
+            big = self.is_integer()
+            self.fail(f"{what} does not fit 64 bits" if big else f"expected {what}")
+        return value
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _shape(scanner: _Scanner) -> AnyShape:
+    """Any shape. Tuples are kept on a stack of their own: text may nest deeper than Python does."""
+    stack: list[list[AnyShape]] = []
+    while True:
+        if scanner.token == "(":
+            if len(stack) == _MAX_DEPTH:
+                scanner.fail(f"tuples nest deeper than {_MAX_DEPTH}", scanner.start)
+            scanner.advance()
+            stack.append([])
+            if scanner.token != ")":
+                continue
+        else:
+            found = _array_or_buffer(scanner)
+            if not stack:
+                return found
+            stack[-1].append(found)
+            if scanner.take(","):
+                continue
+        while stack:
+            scanner.expect(")", "or ',' in a tuple")
+            done = TupleShape(stack.pop())
+            if not stack:
+                return done
+            stack[-1].append(done)
+            if scanner.take(","):
+                break
+
+
+def _array_or_buffer(scanner: _Scanner) -> AnyShape:
+    if scanner.token == "b" and scanner.peek() == "(":
+        scanner.advance()
+        scanner.advance()
+        start = scanner.start
+        if scanner.token in ("(", "b"):
+            scanner.fail("a buffer holds one array", start)
+        inner = _array(scanner)
+        if inner.layout is None:
+            scanner.fail("a buffer holds one array", start)
+        scanner.expect(")", "after the array of a buffer")
+        return BufferShape(inner)
+    return _array(scanner)
+
+
+def _array(scanner: _Scanner) -> Shape:
+    places = {"": scanner.start}
+    if scanner.token not in ELEMENT_TYPES:
+        lower = scanner.token.lower()
+        hint = f" (types are written in lower case: {lower!r})" if lower in ELEMENT_TYPES else ""
+        scanner.fail(f"expected an element type{hint}")
+    name = scanner.advance()
+    places["dimensions"] = scanner.start
+    sizes, dynamic = _sizes(scanner)
+    layout: dict[str, Any] | None = None
+    if scanner.token == "{":
+        following = scanner.peek()
+        if following == ":" or (following and (following[0].isdigit() or (following[0] == "-" and len(following) > 1))):
+            places["layout"] = scanner.start
+            layout = _layout(scanner, places)
+
+    def build() -> Shape:
+        if layout is not None and not ELEMENT_TYPES[name].is_array:
+            raise FieldError("layout", f"{name}[] has no layout")
+        order = None if layout is None else layout["minor_to_major"]
+        if order is not None and len(order) != len(sizes):
+            raise FieldError(
+                "minor_to_major", f"the array has {len(sizes)} dimensions, but minor_to_major has {len(order)}"
+            )
+        return Shape(name, sizes, None if layout is None else Layout(**layout), dynamic=dynamic)
+
+    return _built(scanner, places, build)
+
+
+def _built(scanner: _Scanner, places: dict[str, int], build: Callable[[], _T]) -> _T:
+    """The value, its complaints turned into NotationErrors that point into the text."""
+    try:
+        return build()
+    except FieldError as error:
+        scanner.fail(str(error), places.get(error.field, places[""]))
+    except LayoutError as error:
+        scanner.fail(str(error), places[""])
+
+
+def _sizes(scanner: _Scanner) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    scanner.expect("[", "after the element type")
+    sizes: list[int] = []
+    dynamic: list[bool] = []
+    if scanner.token != "]":
+        while True:
+            start = scanner.start
+            if scanner.take("?"):
+                size, is_dynamic = UNBOUNDED, True
+            else:
+                is_dynamic = scanner.take("<=")
+                size = scanner.required_integer("a dimension size" if not is_dynamic else "the bound of a dimension")
+                if size < 0 and not (is_dynamic and size == UNBOUNDED):
+                    scanner.fail(f"the size of a dimension is 0 or more, not {size}", start)
+            sizes.append(size)
+            dynamic.append(is_dynamic)
+            if not scanner.take(","):
+                break
+    scanner.expect("]", "or ',' after a dimension size")
+    return tuple(sizes), tuple(dynamic)
+
+
+# --- layouts ----------------------------------------------------------------------------------------------------------
+
+
+def _layout(scanner: _Scanner, places: dict[str, int]) -> dict[str, Any]:
+    """The fields of a layout; where each one stands goes into `places`."""
+    scanner.expect("{", "before a layout")
+    places["minor_to_major"] = scanner.start
+    order: list[int] = []
+    if scanner.is_integer():
+        order.append(scanner.required_integer("a dimension number"))
+        while scanner.take(","):
+            order.append(scanner.required_integer("a dimension number"))
+    fields: dict[str, Any] = {"minor_to_major": tuple(order)}
+    if scanner.take(":"):
+        _attributes(scanner, fields, places)
+    scanner.expect("}", "at the end of the layout")
+    return fields
+
+
+def _attributes(scanner: _Scanner, fields: dict[str, Any], places: dict[str, int]) -> None:
+    """What may follow the colon, each at most once and in this order."""
+    if scanner.take("D"):
+        _level_types(scanner)
+    if scanner.token == "T":
+        places["tiles"] = scanner.start
+        scanner.advance()
+        fields["tiles"] = _tiles(scanner)
+    _integer_attribute(scanner, "L", "tail_padding_alignment_in_elements", fields, places)
+    _sparse_type(scanner, "#", "an index type")
+    _sparse_type(scanner, "*", "a pointer type")
+    _integer_attribute(scanner, "E", "element_size_in_bits", fields, places)
+    _integer_attribute(scanner, "S", "memory_space", fields, places)
+    space = fields.get("memory_space", 0)
+    if not -128 <= space <= 127:
+        fields["memory_space"] = (space + 128) % 256 - 128
+        scanner.slip(f"XLA holds a memory space in 8 signed bits, S({space}) wraps around", places["memory_space"])
+    if scanner.token == "SC":
+        places["split_configs"] = scanner.start
+        scanner.advance()
+        fields["split_configs"] = _splits(scanner)
+    if scanner.token == "P":
+        scanner.fail("only a sparse array has a physical shape, and XLA has no sparse arrays any more", scanner.start)
+    name = "dynamic_shape_metadata_prefix_bytes"
+    _integer_attribute(scanner, "M", name, fields, places)
+    if fields.get(name, 0) < 0:
+        scanner.slip(f"a metadata prefix of {fields.pop(name)} bytes", places[name])
+
+
+def _integer_attribute(
+    scanner: _Scanner, letter: str, name: str, fields: dict[str, Any], places: dict[str, int]
+) -> None:
+    if scanner.token != letter:
+        return
+    places[name] = scanner.start
+    scanner.advance()
+    if not scanner.take("("):
+        scanner.slip(f"expected '(' after {letter!r}")
+        return
+    value = scanner.integer()
+    if value is None:
+        scanner.slip(f"expected an integer in {letter}(...)")
+        return
+    fields[name] = value
+    if not scanner.take(")"):
+        scanner.slip(f"expected ')' after {letter}({value}")
+
+
+def _level_types(scanner: _Scanner) -> None:
+    """Dimension level types, which XLA reads and throws away."""
+    if not scanner.take("("):
+        scanner.slip("expected '(' after 'D'")
+        return
+    if scanner.token != ")":
+        while True:
+            if scanner.token not in _LEVELS:
+                scanner.slip("expected a dimension level type, one of D C S H")
+                return
+            scanner.advance()
+            scanner.take("+")
+            scanner.take("~")
+            if not scanner.take(","):
+                break
+    if not scanner.take(")"):
+        scanner.slip("expected ')' after the dimension level types")
+
+
+def _tiles(scanner: _Scanner) -> tuple[Tile, ...]:
+    tiles: list[Tile] = []
+    while True:
+        sizes: list[int] = []
+        whole = _tile(scanner, sizes)
+        tiles.append(Tile(sizes))
+        if not whole or scanner.token != "(":
+            return tuple(tiles)
+
+
+def _tile(scanner: _Scanner, sizes: list[int]) -> bool:
+    """Whether a whole tile could be read; what could be read of it goes into `sizes`."""
+    if not scanner.take("("):
+        scanner.slip("expected '(' before a tile")
+        return False
+    if scanner.token != ")":
+        while True:
+            start = scanner.start
+            size = COMBINE if scanner.token == "*" else scanner.integer()
+            if size is None:
+                scanner.slip("expected a tile size")
+                return False
+            if scanner.token == "*" and scanner.start == start:
+                scanner.advance()
+            elif size == COMBINE:
+                scanner.slip("a tile size must be 1 or more, or '*'", start)
+            sizes.append(size)
+            if not scanner.take(","):
+                break
+    if not scanner.take(")"):
+        scanner.slip("expected ')' or ',' after a tile size")
+        return False
+    return True
+
+
+def _splits(scanner: _Scanner) -> tuple[SplitConfig, ...]:
+    splits: list[SplitConfig] = []
+    while True:
+        indices: list[int] = []
+        dimension, whole = _split(scanner, indices)
+        if dimension is not None:
+            splits.append(SplitConfig(dimension, tuple(indices)))
+        if not whole or scanner.token != "(":
+            return tuple(splits)
+
+
+def _split(scanner: _Scanner, indices: list[int]) -> tuple[int | None, bool]:
+    """The dimension of a split, if it could be read, and whether the whole could be."""
+    if not scanner.take("("):
+        scanner.slip("expected '(' before a split")
+        return None, False
+    dimension = scanner.integer()
+    if dimension is None:
+        scanner.slip("expected the number of the physical dimension that is split")
+        return None, False
+    if not scanner.take(":"):
+        scanner.slip("expected ':' after the dimension of a split")
+        return dimension, False
+    if scanner.token != ")":
+        while True:
+            index = scanner.integer()
+            if index is None:
+                scanner.slip("expected a split index")
+                return dimension, False
+            indices.append(index)
+            if not scanner.take(","):
+                break
+    if not scanner.take(")"):
+        scanner.slip("expected ')' or ',' after a split index")
+        return dimension, False
+    return dimension, True
+
+
+def _sparse_type(scanner: _Scanner, sign: str, what: str) -> None:
+    """Index and pointer types, which only sparse arrays have. XLA goes on after every failure here."""
+    start = scanner.start
+    if not scanner.take(sign):
+        return
+    if not scanner.take("("):
+        scanner.slip(f"expected '(' after {sign!r}")
+    if scanner.token in ELEMENT_TYPES:
+        scanner.fail(f"only a sparse array has {what}, and XLA has no sparse arrays any more", start)
+    scanner.slip(f"expected {what}")
+    scanner.take(")")
