@@ -1,0 +1,160 @@
+"""Kernels for whatever has no pattern of its own: nests of loops over tables, gathers, scatters.
+
+A copy is three tables. `outer` holds one (source, target) byte offset a row. `p` and `q` hold one *piece* a row,
+(source, target, length): so many elements that lie at equal steps on both sides. The kernel walks through every
+combination; clipped tiles, windows and misaligned tiles are only other tables. The caller has checked that all of it
+lies inside both buffers.
+"""
+
+from __future__ import annotations
+
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+#: Elements on a side of the square in which a transposing nest walks; both sides' lines stay in the first-level cache.
+_SQUARE = 32
+
+
+def _pointer(context, builder, array_type, array, place, word):
+    data = context.make_array(array_type)(context, builder, array).data
+    byte = cgutils.gep_inbounds(builder, data, place)
+    return builder.bitcast(byte, context.get_value_type(word).as_pointer())
+
+
+@intrinsic
+def _load(typing, array, place, like):
+    """An unsigned integer of the type of `like`, at any byte of a flat uint8 array."""
+
+    def code(context, builder, signature, arguments):
+        array_type, _, word = signature.args
+        return builder.load(_pointer(context, builder, array_type, *arguments[:2], word), align=1)
+
+    return like(array, types.intp, like), code
+
+
+@intrinsic
+def _store(typing, array, place, value):
+    """Put an unsigned integer at any byte of a flat uint8 array."""
+
+    def code(context, builder, signature, arguments):
+        array_type, _, word = signature.args
+        builder.store(arguments[2], _pointer(context, builder, array_type, *arguments[:2], word), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), code
+
+
+@intrinsic
+def _width(typing, like):
+    """Bytes of an integer type, as a constant."""
+
+    def code(context, builder, signature, arguments):
+        return context.get_constant(types.intp, like.bitwidth // 8)
+
+    return types.intp(like), code
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def nest(source, target, outer, p, p_steps, q, q_steps, like):
+    """Copy what the tables say, in elements of the type of `like`; all offsets and steps in bytes."""
+    width = _width(like)
+    p_source, p_target = p_steps
+    q_source, q_target = q_steps
+    for o in range(outer.shape[0]):
+        for a in range(p.shape[0]):
+            s_row, t_row, rows = outer[o, 0] + p[a, 0], outer[o, 1] + p[a, 1], p[a, 2]
+            for b in range(q.shape[0]):
+                s, t, lanes = s_row + q[b, 0], t_row + q[b, 1], q[b, 2]
+                if q_source == width and q_target == width:
+                    for i in range(rows):
+                        _run(source, s + i * p_source, target, t + i * p_target, lanes, like)
+                else:
+                    _rectangle(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_target, like)
+
+
+@njit(inline="always")
+def _run(source, s, target, t, lanes, like):
+    width = _width(like)
+    for j in range(lanes):
+        _store(target, t + j * width, _load(source, s + j * width, like))
+
+
+@njit(inline="always")
+def _rectangle(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_target, like):
+    for i0 in range(0, rows, _SQUARE):
+        for j0 in range(0, lanes, _SQUARE):
+            for i in range(i0, min(rows, i0 + _SQUARE)):
+                si, ti = s + i * p_source, t + i * p_target
+                for j in range(j0, min(lanes, j0 + _SQUARE)):
+                    _store(target, ti + j * q_target, _load(source, si + j * q_source, like))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def gather(source, elements, target, offsets, like):
+    """``target[i] = source[offsets[i]]``; the number of offsets outside, which are not followed."""
+    width = _width(like)
+    outside = 0
+    for i in range(offsets.shape[0]):
+        at = offsets[i]
+        if 0 <= at < elements:
+            _store(target, i * width, _load(source, at * width, like))
+        else:
+            outside += 1
+    return outside
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def scatter(source, target, elements, offsets, like):
+    """``target[offsets[i]] = source[i]``; the number of offsets outside, which are not followed."""
+    width = _width(like)
+    outside = 0
+    for i in range(offsets.shape[0]):
+        at = offsets[i]
+        if 0 <= at < elements:
+            _store(target, at * width, _load(source, i * width, like))
+        else:
+            outside += 1
+    return outside
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def nest_bits(source, target, outer, p, p_steps, q, q_steps, s_bits, t_bits, s_high, t_high, signed):
+    """The nest for elements of fewer than eight bits on either side; all offsets and steps count elements.
+
+    `s_high` and `t_high` are 1 where the first element of a byte lies in its high bits; `signed` is 1 where the value
+    is sign-extended as it becomes a byte.
+    """
+    for o in range(outer.shape[0]):
+        for a in range(p.shape[0]):
+            for i in range(p[a, 2]):
+                si = outer[o, 0] + p[a, 0] + i * p_steps[0]
+                ti = outer[o, 1] + p[a, 1] + i * p_steps[1]
+                for b in range(q.shape[0]):
+                    for j in range(q[b, 2]):
+                        s = si + q[b, 0] + j * q_steps[0]
+                        t = ti + q[b, 1] + j * q_steps[1]
+                        value = _bits_at(source, s, s_bits, s_high)
+                        if t_bits < 8:
+                            _put_bits(target, t, t_bits, t_high, value)
+                        else:
+                            if signed and value >> (s_bits - 1):
+                                value |= 0xFF << s_bits
+                            target[t] = value & 0xFF
+
+
+@njit(inline="always")
+def _bits_at(source, place, bits, high):
+    each = 8 // bits
+    k = place % each
+    shift = (each - 1 - k if high else k) * bits
+    return (source[place // each] >> shift) & ((1 << bits) - 1)
+
+
+@njit(inline="always")
+def _put_bits(target, place, bits, high, value):
+    each = 8 // bits
+    k = place % each
+    shift = (each - 1 - k if high else k) * bits
+    mask = ((1 << bits) - 1) << shift
+    target[place // each] = (target[place // each] & ~mask & 0xFF) | ((value << shift) & mask)

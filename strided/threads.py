@@ -1,0 +1,205 @@
+"""The threads that carry out conversions.
+
+Kernels are serial and release the GIL; a conversion is cut into pieces of a few hundred microseconds, and `run` deals
+the pieces out to the calling thread and to helpers from one shared pool. The calling thread always works too, so a
+conversion finishes even when every helper is busy (many Python threads at once, dask workers) or when none can be
+started (interpreter shutdown). A forked child starts with a new pool. An exception, Ctrl-C included, stops the
+remaining pieces and leaves when those under way are done.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+#: Threads that set_num_threads asked for; None means as many as this process has CPUs.
+_requested: int | None = None
+_available: int | None = None
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+_lock = threading.Lock()
+
+
+def set_num_threads(number: int | None) -> None:
+    """Set how many threads a conversion uses from now on, in this process; None restores the default.
+
+    Raises
+    ------
+    ValueError
+        `number` is less than one.
+
+    >>> set_num_threads(1)
+    >>> get_num_threads()
+    1
+    >>> set_num_threads(None)
+    """
+    global _requested
+    if number is not None:
+        number = int(number)
+        if number < 1:
+            raise ValueError(f"the number of threads must be at least 1, not {number}")
+    _requested = number
+
+
+def get_num_threads() -> int:
+    """The number of threads a conversion uses: as set, else the CPUs that this process may use.
+
+    These are the CPUs of its affinity mask, and no more than the CPU time that its container grants.
+    """
+    global _available
+    if _requested is not None:
+        return _requested
+    if _available is None:
+        _available = _usable_cpus()
+    return _available
+
+
+def _usable_cpus() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    cpus = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    quota = _container_cpus(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+    return max(1, min(cpus, math.ceil(quota)) if quota is not None else cpus)
+
+
+def _container_cpus(membership: Path, root: Path) -> float | None:
+    """CPUs' worth of time that the tightest enclosing control group grants; None where nothing limits it.
+
+    `membership` lists this process's groups (``/proc/self/cgroup``), `root` is where the groups are mounted.
+    """
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return None
+    limits = []
+    for line in lines:
+        number, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        if number == "0" and not controllers:
+            limits += _quotas(root, group, _quota_of_unified_group)
+        elif "cpu" in controllers.split(","):
+            for mount in ("cpu", controllers):
+                limits += _quotas(root / mount, group, _quota_of_legacy_group)
+    return min(limits, default=None)
+
+
+def _quotas(root: Path, group: str, quota_of: Callable[[Path], float | None]) -> Iterator[float]:
+    """The quotas of a group and of all groups around it. In a container the outer ones may not be visible."""
+    folder = root / group.lstrip("/")
+    while True:
+        quota = quota_of(folder)
+        if quota is not None:
+            yield quota
+        if folder == root or root not in folder.parents:
+            return
+        folder = folder.parent
+
+
+def _quota_of_unified_group(folder: Path) -> float | None:
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()[:2]
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _quota_of_legacy_group(folder: Path) -> float | None:
+    try:
+        quota = int((folder / "cpu.cfs_quota_us").read_text())
+        period = int((folder / "cpu.cfs_period_us").read_text())
+        return quota / period if quota > 0 and period > 0 else None
+    except (OSError, ValueError):
+        return None
+
+
+def _helpers(number: int) -> ThreadPoolExecutor:
+    """The shared pool, with room for at least `number` helpers."""
+    global _pool, _pool_size
+    with _lock:
+        if _pool is None or _pool_size < number:
+            # The old pool's threads end by themselves once idle; whoever still uses it holds a reference.
+            if _pool is not None:
+                _pool.shutdown(wait=False)
+            _pool = ThreadPoolExecutor(number, thread_name_prefix="strided")
+            _pool_size = number
+        return _pool
+
+
+def _forget_pool() -> None:
+    """In a forked child: the parent's helpers do not exist here, and its lock may have been held."""
+    global _pool, _pool_size, _lock, _available
+    _pool, _pool_size, _lock, _available = None, 0, threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def run(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], *, threads: int) -> None:
+    """Call ``work(*piece)`` for every piece, on up to `threads` threads; return when all are done.
+
+    Pieces are begun in their order, each by one thread, and may end in any order. The first exception stops the
+    pieces not yet begun and is raised here.
+    """
+    if threads <= 1:
+        for piece in pieces:
+            work(*piece)
+        return
+    queue = _Queue(work, iter(pieces))
+    helpers: list[Future[None]] = []
+    try:
+        try:
+            pool = _helpers(threads - 1)
+            for _ in range(threads - 1):
+                helpers.append(pool.submit(queue.drain))
+        except RuntimeError:
+            pass  # no more threads: interpreter shutdown, the system's limit, or a pool just replaced. Fewer do.
+        queue.drain()
+    finally:
+        queue.stopped = True
+        _wait_for(helpers)
+    if queue.error is not None:
+        raise queue.error
+
+
+def _wait_for(helpers: list[Future[None]]) -> None:
+    """Wait until none of the helpers works any more, even when Ctrl-C comes meanwhile."""
+    interruption: KeyboardInterrupt | None = None
+    while helpers:
+        try:
+            if not helpers[-1].cancel():
+                helpers[-1].result()
+            helpers.pop()
+        except KeyboardInterrupt as error:
+            interruption = error
+    if interruption is not None:
+        raise interruption
+
+
+class _Queue:
+    """Pieces of one conversion, dealt out to several threads."""
+
+    def __init__(self, work: Callable[..., object], pieces: Iterator[tuple[Any, ...]]) -> None:
+        self.work = work
+        self.pieces = pieces
+        self.lock = threading.Lock()
+        self.stopped = False
+        self.error: BaseException | None = None
+
+    def drain(self) -> None:
+        try:
+            while not self.stopped:
+                with self.lock:
+                    piece = next(self.pieces, None)
+                if piece is None:
+                    return
+                self.work(*piece)
+        except BaseException as error:
+            # A helper's error must reach the caller, and no piece may begin after it.
+            self.stopped = True
+            if self.error is None:
+                self.error = error
