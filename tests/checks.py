@@ -1,0 +1,163 @@
+"""Comparisons: a buffer with the oracle, an array with NumPy, guard bytes around both.
+
+`tests/test_oracle_bites.py` shows that each of them fails where it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import strided as sd
+from tests import oracle
+from tests.cases import Case, patterns_of
+
+#: Bytes before and behind a buffer that nobody may touch. Odd, so that no element is aligned.
+GUARD = 33
+
+
+class Guarded:
+    """A buffer between guard bytes; where it is not `writable` nobody can touch anything."""
+
+    def __init__(self, content: bytes | bytearray, *, writable: bool = True) -> None:
+        fence = bytes(range(101, 101 + GUARD))
+        self.whole = np.frombuffer(bytearray(fence + content + fence), np.uint8)
+        self.buffer = self.whole[GUARD : GUARD + len(content)]
+        self.buffer.flags.writeable = writable
+        self._fence = fence
+
+    def content(self) -> bytes:
+        """What is in the buffer, once the guards were found in order."""
+        assert self.whole[:GUARD].tobytes() == self._fence, "bytes before the buffer were written"
+        assert self.whole[len(self.whole) - GUARD :].tobytes() == self._fence, "bytes behind the buffer were written"
+        return self.buffer.tobytes()
+
+
+def shape_of(case: Case) -> sd.Shape:
+    """The case as the package's value: through its text, or for a legacy layout from numbers."""
+    if not case.padded_dimensions:
+        shape = sd.parse(case.text)
+        assert isinstance(shape, sd.Shape)
+        return shape
+    layout = sd.Layout(
+        case.minor_to_major, padded_dimensions=case.padded_dimensions, element_size_in_bits=case.element_bits
+    )
+    return sd.Shape(case.element_type, case.dimensions, layout)
+
+
+def poison(case: Case) -> int:
+    """A pattern for padding that would be seen if it were read as data: all bits set (1 for pred in whole bytes)."""
+    return 1 if case.element_type == "pred" else (1 << case.bits) - 1
+
+
+def encoded(case: Case, values: np.ndarray, *, high_first: bool = False) -> bytes:
+    """The buffer that the oracle makes of the values, its padding poisoned."""
+    patterns = patterns_of(values, case.bits)
+    return bytes(oracle.encode(case.spec, patterns, padding=poison(case), high_first=high_first))
+
+
+# --- addresses against the oracle -----------------------------------------------------------------------------------
+
+
+def check_addresses(shape: sd.Shape, spec: oracle.Spec) -> None:
+    """Every element and every slot, both ways, in one call each, and some of them one by one."""
+    places, slots, rank = oracle.offsets(spec), oracle.slots(spec), len(spec.dimensions)
+    offsets = np.array(list(places.values()), np.int64)
+    if rank:
+        indices = np.array(list(places), np.int64).reshape(len(places), rank)
+        got = shape.offset_of(tuple(indices.T))
+        assert isinstance(got, np.ndarray)
+        assert got.dtype == np.int64
+        assert np.array_equal(got, offsets), "offset_of"
+        found = np.stack(shape.index_at(np.arange(len(slots))), axis=-1)
+        assert [None if i[0] < 0 else tuple(i) for i in found.tolist()] == slots, "index_at"
+    for index, offset in list(places.items())[:: max(1, len(places) // 7)]:
+        one = shape.offset_of(index)
+        assert type(one) is int
+        assert one == offset, "offset_of"
+    for offset in range(0, len(slots), max(1, len(slots) // 11)):
+        assert shape.index_at(offset) == slots[offset], "index_at"
+
+
+# --- values against the oracle --------------------------------------------------------------------------------------
+
+
+def same_values(got: Any, expected: Any, bits: int | None = None) -> None:
+    """Same shape, same dtype, the same bits in every element (of small types: the low ones)."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape
+    assert got.dtype == expected.dtype
+    bits = 8 * expected.dtype.itemsize if bits is None else bits
+    assert patterns_of(got, bits) == patterns_of(expected, bits)
+
+
+# --- NumPy as the judge ---------------------------------------------------------------------------------------------
+
+
+def outcome(action: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """What comes back, and what is raised."""
+    try:
+        return action(), None
+    except Exception as error:
+        return None, error
+
+
+def same_error(got: Exception | None, expected: Exception | None) -> None:
+    """NumPy's exception in NumPy's words, or none."""
+    if expected is None:
+        if got is not None:
+            raise AssertionError(f"NumPy accepts it; got {got!r}") from got
+        return
+    assert got is not None, f"NumPy raises {expected!r}"
+    assert type(got) is type(expected), f"NumPy raises {expected!r}, got {got!r}"
+    assert str(got) == str(expected)
+
+
+def check_same(array: sd.LayoutArray, reference: np.ndarray, key: Any) -> None:
+    """``array[key]`` is what ``reference[key]`` is: value, dtype, shape and type, view or copy; or the same exception.
+
+    `reference` owns its data: only so can a view be told from a copy.
+    """
+    expected, wanted = outcome(lambda: reference[key])
+    got, error = outcome(lambda: array[key])
+    same_error(error, wanted)
+    if wanted is not None:
+        return
+    if not isinstance(expected, np.ndarray):
+        assert type(got) is type(expected)
+    elif expected.base is reference:
+        assert isinstance(got, sd.LayoutArray), "NumPy gives a view"
+        assert np.shares_memory(got.buffer, array.buffer) == (array.buffer.size > 0)
+    else:
+        assert type(got) is np.ndarray, "NumPy gives a copy"
+    same_values(got, expected)
+
+
+def check_same_assignment(case: Case, values: np.ndarray, key: Any, new: Any) -> None:
+    """``array[key] = new`` changes the elements that NumPy changes, and not one bit beside them."""
+    guarded = Guarded(encoded(case, values))
+    array = sd.LayoutArray(guarded.buffer, shape_of(case))
+    reference = values.copy()
+    _, wanted = outcome(lambda: reference.__setitem__(key, new))
+    _, error = outcome(lambda: array.__setitem__(key, new))
+    same_error(error, wanted)
+    assert guarded.content() == encoded(case, reference)
+
+
+def random_layout(rng: np.random.Generator, dimensions: tuple[int, ...], element_type: str) -> Case:
+    """Some layout for these dimensions."""
+    order = tuple(int(d) for d in rng.permutation(len(dimensions)))
+    stacks = [
+        (),
+        (),
+        ((2, 4),),
+        ((2, 4), (2, 1)),
+        ((8, 128),),
+        ((4,),),
+        ((3, 2), (2, 1)),
+        (("*", 4),),
+        ((2, 2, 2), (3,)),
+    ]
+    return Case(element_type, dimensions, order, stacks[rng.integers(len(stacks))])
