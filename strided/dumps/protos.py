@@ -21,7 +21,7 @@ TUPLE, BUFFER = 13, 34
 _DENSE = 0
 
 #: A module repeats few shapes many times: short messages are read once. Only what was valid is kept.
-_known: dict[bytes, AnyShape] = {}
+_known: dict[bytes, Shape | BufferShape] = {}
 _KNOWN_BYTES, _KNOWN_SHAPES = 256, 4096
 
 
@@ -64,12 +64,20 @@ def read_shape(view: memoryview, at: int = 0) -> AnyShape:
     >>> str(read_shape(memoryview(bytes.fromhex("10101a0203052a070a020001800101"))))
     'bf16[3,5]{0,1}'
     """
+    return _read_inner(view, at, 0)
+
+
+def _read_inner(view: memoryview, at: int, depth: int) -> AnyShape:
+    if depth > MAX_DEPTH:
+        raise DumpError(f"ShapeProto: shapes nested more than {MAX_DEPTH} deep", position=at)
     if len(view) > _KNOWN_BYTES:
-        return _read_shape(view, at, 0)
+        return _read_shape(view, at, depth)
     key = bytes(view)
     shape = _known.get(key)
     if shape is None:
-        shape = _read_shape(view, at, 0)
+        shape = _read_shape(view, at, depth)
+        if isinstance(shape, TupleShape):  # known ones would hide how deep they nest
+            return shape
         if len(_known) >= _KNOWN_SHAPES:
             _known.clear()
         _known[key] = shape
@@ -77,8 +85,6 @@ def read_shape(view: memoryview, at: int = 0) -> AnyShape:
 
 
 def _read_shape(view: memoryview, at: int, depth: int) -> AnyShape:
-    if depth > MAX_DEPTH:
-        raise DumpError(f"ShapeProto: shapes nested more than {MAX_DEPTH} deep", position=at)
     number, layouts = 0, []
     dimensions: list[int] = []
     dynamic: list[int] = []
@@ -90,7 +96,7 @@ def _read_shape(view: memoryview, at: int, depth: int) -> AnyShape:
             case 3:
                 dimensions += field.integers("ShapeProto.dimensions")
             case 4:
-                inner.append(_read_shape(field.view("ShapeProto.tuple_shapes"), field.at, depth + 1))
+                inner.append(_read_inner(field.view("ShapeProto.tuple_shapes"), field.at, depth + 1))
             case 5:
                 layouts.append(field.view("ShapeProto.layout"))
                 at_layout = field.at
