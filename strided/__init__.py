@@ -1,10 +1,23 @@
 """Read buffers in any XLA layout as NumPy arrays.
 
+>>> import numpy as np
 >>> import strided as sd
+>>> raw = np.array([0, 3, 1, 4, 2, 5, -1, -1], np.float32).tobytes()
+>>> sd.LayoutArray(raw, "f32[2,3]{0,1:T(2,2)}")
+LayoutArray([[0., 1., 2.],
+             [3., 4., 5.]], dtype=float32, f32[2,3]{0,1:T(2,2)})
+
+Importing this package loads NumPy and ml_dtypes only. Readers of dumps are loaded when one of their names is first used,
+the compiled kernels with the first large conversion.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from strided.array import LayoutArray
+from strided.array import open_array as open
 from strided.errors import (
     BufferSizeError,
     DumpError,
@@ -28,3 +41,72 @@ from strided.layout import (
     TupleShape,
 )
 from strided.notation import parse
+from strided.threads import get_num_threads, set_num_threads
+
+if TYPE_CHECKING:
+    from strided.dumps.allocations import read_allocations
+    from strided.dumps.assemble import assemble, shard
+    from strided.dumps.catalogue import open_dump
+    from strided.dumps.hlo import read_hlo
+    from strided.dumps.sharding import Sharding
+    from strided.dumps.snapshot import read_snapshot, write_snapshot
+
+__version__ = "0.1.0"
+
+#: Names whose rooms are loaded on first use.
+_LAZY = {
+    "Sharding": "strided.dumps.sharding",
+    "assemble": "strided.dumps.assemble",
+    "open_dump": "strided.dumps.catalogue",
+    "read_allocations": "strided.dumps.allocations",
+    "read_hlo": "strided.dumps.hlo",
+    "read_snapshot": "strided.dumps.snapshot",
+    "shard": "strided.dumps.assemble",
+    "write_snapshot": "strided.dumps.snapshot",
+}
+
+__all__ = [
+    "COMBINE",
+    "UNBOUNDED",
+    "BufferShape",
+    "BufferSizeError",
+    "DumpError",
+    "DumpWarning",
+    "Layout",
+    "LayoutArray",
+    "LayoutError",
+    "NotationError",
+    "NotationWarning",
+    "PaddingValue",
+    "Shape",
+    "Sharding",
+    "SplitConfig",
+    "StridedError",
+    "StridedWarning",
+    "Tile",
+    "TupleShape",
+    "UnsupportedError",
+    "assemble",
+    "get_num_threads",
+    "open",
+    "open_dump",
+    "parse",
+    "read_allocations",
+    "read_hlo",
+    "read_snapshot",
+    "set_num_threads",
+    "shard",
+    "write_snapshot",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'strided' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

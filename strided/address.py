@@ -106,8 +106,9 @@ def dimensions_of(node: Node) -> frozenset[int]:
 class Digit(NamedTuple):
     """One digit of a coordinate: it moves an element by ``((c // weight) % size) * stride`` elements.
 
-    The digits of a coordinate are listed minor first; each weight is the product of the sizes before it. The size of
-    the last digit is large enough for every coordinate in bounds, so its ``% size`` changes nothing.
+    The digits of a coordinate are listed minor first; each weight is the product of the sizes before it (in a map with
+    coupled parts some may be missing). The size of the last digit is large enough for every coordinate in bounds, so
+    its ``% size`` changes nothing.
     """
 
     weight: int
@@ -133,8 +134,18 @@ class Term:
 
     @property
     def is_linear(self) -> bool:
-        """Whether equal steps along the axis are equal steps in the buffer, in range or not."""
-        return len(self.digits) <= 1
+        """Whether equal steps along the axis are equal steps in the buffer."""
+        return not self.digits or (len(self.digits) == 1 and self.digits[0].weight == 1)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no digit of the coordinate is missing."""
+        weight = 1
+        for digit in self.digits:
+            if digit.weight != weight:
+                return False
+            weight *= digit.size
+        return True
 
     def linear(self, count: int) -> tuple[int, Term] | None:
         """A constant and an equal term that starts at 0 with step 1, for `count` indices; None where digits forbid.
@@ -144,6 +155,8 @@ class Term:
         """
         if count == 1:
             return int(self.offset_at(0)), Term(0, 1, ())
+        if not self.is_whole:
+            return None
         below = math.prod(d.size for d in self.digits[:-1])
         if self.digits and self.start % below == 0 and self.step % below == 0:
             top = self.digits[-1]
@@ -323,9 +336,7 @@ class AddressMap:
         ranges = [
             np.arange(a, b, dtype=np.int64).reshape((-1,) + (1,) * (self.ndim - 1 - k)) for k, (a, b) in enumerate(box)
         ]
-        return np.broadcast_to(
-            np.asarray(self.offset_of(ranges), np.int64), tuple(max(0, b - a) for a, b in box)
-        )
+        return np.broadcast_to(np.asarray(self.offset_of(ranges), np.int64), tuple(max(0, b - a) for a, b in box))
 
     # Views. Indices are checked by the caller (`indexing`).
 
@@ -387,9 +398,7 @@ class AddressMap:
         view = self.sliced(axis1, first, 1, count).sliced(axis2, second, 1, count)
         kept = [k for k in range(self.ndim) if k not in (axis1, axis2)]
         coupled = tuple(
-            replace(
-                c, coordinates=tuple((s, (*(t[k] for k in kept), t[axis1] + t[axis2])) for s, t in c.coordinates)
-            )
+            replace(c, coordinates=tuple((s, (*(t[k] for k in kept), t[axis1] + t[axis2])) for s, t in c.coordinates))
             for c in view.coupled
         )
         terms = view.axes[axis1] + view.axes[axis2]
@@ -406,7 +415,9 @@ class AddressMap:
             return replace(AddressMap.from_strides(shape, (0,) * len(shape), self.base), reach=self.reach)
         if self.coupled:
             return None
-        base = self.base + sum(int(t.offset_at(0)) for n, own in zip(self.shape, self.axes, strict=True) if n == 1 for t in own)
+        base = self.base + sum(
+            int(t.offset_at(0)) for n, own in zip(self.shape, self.axes, strict=True) if n == 1 for t in own
+        )
         reshaped: list[tuple[Term, ...]] = []
         old = [(k, n) for k, n in enumerate(self.shape) if n != 1]
         for joined, cut in _groups(old, [n for n in shape if n != 1]):

@@ -459,9 +459,7 @@ class Shape:
             logical = layout.minor_to_major[self.rank - 1 - d]
             edges = (0, *indices, sizes[logical])
             sizes[logical] = max(b - a for a, b in zip(edges, edges[1:], strict=False))
-        return expand(
-            tuple(sizes), layout.minor_to_major, layout.tiles, (), layout.tail_padding_alignment_in_elements
-        )
+        return expand(tuple(sizes), layout.minor_to_major, layout.tiles, (), layout.tail_padding_alignment_in_elements)
 
     @property
     def address_byte_size(self) -> int:

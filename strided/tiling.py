@@ -282,10 +282,11 @@ class Expansion:
 
 
 def _merged(digits: list[Digit]) -> tuple[Digit, ...]:
-    """The same digits, neighbours joined where one goes on where the other ends; digits that move nothing left out."""
+    """The same digits, neighbours joined where one goes on where the other ends."""
     merged: list[Digit] = []
     for digit in digits:
-        if merged and digit.stride == merged[-1].stride * merged[-1].size:
+        follows = merged and digit.weight == merged[-1].weight * merged[-1].size
+        if follows and digit.stride == merged[-1].stride * merged[-1].size:
             merged[-1] = merged[-1]._replace(size=merged[-1].size * digit.size)
         else:
             merged.append(digit)
@@ -336,7 +337,9 @@ def expand(
     (2, 3, 2, 2)
     """
     sizes = padded_dimensions or dimensions
-    current = [_Physical(Coordinate(d), sizes[d], (_Part(d, 1, max(1, sizes[d]), True),)) for d in reversed(minor_to_major)]
+    current = [
+        _Physical(Coordinate(d), sizes[d], (_Part(d, 1, max(1, sizes[d]), True),)) for d in reversed(minor_to_major)
+    ]
     tile_elements = math.prod(sizes)
     applied: list[_Applied] = []
     for tile in tiles:

@@ -1,0 +1,168 @@
+"""Buffers as flat bytes, and whether their size fits a layout."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.dtypes import element_type
+from strided.errors import BufferSizeError, LayoutError, UnsupportedError
+from strided.layout import AnyShape, BufferShape, Layout, Shape, TupleShape
+from strided.notation import parse
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+#: Sizes that allocators and file systems round buffers up to, in bytes.
+GRANULES = (512, 1024, 4096)
+
+
+def flat_bytes(buffer: Any) -> Bytes:
+    """Any contiguous buffer as an array of bytes on the same memory, read-only where the buffer is.
+
+    Raises
+    ------
+    TypeError
+        No buffer.
+    UnsupportedError
+        An array whose elements do not lie one after another.
+
+    >>> flat_bytes(np.array([1, 2], np.int16)).tolist()
+    [1, 0, 2, 0]
+    """
+    if isinstance(buffer, np.ndarray):
+        if buffer.dtype.hasobject:
+            raise TypeError(f"a buffer of dtype {buffer.dtype} holds references, not data")
+        if not buffer.flags.c_contiguous:
+            raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")
+        return np.asarray(buffer).reshape(-1).view(np.uint8)
+    try:
+        memory = memoryview(buffer)
+    except TypeError:
+        raise TypeError(f"{type(buffer).__name__} has no buffer; give bytes, an ndarray or the like") from None
+    if not memory.c_contiguous:
+        raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")
+    if memory.nbytes == 0:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(memory, np.uint8)
+
+
+def array_shape(shape: str | AnyShape) -> Shape:
+    """The shape of one array from text or a value.
+
+    Raises
+    ------
+    NotationError
+        Text that is no shape.
+    UnsupportedError
+        A shape that is not one array's.
+    """
+    parsed = parse(shape) if isinstance(shape, str) else shape
+    if isinstance(parsed, BufferShape):
+        parsed = parsed.shape
+    if isinstance(parsed, TupleShape):
+        raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
+    if isinstance(parsed, Layout):
+        raise LayoutError(f"{parsed} is a layout alone; write the shape with it, as in f32[3,5]{parsed}")
+    if not isinstance(parsed, Shape):
+        raise TypeError(f"shape must be text or a Shape, not {shape!r}")
+    if parsed.layout is None:
+        raise UnsupportedError(f"{parsed} holds no values")
+    return parsed
+
+
+def stored_bits(shape: Shape) -> int:
+    """Bits of one element in the buffer, checked to be a width that can be read.
+
+    Raises
+    ------
+    UnsupportedError
+        The layout's ``E(n)`` is neither the width of the type in memory nor a packing of it.
+    """
+    kind, bits = element_type(shape.element_type), shape.element_bits
+    if bits != kind.storage_bits and not (bits == kind.bits and bits in (1, 2, 4)):
+        packed = f" or packed, E({kind.bits})" if kind.bits in (1, 2, 4) else ""
+        raise UnsupportedError(
+            f"{shape} asks for {bits} bits an element; {kind.name} is read in {kind.storage_bits} bits{packed}"
+        )
+    return bits
+
+
+def needed_bytes(shape: Shape) -> int:
+    """Bytes that a buffer of this shape must have: all that addresses reach, the metadata prefix not counted."""
+    return max(shape.byte_size, shape.address_byte_size)
+
+
+def cut(memory: Bytes, shape: Shape, offset: int, allow_excess: bool) -> Bytes:
+    """The bytes of `memory` that belong to an array of a shape.
+
+    They start `offset` bytes in, behind the metadata prefix that ``M(n)`` announces.
+
+    Raises
+    ------
+    BufferSizeError
+        Too few bytes; or more than rounding up to a granule explains, unless `allow_excess` or an offset is given.
+    """
+    prefix = 0 if shape.layout is None else shape.layout.dynamic_shape_metadata_prefix_bytes
+    needed, have = prefix + needed_bytes(shape), memory.size - offset
+    if not 0 <= offset <= memory.size:
+        raise BufferSizeError(f"offset {offset} is outside a buffer of {memory.size} bytes", actual=memory.size)
+    if have < needed:
+        raise BufferSizeError(_too_short(shape, have, needed, prefix), actual=have, needed=needed)
+    explained = any(have <= -(-needed // g) * g for g in GRANULES)
+    # The CPU runtime reports packed elements with one byte each, and allocates as much.
+    unpacked = shape.element_bits < 8 and have == prefix + shape.expansion.address_elements
+    if not (explained or unpacked or offset or allow_excess):
+        raise BufferSizeError(
+            f"{shape} takes {needed} bytes, but the buffer has {have}: {have - needed} too many for padding. "
+            "Check the shape; give an offset if the array lies inside a larger buffer, or allow_excess=True",
+            actual=have,
+            needed=needed,
+        )
+    return memory[offset + prefix : offset + needed]
+
+
+def _too_short(shape: Shape, have: int, needed: int, prefix: int) -> str:
+    message = f"{shape} takes {needed} bytes, but the buffer has {have}"
+    if prefix:
+        message += f" (M({prefix}) puts {prefix} bytes of metadata in front of the data)"
+    if needed - prefix > shape.byte_size:
+        message += (
+            f". XLA allocates {shape.byte_size} bytes for it, counting by the first tile alone, "
+            "but a later tile pads again and its addresses reach further"
+        )
+    elif have == shape.unpadded_byte_size:
+        message += ". That is the size without padding: the data are row-major, or of another layout without tiles"
+    return message
+
+
+def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int | None) -> Bytes:
+    """Bytes of a file, mapped: from `offset` on, `length` of them or all.
+
+    Modes are those of numpy.memmap: "r" (read-only), "r+" (writes go to the file), "c" (writes stay in memory).
+
+    Raises
+    ------
+    BufferSizeError
+        The file is shorter.
+    """
+    access = {"r": mmap.ACCESS_READ, "r+": mmap.ACCESS_WRITE, "c": mmap.ACCESS_COPY}
+    if mode not in access:
+        raise ValueError(f'mode must be "r", "r+" or "c", not {mode!r}')
+    with open(path, "r+b" if mode == "r+" else "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        length = size - offset if length is None else length
+        if offset < 0 or length < 0 or offset + length > size:
+            raise BufferSizeError(
+                f"{os.fspath(path)!r} has {size} bytes; bytes {offset} to {offset + length} are asked for",
+                actual=size,
+                needed=offset + length,
+            )
+        if length == 0:
+            return np.empty(0, np.uint8)
+        start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(file.fileno(), offset - start + length, access=access[mode], offset=start)
+    return np.frombuffer(mapped, np.uint8)[offset - start :]

@@ -1,0 +1,245 @@
+"""A NumPy key in one normal form, and what it does to an address map.
+
+`normalise` turns what stands between the brackets of ``a[...]`` into a `Selection`: one item an entry, every axis spoken
+for, starts and counts computed. Basic keys then move the map (`view`); keys with index arrays give one index array an
+axis, in the shape of the result (`index_arrays`).
+
+What NumPy would refuse is refused by NumPy itself, in its own words: the key is applied to an array of the same shape
+that takes no memory (`refuse`).
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.address import AddressMap
+
+Integers: TypeAlias = npt.NDArray[np.intp]
+
+
+class Span(NamedTuple):
+    """Indices ``start, start + step, ...`` of one axis, `count` of them."""
+
+    start: int
+    step: int
+    count: int
+
+
+class Flag(NamedTuple):
+    """A 0-d boolean: an index array of one entry (true) or none (false), for no axis at all."""
+
+    value: bool
+
+
+#: One entry of a key. None is a new axis; an array holds the indices of one axis.
+Item: TypeAlias = int | Span | Flag | Integers | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """A key with every axis of the array spoken for.
+
+    Attributes
+    ----------
+    items : tuple of Item
+        In the order of the key; indices are wrapped and in bounds.
+    is_basic : bool
+        Whether there are no index arrays, so that the selection is a view.
+    copies : bool
+        Whether NumPy gives a copy of that view: a 0-d array stood for an integer.
+    is_element : bool
+        Whether one single element is meant: an integer for every axis, and nothing else.
+    before_ellipsis : int
+        Items before the ellipsis, or -1 without one. It separates index arrays even where it stands for no axis.
+    """
+
+    items: tuple[Item, ...]
+    is_basic: bool
+    copies: bool
+    is_element: bool
+    before_ellipsis: int
+
+
+def refuse(shape: tuple[int, ...], key: Any, value_shape: tuple[int, ...] | None = None) -> NoReturn:
+    """Raise what NumPy raises for this key, reading, or assigning values of a shape."""
+    stand_in = np.lib.stride_tricks.as_strided(np.zeros((), np.bool_), shape, (0,) * len(shape))
+    if value_shape is None:
+        stand_in[key]
+    else:
+        stand_in[key] = np.broadcast_to(np.zeros((), np.bool_), value_shape)
+    raise IndexError(f"key {key!r} does not fit an array of shape {shape}")
+
+
+def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
+    """The normal form of a key for an array of a shape.
+
+    Raises
+    ------
+    IndexError, TypeError, ValueError
+        As NumPy does.
+
+    >>> normalise((..., slice(None, None, 2)), (3, 5)).items
+    (Span(start=0, step=1, count=3), Span(start=0, step=2, count=3))
+    """
+    entries: list[Any] = []
+    ellipsis, used, copies = -1, 0, False
+    for given in key if isinstance(key, tuple) else (key,):
+        if given is Ellipsis:
+            if ellipsis >= 0:
+                refuse(shape, key)
+            ellipsis = len(entries)
+            continue
+        entry = given if given is None or isinstance(given, slice) else _indices(given, shape, key)
+        copies |= isinstance(given, np.ndarray) and given.ndim == 0
+        entries.append(entry)
+        used += _axes_of(entry)
+    if used > len(shape):
+        refuse(shape, key)
+    rest = [slice(None)] * (len(shape) - used)
+    at = len(entries) if ellipsis < 0 else ellipsis
+    items: list[Item] = []
+    axis = before = 0
+    for k, entry in enumerate((*entries[:at], *rest, *entries[at:])):
+        if k == at:
+            before = len(items)
+        items += _bound(entry, axis, shape, key)
+        axis += _axes_of(entry)
+    if at == len(entries) + len(rest):
+        before = len(items)
+    is_basic = not any(isinstance(i, (np.ndarray, Flag)) for i in items)
+    if not is_basic:
+        items = _checked(items, shape, key)
+    is_element = ellipsis < 0 and is_basic and len(items) == len(shape) and all(type(i) is int for i in items)
+    return Selection(tuple(items), is_basic, copies, is_element, before if ellipsis >= 0 else -1)
+
+
+def _axes_of(entry: Any) -> int:
+    """Axes that an entry speaks of."""
+    if entry is None or isinstance(entry, Flag):
+        return 0
+    return entry.ndim if isinstance(entry, np.ndarray) and entry.dtype == np.bool_ else 1
+
+
+def _indices(given: Any, shape: tuple[int, ...], key: Any) -> int | Flag | npt.NDArray[Any]:
+    """An entry that is no slice, ellipsis or new axis: an integer, a flag, a mask or an array of intp."""
+    if not isinstance(given, (np.ndarray, bool, np.bool_)):
+        try:
+            return operator.index(given)
+        except TypeError:
+            pass
+    array = np.asarray(given)
+    if array.dtype == np.bool_:
+        return array if array.ndim else Flag(bool(array))
+    if array.size == 0 and array.ndim and not isinstance(given, np.ndarray):
+        return array.astype(np.intp)
+    if array.dtype.kind not in "iu":
+        refuse(shape, key)
+    return array.astype(np.intp, copy=False) if array.ndim else int(array)
+
+
+def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item]:
+    """The items of an entry whose place is known."""
+    if entry is None or isinstance(entry, Flag):
+        return [entry]
+    if isinstance(entry, slice):
+        start, stop, step = entry.indices(shape[axis])
+        return [Span(start, step, len(range(start, stop, step)))]
+    if isinstance(entry, int):
+        n = shape[axis]
+        if not -n <= entry < n:
+            refuse(shape, key)
+        return [entry + n if entry < 0 else entry]
+    if entry.dtype == np.bool_:
+        if shape[axis : axis + entry.ndim] != entry.shape:
+            refuse(shape, key)
+        return list(entry.nonzero())
+    return [entry]
+
+
+def _checked(items: list[Item], shape: tuple[int, ...], key: Any) -> list[Item]:
+    """The items with index arrays in bounds, negative entries counted from the end."""
+    try:
+        selected = _fancy_shape(items)
+    except ValueError:
+        refuse(shape, key)
+    checked: list[Item] = []
+    axis = 0
+    for item in items:
+        if isinstance(item, np.ndarray) and item.size:
+            n, low, high = shape[axis], int(item.min()), int(item.max())
+            if low < -n or high >= n:
+                if 0 not in selected:
+                    refuse(shape, key)
+                # NumPy lets entries out of bounds pass where broadcasting leaves nothing to select.
+                item = np.zeros(item.shape, np.intp)
+            elif low < 0:
+                item = np.where(item < 0, item + n, item)
+        checked.append(item)
+        axis += item is not None and not isinstance(item, Flag)
+    return checked
+
+
+def _fancy_shape(items: list[Item] | tuple[Item, ...]) -> tuple[int, ...]:
+    """The shape that all index arrays broadcast to."""
+    return np.broadcast_shapes(
+        *(i.shape if isinstance(i, np.ndarray) else (int(i.value),) for i in items if isinstance(i, (np.ndarray, Flag)))
+    )
+
+
+def view(source: AddressMap, selection: Selection) -> AddressMap:
+    """The map of the view that a basic selection is."""
+    result, axis = source, 0
+    for item in selection.items:
+        if item is None:
+            result = result.with_axis(axis)
+            axis += 1
+        elif isinstance(item, Span):
+            if item != (0, 1, result.shape[axis]):
+                result = result.sliced(axis, *item)
+            axis += 1
+        else:
+            assert isinstance(item, int)
+            result = result.at(axis, item)
+    return result
+
+
+def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
+    """The shape of a selection with index arrays, and an index array for every axis that broadcasts to that shape.
+
+    The axes of the index arrays stand where the arrays stand in the key, if they stand side by side there, and in front
+    of all others if not: NumPy's rule.
+
+    >>> shape, (rows, columns) = index_arrays(normalise(([2, 0], slice(1, 3)), (3, 5)))
+    >>> shape, rows.tolist(), columns.tolist()
+    ((2, 2), [[2], [0]], [[1, 2]])
+    """
+    items = selection.items
+    fancy = _fancy_shape(items)
+    places = [k for k, i in enumerate(items) if isinstance(i, (int, np.ndarray, Flag))]
+    side_by_side = places == list(range(places[0], places[-1] + 1)) and not (
+        places[0] < selection.before_ellipsis <= places[-1]
+    )
+    front = sum(isinstance(i, Span) or i is None for i in items[: places[0]]) if side_by_side else 0
+    plain = [1 if i is None else i.count for i in items if i is None or isinstance(i, Span)]
+    shape = (*plain[:front], *fancy, *plain[front:])
+    arrays: list[Any] = []
+    seen = 0
+    for item in items:
+        if isinstance(item, Span):
+            position = seen if seen < front else seen + len(fancy)
+            indices = np.arange(item.count, dtype=np.intp) * item.step + item.start
+            arrays.append(indices.reshape((-1,) + (1,) * (len(shape) - 1 - position)))
+            seen += 1
+        elif item is None:
+            seen += 1
+        elif isinstance(item, np.ndarray):
+            own = item.reshape((1,) * (len(fancy) - item.ndim) + item.shape)
+            arrays.append(own.reshape(own.shape + (1,) * (len(plain) - front)))
+        elif isinstance(item, int):
+            arrays.append(item)
+    return shape, arrays

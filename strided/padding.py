@@ -1,0 +1,92 @@
+"""What lies between the elements: filling the padding of a buffer.
+
+XLA leaves the contents of padding open. Here it is never read as data, and written only when a buffer is made, with the
+value that was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided import convert
+from strided.errors import UnsupportedError
+from strided.layout import PaddingValue, Shape
+from strided.tiling import padding_offsets
+
+#: Slots of an irregular layout that are looked at together; some ten times eight bytes each.
+_CHUNK_ELEMENTS = 1 << 16
+
+_NAMES = {
+    "zero": PaddingValue.ZERO_PAD,
+    "one": PaddingValue.ONE_PAD,
+    "lowest": PaddingValue.LOWEST_PAD,
+    "highest": PaddingValue.HIGHEST_PAD,
+    "unknown": PaddingValue.UNKNOWN_PAD,
+}
+
+
+def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:
+    """The value that `padding` asks for, as a 0-d array of a type; None for "unknown".
+
+    Lowest and highest are the infinities where the type has them, as XLA's legacy padding for maxima and minima.
+
+    Raises
+    ------
+    ValueError
+        No such kind of padding.
+    UnsupportedError
+        Complex numbers have no lowest or highest.
+
+    >>> padding_scalar("lowest", np.dtype(np.int8))
+    array(-128, dtype=int8)
+    """
+    if isinstance(padding, str):
+        if padding not in _NAMES:
+            raise ValueError(f"padding is a value or one of {', '.join(map(repr, _NAMES))}, not {padding!r}")
+        padding = _NAMES[padding]
+    if not isinstance(padding, PaddingValue):
+        scalar = np.empty((), dtype)
+        scalar[...] = padding
+        return scalar
+    if padding is PaddingValue.UNKNOWN_PAD:
+        return None
+    if padding in (PaddingValue.ZERO_PAD, PaddingValue.INVALID_PAD):
+        return np.zeros((), dtype)
+    if padding is PaddingValue.ONE_PAD:
+        return np.ones((), np.int8).astype(dtype)
+    return _extreme(dtype, highest=padding is PaddingValue.HIGHEST_PAD)
+
+
+def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
+    """The lowest or highest value of a type: every value of a small one is looked at."""
+    if dtype.kind == "c":
+        raise UnsupportedError(f"{dtype} has no lowest or highest value")
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.array(limits.max if highest else limits.min, dtype)
+    if dtype.kind == "f":
+        return np.array(np.inf if highest else -np.inf, dtype)
+    every = np.arange(256 ** min(2, dtype.itemsize), dtype=np.uint16)
+    values = every.astype(np.uint8).view(dtype) if dtype.itemsize == 1 else every.view(dtype)
+    numbers = np.asarray(values, np.float64)
+    best = np.nanargmax(numbers) if highest else np.nanargmin(numbers)
+    return values[best].reshape(())
+
+
+def fill_padding(buffer: npt.NDArray[np.uint8], shape: Shape, bits: int, bitorder: str, value: Any) -> None:
+    """Set every slot of a buffer that holds no element to a value (a 0-d array of the shape's dtype)."""
+    pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
+    low_first = bitorder == "little"
+    maps = shape.expansion.padding_maps
+    if maps is not None:
+        for map_ in maps:
+            convert.fill(convert.Region(buffer, map_, bits, low_first), pattern)
+        return
+    region = convert.Region(buffer, shape.address_map, bits, low_first)
+    for start in range(0, shape.expansion.address_elements, _CHUNK_ELEMENTS):
+        stop = min(start + _CHUNK_ELEMENTS, shape.expansion.address_elements)
+        slots = padding_offsets(shape.expansion, start, stop)
+        convert.scatter(region, slots, np.broadcast_to(value, slots.shape))
