@@ -7,7 +7,7 @@
 LayoutArray([[0., 1., 2.],
              [3., 4., 5.]], dtype=float32, f32[2,3]{0,1:T(2,2)})
 
-Importing this package loads NumPy and ml_dtypes only. Readers of dumps are loaded when one of their names is first used,
+Importing this package loads NumPy and ml_dtypes only. Readers of dumps are loaded when a name of theirs is first used,
 the compiled kernels with the first large conversion.
 """
 
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from strided.dumps.hlo import read_hlo
     from strided.dumps.sharding import Sharding
     from strided.dumps.snapshot import read_snapshot, write_snapshot
+    from strided.export import convert_file
+    from strided.npy import load_npy, save_npy
 
 __version__ = "0.1.0"
 
@@ -57,10 +59,13 @@ __version__ = "0.1.0"
 _LAZY = {
     "Sharding": "strided.dumps.sharding",
     "assemble": "strided.dumps.assemble",
+    "convert_file": "strided.export",
+    "load_npy": "strided.npy",
     "open_dump": "strided.dumps.catalogue",
     "read_allocations": "strided.dumps.allocations",
     "read_hlo": "strided.dumps.hlo",
     "read_snapshot": "strided.dumps.snapshot",
+    "save_npy": "strided.npy",
     "shard": "strided.dumps.assemble",
     "write_snapshot": "strided.dumps.snapshot",
 }
@@ -87,13 +92,16 @@ __all__ = [
     "TupleShape",
     "UnsupportedError",
     "assemble",
+    "convert_file",
     "get_num_threads",
+    "load_npy",
     "open",
     "open_dump",
     "parse",
     "read_allocations",
     "read_hlo",
     "read_snapshot",
+    "save_npy",
     "set_num_threads",
     "shard",
     "write_snapshot",

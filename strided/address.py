@@ -9,8 +9,8 @@ An `AddressMap` is that sum seen through a window: each coordinate is an affine 
 index `v` along one axis of the view. Slicing, transposing, new axes, broadcasting and diagonals only change the affine
 part, so views cost nothing.
 
-Two things do not reduce to digits: a tile that divides an earlier tile unevenly, and a combined dimension (``*``) that a
-tile cuts across. They stay *nodes*, small expressions evaluated as they stand: exact, only slower.
+Two things do not reduce to digits: a tile that divides an earlier tile unevenly, and a combined dimension (``*``) that
+a tile cuts across. They stay *nodes*, small expressions evaluated as they stand: exact, only slower.
 
 Words: an *index* is logical, one integer a dimension; an *offset* counts elements from the start of the buffer.
 """
@@ -21,84 +21,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Offsets: TypeAlias = npt.NDArray[np.int64]
-
-
-# --- nodes: expressions in the logical index --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Coordinate:
-    """The logical index in one dimension."""
-
-    dimension: int
-
-
-@dataclass(frozen=True, slots=True)
-class Quotient:
-    """``of // divisor``: which tile."""
-
-    of: Node
-    divisor: int
-
-
-@dataclass(frozen=True, slots=True)
-class Remainder:
-    """``of % divisor``: where in the tile."""
-
-    of: Node
-    divisor: int
-
-
-@dataclass(frozen=True, slots=True)
-class Combined:
-    """``major * size + minor``: two neighbours made one by ``*``."""
-
-    major: Node
-    minor: Node
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Zero:
-    """A dimension of size 1 that a tile of higher rank than the array puts in front."""
-
-
-Node: TypeAlias = Coordinate | Quotient | Remainder | Combined | Zero
-
-
-def evaluate(node: Node, coordinates: Sequence[Offsets | int]) -> Offsets | int:
-    """The value of a node at one index, or at arrays of indices that broadcast together."""
-    match node:
-        case Coordinate(dimension):
-            return coordinates[dimension]
-        case Quotient(of, divisor):
-            return evaluate(of, coordinates) // divisor
-        case Remainder(of, divisor):
-            return evaluate(of, coordinates) % divisor
-        case Combined(major, minor, size):
-            return evaluate(major, coordinates) * size + evaluate(minor, coordinates)
-        case Zero():
-            return 0
-
-
-def dimensions_of(node: Node) -> frozenset[int]:
-    """The logical dimensions that a node depends on."""
-    match node:
-        case Coordinate(dimension):
-            return frozenset((dimension,))
-        case Quotient(of, _) | Remainder(of, _):
-            return dimensions_of(of)
-        case Combined(major, minor, _):
-            return dimensions_of(major) | dimensions_of(minor)
-        case Zero():
-            return frozenset()
-
+from strided.nodes import Node, Offsets, dimensions_of, evaluate
 
 # --- digits -----------------------------------------------------------------------------------------------------------
 
@@ -190,7 +117,7 @@ class Coupled:
     @property
     def axes(self) -> frozenset[int]:
         """The axes of the view that these nodes depend on."""
-        used = frozenset().union(*(dimensions_of(node) for node, _ in self.nodes))
+        used = {d for node, _ in self.nodes for d in dimensions_of(node)}
         return frozenset(k for d in used for k, step in enumerate(self.coordinates[d][1]) if step)
 
     def offset_at(self, view_index: Sequence[Offsets | int]) -> Offsets | int:
@@ -259,7 +186,7 @@ class AddressMap:
         >>> AddressMap.from_strides((2, 3), (3, 1)).offsets().tolist()
         [[0, 1, 2], [3, 4, 5]]
         """
-        axes = tuple((Term(0, 1, (Digit(1, n, s),)),) for n, s in zip(shape, strides, strict=True))
+        axes = tuple((Term(0, 1, (Digit(1, max(1, n), s),)),) for n, s in zip(shape, strides, strict=True))
         last = base + sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s > 0)
         return cls(tuple(shape), base, axes, (), last + 1 if math.prod(shape) else 0)
 
@@ -453,14 +380,16 @@ def _groups(old: list[tuple[int, int]], new: list[int]) -> list[tuple[list[int],
 
 
 def _joined(axes: list[tuple[int, tuple[Term, ...]]]) -> tuple[int, list[Digit]] | None:
-    """A constant and the digits of several axes (size, terms), major first, read as one number; None if they do not fill."""
-    base, digits = 0, []
+    """A constant and the digits of axes (size, terms), major first, as one number; None if they do not fill."""
+    base = 0
+    digits: list[Digit] = []
     for position, (n, terms) in reversed(list(enumerate(axes))):
         linear = [t.linear(n) for t in terms]
         found = [f for f in linear if f is not None]
         if len(found) < len(linear):
             return None
         base += sum(constant for constant, _ in found)
+        own: tuple[Digit, ...]
         if all(t.is_linear for _, t in found):
             own = (Digit(1, n, sum(d.stride for _, t in found for d in t.digits)),)
         elif len(found) == 1:
@@ -470,7 +399,12 @@ def _joined(axes: list[tuple[int, tuple[Term, ...]]]) -> tuple[int, list[Digit]]
         below = math.prod(d.size for d in own[:-1])
         if position and n % below:
             return None
-        digits += [*own[:-1], own[-1]._replace(size=-(-n // below))]
+        for digit in (*own[:-1], own[-1]._replace(size=-(-n // below))):
+            # One digit where one goes on where the other ends, so that a cut tears nothing that is whole.
+            if digits and digit.stride == digits[-1].stride * digits[-1].size:
+                digits[-1] = digits[-1]._replace(size=digits[-1].size * digit.size)
+            else:
+                digits.append(digit)
     return base, digits
 
 

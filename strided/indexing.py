@@ -1,8 +1,8 @@
 """A NumPy key in one normal form, and what it does to an address map.
 
-`normalise` turns what stands between the brackets of ``a[...]`` into a `Selection`: one item an entry, every axis spoken
-for, starts and counts computed. Basic keys then move the map (`view`); keys with index arrays give one index array an
-axis, in the shape of the result (`index_arrays`).
+`normalise` turns what stands between the brackets of ``a[...]`` into a `Selection`: one item an entry, every axis
+spoken for, starts and sizes computed. Basic keys then move the map (`view`); keys with index arrays give one index
+array an axis, in the shape of the result (`index_arrays`).
 
 What NumPy would refuse is refused by NumPy itself, in its own words: the key is applied to an array of the same shape
 that takes no memory (`refuse`).
@@ -21,13 +21,16 @@ from strided.address import AddressMap
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 
+#: NumPy's own limit on axes.
+_MAX_NDIM = 64
+
 
 class Span(NamedTuple):
-    """Indices ``start, start + step, ...`` of one axis, `count` of them."""
+    """Indices ``start, start + step, ...`` of one axis, `size` of them."""
 
     start: int
     step: int
-    count: int
+    size: int
 
 
 class Flag(NamedTuple):
@@ -84,7 +87,7 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
         As NumPy does.
 
     >>> normalise((..., slice(None, None, 2)), (3, 5)).items
-    (Span(start=0, step=1, count=3), Span(start=0, step=2, count=3))
+    (Span(start=0, step=1, size=3), Span(start=0, step=2, size=3))
     """
     entries: list[Any] = []
     ellipsis, used, copies = -1, 0, False
@@ -112,8 +115,12 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
     if at == len(entries) + len(rest):
         before = len(items)
     is_basic = not any(isinstance(i, (np.ndarray, Flag)) for i in items)
+    ndim = sum(i is None or isinstance(i, Span) for i in items)
     if not is_basic:
-        items = _checked(items, shape, key)
+        items, fancy = _checked(items, shape, key)
+        ndim += len(fancy)
+    if ndim > _MAX_NDIM:
+        refuse(shape, key)
     is_element = ellipsis < 0 and is_basic and len(items) == len(shape) and all(type(i) is int for i in items)
     return Selection(tuple(items), is_basic, copies, is_element, before if ellipsis >= 0 else -1)
 
@@ -148,7 +155,9 @@ def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item
         return [entry]
     if isinstance(entry, slice):
         start, stop, step = entry.indices(shape[axis])
-        return [Span(start, step, len(range(start, stop, step)))]
+        size = len(range(start, stop, step))
+        # A step past the end is never taken, and may be too large for 64 bits.
+        return [Span(start if size else 0, step if size > 1 else 1, size)]
     if isinstance(entry, int):
         n = shape[axis]
         if not -n <= entry < n:
@@ -161,8 +170,8 @@ def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item
     return [entry]
 
 
-def _checked(items: list[Item], shape: tuple[int, ...], key: Any) -> list[Item]:
-    """The items with index arrays in bounds, negative entries counted from the end."""
+def _checked(items: list[Item], shape: tuple[int, ...], key: Any) -> tuple[list[Item], tuple[int, ...]]:
+    """The items with index arrays in bounds, negative entries counted from the end; the shape of those arrays."""
     try:
         selected = _fancy_shape(items)
     except ValueError:
@@ -181,14 +190,23 @@ def _checked(items: list[Item], shape: tuple[int, ...], key: Any) -> list[Item]:
                 item = np.where(item < 0, item + n, item)
         checked.append(item)
         axis += item is not None and not isinstance(item, Flag)
-    return checked
+    return checked, selected
 
 
 def _fancy_shape(items: list[Item] | tuple[Item, ...]) -> tuple[int, ...]:
-    """The shape that all index arrays broadcast to."""
-    return np.broadcast_shapes(
-        *(i.shape if isinstance(i, np.ndarray) else (int(i.value),) for i in items if isinstance(i, (np.ndarray, Flag)))
-    )
+    """The shape that all index arrays broadcast to. (NumPy's own function for it stops at 32 axes.)"""
+    shapes = [
+        i.shape if isinstance(i, np.ndarray) else (int(i.value),) for i in items if isinstance(i, (np.ndarray, Flag))
+    ]
+    ndim = max(map(len, shapes))
+    columns = zip(*((1,) * (ndim - len(s)) + s for s in shapes), strict=True)
+    common = []
+    for sizes in columns:
+        wanted = {n for n in sizes if n != 1} or {1}
+        if len(wanted) > 1:
+            raise ValueError("shapes do not broadcast together")
+        common.append(wanted.pop())
+    return tuple(common)
 
 
 def view(source: AddressMap, selection: Selection) -> AddressMap:
@@ -225,14 +243,14 @@ def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
         places[0] < selection.before_ellipsis <= places[-1]
     )
     front = sum(isinstance(i, Span) or i is None for i in items[: places[0]]) if side_by_side else 0
-    plain = [1 if i is None else i.count for i in items if i is None or isinstance(i, Span)]
+    plain = [1 if i is None else i.size for i in items if i is None or isinstance(i, Span)]
     shape = (*plain[:front], *fancy, *plain[front:])
     arrays: list[Any] = []
     seen = 0
     for item in items:
         if isinstance(item, Span):
             position = seen if seen < front else seen + len(fancy)
-            indices = np.arange(item.count, dtype=np.intp) * item.step + item.start
+            indices = np.arange(item.size, dtype=np.intp) * item.step + item.start
             arrays.append(indices.reshape((-1,) + (1,) * (len(shape) - 1 - position)))
             seen += 1
         elif item is None:

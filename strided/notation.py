@@ -35,7 +35,8 @@ from strided.tiling import COMBINE
 #: XLA's own limit on nested shapes.
 _MAX_DEPTH = 32768
 
-_BLANK = re.compile(r"(?:[ \t\r\n]+|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
+# A NUL ends the text for XLA's lexer, in a comment too.
+_BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\0]*)*")
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~]")
 _LEVELS = frozenset("DCSH")
 

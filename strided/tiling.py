@@ -19,21 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strided.address import (
-    AddressMap,
-    Combined,
-    Coordinate,
-    Coupled,
-    Digit,
-    Node,
-    Offsets,
-    Quotient,
-    Remainder,
-    Term,
-    Zero,
-    dimensions_of,
-)
+from strided.address import AddressMap, Coupled, Digit, Term
 from strided.errors import LayoutError
+from strided.nodes import Combined, Coordinate, Node, Offsets, Quotient, Remainder, Zero, dimensions_of
 
 #: What stands for ``*`` in a tile: the dimension is combined with the next more minor one. (XLA uses the same number.)
 COMBINE = -(2**63)
@@ -194,7 +182,10 @@ class Expansion:
         return AddressMap(
             self.dimensions,
             0,
-            tuple((Term(0, 1, _merged(sorted(own))),) if own else () for own in digits),
+            tuple(
+                (Term(0, 1, _merged(sorted(own))),) if own and size else ()
+                for own, size in zip(digits, self.dimensions, strict=True)
+            ),
             tuple(Coupled(group, tuple((0, s) for s in steps)) for group in coupled),
             self.grid_elements,
         )
@@ -367,7 +358,7 @@ def expand(
 def _combine(
     tile: tuple[int, ...], current: list[_Physical]
 ) -> tuple[tuple[int, ...], list[_Physical], tuple[tuple[int, ...], ...], tuple[int | None, ...]]:
-    """The dimensions that a tile speaks of, with ``*`` carried out: its sizes, the dimensions, what each was made of."""
+    """What a tile speaks of, ``*`` carried out: its sizes, the dimensions, the bounds and the owner of each."""
     entries, wholes, bounds, owners = [], [], [], []
     run: list[_Physical] = []
     for t, physical in zip(tile, current, strict=True):

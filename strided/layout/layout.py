@@ -1,0 +1,218 @@
+"""Layouts: in which order, tiles and memory the elements of an array lie."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from strided.errors import LayoutError
+from strided.layout.fields import INT64_MAX, FieldError, integers, shortened
+from strided.tiling import COMBINE
+
+#: Names of memory spaces, as far as they are public. Others differ between devices and have none.
+MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host", 6: "unpinned host"}
+
+
+class PaddingValue(enum.IntEnum):
+    """What fills the padding of a legacy padded layout (``PaddingValue`` of the XLA releases up to 2018)."""
+
+    INVALID_PAD = 0
+    ZERO_PAD = 1
+    ONE_PAD = 2
+    LOWEST_PAD = 3
+    HIGHEST_PAD = 4
+    UNKNOWN_PAD = 5
+
+    def __repr__(self) -> str:
+        return f"PaddingValue.{self.name}"
+
+
+class Tile(tuple[int, ...]):
+    """Sizes of a tile, most major first; `COMBINE` stands for ``*``.
+
+    >>> str(Tile((8, 128))), str(Tile((COMBINE, 2)))
+    ('(8,128)', '(*,2)')
+    """
+
+    __slots__ = ()
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The sizes as a plain tuple."""
+        return tuple(self)
+
+    def __str__(self) -> str:
+        return f"({','.join('*' if t == COMBINE else str(t) for t in self)})"
+
+    def __repr__(self) -> str:
+        return f"({', '.join('COMBINE' if t == COMBINE else str(t) for t in self)}{',' if len(self) == 1 else ''})"
+
+
+class SplitConfig(NamedTuple):
+    """Where a physical dimension (0 is the most major one) is split, as XLA's ``SC(d:i,j)`` writes it."""
+
+    dimension: int
+    split_indices: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"({self.dimension}:{','.join(map(str, self.split_indices))})"
+
+
+@dataclass(frozen=True, repr=False)
+class Layout:
+    """How the elements of an array lie in memory.
+
+    Parameters
+    ----------
+    minor_to_major : sequence of int
+        Dimension numbers, the fastest varying first: a permutation of 0, 1, ..., rank - 1.
+    tiles : sequence of sequence of int, optional
+        Tiles, the first applied first.
+    tail_padding_alignment_in_elements : int, optional
+        The number of elements is rounded up to a multiple of this (``L(n)``).
+    element_size_in_bits : int, optional
+        Bits of one element (``E(n)``); 0 means whole bytes.
+    memory_space : int, optional
+        -128 to 127 (``S(n)``).
+    split_configs : sequence of (int, sequence of int), optional
+        Physical dimensions and where each is split (``SC(...)``).
+    dynamic_shape_metadata_prefix_bytes : int, optional
+        Bytes of metadata in front of the data (``M(n)``).
+    padded_dimensions : sequence of int, optional
+        Legacy layouts of the XLA releases up to 2018: the allocated size of each logical dimension.
+    padding_value : PaddingValue, optional
+        Legacy layouts: what the padding holds.
+
+    Raises
+    ------
+    LayoutError
+        The values make no valid layout.
+
+    Examples
+    --------
+    >>> str(Layout((1, 0), [(8, 128), (2, 1)]))
+    '{1,0:T(8,128)(2,1)}'
+    """
+
+    minor_to_major: tuple[int, ...]
+    tiles: tuple[Tile, ...] = ()
+    tail_padding_alignment_in_elements: int = field(default=1, kw_only=True)
+    element_size_in_bits: int = field(default=0, kw_only=True)
+    memory_space: int = field(default=0, kw_only=True)
+    split_configs: tuple[SplitConfig, ...] = field(default=(), kw_only=True)
+    dynamic_shape_metadata_prefix_bytes: int = field(default=0, kw_only=True)
+    padded_dimensions: tuple[int, ...] = field(default=(), kw_only=True)
+    padding_value: PaddingValue = field(default=PaddingValue.INVALID_PAD, kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "minor_to_major", integers(self.minor_to_major, "minor_to_major"))
+        try:
+            put(self, "tiles", tuple(Tile(integers(t, "tiles")) for t in self.tiles))
+            splits = tuple(SplitConfig(operator.index(d), integers(i, "split_configs")) for d, i in self.split_configs)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, LayoutError):
+                raise
+            raise FieldError("tiles", f"tiles are sequences of sizes, as in [(8, 128), (2, 1)]: {error}") from None
+        put(self, "split_configs", splits)
+        for name in (
+            "tail_padding_alignment_in_elements",
+            "element_size_in_bits",
+            "memory_space",
+            "dynamic_shape_metadata_prefix_bytes",
+        ):
+            put(self, name, integers([getattr(self, name)], name)[0])
+        put(self, "padded_dimensions", integers(self.padded_dimensions, "padded_dimensions"))
+        put(self, "padding_value", PaddingValue(self.padding_value))
+        self._validate()
+
+    def _validate(self) -> None:
+        if sorted(self.minor_to_major) != list(range(self.rank)):
+            raise FieldError(
+                "minor_to_major",
+                f"minor_to_major must be a permutation of the dimension numbers 0 to {self.rank - 1}, "
+                f"not {{{shortened(self.minor_to_major)}}}",
+            )
+        for tile in self.tiles:
+            if not tile or any((t < 1 and t != COMBINE) or t > INT64_MAX for t in tile):
+                raise FieldError("tiles", f"a tile needs sizes of 1 or more (or '*'), not ({shortened(tile)})")
+        if not 1 <= self.tail_padding_alignment_in_elements <= INT64_MAX:
+            raise FieldError(
+                "tail_padding_alignment_in_elements",
+                f"the tail padding alignment must be 1 or more, not {self.tail_padding_alignment_in_elements}",
+            )
+        if not 0 <= self.element_size_in_bits <= INT64_MAX:
+            raise FieldError(
+                "element_size_in_bits", f"the element size must be 0 bits or more, not {self.element_size_in_bits}"
+            )
+        if not -128 <= self.memory_space <= 127:
+            raise FieldError("memory_space", f"XLA holds a memory space in 8 signed bits; {self.memory_space} is none")
+        if not 0 <= self.dynamic_shape_metadata_prefix_bytes <= INT64_MAX:
+            raise FieldError("dynamic_shape_metadata_prefix_bytes", "the metadata prefix must be 0 bytes or more")
+        if self.padded_dimensions and len(self.padded_dimensions) != self.rank:
+            raise FieldError(
+                "padded_dimensions", f"{len(self.padded_dimensions)} padded dimensions for a layout of rank {self.rank}"
+            )
+        if self.padded_dimensions and self.tiles:
+            raise FieldError("padded_dimensions", "a layout has padded dimensions or tiles, not both")
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.minor_to_major)
+
+    @property
+    def memory_space_name(self) -> str:
+        """The memory space in words, its number always shown.
+
+        >>> Layout((0,), memory_space=1).memory_space_name, Layout((0,), memory_space=3).memory_space_name
+        ('VMEM (S(1))', 'memory space S(3)')
+        """
+        name = MEMORY_SPACES.get(self.memory_space)
+        return f"memory space S({self.memory_space})" if name is None else f"{name} (S({self.memory_space}))"
+
+    @property
+    def is_descending(self) -> bool:
+        """Whether the order is the default one, row-major: the last dimension varies fastest."""
+        return self.minor_to_major == tuple(range(self.rank - 1, -1, -1))
+
+    def __str__(self) -> str:
+        attributes = "".join(self._attributes())
+        order = ",".join(map(str, self.minor_to_major))
+        return f"{{{order}:{attributes}}}" if attributes else f"{{{order}}}"
+
+    def _attributes(self) -> Iterator[str]:
+        """What follows the colon, in the order that XLA prints it."""
+        if self.tiles:
+            yield "T" + "".join(map(str, self.tiles))
+        if self.tail_padding_alignment_in_elements != 1:
+            yield f"L({self.tail_padding_alignment_in_elements})"
+        if self.element_size_in_bits:
+            yield f"E({self.element_size_in_bits})"
+        if self.memory_space:
+            yield f"S({self.memory_space})"
+        if self.split_configs:
+            yield "SC" + "".join(map(str, self.split_configs))
+        if self.dynamic_shape_metadata_prefix_bytes:
+            yield f"M({self.dynamic_shape_metadata_prefix_bytes})"
+
+    def __repr__(self) -> str:
+        shown = [repr(self.minor_to_major)]
+        if self.tiles:
+            shown.append(repr(self.tiles))
+        for name, default in (
+            ("tail_padding_alignment_in_elements", 1),
+            ("element_size_in_bits", 0),
+            ("memory_space", 0),
+            ("split_configs", ()),
+            ("dynamic_shape_metadata_prefix_bytes", 0),
+            ("padded_dimensions", ()),
+            ("padding_value", PaddingValue.INVALID_PAD),
+        ):
+            value = getattr(self, name)
+            if value != default:
+                shown.append(f"{name}={value!r}")
+        return f"Layout({', '.join(shown)})"

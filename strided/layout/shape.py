@@ -1,0 +1,267 @@
+"""Shapes: an element type, dimensions and a layout."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from strided.dtypes import ElementType, element_type
+from strided.errors import LayoutError, UnsupportedError
+from strided.layout.addressing import Addressing
+from strided.layout.fields import INT64_MAX, FieldError, integers, shortened
+from strided.layout.layout import Layout
+from strided.tiling import Expansion, expand
+
+#: What XLA stores as the size of a dimension of unknown size (``?``).
+UNBOUNDED = -(2**63)
+
+
+@dataclass(frozen=True, repr=False)
+class Shape(Addressing):
+    """An array's element type, dimensions and layout. Also ``token[]`` and ``opaque[]``, which have no layout.
+
+    Parameters
+    ----------
+    element_type : str
+        XLA's name: ``"f32"``, ``"bf16"``, ``"s4"``.
+    dimensions : sequence of int
+        Sizes in elements; the bound of a dynamic dimension, `UNBOUNDED` for one without.
+    layout : Layout, optional
+        Row-major without.
+    dynamic : sequence of bool, optional
+        Which dimensions are dynamic (``<=N``, ``?``); none without.
+
+    Raises
+    ------
+    LayoutError
+        The values make no valid shape.
+
+    Examples
+    --------
+    >>> shape = Shape("bf16", (3, 5), Layout((1, 0), [(8, 128), (2, 1)]))
+    >>> str(shape), shape.byte_size, shape.offset_of((2, 3))
+    ('bf16[3,5]{1,0:T(8,128)(2,1)}', 2048, 262)
+    """
+
+    element_type: str
+    dimensions: tuple[int, ...]
+    layout: Layout | None = None
+    dynamic: tuple[bool, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        try:
+            kind = element_type(self.element_type)
+        except UnsupportedError as error:
+            raise FieldError("element_type", str(error)) from None
+        put(self, "dimensions", integers(self.dimensions, "dimensions"))
+        dynamic = tuple(bool(d) for d in self.dynamic) or (False,) * self.rank
+        if len(dynamic) != self.rank:
+            raise FieldError("dimensions", f"{len(dynamic)} entries of `dynamic` for {self.rank} dimensions")
+        put(self, "dynamic", dynamic)
+        if not kind.is_array:
+            if self.dimensions or self.layout is not None:
+                raise FieldError("dimensions", f"{self.element_type}[] has neither dimensions nor a layout")
+            return
+        for n, d in zip(self.dimensions, dynamic, strict=True):
+            if not (0 <= n <= INT64_MAX or (d and n == UNBOUNDED)):
+                raise FieldError("dimensions", f"the size of a dimension is 0 or more, not {n}")
+        if self.layout is None:
+            put(self, "layout", Layout(tuple(range(self.rank - 1, -1, -1))))
+        elif not isinstance(self.layout, Layout):
+            raise TypeError(f"layout must be a Layout, not {self.layout!r}; strided.parse makes one from text")
+        self._validate(kind)
+
+    def _validate(self, kind: ElementType) -> None:
+        layout = self._array_layout
+        if layout.rank != self.rank:
+            raise FieldError(
+                "minor_to_major", f"the array has {self.rank} dimensions, but minor_to_major has {layout.rank}"
+            )
+        # XLA multiplies in this order and stops at the first overflow: [0, big, big] is a shape, [big, big, 0] is not.
+        total = 1
+        for n in self.dimensions:
+            total *= 1 if n == UNBOUNDED else n
+            if total > INT64_MAX:
+                break
+        if total * (kind.storage_bits // 8) > INT64_MAX:
+            raise FieldError("dimensions", "the number of bytes does not fit a 64-bit integer")
+        for n, padded in zip(self.dimensions, layout.padded_dimensions, strict=False):
+            if padded < n:
+                raise FieldError("padded_dimensions", f"a dimension of {n} is padded to {padded}, which is less")
+        seen = set()
+        for d, indices in layout.split_configs:
+            if not 0 <= d < self.rank or d in seen:
+                raise FieldError("split_configs", f"split of physical dimension {d}: out of range, or named twice")
+            seen.add(d)
+            size = self.dimensions[layout.minor_to_major[self.rank - 1 - d]]
+            if any(not a < b for a, b in zip((0, *indices), (*indices, size), strict=True) if indices):
+                raise FieldError(
+                    "split_configs",
+                    f"split indices {shortened(indices)} must rise, above 0 and below the size of {size}",
+                )
+
+    @property
+    def _array_layout(self) -> Layout:
+        if self.layout is None:
+            raise LayoutError(f"{self} is no array: it has no layout, size or addresses")
+        return self.layout
+
+    # What it is.
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's type for the values.
+
+        Raises
+        ------
+        UnsupportedError
+            A token or opaque value has none.
+        """
+        dtype = element_type(self.element_type).dtype
+        if dtype is None:
+            raise UnsupportedError(f"{self} holds no values")
+        return dtype
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.dimensions)
+
+    @property
+    def true_rank(self) -> int:
+        """Number of dimensions of another size than 1."""
+        return sum(n != 1 for n in self.dimensions)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether any dimension is dynamic."""
+        return any(self.dynamic)
+
+    def dimension_number(self, dimension: SupportsIndex) -> int:
+        """A dimension number counted from the front; negative ones count from the end.
+
+        >>> Shape("f32", (3, 5)).dimension_number(-1)
+        1
+        """
+        d = operator.index(dimension)
+        if not -self.rank <= d < self.rank:
+            raise IndexError(f"dimension {d} is out of bounds for a shape of rank {self.rank}")
+        return d % self.rank
+
+    def dimension_letter(self, dimension: SupportsIndex) -> str:
+        """XLA's letter for a dimension of an array of rank 2, 3 or 4: y x, z y x, p z y x; "" for other ranks."""
+        d = self.dimension_number(dimension)
+        return "pzyx"[4 - self.rank :][d] if 2 <= self.rank <= 4 else ""
+
+    def with_layout(self, layout: Layout | None) -> Shape:
+        """The same array in another layout; row-major for None."""
+        return Shape(self.element_type, self.dimensions, layout, dynamic=self.dynamic)
+
+    # Sizes.
+
+    @property
+    def _known_dimensions(self) -> tuple[int, ...]:
+        if UNBOUNDED in self.dimensions:
+            raise LayoutError(f"{self} has a dimension of unknown size: it has no size or addresses")
+        return self.dimensions
+
+    @property
+    def size(self) -> int:
+        """Logical elements; a dynamic dimension counts with its bound."""
+        if self.layout is None:
+            return 0
+        return math.prod(self._known_dimensions)
+
+    @cached_property
+    def expansion(self) -> Expansion:
+        """The layout taken apart: expanded dimensions, sizes, addresses.
+
+        Raises
+        ------
+        LayoutError
+            A dimension of unknown size, a tile that ends in ``*``, or no array at all.
+        """
+        layout = self._array_layout
+        return expand(
+            self._known_dimensions,
+            layout.minor_to_major,
+            layout.tiles,
+            layout.padded_dimensions,
+            layout.tail_padding_alignment_in_elements,
+        )
+
+    @property
+    def element_bits(self) -> int:
+        """Bits of one element in the buffer: ``E(n)``, or whole bytes."""
+        return self._array_layout.element_size_in_bits or element_type(self.element_type).storage_bits
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes that XLA allocates, padding included (``ShapeUtil::ByteSizeOf``).
+
+        XLA counts by the first tile alone. Where a later tile pads again, addresses reach further: `address_byte_size`.
+        A split layout counts with its largest piece.
+        """
+        if self.layout is None:
+            return 0
+        if self.layout.split_configs:
+            return -(-self._largest_piece.allocated_elements * self.element_bits // 8)
+        return -(-self.expansion.allocated_elements * self.element_bits // 8)
+
+    @property
+    def _largest_piece(self) -> Expansion:
+        """The layout of the largest piece of a split array (``LayoutUtil::MaxSplitSize``)."""
+        layout, sizes = self._array_layout, list(self._known_dimensions)
+        for d, indices in layout.split_configs:
+            logical = layout.minor_to_major[self.rank - 1 - d]
+            edges = (0, *indices, sizes[logical])
+            sizes[logical] = max(b - a for a, b in itertools.pairwise(edges))
+        return expand(tuple(sizes), layout.minor_to_major, layout.tiles, (), layout.tail_padding_alignment_in_elements)
+
+    @property
+    def address_byte_size(self) -> int:
+        """Bytes that the address formula can reach: `byte_size`, or more where a later tile does not divide evenly.
+
+        >>> from strided import parse
+        >>> uneven = parse("bf16[24,256]{1,0:T(8,128)(2,1,1,1)}")
+        >>> uneven.byte_size, uneven.address_byte_size
+        (12288, 16384)
+        """
+        if self.layout is None:
+            return 0
+        return -(-self.expansion.address_elements * self.element_bits // 8)
+
+    @property
+    def unpadded_byte_size(self) -> int:
+        """Bytes of the logical elements alone."""
+        return 0 if self.layout is None else -(-self.size * self.element_bits // 8)
+
+    # Text.
+
+    def text(self, *, layout: bool = True) -> str:
+        """XLA's text; `layout=False` as in a program shape: ``f32[3,5]``."""
+        sizes = ",".join(
+            "?" if n == UNBOUNDED else f"<={n}" if d else str(n)
+            for n, d in zip(self.dimensions, self.dynamic, strict=True)
+        )
+        shown = "" if self.layout is None or not layout else str(self.layout)
+        return f"{self.element_type}[{sizes}]{'' if shown == '{}' else shown}"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        sizes = ", ".join("UNBOUNDED" if n == UNBOUNDED else str(n) for n in self.dimensions)
+        shown = [repr(self.element_type), f"({sizes}{',' if self.rank == 1 else ''})"]
+        if self.layout is not None and self.layout != Layout(tuple(range(self.rank - 1, -1, -1))):
+            shown.append(repr(self.layout))
+        if self.is_dynamic:
+            shown.append(f"dynamic={self.dynamic!r}")
+        return f"Shape({', '.join(shown)})"
