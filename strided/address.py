@@ -263,7 +263,9 @@ class AddressMap:
         ranges = [
             np.arange(a, b, dtype=np.int64).reshape((-1,) + (1,) * (self.ndim - 1 - k)) for k, (a, b) in enumerate(box)
         ]
-        return np.broadcast_to(np.asarray(self.offset_of(ranges), np.int64), tuple(max(0, b - a) for a, b in box))
+        offsets = np.empty(tuple(max(0, b - a) for a, b in box), np.int64)
+        offsets[...] = self.offset_of(ranges)
+        return offsets
 
     # Views. Indices are checked by the caller (`indexing`).
 
