@@ -10,7 +10,7 @@ from strided.errors import LayoutError, NotationError
 
 T = TypeVar("T")
 
-_BLANKS = re.compile(r"(?:[ \t\n\r]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_BLANKS = re.compile(r"(?:[ \t\n\r]+|//[^\n]*|/\*[^\x00]*?\*/)*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*=?")
 _INTEGER = re.compile(r"-?[0-9]+")
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
