@@ -156,11 +156,11 @@ def some_values(case: Case, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     size = math.prod(case.dimensions)
     if case.element_type == "pred":
-        return (rng.integers(0, 2, size) == 1).reshape(case.dimensions)
+        return (rng.integers(0, 2, size) == 1).reshape(case.dimensions).copy()
     significant = ARRAY_TYPES[case.element_type]["bits"]
     if significant <= 8:
         patterns = (np.arange(size) + seed) % (1 << significant)
-        return patterns.astype(np.uint8).view(case.dtype).reshape(case.dimensions)
+        return patterns.astype(np.uint8).view(case.dtype).reshape(case.dimensions).copy()
     return np.frombuffer(rng.bytes(size * case.dtype.itemsize), case.dtype).reshape(case.dimensions).copy()
 
 

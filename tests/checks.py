@@ -112,7 +112,7 @@ def same_error(got: Exception | None, expected: Exception | None) -> None:
         return
     assert got is not None, f"NumPy raises {expected!r}"
     assert type(got) is type(expected), f"NumPy raises {expected!r}, got {got!r}"
-    assert str(got) == str(expected)
+    assert str(got) == str(expected), f"{str(got)!r}, NumPy says {str(expected)!r}"
 
 
 def check_same(array: sd.LayoutArray, reference: np.ndarray, key: Any) -> None:
@@ -120,6 +120,7 @@ def check_same(array: sd.LayoutArray, reference: np.ndarray, key: Any) -> None:
 
     `reference` owns its data: only so can a view be told from a copy.
     """
+    assert reference.base is None
     expected, wanted = outcome(lambda: reference[key])
     got, error = outcome(lambda: array[key])
     same_error(error, wanted)
