@@ -17,10 +17,11 @@ Words: an *index* is logical, one integer a dimension; an *offset* counts elemen
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -33,14 +34,23 @@ from strided.nodes import Node, Offsets, dimensions_of, evaluate
 class Digit(NamedTuple):
     """One digit of a coordinate: it moves an element by ``((c // weight) % size) * stride`` elements.
 
-    The digits of a coordinate are listed minor first; each weight is the product of the sizes before it (in a map with
-    coupled parts some may be missing). The size of the last digit is large enough for every coordinate in bounds, so
-    its ``% size`` changes nothing.
+    The digits of a coordinate are listed minor first; each weight is the product of the sizes before it. The size of
+    the last digit is large enough for every coordinate in bounds, so its ``% size`` changes nothing.
     """
 
     weight: int
     size: int
     stride: int
+
+
+@lru_cache(maxsize=4096)
+def _carries(digits: tuple[Digit, ...]) -> tuple[tuple[int, int], ...]:
+    """Weights and factors that turn a coordinate c into an offset: ``c * first stride + sum of c // weight * factor``.
+
+    ``c // weight % size`` is ``c // weight - c // (weight * size) * size``, and the weights follow each other, so every
+    digit after the first costs one division: a carry that takes back what the digit before it counted too far.
+    """
+    return tuple((b.weight, b.stride - a.size * a.stride) for a, b in itertools.pairwise(digits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +64,15 @@ class Term:
     def offset_at(self, v: Offsets | int) -> Offsets | int:
         """Elements that this term adds at index `v` of its axis."""
         c = self.start + self.step * v
-        total: Offsets | int = c * 0
-        for weight, size, stride in self.digits:
-            total = total + c // weight % size * stride
+        total: Offsets | int = c * self.digits[0].stride if self.digits else c * 0
+        for weight, factor in _carries(self.digits):
+            total = total + c // weight * factor
         return total
 
     @property
     def is_linear(self) -> bool:
         """Whether equal steps along the axis are equal steps in the buffer."""
-        return not self.digits or (len(self.digits) == 1 and self.digits[0].weight == 1)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether no digit of the coordinate is missing."""
-        weight = 1
-        for digit in self.digits:
-            if digit.weight != weight:
-                return False
-            weight *= digit.size
-        return True
+        return len(self.digits) <= 1
 
     def linear(self, count: int) -> tuple[int, Term] | None:
         """A constant and an equal term that starts at 0 with step 1, for `count` indices; None where digits forbid.
@@ -82,8 +82,6 @@ class Term:
         """
         if count == 1:
             return int(self.offset_at(0)), Term(0, 1, ())
-        if not self.is_whole:
-            return None
         below = math.prod(d.size for d in self.digits[:-1])
         if self.digits and self.start % below == 0 and self.step % below == 0:
             top = self.digits[-1]

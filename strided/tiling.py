@@ -183,7 +183,7 @@ class Expansion:
             self.dimensions,
             0,
             tuple(
-                (Term(0, 1, _merged(sorted(own))),) if own and size else ()
+                (Term(0, 1, _merged(own, size)),) if own and size else ()
                 for own, size in zip(digits, self.dimensions, strict=True)
             ),
             tuple(Coupled(group, tuple((0, s) for s in steps)) for group in coupled),
@@ -272,15 +272,23 @@ class Expansion:
             )
 
 
-def _merged(digits: list[Digit]) -> tuple[Digit, ...]:
-    """The same digits, neighbours joined where one goes on where the other ends."""
+def _merged(digits: list[Digit], size: int) -> tuple[Digit, ...]:
+    """The digits of a coordinate that stays below `size`: neighbours joined where one goes on where the other ends.
+
+    Digits that are missing, because they are torn and became nodes, move nothing: they are there with stride 0.
+    """
     merged: list[Digit] = []
-    for digit in digits:
-        follows = merged and digit.weight == merged[-1].weight * merged[-1].size
-        if follows and digit.stride == merged[-1].stride * merged[-1].size:
+    weight = 1
+    for digit in sorted(digits):
+        if weight < digit.weight:
+            merged.append(Digit(weight, digit.weight // weight, 0))
+        if merged and digit.stride == merged[-1].stride * merged[-1].size:
             merged[-1] = merged[-1]._replace(size=merged[-1].size * digit.size)
         else:
             merged.append(digit)
+        weight = digit.weight * digit.size
+    if weight < size:
+        merged.append(Digit(weight, -(-size // weight), 0))
     return tuple(merged)
 
 
