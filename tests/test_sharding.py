@@ -229,6 +229,12 @@ def test_the_array_needs_as_many_dimensions_as_the_grid():
         Sharding.parse("{devices=[2,4]<=[8]}").shard_shape((5,))
 
 
+def test_there_must_be_as_many_devices_as_the_sharding_names():
+    with pytest.raises(LayoutError, match="needs 8 devices, there are 7"):
+        Sharding.parse("{devices=[2,4]<=[8]}").slices((4, 4), num_devices=7)
+    assert Sharding.parse("{devices=[2,4]<=[8]}").slices((4, 4), num_devices=9)[8] is None
+
+
 def test_devices_that_hold_nothing_have_no_slice():
     slices = Sharding.parse("{devices=[2]5,9}").slices((4,))
     assert [device for device in range(len(slices)) if slices[device] is not None] == [5, 9]

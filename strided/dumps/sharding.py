@@ -189,7 +189,7 @@ class Sharding:
         UnsupportedError
             A tuple, or a sharding that does not say where data are (manual, unknown).
         LayoutError
-            Not as many dimensions as the grid has.
+            Not as many dimensions as the grid has, or too few devices.
 
         >>> Sharding.parse("{maximal device=1}").slices((4,), num_devices=3)
         DeviceSlices([None, (slice(0, 4, None),), None])
@@ -199,6 +199,9 @@ class Sharding:
             raise UnsupportedError(f"{self} does not say which part of the array a device holds")
         if "maximal" in self.subgroups:
             raise UnsupportedError(f"{self}: it is not known where the maximal subgroup's devices keep their data")
+        needed = self.num_devices or (0 if self.device is None else self.device + 1)
+        if num_devices is not None and num_devices < needed:
+            raise LayoutError(f"{self} needs {needed} devices, there are {num_devices}")
         return DeviceSlices(self, dims, self.num_devices if num_devices is None else num_devices)
 
     def _checked(self, global_dims: Any) -> tuple[int, ...]:
