@@ -1,0 +1,173 @@
+"""The conversions that are tracked: one table for the benchmarks, the comparison and the tests of both.
+
+Large cases move 128 MB and more, so that caches do not matter. With ``STRIDED_BENCH_TOY`` in the environment every case
+shrinks to a few tiles: it then runs in milliseconds and only shows that the benchmark works.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import strided as sd
+
+TOY = "STRIDED_BENCH_TOY" in os.environ
+
+
+@dataclass(frozen=True)
+class Case:
+    """One conversion.
+
+    Attributes
+    ----------
+    name : str
+        In words; the name under which results are kept.
+    source : str
+        Shape text of what is converted.
+    target : str or None
+        Layout text of what comes out; None for a row-major ndarray.
+    toy : tuple of int
+        Dimensions that stand in for the true ones.
+    window : str
+        Key of the part that is converted, "" for all.
+    group : str
+        Row of the table of aims.
+    """
+
+    group: str
+    name: str
+    source: str
+    target: str | None
+    toy: tuple[int, ...]
+    window: str = ""
+
+    @property
+    def source_shape(self) -> sd.Shape:
+        """The shape of the source, shrunk where toys are asked for."""
+        shape = sd.parse(self.source)
+        return sd.Shape(shape.element_type, self.toy, shape.layout) if TOY else shape
+
+
+def _both(group: str, name: str, source: str, toy: tuple[int, ...]) -> list[Case]:
+    """A layout read into a row-major ndarray, and written from one."""
+    shape = sd.parse(source)
+    dense = f"{shape.text(layout=False)}{{{','.join(map(str, range(shape.rank - 1, -1, -1)))}}}"
+    return [
+        Case(group, f"{name} to row-major", source, None, toy),
+        Case(group, f"row-major to {name}", dense, str(shape.layout), toy),
+    ]
+
+
+def _relayouts(group: str, name: str, dimensions: str, first: str, second: str, toy: tuple[int, ...]) -> list[Case]:
+    kind = dimensions.split("[")[0]
+    return [
+        Case(group, f"{kind} {name}: {first} to {second}", dimensions + first, second, toy),
+        Case(group, f"{kind} {name}: {second} to {first}", dimensions + second, first, toy),
+    ]
+
+
+CASES: tuple[Case, ...] = (
+    *_both("tiled", "f32 T(8,128)", "f32[8192,8192]{1,0:T(8,128)}", (24, 256)),
+    *_both("tiled", "s64 T(8,128)", "s64[4096,8192]{1,0:T(8,128)}", (24, 256)),
+    *_both("tiled", "bf16 T(8,128)(2,1)", "bf16[8192,16384]{1,0:T(8,128)(2,1)}", (24, 256)),
+    *_both("tiled", "bf16 T(16,128)(2,1)", "bf16[8192,16384]{1,0:T(16,128)(2,1)}", (32, 256)),
+    *_both("tiled", "s8 T(8,128)(4,1)", "s8[16384,16384]{1,0:T(8,128)(4,1)}", (24, 256)),
+    *_both("tiled", "s8 T(32,128)(4,1)", "s8[16384,16384]{1,0:T(32,128)(4,1)}", (64, 256)),
+    *_both("odd sizes", "odd f32 T(8,128)", "f32[8189,8191]{1,0:T(8,128)}", (21, 201)),
+    *_both("odd sizes", "odd bf16 T(8,128)(2,1)", "bf16[8189,16381]{1,0:T(8,128)(2,1)}", (21, 201)),
+    *_both("odd sizes", "odd s8 T(8,128)(4,1)", "s8[16381,16379]{1,0:T(8,128)(4,1)}", (21, 201)),
+    *_both("odd sizes", "odd bf16 4097x5003", "bf16[3,4097,5003]{2,1,0:T(8,128)(2,1)}", (2, 21, 201)),
+    *_relayouts("transpose 64", "transpose", "s64[4096,8192]", "{0,1}", "{1,0}", (40, 50)),
+    *_relayouts("transpose 32", "transpose", "f32[8192,8192]", "{0,1}", "{1,0}", (40, 50)),
+    *_relayouts("transpose 16", "transpose", "bf16[8192,16384]", "{0,1}", "{1,0}", (70, 50)),
+    *_relayouts("transpose 8", "transpose", "s8[16384,16384]", "{0,1}", "{1,0}", (70, 130)),
+    *_relayouts("transpose 32", "odd transpose", "f32[8191,8193]", "{0,1}", "{1,0}", (39, 51)),
+    *_relayouts("transpose 16", "odd transpose", "bf16[8191,16381]", "{0,1}", "{1,0}", (39, 51)),
+    *_relayouts("transpose 8", "odd transpose", "s8[16381,16379]", "{0,1}", "{1,0}", (39, 151)),
+    *_relayouts("4-D", "permutation", "f32[64,96,112,96]", "{3,2,1,0}", "{0,3,1,2}", (3, 5, 7, 9)),
+    *_relayouts("4-D", "permutation", "f32[64,96,112,96]", "{3,2,1,0}", "{0,1,2,3}", (3, 5, 7, 9)),
+    *_both("tiled along the other way", "f32 {0,1:T(8,128)}", "f32[8192,8192]{0,1:T(8,128)}", (130, 24)),
+    *_relayouts("tiled along the other way", "", "f32[8192,8192]", "{1,0:T(8,128)}", "{0,1:T(8,128)}", (136, 256)),
+    *_both("small matrices", "bf16 [4096,17,300]", "bf16[4096,17,300]{2,1,0:T(8,128)(2,1)}", (3, 17, 300)),
+    *_both("packed", "s4 T(8,128)(8,1)E(4)", "s4[16384,16384]{1,0:T(8,128)(8,1)E(4)}", (24, 256)),
+    *_both("packed", "u4 T(64,128)(8,1)E(4)", "u4[16384,16384]{1,0:T(64,128)(8,1)E(4)}", (128, 256)),
+    *_both("other ranks", "bf16 1-D T(1024)(128)(2,1)", "bf16[134217728]{0:T(1024)(128)(2,1)}", (5000,)),
+    *_both("other ranks", "bf16 rank 5", "bf16[4,8,16,512,512]{4,3,2,1,0:T(8,128)(2,1)}", (2, 2, 2, 17, 130)),
+    *_both("other ranks", "f32 rank 6", "f32[2,4,4,8,512,512]{5,4,0,2,1,3:T(8,128)}", (2, 2, 1, 2, 17, 130)),
+    *_both("other ranks", "f32 T(*,8,128)", "f32[16,32,256,512]{3,2,1,0:T(*,8,128)}", (2, 3, 16, 256)),
+    Case("window", "f32 window", "f32[8192,8192]{1,0:T(8,128)}", None, (48, 512), "5:-3, 77:-11"),
+    Case("window", "bf16 window", "bf16[8192,16384]{1,0:T(8,128)(2,1)}", None, (48, 512), "5:-3, 77:-11"),
+    Case("window", "s8 window", "s8[16384,16384]{1,0:T(8,128)(4,1)}", None, (48, 512), "5:-3, 77:-11"),
+)
+
+#: The conversions that are timed in cache, at 1 MB and at 64 KB.
+SMALL_CASES: tuple[Case, ...] = (
+    *_both("1 MB", "1 MB f32 T(8,128)", "f32[512,512]{1,0:T(8,128)}", (24, 256)),
+    *_both("1 MB", "1 MB bf16 T(8,128)(2,1)", "bf16[512,1024]{1,0:T(8,128)(2,1)}", (24, 256)),
+    *_both("1 MB", "1 MB s8 T(8,128)(4,1)", "s8[1024,1024]{1,0:T(8,128)(4,1)}", (24, 256)),
+    *_relayouts("1 MB", "1 MB transpose", "f32[512,512]", "{0,1}", "{1,0}", (40, 50)),
+    *_both("64 KB", "64 KB f32 T(8,128)", "f32[128,128]{1,0:T(8,128)}", (24, 128)),
+    *_both("64 KB", "64 KB bf16 T(8,128)(2,1)", "bf16[128,256]{1,0:T(8,128)(2,1)}", (24, 128)),
+)
+
+
+class Prepared(NamedTuple):
+    """A case made ready: buffers exist, their pages have been touched, kernels have been compiled."""
+
+    run: Callable[[], object]
+    source: sd.LayoutArray
+    key: Any
+    target: Any
+    logical_bytes: int
+
+
+def prepare(case: Case, *, misalignment: int = 0) -> Prepared:
+    """Buffers of a case, and the call that converts one into the other.
+
+    `misalignment` is the number of bytes that a row-major destination begins past a cache line: 16 is where NumPy puts
+    large arrays. `logical_bytes` is half of what has to be read and written, paddings left out.
+    """
+    shape = case.source_shape
+    rng = np.random.default_rng(0)
+    memory = aligned(shape.byte_size)
+    memory[:] = rng.integers(0, 255, memory.size, np.uint8)
+    if shape.element_bits == 8 and shape.element_type in ("s4", "u4"):
+        memory &= 15
+    source = sd.LayoutArray(memory, shape)
+    key = eval(f"np.s_[{case.window}]") if case.window else ...
+    part = source[key] if case.window else source
+    written = shape.element_bits / 8
+    if case.target is None:
+        target = aligned(part.nbytes, misalignment).view(source.dtype).reshape(part.shape)
+        target[...] = np.zeros((), source.dtype)
+
+        def run() -> object:
+            return part.to_numpy(out=target)
+
+        read_and_written = part.size * (written + source.itemsize)
+    else:
+        target = part.to_layout(case.target)
+        read_and_written = part.size * (written + target.xla_shape.element_bits / 8)
+        if source.layout.is_descending and not source.layout.tiles:
+            dense = memory.view(source.dtype).reshape(shape.dimensions)
+
+            def run() -> object:
+                return sd.LayoutArray.from_numpy(dense, case.target, padding="unknown", out=target)
+        else:
+
+            def run() -> object:
+                return part.to_layout(case.target, padding="unknown", out=target)
+
+    run()
+    return Prepared(run, source, key, target, int(read_and_written) // 2)
+
+
+def aligned(nbytes: int, misalignment: int = 0) -> np.ndarray:
+    """Bytes that begin `misalignment` bytes past a cache line."""
+    raw = np.empty(nbytes + 128, np.uint8)
+    start = -raw.ctypes.data % 64 + misalignment
+    return raw[start : start + nbytes]

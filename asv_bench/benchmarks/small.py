@@ -1,0 +1,128 @@
+"""How long does a small question take? Notation, addresses, plans, elements and views."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import strided as sd
+from benchmarks.cases import TOY
+from strided.convert import region_of_ndarray
+from strided.plan import plan_copy
+
+_TEXTS = {
+    "plain": "f32[3,5]{1,0}",
+    "tiled": "bf16[8,1,1280,16384]{3,2,0,1:T(8,128)(2,1)}",
+    "tuple of 100": "(" + ", ".join(["bf16[1024,1024]{1,0:T(8,128)(2,1)}"] * 100) + ")",
+}
+
+
+class Notation:
+    """Text to value and back."""
+
+    params = (list(_TEXTS),)
+    param_names = ("text",)
+
+    def setup(self, name: str) -> None:
+        self.text = _TEXTS[name]
+        self.shape = sd.parse(self.text)
+
+    def time_parse(self, name: str) -> None:
+        sd.parse(self.text)
+
+    def time_str(self, name: str) -> None:
+        str(self.shape)
+
+
+class Addresses:
+    """Index to offset and back."""
+
+    def setup(self) -> None:
+        self.shape = sd.parse("bf16[1280,16384]{1,0:T(8,128)(2,1)}")
+        n = 1000 if TOY else 1_000_000
+        self.rows = np.random.default_rng(0).integers(0, 1280, n)
+        self.offsets = np.random.default_rng(0).integers(0, 1280 * 16384, n)
+
+    def time_offset_of_one(self) -> None:
+        self.shape.offset_of((7, 300))
+
+    def time_index_at_one(self) -> None:
+        self.shape.index_at(123_456)
+
+    def time_offset_of_a_million(self) -> None:
+        self.shape.offset_of((self.rows, self.rows))
+
+    def time_index_at_a_million(self) -> None:
+        self.shape.index_at(self.offsets)
+
+
+class Planning:
+    """Two layouts to a ready plan."""
+
+    params = (["f32 T(8,128)", "bf16 T(8,128)(2,1)", "transpose", "window"],)
+    param_names = ("case",)
+
+    def setup(self, name: str) -> None:
+        text, key = {
+            "f32 T(8,128)": ("f32[8192,8192]{1,0:T(8,128)}", ...),
+            "bf16 T(8,128)(2,1)": ("bf16[8192,8192]{1,0:T(8,128)(2,1)}", ...),
+            "transpose": ("f32[8192,8192]{0,1}", ...),
+            "window": ("bf16[8192,8192]{1,0:T(8,128)(2,1)}", np.s_[5:-3, 77:-11]),
+        }[name]
+        shape = sd.parse(text)
+        memory = np.empty(shape.byte_size, np.uint8)
+        part = sd.LayoutArray(memory, shape)[key]
+        target = region_of_ndarray(np.empty(part.shape, part.dtype))
+        self.arguments = (part.region.map, target.map, part.region.storage, target.storage)
+        plan_copy(*self.arguments)
+
+    def time_plan_anew(self, name: str) -> None:
+        plan_copy.cache_clear()
+        plan_copy(*self.arguments)
+
+    def time_plan_again(self, name: str) -> None:
+        plan_copy(*self.arguments)
+
+
+class Elements:
+    """Elements and views of a small array, where Python is all the time."""
+
+    def setup(self) -> None:
+        self.a = sd.LayoutArray(np.zeros(1 << 16, np.uint8), "bf16[128,256]{1,0:T(8,128)(2,1)}")
+        self.x = np.zeros((128, 256), self.a.dtype)
+        self.a[3, 5]
+
+    def time_element(self) -> None:
+        self.a[3, 5]
+
+    def time_element_of_an_ndarray(self) -> None:
+        self.x[3, 5]
+
+    def time_view(self) -> None:
+        self.a[1:5, ::2]
+
+    def time_view_of_an_ndarray(self) -> None:
+        self.x[1:5, ::2]
+
+    def time_repr(self) -> None:
+        repr(self.a)
+
+
+class Gather:
+    """A million elements chosen at random, beside NumPy's take on a row-major array."""
+
+    def setup(self) -> None:
+        n, side = (1000, 256) if TOY else (1_000_000, 8192)
+        rng = np.random.default_rng(0)
+        self.a = sd.LayoutArray(np.zeros(4 * side * side, np.uint8), f"f32[{side},{side}]{{1,0:T(8,128)}}")
+        self.rows, self.columns = rng.integers(0, side, n), rng.integers(0, side, n)
+        self.flat, self.places = self.a.buffer.view(np.float32), self.rows * side + self.columns
+        self.a[self.rows, self.columns]
+
+    def time_gather(self) -> None:
+        self.a[self.rows, self.columns]
+
+    def time_take_of_numpy(self) -> None:
+        self.flat.take(self.places)
+
+    def time_fancy_of_numpy(self) -> None:
+        self.flat.reshape(self.a.shape)[self.rows, self.columns]

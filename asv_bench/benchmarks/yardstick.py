@@ -1,0 +1,73 @@
+"""What a conversion is measured with: a plain copy of the same bytes, in the same round.
+
+Absolute times drift with the machine and its neighbours. The ratio to a memcpy that ran a moment before does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import strided as sd
+from benchmarks.cases import TOY, aligned
+
+ROUNDS = 1 if TOY else 9
+_pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
+
+
+def plain_copy(logical_bytes: int) -> Callable[[], None]:
+    """A call that copies as many bytes as a conversion, by np.copyto on as many threads."""
+    source, target = aligned(logical_bytes), aligned(logical_bytes)
+    source[:] = 1
+    target[:] = 0
+    parts = sd.get_num_threads() if logical_bytes > 1 << 20 else 1
+    edges = [logical_bytes * i // parts // 64 * 64 for i in range(parts)] + [logical_bytes]
+    halves = [(target[a:b], source[a:b]) for a, b in itertools.pairwise(edges)]
+
+    def run() -> None:
+        others = [_pool.submit(np.copyto, *half) for half in halves[1:]]
+        np.copyto(*halves[0])
+        for other in others:
+            other.result()
+
+    return run
+
+
+def streaming_copy(logical_bytes: int) -> Callable[[], None]:
+    """A call that copies as many bytes with the package's own copy between equal layouts: streaming stores."""
+    n = max(1, logical_bytes // 64) * 64
+    source, target = aligned(n), aligned(n)
+    source[:] = 1
+    array = sd.LayoutArray(source, f"u8[{n}]")
+    target[:] = 0
+
+    def run() -> None:
+        array.to_numpy(out=target)
+
+    run()
+    return run
+
+
+def seconds(run: Callable[[], object], repeat: int = 1) -> float:
+    """Seconds that a call takes, the mean of `repeat` calls."""
+    start = time.perf_counter()
+    for _ in range(repeat):
+        run()
+    return (time.perf_counter() - start) / repeat
+
+
+def rounds(runs: Sequence[Callable[[], object]], repeat: int = 1) -> np.ndarray:
+    """Seconds of every call in every round: the calls take turns, so that drift hits all of them."""
+    for run in runs:
+        run()
+    return np.array([[seconds(run, repeat) for run in runs] for _ in range(ROUNDS)])
+
+
+def share_of_first(times: np.ndarray) -> np.ndarray:
+    """Median over the rounds of the first call's time divided by each call's: 1 is as fast, 2 twice as fast."""
+    return np.median(times[:, :1] / times, axis=0)

@@ -1,0 +1,132 @@
+"""The conversions side by side, in one process: memcpy, the streaming copy, strided, and the peers.
+
+Run it as ``python asv_bench/compare.py`` (``--help`` for what can be chosen). Every figure is a ratio to memcpy of the
+same logical bytes on the same number of threads, measured in the same rounds: 1 is as fast as memcpy, 2 twice as fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+from benchmarks import cases, peers, yardstick
+
+import strided as sd
+
+#: What a case shall reach, as a share of memcpy on as many threads: (into our own memory, as NumPy allocates it).
+LEAST = {
+    "tiled": (1.15, 1.0),
+    "odd sizes": (0.95, 0.95),
+    "transpose 64": (0.9, 0.9),
+    "transpose 32": (0.9, 0.9),
+    "transpose 16": (0.75, 0.75),
+    "transpose 8": (0.55, 0.55),
+    "4-D": (0.9, 0.9),
+    "tiled along the other way": (0.9, 0.9),
+    "small matrices": (0.7, 0.7),
+    "packed": (0.8, 0.8),
+    "other ranks": (0.8, 0.8),
+    "window": (0.8, 0.8),
+    "1 MB": (0.5, 0.5),
+    "64 KB": (0.5, 0.5),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print the table, and write it where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--match", default="", help="only cases whose name or group holds this text")
+    parser.add_argument("--threads", type=int, default=None, help="threads of strided and of memcpy (default: all)")
+    parser.add_argument("--misaligned", action="store_true", help="destinations 16 bytes past a line, as NumPy's are")
+    parser.add_argument("--no-peers", action="store_true", help="only memcpy, the streaming copy and strided")
+    parser.add_argument("--rounds", type=int, default=yardstick.ROUNDS)
+    parser.add_argument("--write", metavar="FILE", help="write the table as Markdown")
+    options = parser.parse_args(argv)
+    yardstick.ROUNDS = options.rounds
+    sd.set_num_threads(options.threads)
+    rows = []
+    for case in (*cases.CASES, *cases.SMALL_CASES):
+        if options.match in case.name or options.match in case.group:
+            rows.append(_measure(case, options))
+            print(_line(rows[-1]), flush=True)
+    table = _table(rows, options)
+    if options.write:
+        temporary = Path(options.write).with_suffix(".tmp")
+        temporary.write_text(table)
+        os.replace(temporary, options.write)
+    return 0
+
+
+def _measure(case: cases.Case, options: argparse.Namespace) -> list[str]:
+    prepared = cases.prepare(case, misalignment=16 if options.misaligned else 0)
+    small = prepared.logical_bytes <= 1 << 22
+    runs: list[Callable[[], object]] = [yardstick.plain_copy(prepared.logical_bytes)]
+    if not small:
+        runs.append(yardstick.streaming_copy(prepared.logical_bytes))
+    ours = len(runs)
+    runs.append(prepared.run)
+    names = ["NumPy", "torch", "JAX"]
+    found = {}
+    if not options.no_peers:
+        for name, make in zip(names, (peers.numpy_idiom, peers.torch_idiom, peers.jax_idiom), strict=True):
+            run = make(prepared)
+            if run is not None:
+                found[name] = len(runs)
+                runs.append(run)
+    times = yardstick.rounds(runs, 1 if not small else 200)
+    shares = yardstick.share_of_first(times)
+    speed = 2e-9 * prepared.logical_bytes / float(np.median(times[:, 0]))
+    least = LEAST[case.group][options.misaligned]
+    reached = float(shares[ours])
+    return [
+        case.name,
+        f"{speed:.0f}",
+        "" if small else f"{shares[1]:.2f}",
+        f"{reached:.2f}",
+        f"{least:.2f}" + ("" if reached >= least else " (below)"),
+        *(f"{shares[found[name]]:.2f}" if name in found else "" for name in names),
+    ]
+
+
+_HEAD = ["case", "memcpy GB/s", "streaming copy", "strided", "aim", "NumPy idiom", "torch", "jitted JAX"]
+
+
+def _line(row: list[str]) -> str:
+    return f"{row[0]:44s}" + "".join(f"{cell:>14s}" for cell in row[1:])
+
+
+def _table(rows: list[list[str]], options: argparse.Namespace) -> str:
+    versions = []
+    for name in ("numpy", "numba", "torch", "jax"):
+        try:
+            versions.append(f"{name} {importlib.import_module(name).__version__}")
+        except ImportError:
+            continue
+    place = "16 bytes past a cache line" if options.misaligned else "at the start of a cache line"
+    about = (
+        f"Measured {datetime.date.today()}, {_processor()}, {sd.get_num_threads()} threads, Python "
+        f"{platform.python_version()}, {', '.join(versions)}. Ratios to memcpy; destinations begin {place}."
+    )
+    lines = [about, "", "| " + " | ".join(_HEAD) + " |", "|" + " --- |" * len(_HEAD)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+"""Every benchmark runs, with every combination of its parameters, at toy size."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import pkgutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+_FOLDER = Path(__file__).parents[1] / "asv_bench"
+if not _FOLDER.exists():
+    pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _toys() -> Iterator[None]:
+    """The benchmarks at toy size, importable as asv imports them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STRIDED_BENCH_TOY", "1")
+        patch.syspath_prepend(str(_FOLDER))
+        yield
+        for name in [n for n in sys.modules if n.split(".")[0] == "benchmarks"]:
+            del sys.modules[name]
+
+
+def _modules() -> list[str]:
+    found = pkgutil.iter_modules([str(_FOLDER / "benchmarks")])
+    return sorted(m.name for m in found if m.name not in ("cases", "peers", "yardstick"))
+
+
+def _calls(benchmark: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    params = getattr(benchmark, "params", ())
+    lists = params if params and isinstance(params[0], (list, tuple)) else (params,) if params else ()
+    for name, _ in inspect.getmembers(benchmark, callable):
+        if name.startswith(("time_", "track_", "peakmem_", "mem_", "timeraw_")):
+            yield from ((name, arguments) for arguments in itertools.product(*lists))
+
+
+@pytest.mark.parametrize("module", _modules())
+def test_every_benchmark_runs_at_toy_size(module: str) -> None:
+    loaded = importlib.import_module(f"benchmarks.{module}")
+    ran = 0
+    for _, benchmark in inspect.getmembers(loaded, inspect.isclass):
+        if benchmark.__module__ != loaded.__name__ or benchmark.__name__.startswith("_"):
+            continue
+        for name, arguments in _calls(benchmark):
+            instance = benchmark()
+            cached = (instance.setup_cache(),) if hasattr(instance, "setup_cache") else ()
+            if hasattr(instance, "setup"):
+                try:
+                    instance.setup(*cached, *arguments)
+                except NotImplementedError:
+                    continue  # asv's way of saying that a combination does not apply
+            try:
+                result = getattr(instance, name)(*cached, *arguments)
+            finally:
+                if hasattr(instance, "teardown"):
+                    instance.teardown(*cached, *arguments)
+            if name.startswith("timeraw_"):
+                exec(result, {})
+            elif name.startswith("track_"):
+                assert float(result) >= 0
+            ran += 1
+    assert ran
+
+
+def test_every_case_converts_to_what_numpy_says() -> None:
+    cases = importlib.import_module("benchmarks.cases")
+    for case in (*cases.CASES, *cases.SMALL_CASES):
+        prepared = cases.prepare(case, misalignment=16)
+        wanted = np.asarray(prepared.source)[prepared.key]
+        np.testing.assert_array_equal(np.asarray(prepared.target).view(np.uint8), wanted.view(np.uint8))
+
+
+@pytest.mark.parametrize("peer", ["numpy_idiom", pytest.param("torch_idiom", marks=pytest.mark.partners)])
+def test_the_peers_compute_the_same(peer: str) -> None:
+    cases, peers = importlib.import_module("benchmarks.cases"), importlib.import_module("benchmarks.peers")
+    compared = 0
+    for case in cases.CASES:
+        prepared = cases.prepare(case)
+        run = getattr(peers, peer)(prepared)
+        if run is None:
+            continue
+        wanted = np.array(np.asarray(prepared.target).view(np.uint8))
+        memory = prepared.target.buffer if hasattr(prepared.target, "buffer") else prepared.target.view(np.uint8)
+        memory[...] = 0
+        run()
+        np.testing.assert_array_equal(np.asarray(prepared.target).view(np.uint8), wanted)
+        compared += 1
+    if peer != "numpy_idiom" and not compared:
+        pytest.skip("torch is not installed")
+    assert compared
