@@ -71,7 +71,8 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
         return np.array(np.inf if highest else -np.inf, dtype)
     every = np.arange(256 ** min(2, dtype.itemsize), dtype=np.uint16)
     values = every.astype(np.uint8).view(dtype) if dtype.itemsize == 1 else every.view(dtype)
-    numbers = np.asarray(values, np.float64)
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
+        numbers = np.asarray(values, np.float64)
     best = np.nanargmax(numbers) if highest else np.nanargmin(numbers)
     return values[best].reshape(())
 
