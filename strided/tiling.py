@@ -177,8 +177,7 @@ class Expansion:
             for dimension, weight, size, _ in parts:
                 digits[dimension].append(Digit(weight, size, stride))
                 stride *= size
-        steps = [tuple(int(k == d) for k in range(rank)) for d in range(rank)]
-        coupled = [tuple(group) for group in _coupled_groups(torn)]
+        still = tuple((0, tuple(int(k == d) for k in range(rank))) for d in range(rank)) if torn else ()
         return AddressMap(
             self.dimensions,
             0,
@@ -186,7 +185,7 @@ class Expansion:
                 (Term(0, 1, _merged(own, size)),) if own and size else ()
                 for own, size in zip(digits, self.dimensions, strict=True)
             ),
-            tuple(Coupled(group, tuple((0, s) for s in steps)) for group in coupled),
+            tuple(Coupled(tuple(group), still) for group in _coupled_groups(torn)),
             self.grid_elements,
         )
 
