@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from strided.dumps import schema, wire
 from strided.dumps.schema import FieldType
+from strided.dumps.varints import encode_varints
 from strided.errors import DumpError
 
 # Possessive quantifiers: no text makes these patterns go back.
@@ -180,7 +181,7 @@ class _Reader:
         elif not known.repeated:
             return wire.tag(known.number, wire.VARINT) + wire.varint(int(values[-1])) if values.size else b""
         else:
-            packed = wire.encode_varints(values)
+            packed = encode_varints(values)
         return wire.bytes_field(known.number, packed) if values.size else b""
 
 

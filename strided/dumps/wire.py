@@ -28,9 +28,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from strided.errors import DumpError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -40,13 +37,7 @@ _KINDS = {VARINT: "a varint", FIXED64: "eight bytes", BYTES: "a run of bytes", F
 #: Messages inside messages, as deep as protobuf's own parsers go. Readers that recurse stop here.
 MAX_DEPTH = 100
 
-#: Bytes of packed varints decoded at a time: the scratch arrays stay in the cache.
-_CHUNK_BYTES = 1 << 16
-
 _MASK64 = (1 << 64) - 1
-
-#: The least numbers of two, three, ... ten septets.
-_SEPTETS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -97,7 +88,7 @@ class Field(NamedTuple):
     def integers(self, wanted: str) -> list[int]:
         """The numbers of one occurrence of a repeated int64 (int32, enum, bool) field, packed or not.
 
-        Meant for short lists such as dimensions; `decode_varints` is for values by the million.
+        Meant for short lists such as dimensions; `varints.decode_varints` is for values by the million.
         """
         if self.kind == VARINT:
             return [signed(self.value)]
@@ -111,8 +102,9 @@ class Field(NamedTuple):
 def as_view(data: Any) -> memoryview:
     """The bytes of any contiguous buffer (bytes, mmap, ndarray, ...) as a flat memoryview.
 
-    >>> as_view(np.arange(2, dtype=np.uint16)).tolist()
-    [0, 0, 1, 0]
+    >>> from array import array
+    >>> as_view(array("H", [1, 2])).nbytes
+    4
     """
     view = memoryview(data)
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")
@@ -232,91 +224,6 @@ def _short(wanted: str, size: int, position: int, remained: int) -> DumpError:
 
 def _count(size: int) -> str:
     return "1 byte" if size == 1 else f"{size} bytes"
-
-
-# ---- many varints at once -------------------------------------------------------------------------------------------
-
-
-def decode_varints(view: memoryview, dtype: npt.DTypeLike, wanted: str, at: int = 0) -> npt.NDArray[Any]:
-    """Packed varints as an array, cut to `dtype` as protobuf cuts them (a bool is any non-zero number).
-
-    Allocates what the bytes hold, whatever any shape claims; twenty bytes a byte of scratch for one chunk only.
-
-    Raises
-    ------
-    DumpError
-        A varint of more than ten bytes, or one that the end cuts off.
-
-    >>> decode_varints(memoryview(bytes([150, 1, 2])), np.int32, "an example")
-    array([150,   2], dtype=int32)
-    """
-    data = np.frombuffer(view, np.uint8)
-    if data.size and data[-1] > 0x7F:
-        raise DumpError(f"{wanted}: the last varint has no end", position=at + data.size)
-    out = np.empty(count_varints(view), np.dtype(dtype))
-    first = filled = 0
-    while first < data.size:
-        chunk = data[first : first + _CHUNK_BYTES]
-        ends = np.flatnonzero(chunk < 0x80)
-        if not ends.size:
-            raise DumpError(f"{wanted}: expected a varint, found more than ten bytes of one", position=at + first)
-        chunk = chunk[: ends[-1] + 1]  # a varint cut by the chunk's end begins the next chunk
-        out[filled : filled + ends.size] = _decode_chunk(chunk, ends, wanted, at + first)
-        filled += ends.size
-        first += chunk.size
-    return out
-
-
-def count_varints(view: memoryview) -> int:
-    """How many varints end inside `view`.
-
-    >>> count_varints(memoryview(bytes([150, 1, 2])))
-    2
-    """
-    data = np.frombuffer(view, np.int8)  # the last byte of a varint is the one without the top bit
-    step = 1 << 24
-    return sum(int(np.count_nonzero(data[i : i + step] >= 0)) for i in range(0, data.size, step))
-
-
-def _decode_chunk(chunk: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp], wanted: str, at: int) -> npt.NDArray[Any]:
-    if ends.size == chunk.size:
-        return chunk
-    starts = np.empty_like(ends)
-    starts[0] = 0
-    np.add(ends[:-1], 1, out=starts[1:])
-    lengths = ends - starts + 1
-    longest = int(lengths.max())
-    if longest > 10:
-        position = at + int(starts[int(lengths.argmax())])
-        raise DumpError(f"{wanted}: expected a varint, found more than ten bytes of one", position=position)
-    values: npt.NDArray[np.uint64] = (chunk[starts] & 0x7F).astype(np.uint64)
-    longer = np.arange(ends.size)
-    for k in range(1, longest):
-        longer = longer[lengths[longer] > k]
-        values[longer] |= (chunk[starts[longer] + k] & np.uint64(0x7F)) << np.uint64(7 * k)
-    return values
-
-
-def encode_varints(values: npt.NDArray[Any]) -> bytes:
-    """An array of integers as packed varints; negative ones take ten bytes, as in protobuf's int32 and int64.
-
-    >>> encode_varints(np.array([150, 2])).hex()
-    '960102'
-    """
-    flat, pieces = values.reshape(-1), []
-    for first in range(0, flat.size, _CHUNK_BYTES):
-        chunk = flat[first : first + _CHUNK_BYTES]
-        numbers = chunk.astype(np.int64).view(np.uint64) if chunk.dtype.kind == "i" else chunk.astype(np.uint64)
-        lengths = np.searchsorted(_SEPTETS, numbers, side="right") + 1
-        ends = np.cumsum(lengths)
-        out = np.empty(int(ends[-1]), np.uint8)
-        starts, longer = ends - lengths, np.arange(numbers.size)
-        for k in range(int(lengths.max())):
-            longer = longer[lengths[longer] > k]
-            septets = (numbers[longer] >> np.uint64(7 * k)).astype(np.uint8) & np.uint8(0x7F)
-            out[starts[longer] + k] = septets | ((lengths[longer] > k + 1).astype(np.uint8) << np.uint8(7))
-        pieces.append(out.tobytes())
-    return b"".join(pieces)
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
