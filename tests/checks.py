@@ -62,7 +62,7 @@ def encoded(case: Case, values: np.ndarray, *, high_first: bool = False) -> byte
 
 
 def check_addresses(shape: sd.Shape, spec: oracle.Spec) -> None:
-    """Every element and every slot, both ways, in one call each, and some of them one by one."""
+    """Every element and every slot, both ways, in one call each, some of them one by one, and where they end."""
     places, slots, rank = oracle.offsets(spec), oracle.slots(spec), len(spec.dimensions)
     offsets = np.array(list(places.values()), np.int64)
     if rank:
@@ -79,6 +79,10 @@ def check_addresses(shape: sd.Shape, spec: oracle.Spec) -> None:
         assert one == offset, "offset_of"
     for offset in range(0, len(slots), max(1, len(slots) // 11)):
         assert shape.index_at(offset) == slots[offset], "index_at"
+    assert shape.byte_size == oracle.bytes_allocated(spec)
+    assert shape.address_byte_size == oracle.bytes_by_formula(spec)
+    _, error = outcome(lambda: shape.index_at(len(slots)))
+    assert isinstance(error, IndexError)
 
 
 # --- values against the oracle --------------------------------------------------------------------------------------
