@@ -73,7 +73,7 @@ def test_wrong_layouts_are_caught_by_their_addresses() -> None:
             caught += 1
         check_addresses(shape_of(case), case.spec)
     assert caught > 200
-    assert caught > 4 * harmless
+    assert caught > 2 * harmless
 
 
 def test_wrong_layouts_are_caught_by_their_values() -> None:
