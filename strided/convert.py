@@ -12,6 +12,7 @@ anything is touched.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,7 @@ import numpy.typing as npt
 from strided import kernels
 from strided.address import AddressMap
 from strided.errors import BufferSizeError
-from strided.plan import Step, Storage, plan_copy, plan_fill
-from strided.plan.tables import Nest, nest_of, tasks_of
+from strided.plan import Nest, Pattern, Storage, plan_copy, span_of
 from strided.threads import get_num_threads, run
 
 __all__ = ["Region", "copy", "empty_aligned", "fill", "gather", "may_overlap", "region_of_ndarray", "scatter"]
@@ -37,6 +37,9 @@ _CHUNK_ELEMENTS = 1 << 16
 #: Places in one task of a gather.
 _GATHER_ELEMENTS = 1 << 17
 _LINE_BYTES = 64
+#: Bytes from which on a kernel writes past the caches.
+STREAM_BYTES = 1 << 22
+_SCRATCH_BYTES = 1 << 18
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
@@ -131,7 +134,7 @@ def may_overlap(first: Region, second: Region) -> bool:
 
 def _addresses(region: Region) -> tuple[int, int]:
     address: int = region.buffer.__array_interface__["data"][0]
-    span = plan_fill(region.map, region.storage).target_span or (0, region.buffer.size)
+    span = span_of(region.map, region.storage) or (0, region.buffer.size)
     return address + span[0], address + span[1]
 
 
@@ -152,13 +155,16 @@ def copy(source: Region, destination: Region) -> None:
         raise ValueError("assignment destination is read-only")
     _check(source, plan.source_span, "source")
     _check(destination, plan.target_span, "destination")
+    if plan.elements <= (TINY_ELEMENTS if kernels.is_loaded() else SMALL_ELEMENTS):
+        _copy_by_offsets(source, destination)
+        return
     for step in plan.steps:
-        if step.kernel == "offsets" or plan.elements <= (TINY_ELEMENTS if kernels.is_loaded() else SMALL_ELEMENTS):
-            _copy_by_offsets(source, destination)
-        elif step.kernel == "nest":
-            _copy_by_nest(step, source, destination)
+        if isinstance(step, Pattern):
+            _run_pattern(step, source, destination)
+        elif isinstance(step, Nest):
+            _run_nest(step, source, destination)
         else:
-            _copy_bits_by_nest(step, source, destination)
+            _copy_by_offsets(source, destination)
 
 
 def _check(region: Region, span: tuple[int, int] | None, name: str) -> None:
@@ -262,53 +268,60 @@ def _read_only(buffer: Bytes) -> Bytes:
     return buffer
 
 
-def _widened(nest: Nest, step: Step, unit: int, target_unit: int) -> Nest:
-    """The same tables with bases added, in bytes."""
-    outer = (nest.outer + (step.source_base, step.target_base)) * (unit, target_unit)
-    p, q = nest.p * (unit, target_unit, 1), nest.q * (unit, target_unit, 1)
-    p_steps = nest.p_steps[0] * unit, nest.p_steps[1] * target_unit
-    return Nest(outer, p, p_steps, q, (nest.q_steps[0] * unit, nest.q_steps[1] * target_unit))
-
-
-def _copy_by_nest(step: Step, source: Region, destination: Region) -> None:
-    kernel = kernels.load("nest")
-    like, axis = _word(source.bits)
-    units = source.storage.unit // 8, destination.storage.unit // 8
+def _run_nest(step: Nest, source: Region, destination: Region) -> None:
+    kernel = kernels.load(step.kernel)
     from_, to = _read_only(source.buffer), destination.buffer
+    if step.kernel == "nest_bits":
+        high = int(not source.low_first), int(not destination.low_first)
+        extra: tuple[Any, ...] = (source.bits, destination.bits, *high, int(source.signed and destination.bits == 8))
+    else:
+        extra = (_word(step.bits),)
+
+    tables = step.tables()
 
     def task(*box: tuple[int, int]) -> None:
-        nest = _widened(nest_of(step.axes, step.order, box), step, *units)
-        for half in range(axis):
-            shift = half * like.itemsize
-            outer = nest.outer + shift if shift else nest.outer
-            kernel(from_, to, outer, nest.p, nest.p_steps, nest.q, nest.q_steps, like)
-
-    run(task, tasks_of(step.axes, step.order), threads=get_num_threads())
-
-
-def _word(bits: int) -> tuple[Any, int]:
-    """A zero of the unsigned type that kernels move for an element, and how many of them one element is."""
-    return (np.uint64(0), 2) if bits == 128 else (_WORDS[bits // 8](0), 1)
-
-
-def _copy_bits_by_nest(step: Step, source: Region, destination: Region) -> None:
-    kernel = kernels.load("nest_bits")
-    from_, to = _read_only(source.buffer), destination.buffer
-    how = (
-        source.bits,
-        destination.bits,
-        int(not source.low_first),
-        int(not destination.low_first),
-        int(source.signed and destination.bits == 8),
-    )
-
-    def task(*box: tuple[int, int]) -> None:
-        nest = _widened(nest_of(step.axes, step.order, box), step, 1, 1)
-        kernel(from_, to, nest.outer, nest.p, nest.p_steps, nest.q, nest.q_steps, *how)
+        kernel(from_, to, *step.arguments(tables, box), *extra)
 
     # Two threads must never write parts of one byte.
-    threads = get_num_threads() if destination.bits == 8 else 1
-    run(task, tasks_of(step.axes, step.order), threads=threads)
+    threads = get_num_threads() if destination.bits >= 8 else 1
+    run(task, step.tasks(), threads=threads)
+
+
+def _run_pattern(step: Pattern, source: Region, destination: Region) -> None:
+    kernel = kernels.load(step.kernel)
+    from_, to = _read_only(source.buffer), destination.buffer
+    streaming = int(step.elements * step.bits >= 8 * STREAM_BYTES)
+    extra: tuple[int, ...] = ()
+    if step.kernel == "unzip_bits":
+        extra = (step.bits, int(source.signed), int(not source.low_first))
+    elif step.kernel == "zip_bits":
+        extra = (step.bits, int(not destination.low_first))
+    tables = step.tables()
+
+    def task(*box: tuple[int, int]) -> None:
+        arguments = step.arguments(tables, box)
+        if step.kernel == "copy":
+            kernel(from_, to, *arguments, streaming)
+        else:
+            kernel(from_, to, *arguments, streaming, _scratch(), *extra)
+
+    run(task, step.tasks(), threads=get_num_threads())
+
+
+_own = threading.local()
+
+
+def _scratch() -> Bytes:
+    """This thread's scratch memory for kernels."""
+    scratch: Bytes | None = getattr(_own, "scratch", None)
+    if scratch is None:
+        scratch = _own.scratch = empty_aligned(_SCRATCH_BYTES)
+    return scratch
+
+
+def _word(bits: int) -> Any:
+    """A zero of the unsigned type in which kernels move an element."""
+    return _WORDS[bits // 8](0)
 
 
 # --- single values, and places chosen one by one ----------------------------------------------------------------------
@@ -352,7 +365,7 @@ def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
         out.reshape(-1).view(np.uint8)[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         return
     kernel = kernels.load("gather")
-    like = _word(source.bits)[0]
+    like = _word(source.bits)
     from_, flat = _read_only(source.buffer), np.ascontiguousarray(offsets, np.int64).reshape(-1)
     to = out.reshape(-1).view(np.uint8)
 
@@ -376,13 +389,13 @@ def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> 
     _check_offsets(offsets, elements)
     values = np.ascontiguousarray(np.broadcast_to(values, offsets.shape))
     word = _WORDS[max(8, destination.bits) // 8]
-    patterns = values.reshape(-1).view(word)
+    patterns: npt.NDArray[Any] = values.reshape(-1).view(word)
     if not _by_kernel(destination, offsets):
         _put(destination, offsets.reshape(-1), patterns)
         return
     # One thread: with offsets that come twice, NumPy's rule is that the last value stays.
     kernel = kernels.load("scatter")
-    like = _word(destination.bits)[0]
+    like = _word(destination.bits)
     flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
     from_ = _read_only(patterns.view(np.uint8))
     for start, stop in _ranges(flat.size):

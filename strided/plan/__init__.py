@@ -2,18 +2,26 @@
 
 A plan is a value. It is made from two address maps and two widths alone, without any buffer and without Numba, it can
 be printed and compared, and the same question gives the same plan again from a cache. `convert` carries plans out.
+
+The steps of a plan are of three kinds. A `Pattern` is a vector kernel over a nest of loops, for what its inner two
+loops are. A `Nest` is the general nest over tables of offsets: anything regular. `Computed` stands for the rest, where
+the offset of every element is worked out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
-from strided.address import AddressMap
-from strided.plan.axes import Side, side_of
-from strided.plan.tables import Axis, Order, order_of
+from strided.address import AddressMap, Term
+from strided.plan.axes import Side, Walk, side_of
+from strided.plan.boxes import Axis, Box, simplified
+from strided.plan.match import match
+from strided.plan.nest import Nest, nest_of
+from strided.plan.pattern import Pattern
 
-__all__ = ["Axis", "Order", "Plan", "Side", "Step", "Storage", "plan_copy", "plan_fill"]
+__all__ = ["Computed", "Nest", "Pattern", "Plan", "Step", "Storage", "plan_copy", "span_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,7 @@ class Storage:
     bits : int
         Bits of one element: 1, 2, 4, 8, 16, 32, 64 or 128.
     unit_bits : int
-        What the offsets of the map count; other than `bits` only where elements do not lie at multiples of themselves.
+        What the offsets of the map count; 0 stands for `bits`. Whole bytes, or `bits` below eight.
     low_first : bool
         Below eight bits: whether the first element of a byte lies in its low bits.
     """
@@ -45,29 +53,17 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One kernel over one box of the view.
+class Computed:
+    """A step of a plan: the offset of every element is computed as it stands."""
 
-    Attributes
-    ----------
-    kernel : str
-        ``"nest"``, ``"nest_bits"``, ``"offsets"``, ...
-    source_base, target_base : int
-        Offset of the first element on either side, in units.
-    axes : tuple of Axis
-        The axes of the box; an axis of one element has become part of the bases.
-    order : Order
-        How they are walked through.
-    """
-
-    kernel: str
-    source_base: int = 0
-    target_base: int = 0
-    axes: tuple[Axis, ...] = ()
-    order: Order = Order((), -1, -1)
+    elements: int
+    kernel: str = "offsets"
 
     def __str__(self) -> str:
-        return f"{self.kernel} over {'x'.join(str(a.extent) for a in self.axes) or 'one element'}"
+        return f"{self.kernel} of {self.elements} elements"
+
+
+Step: TypeAlias = Pattern | Nest | Computed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +73,11 @@ class Plan:
     Attributes
     ----------
     kernel : str
-        The kernel that moves nearly everything.
+        The kernel that moves most of it.
     reason : str
         Why this one.
-    steps : tuple of Step
-        What is done, in order.
+    steps : tuple of Pattern, Nest or Computed
+        What is done.
     elements : int
         Elements copied.
     bytes_moved : int
@@ -103,6 +99,21 @@ class Plan:
         return "\n".join([*lines, *(f"  {step}" for step in self.steps)])
 
 
+_REASONS = {
+    "copy": "one contiguous run on both sides",
+    "rows": "neighbours in one buffer are neighbours in the other",
+    "unzip": "rows share each word of the source",
+    "unzip_bits": "rows share each word of the source",
+    "zip": "rows share each word of the target",
+    "zip_bits": "rows share each word of the target",
+    "transpose": "neighbours in the source lie apart in the target",
+    "nest": "any regular layout",
+    "nest_bits": "any regular layout of elements below eight bits",
+    "offsets": "a tile cuts across digits, so that every offset is computed",
+    "none": "no elements",
+}
+
+
 @lru_cache(maxsize=512)
 def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, target_storage: Storage) -> Plan:
     """The plan of a copy between two views of the same shape.
@@ -114,63 +125,95 @@ def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, t
     """
     if source.shape != target.shape:
         raise ValueError(f"cannot copy a view of shape {source.shape} into one of shape {target.shape}")
-    packed = source_storage.bits < 8 or target_storage.bits < 8
-    if source_storage.bits != target_storage.bits and not (
-        packed and max(source_storage.bits, target_storage.bits) <= 8
-    ):
-        raise ValueError(f"cannot copy elements of {source_storage.bits} bits into ones of {target_storage.bits} bits")
-    moved = -(-source.size * source_storage.bits // 8) - (-source.size * target_storage.bits // 8)
-    if source.size == 0:
-        return Plan(
-            kernel="none", reason="no elements", steps=(), elements=0, bytes_moved=0, source_span=None, target_span=None
-        )
-    if not (source.is_regular and target.is_regular):
-        return Plan(
-            kernel="offsets",
-            reason="a tile cuts across digits, so every offset is computed",
-            steps=(Step("offsets"),),
-            elements=source.size,
-            bytes_moved=moved,
-            source_span=None,
-            target_span=None,
-        )
-    step, source_bounds, target_bounds = _general(source, target, "nest_bits" if packed else "nest")
+    bits = source_storage.bits, target_storage.bits
+    if bits[0] != bits[1] and not (max(bits) == 8 and min(bits) < 8):
+        raise ValueError(f"cannot copy elements of {bits[0]} bits into ones of {bits[1]} bits")
+    steps: tuple[Step, ...] = ()
+    if source.size and source.is_regular and target.is_regular:
+        steps = _steps(source, target, source_storage, target_storage)
+    elif source.size:
+        steps = (Computed(source.size),)
+    kernel = max(steps, key=_share).kernel if steps else "none"
     return Plan(
-        kernel=step.kernel,
-        reason="any regular layout",
-        steps=(step,),
+        kernel=kernel,
+        reason=_REASONS[kernel.rstrip("0123456789")],
+        steps=steps,
         elements=source.size,
-        bytes_moved=moved,
-        source_span=source_storage.byte_span(*source_bounds),
-        target_span=target_storage.byte_span(*target_bounds),
+        bytes_moved=sum(-(-source.size * width // 8) for width in bits),
+        source_span=span_of(source, source_storage),
+        target_span=span_of(target, target_storage),
     )
+
+
+def _share(step: Step) -> int:
+    return step.elements * step.bits if isinstance(step, Pattern | Nest) else step.elements
 
 
 @lru_cache(maxsize=512)
-def plan_fill(target: AddressMap, storage: Storage) -> Plan:
-    """The plan of setting every element of a view to one value."""
-    still = AddressMap(target.shape, 0, ((),) * target.ndim)
-    return plan_copy(still, target, storage, storage)
+def span_of(map_: AddressMap, storage: Storage) -> tuple[int, int] | None:
+    """The bytes, from and to, in which the elements of a view lie; None where that takes every offset to tell."""
+    if not map_.is_regular:
+        return None
+    if map_.size == 0:
+        return 0, 0
+    low = high = map_.base
+    for terms, extent in zip(map_.axes, map_.shape, strict=True):
+        least, most = side_of(terms, extent).bounds(extent)
+        low, high = low + least, high + most
+    return storage.byte_span(low, high)
 
 
-def _general(source: AddressMap, target: AddressMap, kernel: str) -> tuple[Step, tuple[int, int], tuple[int, int]]:
-    """The step that copies anything regular, and the least and largest offset on either side."""
-    axes = []
-    source_base, target_base = source.base, target.base
-    bounds = [0, 0, 0, 0]
+def _steps(
+    source: AddressMap, target: AddressMap, source_storage: Storage, target_storage: Storage
+) -> tuple[Step, ...]:
+    bits = source_storage.bits, target_storage.bits
+    # Everything in bits, so that patterns can widen and pack elements.
+    units = source_storage.unit, target_storage.unit
+    axes, bases = [], [source.base * units[0], target.base * units[1]]
     for extent, source_terms, target_terms in zip(source.shape, source.axes, target.axes, strict=True):
-        sides = side_of(source_terms, extent), side_of(target_terms, extent)
-        for k, side in enumerate(sides):
-            low, high = side.bounds(extent)
-            bounds[2 * k] += low
-            bounds[2 * k + 1] += high
-        source_base += sides[0].base
-        target_base += sides[1].base
+        sides = [s.scaled(u) for s, u in zip(_sides(source_terms, target_terms, extent), units, strict=True)]
+        bases = [base + side.base for base, side in zip(bases, sides, strict=True)]
         if extent > 1:
-            axes.append(Axis(extent, sides[0]._replace(base=0), sides[1]._replace(base=0)))
-    step = Step(kernel, source_base, target_base, tuple(axes), order_of(axes))
-    return (
-        step,
-        (source.base + bounds[0], source.base + bounds[1]),
-        (target.base + bounds[2], target.base + bounds[3]),
-    )
+            axes.append(Axis(extent, *(Side(0, side.walks) for side in sides)))
+    if bits[0] == 128:
+        half = Walk(0, 1, (), (64,))
+        axes.append(Axis.of_walks(2, half, half))
+        bits = 64, 64
+    whole = Box(bases[0], bases[1], tuple(axes))
+    same_order = min(bits) >= 8 or source_storage.low_first == target_storage.low_first
+    patterns: list[Step] = []
+    rest: list[tuple[Box, int]] = []
+    for part in simplified(whole):
+        found = match(part, *bits, widen=same_order)
+        if found is None:
+            rest.append((part, max(bits)))
+        else:
+            patterns += found.patterns
+            rest += found.rest
+    # Where the patterns have only the smaller part, one nest over everything is simpler, and no slower.
+    if not patterns or 2 * sum(part.elements for part, _ in rest) > source.size:
+        return (_nest(whole, bits),)
+    return (*patterns, *(_nest(part, bits if min(bits) < 8 else (width, width)) for part, width in rest))
+
+
+def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> tuple[Side, Side]:
+    """Both sides of an axis, turned round where the target would be written backwards."""
+    sides = side_of(source, extent), side_of(target, extent)
+    if sides[1].unit_stride >= 0:
+        return sides
+    last = extent - 1
+    turned = (tuple(Term(t.start + t.step * last, -t.step, t.digits) for t in terms) for terms in (source, target))
+    return tuple(side_of(terms, extent) for terms in turned)  # type: ignore[return-value]
+
+
+def _nest(box: Box, bits: tuple[int, int]) -> Nest:
+    """The general step for a box."""
+    packed = min(bits) < 8
+    units = bits if packed else (8, 8)
+    axes = [Axis(a.extent, _divided(a.source, units[0]), _divided(a.target, units[1])) for a in box.axes]
+    kernel = "nest_bits" if packed else "nest"
+    return nest_of(kernel, axes, box.source_base // units[0], box.target_base // units[1], max(bits))
+
+
+def _divided(side: Side, unit: int) -> Side:
+    return Side(0, tuple(walk._replace(strides=tuple(s // unit for s in walk.strides)) for walk in side.walks))

@@ -14,7 +14,8 @@ Nearly every axis of every real layout ends as a single walk of step one. `Side.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ class Walk(NamedTuple):
     """A coordinate ``start + step * v`` (step at least 1) and what its digits add.
 
     `sizes` are the sizes of all digits but the last, minor first; `strides` those of all digits. The last digit has
-    no end. A walk of one digit starts at 0 with step 1.
+    no end.
     """
 
     start: int
@@ -47,8 +48,16 @@ class Walk(NamedTuple):
         """How many coordinates share all digits but the lowest; 0 where the lowest is the only one."""
         return self.sizes[0] if self.sizes else 0
 
+    def at(self, v: int) -> int:
+        """What one index adds."""
+        c, total = self.start + self.step * v, 0
+        for size, stride in zip(self.sizes, self.strides, strict=False):
+            c, digit = divmod(c, size)
+            total += digit * stride
+        return total + c * self.strides[-1]
+
     def offset_at(self, v: Table) -> Table:
-        """What the indices `v` add, in elements."""
+        """What the indices `v` add."""
         c = self.start + self.step * v if self.start or self.step != 1 else v
         total: Table | int = 0
         for size, stride in zip(self.sizes, self.strides, strict=False):
@@ -59,6 +68,9 @@ class Walk(NamedTuple):
 
     def bounds(self, extent: int) -> tuple[int, int]:
         """Least and largest of what ``0 <= v < extent`` add, where the step is 1."""
+        if not self.sizes and not self.start:
+            reach = (extent - 1) * self.strides[0]
+            return (0, reach) if reach >= 0 else (reach, 0)
         return _bounds(self.start, self.start + extent - 1, self.sizes, self.strides)
 
 
@@ -82,7 +94,10 @@ class Side(NamedTuple):
 
     def table(self, start: int, stop: int) -> Table:
         """Element offsets of the indices from `start` to `stop`, without `base`."""
-        v = np.arange(start, stop, dtype=np.int64)
+        return self.offsets_at(np.arange(start, stop, dtype=np.int64))
+
+    def offsets_at(self, v: Table) -> Table:
+        """Element offsets of the indices `v`, without `base`."""
         total = np.zeros_like(v)
         for walk in self.walks:
             total += walk.offset_at(v)
@@ -94,25 +109,15 @@ class Side(NamedTuple):
         if walk is not None:
             low, high = walk.bounds(extent)
             return self.base + low, self.base + high
-        low, high = [], []
-        for start in range(0, extent, _BOUNDS_CHUNK):
-            table = self.table(start, min(extent, start + _BOUNDS_CHUNK))
-            low.append(int(table.min()))
-            high.append(int(table.max()))
-        return self.base + min(low), self.base + max(high)
+        chunks = (self.table(start, min(extent, start + _BOUNDS_CHUNK)) for start in range(0, extent, _BOUNDS_CHUNK))
+        ends = [(int(chunk.min()), int(chunk.max())) for chunk in chunks]
+        return self.base + min(low for low, _ in ends), self.base + max(high for _, high in ends)
 
-    def shifted(self, start: int) -> Side:
-        """The same axis from index `start` on."""
-        if not start or not self.walks:
+    def scaled(self, unit: int) -> Side:
+        """The same side with offsets that count something smaller, `unit` of them for each one."""
+        if unit == 1:
             return self
-        walks, base = [], self.base
-        for walk in self.walks:
-            if walk.sizes:
-                walks.append(walk._replace(start=walk.start + walk.step * start))
-            else:
-                walks.append(walk)
-                base += walk.strides[0] * start
-        return Side(base, tuple(walks))
+        return Side(self.base * unit, tuple(w._replace(strides=tuple(s * unit for s in w.strides)) for w in self.walks))
 
 
 _STILL = Walk(0, 1, (), (0,))
@@ -120,11 +125,12 @@ _STILL = Walk(0, 1, (), (0,))
 _BOUNDS_CHUNK = 1 << 16
 
 
-def side_of(terms: Sequence[Term], extent: int) -> Side:
+@lru_cache(maxsize=1024)
+def side_of(terms: tuple[Term, ...], extent: int) -> Side:
     """The normal form of the terms of one axis of `extent` indices.
 
     >>> from strided.address import Digit
-    >>> side_of([Term(300, -1, (Digit(1, 128, 1), Digit(128, 9, 1024)))], 100)
+    >>> side_of((Term(300, -1, (Digit(1, 128, 1), Digit(128, 9, 1024))),), 100)
     Side(base=2092, walks=(Walk(start=83, step=1, sizes=(128,), strides=(-1, -1024)),))
     """
     base, linear = 0, 0
@@ -173,6 +179,8 @@ def _walk_of(term: Term, extent: int) -> tuple[int, Walk | None]:
     base = 0
     if not sizes:
         return start * strides[0], Walk(0, 1, (), (step * strides[0],))
+    if step == 1 and start == 0:
+        return _trimmed(0, 1, sizes, strides, extent)
     if step < 0:
         # The complement: (top - c) has the digits (size - 1 - digit) where top + 1 is a multiple of the period.
         period = math.prod(sizes)
@@ -238,10 +246,10 @@ def _together(a: Walk, b: Walk) -> tuple[int, Walk] | None:
     if left:
         return None
     weights = sorted({math.prod(w.sizes[:k]) for w in (a, b) for k in range(len(w.strides))})
-    if any(high % low for low, high in zip(weights, weights[1:], strict=False)):
+    if any(high % low for low, high in pairwise(weights)):
         return None
     strides = tuple(_stride_at(a, weight) + _stride_at(b, weight) for weight in weights)
-    sizes = tuple(high // low for low, high in zip(weights, weights[1:], strict=False))
+    sizes = tuple(high // low for low, high in pairwise(weights))
     return turns * b.strides[-1], Walk(a.start, 1, sizes, strides)
 
 

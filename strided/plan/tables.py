@@ -1,169 +1,147 @@
-"""Tables of offsets for the nest that copies anything regular.
+"""Tables of offsets: what kernels walk along.
 
 Along an axis the lowest digits of both sides take equal steps until one of them turns over. Such a stretch is a
-*piece*: (source offset, target offset, length), all in elements. Two axes of a copy stay axes, as pieces: `q`, along
-which the target lies closest together, and `p`, the same for the source. All others are multiplied out into one table
-of (source offset, target offset).
+*piece*: (source offset, target offset, length). Other axes are multiplied out into one table of (source offset, target
+offset). Clipped tiles, windows that begin inside a tile, tiles that are out of step with each other: all of these are
+only other tables.
+
+A step is carried out in tasks, boxes of the view small enough for threads to share and for Ctrl-C to be heard. The
+tasks of one step repeat along most axes, so a `Tables` keeps what it has made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from strided.plan.axes import Side
+from strided.plan.axes import Side, Walk
+from strided.plan.boxes import Axis
 
 Table: TypeAlias = npt.NDArray[np.int64]
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
-#: Elements of one task: some hundred microseconds of work, so that Ctrl-C is heard and threads end together.
-TASK_ELEMENTS = 1 << 18
-#: Least extent of `p` in a task where both axes matter: a square of a transposition needs both of its sides.
-_BREADTH = 64
-
-
-class Axis(NamedTuple):
-    """One axis of a copy, normalised on both sides."""
-
-    extent: int
-    source: Side
-    target: Side
+#: The longest range of an axis in one task, in indices; a table of offsets then takes a megabyte at most.
+MOST_INDICES = 1 << 16
+#: Tables that a step keeps for its next tasks.
+_MOST_KEPT = 32
 
 
-class Nest(NamedTuple):
-    """Tables of one task, in elements: what the general nest takes, but for the width."""
+def boxes_of(
+    axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], grains: Sequence[int]
+) -> Iterator[Ranges]:
+    """Boxes that cover all axes, walked through in an order (outermost first), no longer than `lengths` along each.
 
-    outer: Table
-    p: Table
-    p_steps: tuple[int, int]
-    q: Table
-    q_steps: tuple[int, int]
-
-
-class Order(NamedTuple):
-    """Which axes a nest keeps: the places of `p` and `q`, and of all others, outermost first. -1 where there is none."""
-
-    outer: tuple[int, ...]
-    p: int
-    q: int
-
-
-def order_of(axes: Sequence[Axis]) -> Order:
-    """The order in which the general nest walks through these axes."""
-    places = [k for k, axis in enumerate(axes) if axis.extent > 1]
-    if not places:
-        return Order((), -1, -1)
-
-    def near(side: Side) -> int:
-        # A side that stands still along an axis is no reason to walk along it innermost.
-        return abs(side.unit_stride) or 1 << 62
-
-    q = min(places, key=lambda k: (near(axes[k].target), -axes[k].extent))
-    others = [k for k in places if k != q]
-    if not others:
-        return Order((), -1, q)
-    p = min(places, key=lambda k: (near(axes[k].source), -axes[k].extent))
-    if p == q:
-        p = min(others, key=lambda k: (near(axes[k].target), -axes[k].extent))
-    outer = sorted((k for k in others if k != p), key=lambda k: -abs(axes[k].target.unit_stride))
-    return Order(tuple(outer), p, q)
-
-
-def tasks_of(axes: Sequence[Axis], order: Order) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Boxes of the view, a (start, stop) an axis, each one task."""
-    lengths = [1] * len(axes)
-    budget = TASK_ELEMENTS
-    if order.q >= 0:
-        share = min(_BREADTH, axes[order.p].extent) if order.p >= 0 else 1
-        lengths[order.q] = _length(axes[order.q], budget // share)
-        budget //= lengths[order.q]
-    for k in (order.p, *reversed(order.outer)):
-        if k >= 0:
-            lengths[k] = _length(axes[k], budget)
-            budget //= lengths[k]
-    walk = (*order.outer, *(k for k in (order.p, order.q) if k >= 0))
-    return _boxes(axes, walk, lengths)
-
-
-def _length(axis: Axis, budget: int) -> int:
-    """How much of an axis a task takes: all, or as many whole tiles as its budget holds."""
-    if axis.extent <= budget:
-        return axis.extent
-    budget = max(1, budget)
-    for side in (axis.target, axis.source):
-        for walk in side.walks:
-            for grain in (walk.period, walk.unit):
-                if 1 < grain <= budget and walk.start == 0:
-                    return budget - budget % grain
-    return budget
-
-
-def _boxes(axes: Sequence[Axis], walk: Sequence[int], lengths: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
+    Where a length is a multiple of the grain of its axis, cuts lie at coordinates that are multiples of the grain.
+    """
     box = [(0, axis.extent) for axis in axes]
 
-    def along(k: int) -> Iterator[tuple[tuple[int, int], ...]]:
-        if k == len(walk):
+    def along(depth: int) -> Iterator[Ranges]:
+        if depth == len(order):
             yield tuple(box)
             return
-        place = walk[k]
+        place = order[depth]
         extent, length = axes[place].extent, lengths[place]
-        for start in range(0, extent, length):
-            box[place] = (start, min(extent, start + length))
-            yield from along(k + 1)
+        start, phase = 0, phase_of(axes[place], grains[place]) if length % grains[place] == 0 else 0
+        while start < extent:
+            stop = min(extent, start + length - phase)
+            phase = 0
+            box[place] = (start, stop)
+            yield from along(depth + 1)
+            start = stop
 
     return along(0)
 
 
-def nest_of(axes: Sequence[Axis], order: Order, box: Sequence[tuple[int, int]]) -> Nest:
-    """The tables of one task."""
-    outer = np.zeros((1, 2), np.int64)
-    for k in order.outer:
-        table = _elements(axes[k], *box[k])
-        outer = (outer[:, None, :] + table[None, :, :]).reshape(-1, 2)
-    return Nest(
-        outer,
-        _ONE if order.p < 0 else _pieces(axes[order.p], *box[order.p]),
-        (0, 0) if order.p < 0 else _steps(axes[order.p]),
-        _ONE if order.q < 0 else _pieces(axes[order.q], *box[order.q]),
-        (0, 0) if order.q < 0 else _steps(axes[order.q]),
-    )
+def phase_of(axis: Axis, grain: int) -> int:
+    """How far the first index of an axis is past a multiple of `grain`, where digits turn over at such."""
+    for side in (axis.target, axis.source):
+        for walk in side.walks:
+            if walk.sizes and (walk.period % grain == 0 or grain % walk.unit == 0):
+                return walk.start % grain
+    return 0
 
 
-_ONE = np.array([[0, 0, 1]], np.int64)
-_ONE.flags.writeable = False
+def grain_of(axis: Axis) -> int:
+    """The number of indices after which the tiles of an axis repeat on both sides; 1 where there are none."""
+    return math.lcm(*(walk.period for side in (axis.source, axis.target) for walk in side.walks))
 
 
-def _steps(axis: Axis) -> tuple[int, int]:
-    return axis.source.unit_stride, axis.target.unit_stride
+def length_of(axis: Axis, budget: int, grain: int = 1) -> int:
+    """How much of an axis one task takes: all of it, or as many whole tiles as its budget of indices holds."""
+    budget = max(1, min(budget, MOST_INDICES))
+    if axis.extent <= budget:
+        return axis.extent
+    whole = grain_of(axis)
+    for tile in (whole, *(w.unit for s in (axis.target, axis.source) for w in s.walks)):
+        if 1 < tile <= budget:
+            return budget - budget % tile
+    return max(grain, budget - budget % grain)
 
 
-# Tasks of one copy differ along few axes, and neighbours along one axis repeat: some tables serve again and again.
-@lru_cache(maxsize=64)
-def _elements(axis: Axis, start: int, stop: int) -> Table:
-    return np.stack([axis.source.table(start, stop), axis.target.table(start, stop)], axis=1)
+class Tables:
+    """The tables of one step, each made once.
+
+    All offsets are in the unit of the axes.
+    """
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self._axes = axes
+        self._made: dict[tuple[str, int, int, int], Table] = {}
+
+    def made(self, kind: str, place: int, start: int, stop: int, make: Callable[[int, int, int], Table]) -> Table:
+        """The table of one kind for a range of the axis at `place`: ``make(place, start, stop)``, called once."""
+        key = (kind, place, start, stop)
+        table = self._made.get(key)
+        if table is None:
+            table = make(place, start, stop)
+            # Along an axis that is cut, tables do not come again: keep only so many. Two threads may make the same one.
+            if len(self._made) > _MOST_KEPT:
+                self._made.clear()
+            self._made[key] = table
+        return table
+
+    def outer(self, bases: tuple[int, int], places: Sequence[int], box: Ranges) -> Table:
+        """(source offset, target offset) of every combination of indices of several axes, bases included."""
+        table = np.array([bases], np.int64)
+        for k in places:
+            more = self.made("offsets", k, *box[k], self._offsets)
+            table = table + more if len(more) == 1 else (table[:, None, :] + more[None, :, :]).reshape(-1, 2)
+        return table
+
+    def _offsets(self, place: int, start: int, stop: int) -> Table:
+        axis = self._axes[place]
+        return np.stack([axis.source.table(start, stop), axis.target.table(start, stop)], axis=1)
+
+    def pieces(self, place: int, start: int, stop: int) -> Table:
+        """(source offset, target offset, length) of the pieces of a range of an axis."""
+        return self.made("pieces", place, start, stop, lambda k, a, b: pieces_of(self._axes[k], a, b))
 
 
-@lru_cache(maxsize=64)
-def _pieces(axis: Axis, start: int, stop: int) -> Table:
-    """The pieces of a range of an axis."""
-    cuts = [np.array([start, stop], np.int64)]
-    for walk in (*axis.source.walks, *axis.target.walks):
+def pieces_of(axis: Axis, start: int, stop: int) -> Table:
+    """(source offset, target offset, length) of the pieces of a range of an axis."""
+    limits = cuts(start, stop, (*axis.source.walks, *axis.target.walks))
+    heads = limits[:-1]
+    return np.stack([axis.source.offsets_at(heads), axis.target.offsets_at(heads), np.diff(limits)], axis=1)
+
+
+def cuts(start: int, stop: int, walks: Sequence[Walk]) -> Table:
+    """The ends of a range of indices, and every index in it at which the lowest digit of a walk has turned over."""
+    ends = np.array([start, stop], np.int64)
+    found = [ends]
+    for walk in walks:
         if walk.sizes:
-            # The first index of each new lowest digit: start + step * v reaches k * size.
+            # start + step * v reaches a multiple of the unit.
             first = (walk.start + walk.step * start) // walk.unit + 1
             last = (walk.start + walk.step * (stop - 1)) // walk.unit
             turns = np.arange(first, last + 1, dtype=np.int64) * walk.unit - walk.start
-            cuts.append(-(-turns // walk.step))
-    places = np.unique(np.concatenate(cuts)) if len(cuts) > 1 else cuts[0]
-    heads = places[:-1]
-    return np.stack([_table_at(axis.source, heads), _table_at(axis.target, heads), np.diff(places)], axis=1)
+            found.append(-(-turns // walk.step))
+    return np.unique(np.concatenate(found)) if len(found) > 1 else ends
 
 
-def _table_at(side: Side, v: Table) -> Table:
-    total = np.zeros_like(v)
-    for walk in side.walks:
-        total += walk.offset_at(v)
-    return total
+def nearness(side: Side) -> int:
+    """How far the next index along an axis is; a side that stands still is infinitely far."""
+    return abs(side.unit_stride) or 1 << 62

@@ -1,0 +1,197 @@
+"""Axes of a copy, joined where they follow on from each other and split where a kernel wants two.
+
+A copy begins as one box with an axis for each axis of the view. `simplified` joins axes that count on from each other
+on both sides, so that runs become longer. It splits an axis whose closest elements lie in a higher digit, as with the
+rows of 128 that ``T(1024)(128)(2,1)`` makes of one axis. Where the window begins or ends inside such a row, up to three
+boxes come of it. All offsets here are in bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from strided.plan.axes import Side, Walk
+
+#: More boxes than this are not worth a pattern: one nest over tables does them all.
+MOST_BOXES = 16
+
+
+class Axis(NamedTuple):
+    """One axis of a copy: how far it goes, and what it adds on both sides. The bases of the sides are 0."""
+
+    extent: int
+    source: Side
+    target: Side
+
+    @classmethod
+    def of_walks(cls, extent: int, source: Walk, target: Walk) -> Axis:
+        """An axis with one walk a side."""
+        return cls(extent, Side(0, (source,)), Side(0, (target,)))
+
+    @property
+    def walks(self) -> tuple[Walk, Walk] | None:
+        """Both sides' walks, where each is only one and takes steps of one."""
+        source, target = self.source.walk, self.target.walk
+        return None if source is None or target is None else (source, target)
+
+
+class Box(NamedTuple):
+    """A rectangular part of a copy: ``base`` plus what the axes add is where an element lies, on either side."""
+
+    source_base: int
+    target_base: int
+    axes: tuple[Axis, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements in the box."""
+        return math.prod(axis.extent for axis in self.axes)
+
+    def with_axes(self, place: int, axes: Sequence[Axis]) -> Box:
+        """The same box with other axes in place of one; those of a single index become part of the bases."""
+        source, target = self.source_base, self.target_base
+        for axis in axes:
+            if axis.extent == 1:
+                source += sum(walk.at(0) for walk in axis.source.walks)
+                target += sum(walk.at(0) for walk in axis.target.walks)
+        kept = (axis for axis in axes if axis.extent > 1)
+        return Box(source, target, (*self.axes[:place], *kept, *self.axes[place + 1 :]))
+
+
+def simplified(box: Box) -> tuple[Box, ...]:
+    """The same copy in boxes with axes that kernels can take, as far as digits allow it."""
+    done: list[Box] = []
+    waiting = [box]
+    while waiting:
+        box = _joined(waiting.pop())
+        parts = None
+        for place, axis in enumerate(box.axes):
+            weight = _nearest_weight(axis)
+            if weight > 1:
+                parts = split(box, place, weight)
+                break
+        if parts is None or len(done) + len(waiting) + len(parts) > MOST_BOXES:
+            done.append(box)
+        else:
+            waiting += parts
+    return tuple(done)
+
+
+def _joined(box: Box) -> Box:
+    """The same box with axes joined that follow on from each other on both sides."""
+    axes = list(box.axes)
+    place = 0
+    while place < len(axes):
+        for other in range(len(axes)):
+            axis = _join(axes[other], axes[place]) if other != place else None
+            if axis is not None:
+                axes[place] = axis
+                del axes[other]
+                place = 0
+                break
+        else:
+            place += 1
+    return box if len(axes) == len(box.axes) else box._replace(axes=tuple(axes))
+
+
+def _join(outer: Axis, inner: Axis) -> Axis | None:
+    """One axis for two, where the outer one only counts on where the inner one ends."""
+    inner_walks, outer_walks = inner.walks, outer.walks
+    if inner_walks is None or outer_walks is None:
+        return None
+    walks = []
+    for low, high in zip(inner_walks, outer_walks, strict=True):
+        turns, left = divmod(inner.extent, low.period)
+        if left or low.start or high.start or high.strides[0] != low.strides[-1] * turns:
+            return None
+        sizes = (*low.sizes, *((turns * high.sizes[0], *high.sizes[1:]) if high.sizes else ()))
+        walks.append(Walk(0, 1, sizes, (*low.strides, *high.strides[1:])))
+    return Axis.of_walks(inner.extent * outer.extent, walks[0], walks[1])
+
+
+def _nearest_weight(axis: Axis) -> int:
+    """The weight of the digit with the smallest step on either side: where the axis must be split."""
+    for side in (axis.source, axis.target):
+        walk = side.walk
+        if walk is not None and walk.sizes:
+            strides = [abs(s) or 1 << 62 for s in walk.strides]
+            nearest = strides.index(min(strides))
+            if nearest:
+                return math.prod(walk.sizes[:nearest])
+    return 1
+
+
+def split(box: Box, place: int, weight: int) -> list[Box] | None:
+    """The boxes that a box becomes when an axis is split at a weight: an outer axis, and an inner one below the weight.
+
+    None where a digit would be torn, or where the two sides are out of step.
+    """
+    extent, bases = box.axes[place].extent, [box.source_base, box.target_base]
+    walks = box.axes[place].walks
+    start = _common_start(*walks) if walks is not None else None
+    if walks is None or start is None:
+        return None
+    digits = []
+    for k, walk in enumerate(walks):
+        moved = walk._replace(start=start)
+        bases[k] += walk.at(0) - moved.at(0)
+        digits.append(_split_digits(moved, weight))
+    source, target = digits
+    if source is None or target is None:
+        return None
+    box = Box(bases[0], bases[1], box.axes)
+    boxes = []
+    for high, low in _parts(start, start + extent, weight):
+        outer = (walk._replace(start=high[0]) for _, walk in (source, target))
+        inner = (walk._replace(start=low[0]) for walk, _ in (source, target))
+        axes = Axis.of_walks(high[1] - high[0], *outer), Axis.of_walks(low[1] - low[0], *inner)
+        boxes.append(box.with_axes(place, axes))
+    return boxes
+
+
+def _parts(start: int, stop: int, weight: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """A range of coordinates as rectangles of (above the weight, below it), each from and to."""
+    first, head = divmod(start, weight)
+    last, tail = divmod(stop, weight)
+    if first == last:
+        return [((first, first + 1), (head, tail))]
+    parts = [((first, first + 1), (head, weight))] if head else []
+    whole = first + 1 if head else first
+    if whole < last:
+        parts.append(((whole, last), (0, weight)))
+    if tail:
+        parts.append(((last, last + 1), (0, tail)))
+    return parts
+
+
+def _common_start(source: Walk, target: Walk) -> int | None:
+    """A coordinate at which both walks can start, by moving their last digits alone."""
+    # The Chinese remainder theorem; the period of a walk of one digit is 1, so that it can start anywhere.
+    common = math.gcd(source.period, target.period)
+    apart, left = divmod(target.start - source.start, common)
+    if left:
+        return None
+    step, other = source.period // common, target.period // common
+    turns = apart * pow(step, -1, other) if other > 1 else 0
+    return (source.start + turns * source.period) % (source.period * other)
+
+
+def _split_digits(walk: Walk, weight: int) -> tuple[Walk, Walk] | None:
+    """The digits below and from a weight on, as walks from 0; None where a digit would be torn."""
+    below = 1
+    for k, size in enumerate((*walk.sizes, 0)):
+        if below == weight:
+            return Walk(0, 1, walk.sizes[: k - 1], walk.strides[:k]), Walk(0, 1, walk.sizes[k:], walk.strides[k:])
+        part, left = divmod(weight, below)
+        if not size or part < size:
+            if left or (size and size % part):
+                return None
+            above = (size // part, *walk.sizes[k + 1 :]) if size else ()
+            return (
+                Walk(0, 1, walk.sizes[:k], walk.strides[: k + 1]),
+                Walk(0, 1, above, (walk.strides[k] * part, *walk.strides[k + 1 :])),
+            )
+        below *= size
+    return None

@@ -1,0 +1,258 @@
+"""Which kernel suits a box: the pattern of its two nearest axes.
+
+The axis along which a side's elements lie closest together decides. Where it is the same one on both sides, whole runs
+are copied (``rows``, or ``copy`` where all is one run). Where it is not, the copy is a transposition (``transpose8`` to
+``transpose64``). A sub-tile such as ``(2,1)`` puts neighbouring rows into one word of 32 bits; where one side alone has
+that, rows are taken apart (``unzip``) or put together (``zip``). Where both sides have it, or runs are as short for
+another reason, each run becomes one wider element and the question is asked again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from strided.plan.axes import Side, Walk
+from strided.plan.boxes import Axis, Box
+from strided.plan.pattern import Pattern
+from strided.plan.tables import nearness
+
+#: Bits of the word that a sub-tile fills with elements of neighbouring rows.
+WORD_BITS = 32
+#: Runs from this length on are copied as they are; shorter ones become elements.
+_RUN_BITS = 128
+#: The widest element that kernels move.
+_WIDEST_BITS = 64
+
+
+class Matched(NamedTuple):
+    """Patterns that carry out a box, and narrow boxes left over, each with the bits of its elements."""
+
+    patterns: tuple[Pattern, ...]
+    rest: tuple[tuple[Box, int], ...] = ()
+
+
+class _Question(NamedTuple):
+    """A box, the places of the nearest axes on both sides, and the bits of an element on both sides."""
+
+    box: Box
+    near_source: int
+    near_target: int
+    source_bits: int
+    target_bits: int
+
+
+def match(box: Box, source_bits: int, target_bits: int, *, widen: bool = True) -> Matched | None:
+    """What carries out a box; None where only the general nest does.
+
+    `widen` is false where neighbours may not be moved as one: packed elements in opposite orders.
+    """
+    near = _nearest(box, 1), _nearest(box, 2)
+    if near[0] is None or near[1] is None:
+        return None
+    asked = _Question(box, near[0], near[1], source_bits, target_bits)
+    for attempt in (_rows, _unzip, _zip, _transpose):
+        pattern = attempt(asked)
+        if pattern is not None:
+            return Matched((pattern,))
+    return _widened(asked) if widen else None
+
+
+def _nearest(box: Box, side: int) -> int | None:
+    """The place of the axis with the smallest step on one side; None where that step goes backwards, or none goes."""
+    sides = [_side(axis, side) for axis in box.axes]
+    if not sides:
+        return None
+    place = min(range(len(sides)), key=lambda k: (nearness(sides[k]), -box.axes[k].extent))
+    return place if sides[place].unit_stride > 0 else None
+
+
+def _unit(side: Side) -> int:
+    """Indices until the lowest digit turns over at the earliest; 0 where it never does."""
+    return min((walk.unit for walk in side.walks if walk.sizes), default=0)
+
+
+def _run(axis: Axis) -> int:
+    """The longest run of indices in which neither side turns over."""
+    units = _unit(axis.source), _unit(axis.target)
+    return min((axis.extent, *(unit for unit in units if unit)))
+
+
+def _rows(asked: _Question) -> Pattern | None:
+    box, lane, other, bits, target_bits = asked
+    axis = box.axes[lane]
+    if lane != other or bits != target_bits or bits % 8:
+        return None
+    if axis.source.unit_stride != bits or axis.target.unit_stride != bits:
+        return None
+    run = _run(axis)
+    if run * bits < min(_RUN_BITS, axis.extent * bits):
+        return None
+    if len(box.axes) == 1 and run == axis.extent:
+        return _pattern("copy", box, bits, None, lane)
+    return _pattern("rows", box, bits, _row_of(box, lane), lane)
+
+
+def _row_of(box: Box, lane: int) -> int | None:
+    """The axis next to the lanes: the one with the smallest step in the target."""
+    others = [k for k in range(len(box.axes)) if k != lane]
+    return min(others, key=lambda k: (nearness(box.axes[k].target), -box.axes[k].extent), default=None)
+
+
+def _unzip(asked: _Question) -> Pattern | None:
+    box, _, lane, bits, target_bits = asked
+    if target_bits != max(8, bits) or box.axes[lane].target.unit_stride != target_bits or _is_short(box, lane, bits):
+        return None
+    return _zipped("unzip", box, lane, 1, bits)
+
+
+def _zip(asked: _Question) -> Pattern | None:
+    box, lane, _, source_bits, bits = asked
+    if source_bits != max(8, bits) or box.axes[lane].source.unit_stride != source_bits or _is_short(box, lane, bits):
+        return None
+    return _zipped("zip", box, lane, 2, bits)
+
+
+def _is_short(box: Box, lane: int, bits: int) -> bool:
+    """Whether the lanes come in pieces too short for vectors."""
+    axis = box.axes[lane]
+    return _run(axis) * bits < min(_RUN_BITS, axis.extent * bits)
+
+
+def _zipped(name: str, box: Box, lane: int, side: int, bits: int) -> Pattern | None:
+    """A pattern where the lanes of one side (1 source, 2 target) are words of 32 bits that hold several rows."""
+    if bits not in (2, 4, 8, 16) or _side(box.axes[lane], side).unit_stride != WORD_BITS:
+        return None
+    rows = WORD_BITS // bits
+    kernel = f"{name}{bits}" if bits >= 8 else f"{name}_bits"
+    row = next((k for k, a in enumerate(box.axes) if k != lane and _side(a, side).unit_stride == bits), None)
+    base = box[side - 1]
+    assert isinstance(base, int)
+    if row is None:
+        # The only row of its words; where in its word it lies follows from where it begins.
+        still = Side(0, ())
+        axis, row = Axis(1, still, still), len(box.axes)
+        box = box._replace(axes=(*box.axes, axis))
+        walk: Walk | None = Walk(0, 1, (), (0,))
+    else:
+        axis = box.axes[row]
+        walk = _side(axis, side).walk
+    if walk is None:
+        return None
+    if walk.sizes and walk.unit == rows:
+        words = walk._replace(strides=(0, *walk.strides[1:]))
+    elif not walk.sizes and walk.start + axis.extent <= rows:
+        first = walk.start
+        if bits < 8:
+            # Bytes cannot begin inside a word's byte: count the rows from the word's own first one.
+            first += base % WORD_BITS // bits
+            base -= base % WORD_BITS
+            if first + axis.extent > rows:
+                return None
+        words = Walk(first, 1, (rows,), (0, 0))
+    else:
+        return None
+    if side == 1:
+        box = box._replace(source_base=base)
+        axis = axis._replace(source=Side(0, (words,)))
+    else:
+        box = box._replace(target_base=base)
+        axis = axis._replace(target=Side(0, (words,)))
+    box = box._replace(axes=(*box.axes[:row], axis, *box.axes[row + 1 :]))
+    return _pattern(kernel, box, bits, row, lane, zipped=side, rows=rows)
+
+
+def _side(axis: Axis, side: int) -> Side:
+    return axis.source if side == 1 else axis.target
+
+
+def _transpose(asked: _Question) -> Pattern | None:
+    box, lane, row, bits, target_bits = asked
+    if lane == row or bits != target_bits or not 8 <= bits <= _WIDEST_BITS:
+        return None
+    if box.axes[lane].source.unit_stride != bits or box.axes[row].target.unit_stride != bits:
+        return None
+    # Runs as short as a word make tiny blocks; a wider element or a detour does better.
+    if any(0 < _unit(side) * bits <= WORD_BITS for side in (box.axes[lane].source, box.axes[row].target)):
+        return None
+    return _pattern(f"transpose{bits}", box, bits, row, lane)
+
+
+def _pattern(
+    kernel: str, box: Box, bits: int, row: int | None, lane: int, *, zipped: int = 0, rows: int = 1
+) -> Pattern | None:
+    """The step for a box, in bytes; None where something lies between bytes."""
+    sides = [side for axis in box.axes for side in (axis.source, axis.target)]
+    strides = [stride for side in sides for walk in side.walks for stride in walk.strides]
+    if any(n % 8 for n in (box.source_base, box.target_base, *strides)):
+        return None
+    axes = tuple(Axis(axis.extent, _in_bytes(axis.source), _in_bytes(axis.target)) for axis in box.axes)
+    outer = sorted((k for k in range(len(axes)) if k not in (row, lane)), key=lambda k: -_reach(axes[k].target))
+    return Pattern(
+        kernel=kernel,
+        source_base=box.source_base // 8,
+        target_base=box.target_base // 8,
+        axes=axes,
+        outer=tuple(outer),
+        row=-1 if row is None else row,
+        lane=lane,
+        bits=bits,
+        zipped=zipped,
+        rows=rows,
+    )
+
+
+def _reach(side: Side) -> int:
+    """How far apart the outermost digits of an axis lie."""
+    return max((abs(s) for walk in side.walks for s in walk.strides), default=0)
+
+
+def _in_bytes(side: Side) -> Side:
+    return Side(0, tuple(walk._replace(strides=tuple(s // 8 for s in walk.strides)) for walk in side.walks))
+
+
+def _widened(asked: _Question) -> Matched | None:
+    """The same with each short run as one wider element; what does not fill one is left over."""
+    box, place, other, bits, target_bits = asked
+    walks = box.axes[place].walks
+    if bits != target_bits or place != other or walks is None or any(w.strides[0] != bits for w in walks):
+        return None
+    source, target = walks
+    extent = box.axes[place].extent
+    times = _WIDEST_BITS // bits
+    while times > 1 and any(w.sizes and w.unit % times for w in walks):
+        times //= 2
+    if times < 2 or (source.start - target.start) % times:
+        return None
+    # Bases move to where a wide element begins.
+    head = min(extent, -target.start % times if target.sizes else -source.start % times)
+    count = (extent - head) // times
+    if not count:
+        return None
+    rest = []
+    for first, last in ((0, head), (head + count * times, extent)):
+        if first < last:
+            rest.append((box.with_axes(place, [_cut(box.axes[place], first, last)]), bits))
+    wide = Axis.of_walks(count, *(_grouped(w._replace(start=w.start + head), times) for w in walks))
+    shift = [w.at(head) - g.at(0) for w, g in zip(walks, (wide.source.walks[0], wide.target.walks[0]), strict=True)]
+    moved = Box(box.source_base + shift[0], box.target_base + shift[1], box.axes)
+    found = match(moved.with_axes(place, [wide]), bits * times, bits * times)
+    return None if found is None else Matched(found.patterns, (*found.rest, *rest))
+
+
+def _cut(axis: Axis, first: int, last: int) -> Axis:
+    """A range of an axis."""
+    source, target = (
+        Side(0, tuple(walk._replace(start=walk.start + walk.step * first) for walk in side.walks))
+        for side in (axis.source, axis.target)
+    )
+    return Axis(last - first, source, target)
+
+
+def _grouped(walk: Walk, times: int) -> Walk:
+    """The walk of a coordinate that counts `times` at once."""
+    start = walk.start // times
+    if not walk.sizes:
+        return Walk(start, 1, (), (walk.strides[0] * times,))
+    if walk.unit == times:
+        return Walk(start, 1, walk.sizes[1:], walk.strides[1:])
+    return Walk(start, 1, (walk.unit // times, *walk.sizes[1:]), (walk.strides[0] * times, *walk.strides[1:]))

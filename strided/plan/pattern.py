@@ -1,0 +1,187 @@
+"""A vector kernel and the tables that it takes, as a step of a plan.
+
+The kernels are in `strided.kernels`; what a table means is said there. Here is decided how a step is cut into tasks and
+each task into blocks, so that lines stay in the cache until they are used up and targets are written front to back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from strided.plan.axes import Side
+from strided.plan.boxes import Axis
+from strided.plan.tables import Ranges, Table, Tables, boxes_of, cuts, grain_of, length_of, phase_of, pieces_of
+
+#: Bytes of the target in one task: some hundred microseconds of work.
+TASK_BYTES = 1 << 20
+#: Bytes of the source in one block where only the source is tiled: a few tiles side by side.
+_BLOCK_BYTES = 1 << 14
+#: Bytes of a line; a cut between threads off the lines makes both write one slowly.
+_LINE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """A step of a plan: a vector kernel over a box.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of the kernel.
+    source_base, target_base : int
+        Byte in which the first element lies.
+    axes : tuple of Axis
+        The axes, in bytes. On a zipped side the row axis gives the offset of the word that a row shares.
+    outer : tuple of int
+        Places of the axes besides the two below, outermost first.
+    row, lane : int
+        Places of the axes that the kernel is made for; -1 where there is no row axis. Along the lanes the source lies
+        closest together; along the rows, for a transposition, the target.
+    bits : int
+        Bits of one element; where it is packed on one side, of the packed one.
+    zipped : int
+        Which side has words shared by rows: 0 none, 1 the source, 2 the target.
+    rows : int
+        How many rows share a word.
+    """
+
+    kernel: str
+    source_base: int
+    target_base: int
+    axes: tuple[Axis, ...]
+    outer: tuple[int, ...]
+    row: int
+    lane: int
+    bits: int
+    zipped: int = 0
+    rows: int = 1
+
+    @property
+    def elements(self) -> int:
+        """Elements that the kernel copies, in its own width."""
+        return math.prod(axis.extent for axis in self.axes)
+
+    def __str__(self) -> str:
+        extents = " x ".join(str(self.axes[k].extent) for k in self._order)
+        return f"{self.kernel} over {extents}, {self.bits} bits each"
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        return (*self.outer, *(k for k in (self.row, self.lane) if k >= 0))
+
+    @property
+    def is_transposition(self) -> bool:
+        """Whether the target is contiguous along the rows, not along the lanes."""
+        return self.kernel.startswith("transpose")
+
+    def tasks(self) -> Iterator[Ranges]:
+        """Boxes for threads to share, a (start, stop) an axis."""
+        lengths, budget = [1] * len(self.axes), max(1, TASK_BYTES * 8 // max(8, self.bits))
+        grains = [grain_of(axis) for axis in self.axes]
+        line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
+        lanes_first = (self.lane, self.row) if not self.is_transposition else (self.row, self.lane)
+        for k in (*lanes_first, *reversed(self.outer)):
+            if k >= 0:
+                least = self.rows if k == self.row else line if k == self.lane else 1
+                lengths[k] = length_of(self.axes[k], budget, least)
+                budget //= lengths[k]
+                if lengths[k] % grains[k]:
+                    grains[k] = least
+        return boxes_of(self.axes, self._order, lengths, grains)
+
+    def tables(self) -> Tables:
+        """Where the tables of this step are made."""
+        return Tables(self.axes)
+
+    def arguments(self, tables: Tables, box: Ranges) -> tuple[Any, ...]:
+        """What the kernel takes for one task, besides buffers and options."""
+        start, stop = box[self.lane]
+        if self.kernel == "copy":
+            width = self.bits // 8
+            return self.source_base + start * width, self.target_base + start * width, (stop - start) * width
+        outer = tables.outer((self.source_base, self.target_base), self.outer, box)
+        if self.is_transposition:
+            return outer, *self._transposed(tables, box)
+        pieces = tables.made("pieces", self.lane, start, stop, self._pieces)
+        if self.row < 0:
+            return outer, _SINGLE.copy(), pieces, _ends(1), _ends(len(pieces))
+        rows = tables.made("rows", self.row, *box[self.row], self._rows)
+        row_cuts = tables.made("row cuts", self.row, *box[self.row], self._row_cuts)
+        piece_cuts = tables.made("piece cuts", self.lane, start, stop, self._piece_cuts)
+        return outer, rows, pieces, row_cuts, piece_cuts
+
+    def _pieces(self, place: int, start: int, stop: int) -> Table:
+        """(source offset, target offset, length) of pieces; bytes where whole runs are copied, else lanes."""
+        table = pieces_of(self.axes[place], start, stop)
+        if self.kernel == "rows":
+            table[:, 2] *= self.bits // 8
+        return table
+
+    def _rows(self, place: int, start: int, stop: int) -> Table:
+        """(source offset, target offset, which row of its word) of the rows."""
+        table = np.zeros((stop - start, 3), np.int64)
+        axis = self.axes[place]
+        table[:, 0], table[:, 1] = axis.source.table(start, stop), axis.target.table(start, stop)
+        if self.zipped:
+            first = (axis.source if self.zipped == 1 else axis.target).walks[0].start
+            table[:, 2] = np.arange(first + start, first + stop) % self.rows
+        return table
+
+    def _block_rows(self) -> int:
+        """Rows of one block: those of a tile."""
+        lane, row = self.axes[self.lane], self.axes[self.row]
+        side = row.target if _unit(lane.target) else row.source
+        if not _unit(lane.target) and not _unit(lane.source):
+            return self.rows
+        return max(self.rows, math.lcm(*(walk.period for walk in side.walks)))
+
+    def _row_cuts(self, place: int, start: int, stop: int) -> Table:
+        block = self._block_rows()
+        phase = phase_of(self.axes[place], block)
+        inner = np.arange(start + block - (start + phase) % block, stop, block)
+        return np.concatenate([[start], inner, [stop]]).astype(np.int64) - start
+
+    def _piece_cuts(self, place: int, start: int, stop: int) -> Table:
+        axis = self.axes[place]
+        limits = cuts(start, stop, (*axis.source.walks, *axis.target.walks))
+        if _unit(axis.target):
+            return np.searchsorted(limits, cuts(start, stop, axis.target.walks))
+        if _unit(axis.source):
+            tile_bytes = (
+                _unit(axis.source) * max(abs(axis.source.unit_stride), 1) * max(1, self._block_rows() // self.rows)
+            )
+            each = max(1, _BLOCK_BYTES // tile_bytes)
+            return np.append(np.arange(0, len(limits) - 1, each), len(limits) - 1)
+        return _ends(len(limits) - 1)
+
+    def _transposed(self, tables: Tables, box: Ranges) -> tuple[Table, Table, Table, Table]:
+        """Source offsets of rows, target offsets of lanes; runs of lanes in the source, of rows in the target."""
+        return (
+            tables.made("source rows", self.row, *box[self.row], lambda k, a, b: self.axes[k].source.table(a, b)),
+            tables.made("target rows", self.lane, *box[self.lane], lambda k, a, b: self.axes[k].target.table(a, b)),
+            tables.made("runs", self.lane, *box[self.lane], lambda k, a, b: _runs(self.axes[k].source, a, b)),
+            tables.made("runs", self.row, *box[self.row], lambda k, a, b: _runs(self.axes[k].target, a, b)),
+        )
+
+
+_SINGLE = np.zeros((1, 3), np.int64)
+
+
+def _runs(side: Side, start: int, stop: int) -> Table:
+    """(offset, first index, length) of the runs of one side, indices counted from `start`."""
+    limits = cuts(start, stop, side.walks)
+    return np.stack([side.offsets_at(limits[:-1]), limits[:-1] - start, np.diff(limits)], axis=1)
+
+
+def _ends(count: int) -> Table:
+    return np.array([0, count], np.int64)
+
+
+def _unit(side: Side) -> int:
+    """Indices until the lowest digit turns over at the earliest; 0 where it never does."""
+    return min((walk.unit for walk in side.walks if walk.sizes), default=0)
