@@ -10,24 +10,32 @@ nothing and release the GIL.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 _HOMES = {
-    "nest": "general",
-    "nest_bits": "general",
-    "gather": "general",
-    "scatter": "general",
+    "general": ("nest", "nest_bits", "gather", "scatter"),
+    "tiles": ("rows", "unzip16", "unzip8", "zip16", "zip8"),
+    "packed": ("unzip_bits", "zip_bits", "unpack", "pack"),
+    "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),
+    "stream": ("copy", "fill"),
 }
+#: The module of every kernel.
+HOMES = {name: module for module, names in _HOMES.items() for name in names}
 
 
 @cache
 def load(name: str) -> Callable[..., Any]:
     """The kernel of this name."""
-    kernel: Callable[..., Any] = getattr(importlib.import_module(f"strided.kernels.{_HOMES[name]}"), name)
+    kernel: Callable[..., Any] = getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
     return kernel
+
+
+def has(name: str) -> bool:
+    return importlib.util.find_spec(f"strided.kernels.{HOMES[name]}") is not None
 
 
 def is_loaded() -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from strided.kernels import has
 from strided.plan.axes import Side, Walk
 from strided.plan.boxes import Axis, Box
 from strided.plan.pattern import Pattern
@@ -181,6 +182,8 @@ def _pattern(
     kernel: str, box: Box, bits: int, row: int | None, lane: int, *, zipped: int = 0, rows: int = 1
 ) -> Pattern | None:
     """The step for a box, in bytes; None where something lies between bytes."""
+    if not has(kernel):
+        return None
     sides = [side for axis in box.axes for side in (axis.source, axis.target)]
     strides = [stride for side in sides for walk in side.walks for stride in walk.strides]
     if any(n % 8 for n in (box.source_base, box.target_base, *strides)):
