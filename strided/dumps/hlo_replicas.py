@@ -1,0 +1,68 @@
+"""Groups of replicas in collective operations, in the three forms in which XLA prints them.
+
+::
+
+    replica_groups={{0,1},{2,3}}
+    replica_groups=[2,2]<=[2,2]T(1,0)
+    replica_groups=mesh['x'=2,'y'=2] {'y'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Message = Mapping[str, Any]
+
+
+def replica_groups(message: Message) -> str:
+    """The groups of an instruction's message, whichever field holds them.
+
+    >>> replica_groups({"replica_groups": [{"replica_ids": [0, 1]}, {"replica_ids": [2, 3]}]})
+    '{{0,1},{2,3}}'
+    """
+    if iota := message.get("iota_collective_device_list"):
+        sizes = (iota.get("num_replica_groups", 0), iota.get("num_devices_per_group", 0))
+        return f"[{_join(sizes)}]<={_iota(iota.get('iota_reshape_dims', ()), iota.get('iota_transpose_perm', ()))}"
+    if mesh := message.get("mesh_axes_replica_group_list"):
+        return _mesh_groups(mesh)
+    listed = message.get("collective_device_list", {}).get("replica_groups") or message.get("replica_groups", ())
+    return _braced(_braced(group.get("replica_ids", ())) for group in listed)
+
+
+def _mesh_groups(message: Message) -> str:
+    mesh = message.get("mesh", {})
+    axes = mesh.get("axes", ())
+    sizes = (f"{_quoted(axis)}={axis.get('size', 0)}" for axis in axes)
+    shown = f"mesh[{_join(sizes)}]"
+    if "iota_transform" in mesh:
+        iota = mesh["iota_transform"]
+        shown += f", device_ids=({_iota(iota.get('reshape_dims', ()), iota.get('transpose_perm', ()))})"
+    elif mesh.get("device_ids"):
+        shown += f", device_ids=({_join(mesh['device_ids'])})"
+    return f"{shown} {_braced(_axis(axes, reference) for reference in message.get('axes', ()))}"
+
+
+def _axis(axes: Iterable[Message], reference: Message) -> str:
+    known = list(axes)
+    number = reference.get("mesh_axis_index", 0)
+    name = _quoted(known[number]) if 0 <= number < len(known) else f"'?{number}'"
+    part = reference.get("sub_axis_info")
+    return f"{name}:({part.get('pre_size', 0)}){part.get('size', 0)}" if part else name
+
+
+def _iota(reshape: Iterable[int], transpose: Iterable[int]) -> str:
+    sizes, order = list(reshape), list(transpose)
+    return f"[{_join(sizes)}]" + (f"T({_join(order)})" if len(sizes) > 1 else "")
+
+
+def _quoted(axis: Message) -> str:
+    return f"'{axis.get('name', '')}'"
+
+
+def _join(values: Iterable[object]) -> str:
+    return ",".join(map(str, values))
+
+
+def _braced(values: Iterable[object]) -> str:
+    return f"{{{_join(values)}}}"

@@ -1,0 +1,306 @@
+"""The lexical rules that all of HLO text shares: brackets, strings, comments, attribute lists.
+
+::
+
+    attributes = { "," name "=" value }
+    value      = what runs up to a comma outside of brackets, strings and comments
+    list       = "{" [ item { "," item } ] "}"
+
+Everything works on positions in a text and takes time in proportion to what it walks over. Nothing recurses: brackets
+may nest as deep as the text is long.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: A string or a comment that never ends takes the rest of the text: looking for its end once must be enough.
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
+#: ``//`` after a colon belongs to an address such as ``gs://bucket``.
+_COMMENT = r"/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+"
+
+#: Single quotes (mesh axes) count where they close on their line and hold no bracket: an apostrophe inside text that
+#: nobody quoted must not swallow the rest.
+_TOKEN = re.compile(rf"{_STRING}|{_COMMENT}|'[^'\n(){{}}\[\]]*+'|[(){{}}\[\],]", re.DOTALL)
+_COMMENT_OR_STRING = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
+_SPACE = re.compile(rf"(?:\s++|{_COMMENT})*+", re.DOTALL)
+_CLOSER = {"(": ")", "{": "}", "[": "]"}
+
+_NEXT_ATTRIBUTE = re.compile(r"\s*+,\s*+([A-Za-z_][\w.\-]*+)\s*+=\s*+")
+#: The values of most attributes: a string, a word, or braces around words.
+_SIMPLE_VALUE = re.compile(r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\w%.\-:>]++|\{[\w%, .\-]*+\})(?=,|$)""")
+
+_FIELD_HEAD = re.compile(r'[\s,]*+([^\s,=(){}\[\]"]++)\s*+=\s*+')
+_FIELD_VALUE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,(){}\[\]"]++', re.DOTALL)
+
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
+_ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+_ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5C: "\\\\"}
+
+
+def closing(text: str, opening: int) -> int:
+    """Place just after the bracket that closes the one at `opening`; -1 where none does.
+
+    Strings and comments are stepped over; a bracket of another kind in the way counts as none.
+
+    >>> closing('({")"})=', 0)
+    7
+    """
+    expected = [_CLOSER[text[opening]]]
+    for token in _TOKEN.finditer(text, opening + 1):
+        first = text[token.start()]
+        if first in _CLOSER:
+            expected.append(_CLOSER[first])
+        elif first in ")]}":
+            if first != expected.pop():
+                return -1
+            if not expected:
+                return token.end()
+    return -1
+
+
+def value_end(text: str, start: int) -> int:
+    """Place of the comma (or the end of `text`) that ends the value which begins at `start`.
+
+    A closing bracket without a partner ends it too; a bracket or a string that never closes takes the rest.
+
+    >>> value_end("[2,4]<=[8], x=1", 0)
+    10
+    """
+    position = start
+    while token := _TOKEN.search(text, position):
+        first = text[token.start()]
+        if first in _CLOSER:
+            position = closing(text, token.start())
+            if position < 0:
+                return len(text)
+        elif first in ",)]}":
+            return token.start()
+        else:
+            position = token.end()
+    return len(text)
+
+
+def read_attributes(text: str, position: int) -> tuple[dict[str, str], int]:
+    """The ``, name=value`` pairs from `position` on, in their order, and where they end.
+
+    >>> read_attributes('f(), dimensions={0,1}, metadata={op_name="a,b"}', 3)
+    ({'dimensions': '{0,1}', 'metadata': '{op_name="a,b"}'}, 47)
+    """
+    found: dict[str, str] = {}
+    last = ""
+    while head := _NEXT_ATTRIBUTE.match(text, position):
+        name, start = head[1], head.end()
+        simple = _SIMPLE_VALUE.match(text, start)
+        position = simple.end() if simple else value_end(text, start)
+        value = simple[0] if simple else text[start:position].rstrip()
+        if name == "device_ids" and found.get(last, "").startswith("mesh["):
+            found[last] += f", device_ids={value}"  # a mesh names its devices after a comma
+            continue
+        found[name] = value
+        last = name
+    return found, position
+
+
+def split_list(text: str) -> list[str]:
+    """The parts of `text` between commas outside of brackets and strings, without the blanks and comments around them.
+
+    >>> split_list("f32[2,3]{1,0} %a, /*index=1*/%b")
+    ['f32[2,3]{1,0} %a', '%b']
+    """
+    parts, position = [], 0
+    while True:
+        end = value_end(text, position)
+        part = trimmed(text[position:end])
+        if part or end < len(text):
+            parts.append(part)
+        if end >= len(text):
+            return parts
+        position = end + 1
+
+
+def trimmed(text: str) -> str:
+    """`text` without comments, and without blanks at its ends.
+
+    >>> trimmed(" /*index=5*/%b ")
+    '%b'
+    """
+    return text.strip() if "/" not in text else without_comments(text).strip()
+
+
+def without_comments(text: str) -> str:
+    """`text` with every comment cut out, strings left alone.
+
+    >>> without_comments('a/* x */ "/* y */" // z')
+    'a "/* y */" '
+    """
+    return _COMMENT_OR_STRING.sub(lambda found: found[0] if found[0][0] == '"' else "", text)
+
+
+def skip_space(text: str, position: int) -> int:
+    """Place of the first character from `position` on that is neither blank nor comment.
+
+    >>> skip_space("  // no\\n x", 0)
+    9
+    """
+    found = _SPACE.match(text, position)
+    return found.end() if found else position
+
+
+def inside(text: str) -> str:
+    """What stands between the outer brackets of `text`; all of it where there are none.
+
+    >>> inside("{%a, %b}")
+    '%a, %b'
+    """
+    text = text.strip()
+    return text[1:-1].strip() if len(text) > 1 and text[0] in _CLOSER and text[-1] == _CLOSER[text[0]] else text
+
+
+def read_fields(text: str) -> dict[str, str]:
+    """The ``name=value`` pairs of a braced list such as metadata, divided by blanks or commas; values as they stand.
+
+    >>> read_fields('{op_name="x y" source_line=3 shape={1,2}}')
+    {'op_name': '"x y"', 'source_line': '3', 'shape': '{1,2}'}
+    """
+    text = inside(text)
+    found: dict[str, str] = {}
+    position = 0
+    while head := _FIELD_HEAD.match(text, position):
+        position = _field_end(text, head.end())
+        found.setdefault(head[1], text[head.end() : position])
+    return found
+
+
+def _field_end(text: str, position: int) -> int:
+    while position < len(text):
+        if text[position] in _CLOSER:
+            end = closing(text, position)
+            position = len(text) if end < 0 else end
+        elif plain := _FIELD_VALUE.match(text, position):
+            position = plain.end()
+        else:
+            return position
+    return position
+
+
+def unescape(text: str) -> str:
+    r"""The text that a C-escaped one stands for; quotes around it are taken off.
+
+    Octal escapes are bytes of UTF-8; bytes that are none show as ``\xff``.
+
+    >>> unescape(r'"caf\303\251\n"')
+    'café\n'
+    """
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        text = text[1:-1]
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_byte_of, text.encode("utf-8", "surrogatepass")).decode("utf-8", "backslashreplace")
+
+
+def _byte_of(found: re.Match[bytes]) -> bytes:
+    octal, hexadecimal, letter = found.groups()
+    if octal is not None:
+        return bytes((int(octal, 8) & 0xFF,))
+    if hexadecimal is not None:
+        return bytes((int(hexadecimal, 16),))
+    return _ESCAPED.get(letter, letter)
+
+
+def escape(data: bytes | memoryview) -> str:
+    r"""Bytes as XLA prints them between quotes: C escapes, three octal digits for what is not printable ASCII.
+
+    >>> escape("a\"é".encode())
+    'a\\"\\303\\251'
+    """
+    data = bytes(data)
+    if data.isascii() and (text := data.decode()).isprintable() and not any(c in text for c in "\\\"'"):
+        return text
+    return "".join(_ESCAPES.get(b) or (chr(b) if 0x20 <= b < 0x7F else f"\\{b:03o}") for b in data)
+
+
+#: What a line is made of for a Gatherer: closed strings and comments, those that only begin, brackets, the rest.
+_PIECE = re.compile(
+    r"""(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'(){}\[\]]*+')|(?P<quote>")"""
+    r"""|(?P<comment>/\*.*?\*/|(?<!:)//.*+)|(?P<begun>/\*)|(?P<bracket>[(){}\[\]])|(?P<rest>[^\s"'/(){}\[\]]++|['/])"""
+)
+_STRING_END = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"')
+
+
+class Gatherer:
+    """Follows brackets, strings and comments from line to line.
+
+    Attributes
+    ----------
+    broken : bool
+        A bracket closed that was not open.
+    last : str
+        The last character that was neither blank nor comment.
+
+    >>> lines = Gatherer()
+    >>> lines.feed("a = f32[2] add(b,"), lines.whole, lines.feed("c)"), lines.whole
+    (None, False, None, True)
+    """
+
+    __slots__ = ("_expected", "_open", "broken", "last")
+
+    def __init__(self) -> None:
+        self._expected: list[str] = []
+        self._open = ""
+        self.broken = False
+        self.last = ""
+
+    @property
+    def depth(self) -> int:
+        """Brackets that are open."""
+        return len(self._expected)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is open."""
+        return not self._expected and not self._open and not self.broken
+
+    @property
+    def closed_too_often(self) -> bool:
+        """Whether a bracket closed although none was open at all."""
+        return self.broken and not self._expected
+
+    def feed(self, line: str) -> None:
+        """Go over one more line (without its line end)."""
+        position = self._finish(line)
+        if position < 0:
+            return
+        for piece in _PIECE.finditer(line, position):
+            kind = piece.lastgroup
+            if kind == "bracket":
+                self._turn(piece[0])
+                if self.broken:
+                    return
+            elif kind == "quote" or kind == "begun":
+                self._open = piece[0]
+                return
+            if kind != "comment":
+                self.last = line[piece.end() - 1]
+
+    def _finish(self, line: str) -> int:
+        """Where the string or comment that was open ends; -1 where it goes on."""
+        if self._open == '"':
+            found = _STRING_END.match(line)
+            position = found.end() if found else -1
+        elif self._open:
+            found_at = line.find("*/")
+            position = found_at + 2 if found_at >= 0 else -1
+        else:
+            return 0
+        if position >= 0:
+            self._open = ""
+        return position
+
+    def _turn(self, bracket: str) -> None:
+        if bracket in _CLOSER:
+            self._expected.append(_CLOSER[bracket])
+        elif not self._expected or self._expected[-1] != bracket:
+            self.broken = True
+        else:
+            self._expected.pop()
