@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, overload
 
 from strided.dumps import wire
+from strided.dumps.hlo import read_hlo
+from strided.dumps.hlo_module import Module
 from strided.dumps.literal import Literal, literal_pieces, message_pieces
 from strided.dumps.protos import ProgramShape, read_program_shape
 from strided.dumps.snapshot_forms import FORMS, SNAPSHOT, Outline, form_of, read_outline
@@ -138,7 +140,7 @@ class Snapshot:
         return self._module_field(1, "", lambda field: field.text("HloModuleProto.name"))
 
     @cached_property
-    def module(self) -> Any:
+    def module(self) -> Module | None:
         """The program, as `read_hlo` reads it; None where the snapshot holds none.
 
         Raises
@@ -146,8 +148,6 @@ class Snapshot:
         DumpError
             It cannot be read.
         """
-        from strided.dumps.hlo import read_hlo
-
         return None if self.module_proto is None else read_hlo(self.module_proto)
 
     @cached_property
@@ -243,7 +243,7 @@ class Snapshot:
         return () if self.module is None else tuple(p.name for p in self.module.entry.parameters)
 
     def _result_names(self) -> tuple[str, ...]:
-        if self.module is None or self.module.entry.root is None:
+        if self.module is None or not self.module.entry.instructions:
             return ()
         root = self.module.entry.root
         return tuple(root.operand_names) if root.opcode == "tuple" else (root.name,)
