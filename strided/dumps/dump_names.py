@@ -1,0 +1,120 @@
+"""What XLA's names of dump files say.
+
+``[<time stamp>.]module_<number>.<module>[.cl_<number>].<what>``, where <what> is one of
+
+* ``<stage>.txt``, ``<stage>.hlo.pb[.gz]``, ``<stage>.hlo``: a module, where <stage> is ``before_optimizations``,
+  ``after_optimizations`` (behind ``cpu_``, ``gpu_``, ...), or the number, pipeline and pass of an intermediate dump;
+* ``<stage>-buffer-assignment.txt``, ``-buffer-assignment-values.txt``, ``-memory-usage-report.txt``,
+  ``-live-range.txt``;
+* ``snapshot.<run>.pb``, ``execution_<run>.hlo_snapshot.pb``, ``execution_<run>.hlo_unoptimized_snapshot.pb`` or
+  ``.txt``: what went into one run, and what came out.
+
+Where the whole name would be longer than 255 characters the module's is left out. Files that people renamed
+(``<program>.hlo.txt``, ``<program>.buffer-assignment.txt``) are understood as well.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+#: What kinds of files there are, in the order in which they are listed.
+KINDS = ("module", "snapshot", "allocations", "memory report", "used values", "live ranges", "folder", "other")
+
+_STAGE = r"(?P<stage>(?:sm_\d+\.\d+_)?[A-Za-z0-9_]*(?:before|after)_[A-Za-z0-9_]+|\d{4}\.[^/]*)"
+_WHAT = (
+    ("snapshot", r"snapshot\.(?P<run>-?\d+)\.pb"),
+    ("snapshot", r"execution_(?P<run>\d+)\.hlo_(?P<unoptimized>unoptimized_)?snapshot\.(?:pb|txt)"),
+    ("allocations", rf"{_STAGE}-buffer-assignment\.txt"),
+    ("used values", rf"{_STAGE}-buffer-assignment-values\.txt"),
+    ("memory report", rf"{_STAGE}-memory-usage-report\.(?:txt|pb)"),
+    ("live ranges", rf"{_STAGE}-live-range\.txt"),
+    ("module", rf"{_STAGE}\.(?:txt|hlo|hlo\.txt|hlo\.pb|HloProto\.pb)"),
+)
+#: For files without the word "module": the same, without a stage in front.
+_PLAIN = (
+    ("allocations", r"buffer-assignment\.txt"),
+    ("memory report", r"memory-usage-report\.txt"),
+    ("module", r"(?:(?P<stage>before_optimizations)\.)?(?:hlo\.txt|hlo\.pb|HloProto\.pb|hlo)"),
+)
+
+_XLA = re.compile(r"(?P<prefix>.*?)module_(?:(?P<number>\d+)(?=\.|$)\.?)?(?P<rest>.*)", re.DOTALL)
+_CL = re.compile(r"\.cl_\d+$")
+_ENDS = [(kind, re.compile(rf"(?:(?P<module>.*?)\.)??{pattern}(?:\.gz)?", re.DOTALL)) for kind, pattern in _WHAT]
+_PLAIN_ENDS = [(kind, re.compile(rf"(?P<module>.+?)\.{pattern}(?:\.gz)?", re.DOTALL)) for kind, pattern in _PLAIN]
+
+#: Names longer than this are no file's.
+_LONGEST = 4096
+
+
+@dataclass(frozen=True)
+class DumpName:
+    """What the name of a file says.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    module : str
+        Name of the module; empty where it was too long.
+    number : int or None
+        XLA's count of the modules of a process.
+    time : str
+        Time stamp, or whatever else stands in front; usually empty.
+    stage : str
+        "before_optimizations", "cpu_after_optimizations", ...; empty for snapshots.
+    run : str
+        Of a snapshot: which run.
+    is_unoptimized : bool
+        Of a snapshot: whether it holds the module as it was handed in, and only arguments.
+    """
+
+    kind: str
+    module: str
+    number: int | None = None
+    time: str = ""
+    stage: str = ""
+    run: str = ""
+    is_unoptimized: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is the module after all optimisations, or a file beside that."""
+        return self.stage == "" or self.stage.endswith("after_optimizations")
+
+
+def parse_name(name: str) -> DumpName | None:
+    """What a file's name says; None where it is none of XLA's.
+
+    >>> parse_name("module_0004.jit_f.cpu_after_optimizations-buffer-assignment.txt")
+    DumpName(kind='allocations', module='jit_f', number=4, time='', stage='cpu_after_optimizations', ...)
+    >>> parse_name("module_0004.jit_f.snapshot.-12.pb").run
+    '-12'
+    """
+    if len(name) > _LONGEST:
+        return None
+    xla = _XLA.fullmatch(name)
+    if xla is None:
+        for kind, pattern in _PLAIN_ENDS:
+            match = pattern.fullmatch(name)
+            if match is not None:
+                return DumpName(kind, match["module"], stage=match.groupdict().get("stage") or "")
+        return None
+    number = None if xla["number"] is None else int(xla["number"][:18])
+    time = xla["prefix"].strip("._")
+    for kind, pattern in _ENDS:
+        match = pattern.fullmatch(xla["rest"])
+        if match is not None:
+            found = match.groupdict()
+            module = _CL.sub("", match["module"] or "")
+            return DumpName(
+                kind,
+                module,
+                number,
+                time,
+                found.get("stage") or "",
+                found.get("run") or "",
+                found.get("unoptimized") is not None,
+            )
+    module = xla["rest"].split(".")[0]
+    return DumpName("other", module, number, time) if number is not None else None

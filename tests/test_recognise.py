@@ -1,0 +1,108 @@
+"""What a file is, by its content; and reading it as something else."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strided.dumps.allocations import BufferAssignment
+from strided.dumps.hlo_module import Module
+from strided.dumps.recognise import KINDS, READERS, read, recognise
+from strided.dumps.snapshot import Snapshot
+from strided.errors import DumpError, UnsupportedError
+
+with zipfile.ZipFile(Path(__file__).parent / "data" / "dump" / "dump.zip") as archive:
+    FILES = {name: archive.read(name) for name in archive.namelist()}
+
+BY_NAME = (
+    ("buffer-assignment.txt", "allocations"),
+    ("memory-usage-report.txt", "memory report"),
+    ("snapshot", "snapshot"),
+    (".txt", "hlo"),
+    (".hlo.pb", "hlo"),
+)
+
+
+def npy(values: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, values)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_known_by_their_content(name):
+    kind = next(kind for part, kind in BY_NAME if part in name)
+    assert recognise(FILES[name]) == kind
+    assert recognise(gzip.compress(FILES[name])) == kind
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"\n\n  BufferAssignment:\nallocation 0: size 4:\n", "allocations"),
+        (b"// a comment\nHloModule m, is_scheduled=true\n", "hlo"),
+        (b"ENTRY %e (x: f32[2]) -> f32[2] {\n  ROOT %x = f32[2] parameter(0)\n}\n", "hlo"),
+        (b"  %fusion.1 = f32[8,128]{1,0:T(8,128)} fusion(%a, %b), kind=kLoop\n", "hlo"),
+        (b"Memory Space: default (color=0)\n", "memory report"),
+        (b"Total bytes used: 120 (120B)\n\nUsed values:\n", "used values"),
+        (b"HloLiveRange (max 10):\n", "live ranges"),
+        (b"hlo_module { name: 'm' }\npartitions { }\n", "snapshot"),
+        (npy(np.arange(3)), "npy"),
+        (b"PK\x03\x04rest", "npz"),
+        (b"dear diary", "text"),
+        (b"", "text"),
+        (np.random.default_rng(0).bytes(4096), "binary"),
+        (bytes(4096), "binary"),
+    ],
+)
+def test_contents(content, kind):
+    assert recognise(content) == kind
+    assert kind in KINDS
+
+
+def test_reading_by_content():
+    kinds = {"hlo": Module, "snapshot": Snapshot, "allocations": BufferAssignment}
+    for name, content in FILES.items():
+        kind = recognise(content)
+        if kind in READERS:
+            assert isinstance(read(content), kinds[kind]), name
+        else:
+            with pytest.raises(UnsupportedError, match="nothing in it can be read as arrays"):
+                read(content)
+
+
+def test_a_wrong_guess_is_overridden():
+    (proto,) = [data for name, data in FILES.items() if "while_loop.cpu_after" in name and name.endswith(".pb")]
+    assert isinstance(read(proto), Module)
+    assert isinstance(read(proto, "allocations"), BufferAssignment)
+    with pytest.raises(DumpError):
+        read(proto, "snapshot")
+    with pytest.raises(ValueError, match="kind must be one of 'hlo', 'snapshot', 'allocations'"):
+        read(proto, "picture")
+
+
+def test_refusals_say_what_would_do(tmp_path):
+    path = tmp_path / "raw.bin"
+    path.write_bytes(bytes(100))
+    with pytest.raises(UnsupportedError, match=r"raw\.bin is binary data of no known kind: .* open it with its shape"):
+        read(path)
+    with pytest.raises(UnsupportedError, match=r"numpy\.load reads it"):
+        read(npy(np.arange(3)))
+    with pytest.raises(DumpError, match="broken gzip"):
+        recognise(b"\x1f\x8b\x08broken")
+
+
+@given(st.binary(max_size=200) | st.sampled_from(sorted(FILES.values())).flatmap(
+    lambda data: st.integers(0, len(data)).map(lambda n: data[:n])))  # fmt: skip
+def test_anything_is_of_some_kind(content):
+    try:
+        assert recognise(content) in KINDS
+    except DumpError:
+        assert content[:2] == b"\x1f\x8b"
