@@ -23,7 +23,7 @@ import numpy.typing as npt
 from strided import kernels
 from strided.address import AddressMap
 from strided.errors import BufferSizeError
-from strided.plan import Nest, Pattern, Storage, plan_copy, span_of
+from strided.plan import Nest, Part, Pattern, Storage, plan_copy, span_of
 from strided.threads import get_num_threads, run
 
 __all__ = ["Region", "copy", "empty_aligned", "fill", "gather", "may_overlap", "region_of_ndarray", "scatter"]
@@ -279,7 +279,7 @@ def _run_nest(step: Nest, source: Region, destination: Region) -> None:
 
     tables = step.tables()
 
-    def task(*box: tuple[int, int]) -> None:
+    def task(*box: Part) -> None:
         kernel(from_, to, *step.arguments(tables, box), *extra)
 
     # Two threads must never write parts of one byte.
@@ -298,7 +298,7 @@ def _run_pattern(step: Pattern, source: Region, destination: Region) -> None:
         extra = (step.bits, int(not destination.low_first))
     tables = step.tables()
 
-    def task(*box: tuple[int, int]) -> None:
+    def task(*box: Part) -> None:
         arguments = step.arguments(tables, box)
         if step.kernel == "copy":
             kernel(from_, to, *arguments, streaming)

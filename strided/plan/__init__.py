@@ -20,8 +20,9 @@ from strided.plan.boxes import Axis, Box, simplified
 from strided.plan.match import match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
+from strided.plan.tables import Part
 
-__all__ = ["Computed", "Nest", "Pattern", "Plan", "Step", "Storage", "plan_copy", "span_of"]
+__all__ = ["Computed", "Nest", "Part", "Pattern", "Plan", "Step", "Storage", "plan_copy", "span_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strided.plan.boxes import Axis
-from strided.plan.tables import Ranges, Tables, boxes_of, grain_of, length_of, nearness
+from strided.plan.tables import Box, Tables, boxes_of, grain_of, length_of, nearness, pieces_of
 
 #: Elements of one task: some hundred microseconds of work.
 TASK_ELEMENTS = 1 << 18
@@ -64,8 +64,8 @@ class Nest:
     def _order(self) -> tuple[int, ...]:
         return (*self.outer, *(k for k in (self.p, self.q) if k >= 0))
 
-    def tasks(self) -> Iterator[Ranges]:
-        """Boxes for threads to share, a (start, stop) an axis."""
+    def tasks(self) -> Iterator[Box]:
+        """Boxes for threads to share, a part of each axis."""
         lengths, budget = [1] * len(self.axes), TASK_ELEMENTS
         if self.q >= 0:
             share = min(_BREADTH, self.axes[self.p].extent) if self.p >= 0 else 1
@@ -81,9 +81,9 @@ class Nest:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def arguments(self, tables: Tables, box: Ranges) -> tuple[Any, ...]:
+    def arguments(self, tables: Tables, box: Box) -> tuple[Any, ...]:
         """What the kernel takes for one task: outer, p, steps of p, q, steps of q."""
-        p, q = (_ONE if k < 0 else tables.pieces(k, *box[k]) for k in (self.p, self.q))
+        p, q = (_ONE if k < 0 else tables.made("pieces", k, box[k], pieces_of) for k in (self.p, self.q))
         p_steps, q_steps = (
             (0, 0) if k < 0 else (self.axes[k].source.unit_stride, self.axes[k].target.unit_stride)
             for k in (self.p, self.q)
@@ -92,7 +92,6 @@ class Nest:
 
 
 _ONE = np.array([[0, 0, 1]], np.int64)
-_ONE.flags.writeable = False
 
 
 def nest_of(kernel: str, axes: Sequence[Axis], source_base: int, target_base: int, bits: int) -> Nest:

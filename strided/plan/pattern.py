@@ -15,7 +15,7 @@ import numpy as np
 
 from strided.plan.axes import Side
 from strided.plan.boxes import Axis
-from strided.plan.tables import Ranges, Table, Tables, boxes_of, cuts, grain_of, length_of, phase_of, pieces_of
+from strided.plan.tables import Box, Table, Tables, boxes_of, cuts, grain_of, length_of, phase_of, pieces_of
 
 #: Bytes of the target in one task: some hundred microseconds of work.
 TASK_BYTES = 1 << 20
@@ -79,8 +79,8 @@ class Pattern:
         """Whether the target is contiguous along the rows, not along the lanes."""
         return self.kernel.startswith("transpose")
 
-    def tasks(self) -> Iterator[Ranges]:
-        """Boxes for threads to share, a (start, stop) an axis."""
+    def tasks(self) -> Iterator[Box]:
+        """Boxes for threads to share, a part of each axis."""
         lengths, budget = [1] * len(self.axes), max(1, TASK_BYTES * 8 // max(8, self.bits))
         grains = [grain_of(axis) for axis in self.axes]
         line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
@@ -98,34 +98,45 @@ class Pattern:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def arguments(self, tables: Tables, box: Ranges) -> tuple[Any, ...]:
+    def arguments(self, tables: Tables, box: Box) -> tuple[Any, ...]:
         """What the kernel takes for one task, besides buffers and options."""
-        start, stop = box[self.lane]
+        lane = box[self.lane]
         if self.kernel == "copy":
-            width = self.bits // 8
-            return self.source_base + start * width, self.target_base + start * width, (stop - start) * width
+            return (
+                self.source_base + lane.source,
+                self.target_base + lane.target,
+                (lane.stop - lane.start) * self.bits // 8,
+            )
         outer = tables.outer((self.source_base, self.target_base), self.outer, box)
         if self.is_transposition:
-            return outer, *self._transposed(tables, box)
-        pieces = tables.made("pieces", self.lane, start, stop, self._pieces)
+            return (
+                outer,
+                tables.made("source rows", self.row, box[self.row], _source_offsets),
+                tables.made("target rows", self.lane, lane, _target_offsets),
+                tables.made("source runs", self.lane, lane, _source_runs),
+                tables.made("target runs", self.row, box[self.row], _target_runs),
+            )
+        pieces = tables.made("pieces", self.lane, lane, self._pieces)
         if self.row < 0:
-            return outer, _SINGLE.copy(), pieces, _ends(1), _ends(len(pieces))
-        rows = tables.made("rows", self.row, *box[self.row], self._rows)
-        row_cuts = tables.made("row cuts", self.row, *box[self.row], self._row_cuts)
-        piece_cuts = tables.made("piece cuts", self.lane, start, stop, self._piece_cuts)
-        return outer, rows, pieces, row_cuts, piece_cuts
+            return outer, _SINGLE, pieces, _ends(1), _ends(len(pieces))
+        return (
+            outer,
+            tables.made("rows", self.row, box[self.row], self._rows),
+            pieces,
+            tables.made("row cuts", self.row, box[self.row], self._row_cuts),
+            tables.made("piece cuts", self.lane, lane, self._piece_cuts),
+        )
 
-    def _pieces(self, place: int, start: int, stop: int) -> Table:
+    def _pieces(self, axis: Axis, start: int, stop: int) -> Table:
         """(source offset, target offset, length) of pieces; bytes where whole runs are copied, else lanes."""
-        table = pieces_of(self.axes[place], start, stop)
+        table = pieces_of(axis, start, stop)
         if self.kernel == "rows":
             table[:, 2] *= self.bits // 8
         return table
 
-    def _rows(self, place: int, start: int, stop: int) -> Table:
+    def _rows(self, axis: Axis, start: int, stop: int) -> Table:
         """(source offset, target offset, which row of its word) of the rows."""
         table = np.zeros((stop - start, 3), np.int64)
-        axis = self.axes[place]
         table[:, 0], table[:, 1] = axis.source.table(start, stop), axis.target.table(start, stop)
         if self.zipped:
             first = (axis.source if self.zipped == 1 else axis.target).walks[0].start
@@ -140,36 +151,42 @@ class Pattern:
             return self.rows
         return max(self.rows, math.lcm(*(walk.period for walk in side.walks)))
 
-    def _row_cuts(self, place: int, start: int, stop: int) -> Table:
+    def _row_cuts(self, axis: Axis, start: int, stop: int) -> Table:
+        """The limits of blocks of rows."""
         block = self._block_rows()
-        phase = phase_of(self.axes[place], block)
+        phase = phase_of(axis, block)
         inner = np.arange(start + block - (start + phase) % block, stop, block)
         return np.concatenate([[start], inner, [stop]]).astype(np.int64) - start
 
-    def _piece_cuts(self, place: int, start: int, stop: int) -> Table:
-        axis = self.axes[place]
+    def _piece_cuts(self, axis: Axis, start: int, stop: int) -> Table:
+        """The limits of blocks of pieces."""
         limits = cuts(start, stop, (*axis.source.walks, *axis.target.walks))
         if _unit(axis.target):
             return np.searchsorted(limits, cuts(start, stop, axis.target.walks))
         if _unit(axis.source):
-            tile_bytes = (
-                _unit(axis.source) * max(abs(axis.source.unit_stride), 1) * max(1, self._block_rows() // self.rows)
-            )
+            tile_bytes = _unit(axis.source) * axis.source.unit_stride * self._block_rows() // self.rows
             each = max(1, _BLOCK_BYTES // tile_bytes)
             return np.append(np.arange(0, len(limits) - 1, each), len(limits) - 1)
         return _ends(len(limits) - 1)
 
-    def _transposed(self, tables: Tables, box: Ranges) -> tuple[Table, Table, Table, Table]:
-        """Source offsets of rows, target offsets of lanes; runs of lanes in the source, of rows in the target."""
-        return (
-            tables.made("source rows", self.row, *box[self.row], lambda k, a, b: self.axes[k].source.table(a, b)),
-            tables.made("target rows", self.lane, *box[self.lane], lambda k, a, b: self.axes[k].target.table(a, b)),
-            tables.made("runs", self.lane, *box[self.lane], lambda k, a, b: _runs(self.axes[k].source, a, b)),
-            tables.made("runs", self.row, *box[self.row], lambda k, a, b: _runs(self.axes[k].target, a, b)),
-        )
-
 
 _SINGLE = np.zeros((1, 3), np.int64)
+
+
+def _source_offsets(axis: Axis, start: int, stop: int) -> Table:
+    return axis.source.table(start, stop)
+
+
+def _target_offsets(axis: Axis, start: int, stop: int) -> Table:
+    return axis.target.table(start, stop)
+
+
+def _source_runs(axis: Axis, start: int, stop: int) -> Table:
+    return _runs(axis.source, start, stop)
+
+
+def _target_runs(axis: Axis, start: int, stop: int) -> Table:
+    return _runs(axis.target, start, stop)
 
 
 def _runs(side: Side, start: int, stop: int) -> Table:

@@ -5,15 +5,16 @@ Along an axis the lowest digits of both sides take equal steps until one of them
 offset). Clipped tiles, windows that begin inside a tile, tiles that are out of step with each other: all of these are
 only other tables.
 
-A step is carried out in tasks, boxes of the view small enough for threads to share and for Ctrl-C to be heard. The
-tasks of one step repeat along most axes, so a `Tables` keeps what it has made.
+A step is carried out in tasks, boxes of the view small enough for threads to share and for Ctrl-C to be heard. Along an
+axis the tables of a task depend on where it begins only as far as the tiles repeat; the rest is a shift. So a `Part`
+names the first range that looks the same, and what is between, and `Tables` makes the tables of few ranges only.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,38 +23,77 @@ from strided.plan.axes import Side, Walk
 from strided.plan.boxes import Axis
 
 Table: TypeAlias = npt.NDArray[np.int64]
-Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 #: The longest range of an axis in one task, in indices; a table of offsets then takes a megabyte at most.
 MOST_INDICES = 1 << 16
 #: Tables that a step keeps for its next tasks.
-_MOST_KEPT = 32
+_MOST_KEPT = 64
+
+
+class Part(NamedTuple):
+    """A range of an axis: like the one from `start` to `stop`, but so much further on in the source and the target."""
+
+    start: int
+    stop: int
+    source: int = 0
+    target: int = 0
+
+
+Box: TypeAlias = tuple[Part, ...]
 
 
 def boxes_of(
     axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], grains: Sequence[int]
-) -> Iterator[Ranges]:
+) -> Iterator[Box]:
     """Boxes that cover all axes, walked through in an order (outermost first), no longer than `lengths` along each.
 
     Where a length is a multiple of the grain of its axis, cuts lie at coordinates that are multiples of the grain.
     """
-    box = [(0, axis.extent) for axis in axes]
+    parts = [_Parts(axes[k], lengths[k], grains[k]) for k in order]
+    places = [order.index(k) for k in range(len(axes))]
+    # The last axis of the order runs fastest. (itertools.product would list all parts of a long axis first.)
+    chosen: list[Part] = [Part(0, 0)] * len(order)
 
-    def along(depth: int) -> Iterator[Ranges]:
-        if depth == len(order):
-            yield tuple(box)
-            return
-        place = order[depth]
-        extent, length = axes[place].extent, lengths[place]
-        start, phase = 0, phase_of(axes[place], grains[place]) if length % grains[place] == 0 else 0
+    def along(depth: int) -> Iterator[Box]:
+        for part in parts[depth]:
+            chosen[depth] = part
+            if depth == len(order) - 1:
+                yield tuple(chosen[k] for k in places)
+            else:
+                yield from along(depth + 1)
+
+    return along(0) if order else iter([()])
+
+
+class _Parts:
+    """The ranges that an axis is cut into, in order."""
+
+    def __init__(self, axis: Axis, length: int, grain: int) -> None:
+        self.axis, self.length = axis, length
+        self.head = length - (phase_of(axis, grain) if length % grain == 0 else 0)
+        self.repeat = math.lcm(*(_repeat(walk) for side in (axis.source, axis.target) for walk in side.walks))
+        count = -(-axis.extent // length)
+        self.known = list(self._made()) if count <= MOST_INDICES else None
+
+    def __iter__(self) -> Iterator[Part]:
+        return self._made() if self.known is None else iter(self.known)
+
+    def _made(self) -> Iterator[Part]:
+        start, extent = 0, self.axis.extent
+        stop = min(extent, self.head)
         while start < extent:
-            stop = min(extent, start + length - phase)
-            phase = 0
-            box[place] = (start, stop)
-            yield from along(depth + 1)
-            start = stop
+            like = start % self.repeat
+            source, target = (
+                sum(walk.at(start) - walk.at(like) for walk in side.walks) if like != start else 0
+                for side in (self.axis.source, self.axis.target)
+            )
+            yield Part(like, like + stop - start, source, target)
+            start, stop = stop, min(extent, stop + self.length)
 
-    return along(0)
+
+def _repeat(walk: Walk) -> int:
+    """The number of indices after which all digits of a walk but the last repeat."""
+    return walk.period // math.gcd(walk.period, walk.step)
 
 
 def phase_of(axis: Axis, grain: int) -> int:
@@ -77,7 +117,7 @@ def length_of(axis: Axis, budget: int, grain: int = 1) -> int:
         return axis.extent
     whole = grain_of(axis)
     for tile in (whole, *(w.unit for s in (axis.target, axis.source) for w in s.walks)):
-        if 1 < tile <= budget:
+        if 1 < tile <= budget and tile % grain == 0:
             return budget - budget % tile
     return max(grain, budget - budget % grain)
 
@@ -90,35 +130,43 @@ class Tables:
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         self._axes = axes
-        self._made: dict[tuple[str, int, int, int], Table] = {}
+        self._made: dict[tuple[object, ...], Table] = {}
 
-    def made(self, kind: str, place: int, start: int, stop: int, make: Callable[[int, int, int], Table]) -> Table:
-        """The table of one kind for a range of the axis at `place`: ``make(place, start, stop)``, called once."""
-        key = (kind, place, start, stop)
+    def made(self, kind: str, place: int, part: Part, make: Callable[[Axis, int, int], Table]) -> Table:
+        """The table of one kind for a range of the axis at `place`: ``make(axis, start, stop)``, called once."""
+        key = (kind, place, part.start, part.stop)
         table = self._made.get(key)
         if table is None:
-            table = make(place, start, stop)
-            # Along an axis that is cut, tables do not come again: keep only so many. Two threads may make the same one.
-            if len(self._made) > _MOST_KEPT:
-                self._made.clear()
-            self._made[key] = table
+            table = self._keep(key, make(self._axes[place], part.start, part.stop))
         return table
 
-    def outer(self, bases: tuple[int, int], places: Sequence[int], box: Ranges) -> Table:
-        """(source offset, target offset) of every combination of indices of several axes, bases included."""
-        table = np.array([bases], np.int64)
-        for k in places:
-            more = self.made("offsets", k, *box[k], self._offsets)
-            table = table + more if len(more) == 1 else (table[:, None, :] + more[None, :, :]).reshape(-1, 2)
+    def outer(self, bases: tuple[int, int], places: Sequence[int], box: Box) -> Table:
+        """(source offset, target offset) of every combination of indices of several axes.
+
+        Bases are included, and the shifts of all parts of the box, those of other axes too.
+        """
+        key = tuple([box[k][:2] for k in places])
+        table = self._made.get(key)
+        if table is None:
+            table = np.zeros((1, 2), np.int64)
+            for k in places:
+                more = offsets_of(self._axes[k], box[k].start, box[k].stop)
+                table = (table[:, None, :] + more[None, :, :]).reshape(-1, 2)
+            self._keep(key, table)
+        shifts = [bases, *((part.source, part.target) for part in box)]
+        return table + np.array([sum(column) for column in zip(*shifts, strict=True)], np.int64)
+
+    def _keep(self, key: tuple[object, ...], table: Table) -> Table:
+        # Few ranges repeat. Two threads may make the same table; that does no harm.
+        if len(self._made) > _MOST_KEPT:
+            self._made.clear()
+        self._made[key] = table
         return table
 
-    def _offsets(self, place: int, start: int, stop: int) -> Table:
-        axis = self._axes[place]
-        return np.stack([axis.source.table(start, stop), axis.target.table(start, stop)], axis=1)
 
-    def pieces(self, place: int, start: int, stop: int) -> Table:
-        """(source offset, target offset, length) of the pieces of a range of an axis."""
-        return self.made("pieces", place, start, stop, lambda k, a, b: pieces_of(self._axes[k], a, b))
+def offsets_of(axis: Axis, start: int, stop: int) -> Table:
+    """(source offset, target offset) of every index in a range of an axis."""
+    return np.stack([axis.source.table(start, stop), axis.target.table(start, stop)], axis=1)
 
 
 def pieces_of(axis: Axis, start: int, stop: int) -> Table:
