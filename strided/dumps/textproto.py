@@ -126,7 +126,7 @@ class _Reader:
         known = None if frame.fields is None else frame.fields.get(name)
         if opening and opening != "[":
             if known is not None and known.type not in schema.messages():
-                raise self.error(f"{frame.message}.{name} is a {known.type}, no message", match.start())
+                raise self.error(f"{frame.message}.{name} is of type {known.type}, no message", match.start())
             if len(stack) > wire.MAX_DEPTH:
                 raise self.error(f"messages nested more than {wire.MAX_DEPTH} deep", match.start())
             inner, number = (name, 0) if known is None else (known.type, known.number)
