@@ -431,6 +431,19 @@ def test_what_to_numpy_writes_to() -> None:
     same_values(sd.LayoutArray(CONTENT, PLAIN.text)[::2, 1:].to_numpy(), VALUES[::2, 1:])
 
 
+def test_a_metadata_prefix_is_left_in_front() -> None:
+    x = np.arange(5, dtype=np.uint8)
+    a = sd.LayoutArray.from_numpy(x, "{0:T(4)M(16)}", padding=9)
+    assert str(a.xla_shape) == "u8[5]{0:T(4)M(16)}"
+    assert a.buffer.tolist() == [0, 1, 2, 3, 4, 9, 9, 9]
+    out = bytearray(b"\xa5" * 24)
+    sd.LayoutArray.from_numpy(x, "{0:T(4)M(16)}", 9, out)
+    assert bytes(out) == b"\xa5" * 16 + bytes([0, 1, 2, 3, 4, 9, 9, 9])
+    same_values(sd.LayoutArray(out, "u8[5]{0:T(4)M(16)}"), x)
+    with pytest.raises(sd.BufferSizeError, match="metadata"):
+        sd.LayoutArray.from_numpy(x, "{0:T(4)M(16)}", 9, bytearray(23))
+
+
 def test_views_are_converted_too() -> None:
     a = sd.LayoutArray(CONTENT, PLAIN.text)
     b = a[::-1, 1:4].to_layout("{0,1:T(2,2)}")

@@ -139,7 +139,7 @@ def test_reading_writing_and_converting(way: str, case: Case, other: Case, seed:
     assert array.to_layout(target.layout_text).buffer.tobytes() == wanted
     assert sd.LayoutArray.from_numpy(changed, shape_of(target)).buffer.tobytes() == wanted
     guarded = Guarded(b"\xa5" * len(wanted))
-    sd.LayoutArray.from_numpy(array, shape_of(target), 0, guarded.buffer)
+    sd.LayoutArray.from_numpy(array, shape_of(target), out=guarded.buffer)
     assert low_bits_of(target, guarded.content()) == low_bits_of(target, wanted)
 
 
@@ -172,7 +172,7 @@ def test_large_tiles(way: str, text: str) -> None:
     array = sd.LayoutArray(content, text)
     same(case, array.to_numpy(), values)
     same(case, np.asarray(array[5:-3, 7:]), values[5:-3, 7:])
-    assert sd.LayoutArray.from_numpy(values, text, 0).buffer.tobytes() == buffer_of(case, values, 0)
+    assert sd.LayoutArray.from_numpy(values, text).buffer.tobytes() == buffer_of(case, values, 0)
 
 
 def test_more_bytes_than_32_bits_count() -> None:
