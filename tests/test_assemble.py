@@ -74,7 +74,7 @@ def test_every_key_reads_what_numpy_reads(sharding, rows, columns, data):
             whole[key]
         return
     got = whole[key]
-    assert type(got) is type(want) or isinstance(got, np.ndarray)
+    assert type(got) is type(want)
     assert np.shape(got) == np.shape(want)
     np.testing.assert_array_equal(got, want)
 

@@ -29,6 +29,14 @@ from strided.notation import parse
 from strided.threads import get_num_threads, run
 
 Array = npt.NDArray[Any]
+
+#: Reads below this many bytes are done before another thread could begin.
+_SMALL_BYTES = 1 << 17
+
+#: From this many bytes on, tiles are converted one after another, each by all threads: one large tile at the end would
+#: else keep one thread busy alone.
+_LARGE_BYTES = 1 << 22
+
 #: A tile: its coordinates in the grid.
 Cell = tuple[int, ...]
 
@@ -178,7 +186,7 @@ class ShardedArray:
             out = np.empty(self.shape, self.dtype)
         elif not isinstance(out, np.ndarray) or out.shape != self.shape or out.dtype != self.dtype:
             raise ValueError(f"out must be an ndarray {self.dtype}{list(self.shape)}")
-        self._fill(out, get_num_threads())
+        self._fill(out)
         return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -199,18 +207,23 @@ class ShardedArray:
         shape = with_layout(name, self.shape, layout)
         out = LayoutArray(np.zeros(needed_bytes(shape), np.uint8), shape)
         # Tiles of packed elements may meet inside one byte, which two threads must not write.
-        self._fill(out, get_num_threads() if shape.element_bits >= 8 else 1)
+        self._fill(out, alone=shape.element_bits < 8)
         return out
 
-    def _fill(self, out: Array | LayoutArray, threads: int) -> None:
+    def _fill(self, out: Array | LayoutArray, *, alone: bool = False) -> None:
         def copy(cell: Cell) -> None:
             window = self._slices.window(cell)
             _copy(self._tile(cell), tuple(slice(0, s.stop - s.start) for s in window), out, window)
 
-        run(copy, ((cell,) for cell in self._cells()), threads=threads)
+        cells = self._cells()
+        run(copy, ((cell,) for cell in cells), threads=1 if alone else _threads(self.nbytes, len(cells)))
 
     def __getitem__(self, key: Any) -> Any:
         selection = normalise(key, self.shape)
+        if selection.is_element:
+            index = [int(i) for i in selection.items]  # type: ignore[arg-type]
+            cell = tuple(i // step for i, step in zip(index, self.shard_shape, strict=True))
+            return self._tile(cell)[tuple(i % step for i, step in zip(index, self.shard_shape, strict=True))]
         return self._basic(selection) if selection.is_basic else self._gathered(selection)
 
     def _basic(self, selection: Selection) -> Any:
@@ -219,20 +232,15 @@ class ShardedArray:
         spans = [item if isinstance(item, Span) else Span(int(item), 1, 1) for item in axes]  # type: ignore[arg-type]
         out = np.empty([span.size for span in spans], self.dtype)
         parts = [list(_parts(*three)) for three in zip(spans, self.shard_shape, self.shape, strict=True)]
-        tasks = (
-            (tuple(part[0] for part in chosen), tuple(part[1] for part in chosen), tuple(part[2] for part in chosen))
-            for chosen in itertools.product(*parts)
-        )
+        tasks = (tuple(zip(*chosen, strict=True)) or ((), (), ()) for chosen in itertools.product(*parts))
 
         def copy(cell: Cell, local: Window, place: Window) -> None:
             _copy(self._tile(cell), local, out, place)
 
-        run(copy, tasks, threads=get_num_threads())
-        shown = out[tuple(slice(None) if isinstance(item, Span) else 0 for item in axes)]
-        places = [
-            None if item is None else slice(None) for item in selection.items if item is None or isinstance(item, Span)
-        ]
-        return shown[tuple(places)] if places else shown[()]
+        run(copy, tasks, threads=_threads(out.nbytes, math.prod(map(len, parts))))
+        shown = out[(*(slice(None) if isinstance(item, Span) else 0 for item in axes), ...)]
+        kept = [item for item in selection.items if item is None or isinstance(item, Span)]
+        return shown[tuple(None if item is None else slice(None) for item in kept)] if kept else shown
 
     def _gathered(self, selection: Selection) -> Array:
         """What index arrays select, tile by tile."""
@@ -288,6 +296,12 @@ def _is_raw(given: LayoutArray | Array, xla: Shape | None) -> bool:
     if isinstance(given, LayoutArray) or xla is None:
         return False
     return given.dtype == np.uint8 and given.ndim == 1 and (xla.dtype != np.uint8 or xla.rank != 1 or bool(xla.layout))
+
+
+def _threads(nbytes: int, tiles: int) -> int:
+    """How many tiles to convert at a time: one where they are so few, so small or so large that it is no gain."""
+    alone = tiles < 2 or nbytes < _SMALL_BYTES or nbytes // tiles >= _LARGE_BYTES
+    return 1 if alone else get_num_threads()
 
 
 def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:
