@@ -23,7 +23,7 @@ import numpy.typing as npt
 from strided import kernels
 from strided.address import AddressMap
 from strided.errors import BufferSizeError
-from strided.plan import Nest, Part, Pattern, Storage, plan_copy, span_of
+from strided.plan import Computed, Nest, Part, Pattern, Storage, plan_copy, span_of
 from strided.threads import get_num_threads, run
 
 __all__ = ["Region", "copy", "empty_aligned", "fill", "gather", "may_overlap", "region_of_ndarray", "scatter"]
@@ -159,12 +159,10 @@ def copy(source: Region, destination: Region) -> None:
         _copy_by_offsets(source, destination)
         return
     for step in plan.steps:
-        if isinstance(step, Pattern):
-            _run_pattern(step, source, destination)
-        elif isinstance(step, Nest):
-            _run_nest(step, source, destination)
-        else:
+        if isinstance(step, Computed):
             _copy_by_offsets(source, destination)
+        else:
+            _run_step(step, source, destination)
 
 
 def _check(region: Region, span: tuple[int, int] | None, name: str) -> None:
@@ -268,44 +266,39 @@ def _read_only(buffer: Bytes) -> Bytes:
     return buffer
 
 
-def _run_nest(step: Nest, source: Region, destination: Region) -> None:
+def _run_step(step: Nest | Pattern, source: Region, destination: Region) -> None:
     kernel = kernels.load(step.kernel)
     from_, to = _read_only(source.buffer), destination.buffer
+    options = _options(step, source, destination)
+    takes_scratch = isinstance(step, Pattern) and step.kernel != "copy"
+    tables = step.tables()
+
+    def task(*box: Part) -> None:
+        scratch = (_scratch(),) if takes_scratch else ()
+        for arguments in step.calls(tables, box):
+            kernel(from_, to, *arguments, *options[0], *scratch, *options[1])
+
+    run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
+
+
+def _options(step: Nest | Pattern, source: Region, destination: Region) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What a kernel takes behind its tables: in front of the scratch memory, and behind it."""
+    signed = int(source.signed and destination.bits == 8)
+    source_high, high = int(not source.low_first), int(not destination.low_first)
+    if step.kernel == "nest":
+        return (_word(step.bits),), ()
     if step.kernel == "nest_bits":
-        high = int(not source.low_first), int(not destination.low_first)
-        extra: tuple[Any, ...] = (source.bits, destination.bits, *high, int(source.signed and destination.bits == 8))
-    else:
-        extra = (_word(step.bits),)
-
-    tables = step.tables()
-
-    def task(*box: Part) -> None:
-        kernel(from_, to, *step.arguments(tables, box), *extra)
-
-    # Two threads must never write parts of one byte.
-    threads = get_num_threads() if destination.bits >= 8 else 1
-    run(task, step.tasks(), threads=threads)
-
-
-def _run_pattern(step: Pattern, source: Region, destination: Region) -> None:
-    kernel = kernels.load(step.kernel)
-    from_, to = _read_only(source.buffer), destination.buffer
+        return (source.bits, destination.bits, source_high, high, signed), ()
     streaming = int(step.elements * step.bits >= 8 * STREAM_BYTES)
-    extra: tuple[int, ...] = ()
+    if step.kernel == "unpack":
+        return (step.bits, signed, source_high, streaming), ()
+    if step.kernel == "pack":
+        return (step.bits, high, streaming), ()
     if step.kernel == "unzip_bits":
-        extra = (step.bits, int(source.signed), int(not source.low_first))
-    elif step.kernel == "zip_bits":
-        extra = (step.bits, int(not destination.low_first))
-    tables = step.tables()
-
-    def task(*box: Part) -> None:
-        arguments = step.arguments(tables, box)
-        if step.kernel == "copy":
-            kernel(from_, to, *arguments, streaming)
-        else:
-            kernel(from_, to, *arguments, streaming, _scratch(), *extra)
-
-    run(task, step.tasks(), threads=get_num_threads())
+        return (streaming,), (step.bits, signed, source_high)
+    if step.kernel == "zip_bits":
+        return (streaming,), (step.bits, high)
+    return (streaming,), ()
 
 
 _own = threading.local()

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from strided.address import AddressMap, Term
 from strided.plan.axes import Side, Walk, side_of
-from strided.plan.boxes import Axis, Box, simplified
+from strided.plan.boxes import Axis, Box, divided, simplified
 from strided.plan.match import match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
@@ -108,6 +108,8 @@ _REASONS = {
     "zip": "rows share each word of the target",
     "zip_bits": "rows share each word of the target",
     "transpose": "neighbours in the source lie apart in the target",
+    "unpack": "packed elements, side by side in both",
+    "pack": "packed elements, side by side in both",
     "nest": "any regular layout",
     "nest_bits": "any regular layout of elements below eight bits",
     "offsets": "a tile cuts across digits, so that every offset is computed",
@@ -211,10 +213,12 @@ def _nest(box: Box, bits: tuple[int, int]) -> Nest:
     """The general step for a box."""
     packed = min(bits) < 8
     units = bits if packed else (8, 8)
-    axes = [Axis(a.extent, _divided(a.source, units[0]), _divided(a.target, units[1])) for a in box.axes]
+    axes = []
+    for axis in box.axes:
+        source, target = divided(axis.source, units[0]), divided(axis.target, units[1])
+        assert source is not None
+        assert target is not None
+        axes.append(Axis(axis.extent, source, target))
     kernel = "nest_bits" if packed else "nest"
-    return nest_of(kernel, axes, box.source_base // units[0], box.target_base // units[1], max(bits))
-
-
-def _divided(side: Side, unit: int) -> Side:
-    return Side(0, tuple(walk._replace(strides=tuple(s // unit for s in walk.strides)) for walk in side.walks))
+    bases = box.source_base // units[0], box.target_base // units[1]
+    return nest_of(kernel, axes, *bases, max(bits), divides=bits[1] >= 8)

@@ -195,3 +195,10 @@ def _split_digits(walk: Walk, weight: int) -> tuple[Walk, Walk] | None:
             )
         below *= size
     return None
+
+
+def divided(side: Side, unit: int) -> Side | None:
+    """The same side with offsets that count something larger; None where they are no multiples of that."""
+    if any(stride % unit for walk in side.walks for stride in walk.strides):
+        return None
+    return Side(0, tuple(walk._replace(strides=tuple(s // unit for s in walk.strides)) for walk in side.walks))

@@ -9,11 +9,12 @@ another reason, each run becomes one wider element and the question is asked aga
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from strided.kernels import has
 from strided.plan.axes import Side, Walk
-from strided.plan.boxes import Axis, Box
+from strided.plan.boxes import Axis, Box, divided
 from strided.plan.pattern import Pattern
 from strided.plan.tables import nearness
 
@@ -23,6 +24,8 @@ WORD_BITS = 32
 _RUN_BITS = 128
 #: The widest element that kernels move.
 _WIDEST_BITS = 64
+#: Runs of packed elements from this length on are worth a call of a kernel each.
+_PACKED_RUN = 1024
 
 
 class Matched(NamedTuple):
@@ -51,7 +54,7 @@ def match(box: Box, source_bits: int, target_bits: int, *, widen: bool = True) -
     if near[0] is None or near[1] is None:
         return None
     asked = _Question(box, near[0], near[1], source_bits, target_bits)
-    for attempt in (_rows, _unzip, _zip, _transpose):
+    for attempt in (_rows, _unzip, _zip, _transpose, _packed):
         pattern = attempt(asked)
         if pattern is not None:
             return Matched((pattern,))
@@ -178,23 +181,52 @@ def _transpose(asked: _Question) -> Pattern | None:
     return _pattern(f"transpose{bits}", box, bits, row, lane)
 
 
+def _packed(asked: _Question) -> Pattern | None:
+    """Packed elements side by side, to or from bytes side by side."""
+    box, lane, other, source_bits, target_bits = asked
+    bits = min(source_bits, target_bits)
+    axis = box.axes[lane]
+    if lane != other or source_bits == target_bits or bits >= 8 or _run(axis) < min(_PACKED_RUN, axis.extent):
+        return None
+    if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
+        return None
+    kernel = "unpack" if source_bits < 8 else "pack"
+    row = _row_of(box, lane)
+    found = _pattern(kernel, box, bits, row, lane, units=(source_bits, target_bits))
+    others = [a.target for k, a in enumerate(box.axes) if k != lane]
+    between = [walk.at(0) + stride for side in others for walk in side.walks for stride in walk.strides]
+    whole = not any(n % 8 for n in (box.target_base, *between, *(w.at(0) for w in axis.target.walks)))
+    return found if found is None or whole or target_bits == 8 else replace(found, divides=False)
+
+
 def _pattern(
-    kernel: str, box: Box, bits: int, row: int | None, lane: int, *, zipped: int = 0, rows: int = 1
+    kernel: str,
+    box: Box,
+    bits: int,
+    row: int | None,
+    lane: int,
+    *,
+    zipped: int = 0,
+    rows: int = 1,
+    units: tuple[int, int] = (8, 8),
 ) -> Pattern | None:
-    """The step for a box, in bytes; None where something lies between bytes."""
+    """The step for a box, in units of so many bits on either side; None where something lies between units."""
     if not has(kernel):
         return None
-    sides = [side for axis in box.axes for side in (axis.source, axis.target)]
-    strides = [stride for side in sides for walk in side.walks for stride in walk.strides]
-    if any(n % 8 for n in (box.source_base, box.target_base, *strides)):
+    axes = []
+    if box.source_base % units[0] or box.target_base % units[1]:
         return None
-    axes = tuple(Axis(axis.extent, _in_bytes(axis.source), _in_bytes(axis.target)) for axis in box.axes)
+    for axis in box.axes:
+        source, target = divided(axis.source, units[0]), divided(axis.target, units[1])
+        if source is None or target is None:
+            return None
+        axes.append(Axis(axis.extent, source, target))
     outer = sorted((k for k in range(len(axes)) if k not in (row, lane)), key=lambda k: -_reach(axes[k].target))
     return Pattern(
         kernel=kernel,
-        source_base=box.source_base // 8,
-        target_base=box.target_base // 8,
-        axes=axes,
+        source_base=box.source_base // units[0],
+        target_base=box.target_base // units[1],
+        axes=tuple(axes),
         outer=tuple(outer),
         row=-1 if row is None else row,
         lane=lane,
@@ -207,10 +239,6 @@ def _pattern(
 def _reach(side: Side) -> int:
     """How far apart the outermost digits of an axis lie."""
     return max((abs(s) for walk in side.walks for s in walk.strides), default=0)
-
-
-def _in_bytes(side: Side) -> Side:
-    return Side(0, tuple(walk._replace(strides=tuple(s // 8 for s in walk.strides)) for walk in side.walks))
 
 
 def _widened(asked: _Question) -> Matched | None:

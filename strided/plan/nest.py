@@ -40,6 +40,8 @@ class Nest:
         Places of the axes that are multiplied out, outermost first.
     p, q : int
         Places of the two that are not; -1 where there is none.
+    divides : bool
+        Whether threads may share it: not where they could meet in a byte of packed elements.
     """
 
     kernel: str
@@ -50,6 +52,7 @@ class Nest:
     outer: tuple[int, ...]
     p: int
     q: int
+    divides: bool = True
 
     @property
     def elements(self) -> int:
@@ -81,31 +84,37 @@ class Nest:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def arguments(self, tables: Tables, box: Box) -> tuple[Any, ...]:
+    def calls(self, tables: Tables, box: Box) -> Iterator[tuple[Any, ...]]:
         """What the kernel takes for one task: outer, p, steps of p, q, steps of q."""
         p, q = (_ONE if k < 0 else tables.made("pieces", k, box[k], pieces_of) for k in (self.p, self.q))
         p_steps, q_steps = (
             (0, 0) if k < 0 else (self.axes[k].source.unit_stride, self.axes[k].target.unit_stride)
             for k in (self.p, self.q)
         )
-        return tables.outer((self.source_base, self.target_base), self.outer, box), p, p_steps, q, q_steps
+        yield tables.outer((self.source_base, self.target_base), self.outer, box), p, p_steps, q, q_steps
 
 
 _ONE = np.array([[0, 0, 1]], np.int64)
 
 
-def nest_of(kernel: str, axes: Sequence[Axis], source_base: int, target_base: int, bits: int) -> Nest:
+def nest_of(
+    kernel: str, axes: Sequence[Axis], source_base: int, target_base: int, bits: int, *, divides: bool = True
+) -> Nest:
     """The general nest over these axes, in the order that keeps both sides' neighbours together."""
-    axes = tuple(axes)
+    outer, p, q = _order(axes)
+    return Nest(kernel, source_base, target_base, tuple(axes), bits, outer, p, q, divides)
+
+
+def _order(axes: Sequence[Axis]) -> tuple[tuple[int, ...], int, int]:
+    """The places of the outer axes, of `p` and of `q`."""
     places = range(len(axes))
     if not places:
-        return Nest(kernel, source_base, target_base, axes, bits, (), -1, -1)
+        return (), -1, -1
     q = min(places, key=lambda k: (nearness(axes[k].target), -axes[k].extent))
     others = [k for k in places if k != q]
     if not others:
-        return Nest(kernel, source_base, target_base, axes, bits, (), -1, q)
+        return (), -1, q
     p = min(places, key=lambda k: (nearness(axes[k].source), -axes[k].extent))
     if p == q:
         p = min(others, key=lambda k: (nearness(axes[k].target), -axes[k].extent))
-    outer = sorted((k for k in others if k != p), key=lambda k: -abs(axes[k].target.unit_stride))
-    return Nest(kernel, source_base, target_base, axes, bits, tuple(outer), p, q)
+    return tuple(sorted((k for k in others if k != p), key=lambda k: -abs(axes[k].target.unit_stride))), p, q

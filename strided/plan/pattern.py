@@ -18,7 +18,9 @@ from strided.plan.boxes import Axis
 from strided.plan.tables import Box, Table, Tables, boxes_of, cuts, grain_of, length_of, phase_of, pieces_of
 
 #: Bytes of the target in one task: some hundred microseconds of work.
-TASK_BYTES = 1 << 20
+TASK_BYTES = 1 << 21
+#: Lanes of one task of a transposition: so many rows of the target are written side by side, each on a page of its own.
+_BAND = 1024
 #: Bytes of the source in one block where only the source is tiled: a few tiles side by side.
 _BLOCK_BYTES = 1 << 14
 #: Bytes of a line; a cut between threads off the lines makes both write one slowly.
@@ -34,9 +36,10 @@ class Pattern:
     kernel : str
         Name of the kernel.
     source_base, target_base : int
-        Byte in which the first element lies.
+        Where the first element lies, counted as the axes are.
     axes : tuple of Axis
-        The axes, in bytes. On a zipped side the row axis gives the offset of the word that a row shares.
+        The axes, in bytes; in elements on the packed side of ``"pack"`` and ``"unpack"``. On a zipped side the row
+        axis gives the offset of the word that a row shares.
     outer : tuple of int
         Places of the axes besides the two below, outermost first.
     row, lane : int
@@ -48,6 +51,8 @@ class Pattern:
         Which side has words shared by rows: 0 none, 1 the source, 2 the target.
     rows : int
         How many rows share a word.
+    divides : bool
+        Whether threads may share it: not where they could meet in a byte of packed elements.
     """
 
     kernel: str
@@ -60,6 +65,7 @@ class Pattern:
     bits: int
     zipped: int = 0
     rows: int = 1
+    divides: bool = True
 
     @property
     def elements(self) -> int:
@@ -84,11 +90,11 @@ class Pattern:
         lengths, budget = [1] * len(self.axes), max(1, TASK_BYTES * 8 // max(8, self.bits))
         grains = [grain_of(axis) for axis in self.axes]
         line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
-        lanes_first = (self.lane, self.row) if not self.is_transposition else (self.row, self.lane)
-        for k in (*lanes_first, *reversed(self.outer)):
+        for k in (self.lane, self.row, *reversed(self.outer)):
             if k >= 0:
                 least = self.rows if k == self.row else line if k == self.lane else 1
-                lengths[k] = length_of(self.axes[k], budget, least)
+                most = min(budget, _BAND) if k == self.lane and self.is_transposition else budget
+                lengths[k] = length_of(self.axes[k], most, least)
                 budget //= lengths[k]
                 if lengths[k] % grains[k]:
                     grains[k] = least
@@ -98,34 +104,35 @@ class Pattern:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def arguments(self, tables: Tables, box: Box) -> tuple[Any, ...]:
-        """What the kernel takes for one task, besides buffers and options."""
+    def calls(self, tables: Tables, box: Box) -> Iterator[tuple[Any, ...]]:
+        """What the kernel takes for one task, besides buffers and options: once, or for each run of packed elements."""
         lane = box[self.lane]
         if self.kernel == "copy":
-            return (
-                self.source_base + lane.source,
-                self.target_base + lane.target,
-                (lane.stop - lane.start) * self.bits // 8,
-            )
+            count = (lane.stop - lane.start) * self.bits // 8
+            yield self.source_base + lane.source, self.target_base + lane.target, count
+            return
         outer = tables.outer((self.source_base, self.target_base), self.outer, box)
         if self.is_transposition:
-            return (
+            yield (
                 outer,
                 tables.made("source rows", self.row, box[self.row], _source_offsets),
                 tables.made("target rows", self.lane, lane, _target_offsets),
                 tables.made("source runs", self.lane, lane, _source_runs),
                 tables.made("target runs", self.row, box[self.row], _target_runs),
             )
+            return
         pieces = tables.made("pieces", self.lane, lane, self._pieces)
-        if self.row < 0:
-            return outer, _SINGLE, pieces, _ends(1), _ends(len(pieces))
-        return (
-            outer,
-            tables.made("rows", self.row, box[self.row], self._rows),
-            pieces,
-            tables.made("row cuts", self.row, box[self.row], self._row_cuts),
-            tables.made("piece cuts", self.lane, lane, self._piece_cuts),
-        )
+        rows = _SINGLE if self.row < 0 else tables.made("rows", self.row, box[self.row], self._rows)
+        if self.kernel in ("pack", "unpack"):
+            starts = outer[:, None, None, :] + rows[None, :, None, :2] + pieces[None, None, :, :2]
+            counts = np.broadcast_to(pieces[:, 2], starts.shape[:-1])
+            for (source, target), count in zip(starts.reshape(-1, 2).tolist(), counts.ravel().tolist(), strict=True):
+                yield source, target, count
+        elif self.row < 0:
+            yield outer, rows, pieces, _ends(1), _ends(len(pieces))
+        else:
+            row_cuts = tables.made("row cuts", self.row, box[self.row], self._row_cuts)
+            yield outer, rows, pieces, row_cuts, tables.made("piece cuts", self.lane, lane, self._piece_cuts)
 
     def _pieces(self, axis: Axis, start: int, stop: int) -> Table:
         """(source offset, target offset, length) of pieces; bytes where whole runs are copied, else lanes."""
