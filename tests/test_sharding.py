@@ -143,6 +143,12 @@ def test_axis_names_with_quotes_survive_a_round_trip():
     assert Sharding.parse(str(sharding)) == sharding
 
 
+def test_a_list_of_devices_that_goes_without_saying_is_not_printed():
+    assert str(Sharding.parse("{mesh['x'=2,'y'=2],device_ids=(0,1,2,3), [{'x'}]}")) == "{mesh['x'=2,'y'=2], [{'x'}]}"
+    with pytest.raises(NotationError, match=r"0, 1, 2, \.\.\. in some order"):
+        Sharding.parse("{mesh['x'=2],device_ids=(4,5), [{'x'}]}")
+
+
 def test_a_tuple_has_an_element_for_each_leaf():
     sharding = Sharding.parse("{" + ", ".join(["{replicated}", "{devices=[2]<=[2]}"] * 3) + "}")
     assert [element.kind for element in sharding.elements] == ["replicated", "tiled"] * 3

@@ -70,8 +70,12 @@ class Mesh:
             seen.add(name)
         if self.names and (self.devices is None or len(self.devices.dimensions) != len(self.names)):
             raise LayoutError("a mesh needs one size for each of its axes")
-        if self.names and self.devices and sorted(self.devices.devices) != list(range(len(self.devices.devices))):
-            raise LayoutError("the devices of a mesh should be 0, 1, 2, ... in some order")
+        if self.names and self.devices is not None and self.devices.digits is None:
+            count = tuple(range(self.devices.size))
+            if tuple(sorted(self.devices.devices)) != count:
+                raise LayoutError("the devices of a mesh should be 0, 1, 2, ... in some order")
+            if self.devices.devices == count:  # XLA aborts where a list says what goes without saying
+                object.__setattr__(self, "devices", DeviceGrid.iota(self.devices.dimensions))
 
     @property
     def sizes(self) -> tuple[int, ...]:
