@@ -7,6 +7,7 @@ missing is said with the reason, as far as the folder tells it.
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -58,8 +59,8 @@ class Dump(Mapping[str, Any]):
     @cached_property
     def _labels(self) -> dict[str, Program]:
         """Programs by their shortest label that no other has."""
-        names = [program.name for program in self.programs]
-        return {p.name if names.count(p.name) == 1 and p.name else p.label: p for p in self.programs}
+        counts = Counter(program.name for program in self.programs)
+        return {p.name if counts[p.name] == 1 and p.name else p.label: p for p in self.programs}
 
     def program(self, name: str | int) -> Program:
         """The program of that name, label or number.
@@ -174,20 +175,19 @@ def _adopted(
     groups: dict[tuple[str, int, str], list[DumpFile]],
 ) -> dict[tuple[str, int, str], list[DumpFile]]:
     """Files without a module's name, or without its number, join the only program that they can belong to."""
-    found = dict(groups)
-    for key in list(found):
-        time, number, name = key
+    by_number: dict[tuple[str, int], list[tuple[str, int, str]]] = defaultdict(list)
+    by_name: dict[tuple[str, str], list[tuple[str, int, str]]] = defaultdict(list)
+    for time, number, name in groups:
         if name and number >= 0:
-            continue
-        homes = [
-            other
-            for other in found
-            if other != key
-            and other[0] == time
-            and (other[1] == number if not name else other[2] == name and number < 0)
-        ]
-        if len(homes) == 1:
-            found[homes[0]] = [*found[homes[0]], *found.pop(key)]
+            by_number[time, number].append((time, number, name))
+            by_name[time, name].append((time, number, name))
+    found = {key: files for key, files in groups.items() if key[2] and key[1] >= 0}
+    for key, files in groups.items():
+        time, number, name = key
+        if key not in found:
+            homes = by_name[time, name] if name else by_number[time, number]
+            home = homes[0] if len(homes) == 1 else key
+            found[home] = [*found.get(home, []), *files]
     return found
 
 
