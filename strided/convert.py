@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,8 @@ import numpy.typing as npt
 from strided import kernels
 from strided.address import AddressMap
 from strided.errors import BufferSizeError
-from strided.plan import Computed, Nest, Part, Pattern, Storage, plan_copy, span_of
+from strided.plan import Computed, Detour, Nest, Part, Parts, Pattern, Storage, plan_copy, span_of
+from strided.plan.detour import BLOCK_BYTES
 from strided.threads import get_num_threads, run
 
 __all__ = ["Region", "copy", "empty_aligned", "fill", "gather", "may_overlap", "region_of_ndarray", "scatter"]
@@ -40,6 +41,8 @@ _LINE_BYTES = 64
 #: Bytes from which on a kernel writes past the caches.
 STREAM_BYTES = 1 << 22
 _SCRATCH_BYTES = 1 << 18
+#: Blocks of a detour repeat where they are shifted by a multiple of this.
+_PHASE_BITS = 64
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
@@ -161,6 +164,8 @@ def copy(source: Region, destination: Region) -> None:
     for step in plan.steps:
         if isinstance(step, Computed):
             _copy_by_offsets(source, destination)
+        elif isinstance(step, Detour):
+            _run_detour(step, source, destination)
         else:
             _run_step(step, source, destination)
 
@@ -266,39 +271,111 @@ def _read_only(buffer: Bytes) -> Bytes:
     return buffer
 
 
-def _run_step(step: Nest | Pattern, source: Region, destination: Region) -> None:
-    kernel = kernels.load(step.kernel)
-    from_, to = _read_only(source.buffer), destination.buffer
-    options = _options(step, source, destination)
-    takes_scratch = isinstance(step, Pattern) and step.kernel != "copy"
-    tables = step.tables()
+class _How(NamedTuple):
+    """How elements lie in memory, as far as kernels must be told."""
 
-    def task(*box: Part) -> None:
-        scratch = (_scratch(),) if takes_scratch else ()
-        for arguments in step.calls(tables, box):
-            kernel(from_, to, *arguments, *options[0], *scratch, *options[1])
+    bits: int
+    low_first: bool
+    signed: bool
+
+
+def _run_step(step: Nest | Pattern, source: Region, destination: Region) -> None:
+    """Carry out one kernel over a step, in tasks that threads share."""
+    from_, to = _read_only(source.buffer), destination.buffer
+    tables = step.tables()
+    call = _caller(step, _how(source), _how(destination), streaming=_streams(step, step.bits))
+
+    def task(*parts: Part) -> None:
+        for arguments in step.calls(tables, parts):
+            call(from_, to, arguments)
 
     run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
 
 
-def _options(step: Nest | Pattern, source: Region, destination: Region) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What a kernel takes behind its tables: in front of the scratch memory, and behind it."""
-    signed = int(source.signed and destination.bits == 8)
-    source_high, high = int(not source.low_first), int(not destination.low_first)
+def _run_detour(step: Detour, source: Region, destination: Region) -> None:
+    """Carry out two kernels, block by block, in tasks that threads share."""
+    from_, to = _read_only(source.buffer), destination.buffer
+    between = _How(step.bits[1], True, source.signed and destination.bits >= 8)
+    hows = (_how(source), between), (between, _how(destination))
+    streaming = _streams(step, step.bits[2])
+    # Blocks repeat but for where they begin: what a block takes is made once.
+    known: dict[tuple[object, ...], list[list[_Call]]] = {}
+
+    def prepare(parts: Parts, phase: tuple[int, int]) -> list[list[_Call]]:
+        prepared = []
+        for k, steps in enumerate(step.halves(parts, phase)):
+            calls = []
+            for part in steps:
+                whole = tuple(Part(0, axis.extent) for axis in part.axes)
+                caller = _caller(part, *hows[k], streaming=streaming if k else 0)
+                calls += [_Call(part.units, caller, arguments) for arguments in part.calls(part.tables(), whole)]
+            prepared.append(calls)
+        return prepared
+
+    def task(*parts: Part) -> None:
+        shift = sum(part.source for part in parts), sum(part.target for part in parts)
+        phase = shift[0] % _PHASE_BITS, shift[1] % _PHASE_BITS
+        key = (phase, *(part[:2] for part in parts))
+        if key not in known:
+            known[key] = prepare(parts, phase)
+        block = _block()
+        first, second = known[key]
+        for call in first:
+            call.run(from_, block, shift[0] - phase[0], 0)
+        for call in second:
+            call.run(_read_only(block), to, 0, shift[1] - phase[1])
+
+    run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
+
+
+class _Call(NamedTuple):
+    """One call of a kernel, to be repeated elsewhere."""
+
+    units: tuple[int, int]
+    caller: Callable[..., None]
+    arguments: tuple[Any, ...]
+
+    def run(self, source: Bytes, target: Bytes, source_bits: int, target_bits: int) -> None:
+        """Call it so many bits further on."""
+        shift = source_bits // self.units[0], target_bits // self.units[1]
+        first, *rest = self.arguments
+        if isinstance(first, np.ndarray):
+            self.caller(source, target, (first + np.array([shift]), *rest))
+        else:
+            self.caller(source, target, (first + shift[0], rest[0] + shift[1], *rest[1:]))
+
+
+def _caller(step: Nest | Pattern, source: _How, target: _How, *, streaming: int) -> Callable[..., None]:
+    """A kernel with all that it takes besides buffers and tables."""
+    kernel = kernels.load(step.kernel)
+    signed = int(source.signed and target.bits == 8)
+    orders = int(not source.low_first), int(not target.low_first)
+    before: tuple[Any, ...] = (streaming,)
+    behind: tuple[int, ...] = ()
     if step.kernel == "nest":
-        return (_word(step.bits),), ()
-    if step.kernel == "nest_bits":
-        return (source.bits, destination.bits, source_high, high, signed), ()
-    streaming = int(step.elements * step.bits >= 8 * STREAM_BYTES)
-    if step.kernel == "unpack":
-        return (step.bits, signed, source_high, streaming), ()
-    if step.kernel == "pack":
-        return (step.bits, high, streaming), ()
-    if step.kernel == "unzip_bits":
-        return (streaming,), (step.bits, signed, source_high)
-    if step.kernel == "zip_bits":
-        return (streaming,), (step.bits, high)
-    return (streaming,), ()
+        before = (_WORDS[step.bits // 8](0),)
+    elif step.kernel == "nest_bits":
+        before = (source.bits, target.bits, *orders, signed)
+    elif step.kernel == "unpack":
+        before = (step.bits, signed, orders[0], streaming)
+    elif step.kernel == "pack":
+        before = (step.bits, orders[1], streaming)
+    elif step.kernel == "unzip_bits":
+        behind = (step.bits, signed, orders[0])
+    elif step.kernel == "zip_bits":
+        behind = (step.bits, orders[1])
+    if step.kernel in ("copy", "nest", "nest_bits"):
+        return lambda from_, to, arguments: kernel(from_, to, *arguments, *before)
+    return lambda from_, to, arguments: kernel(from_, to, *arguments, *before, _scratch(), *behind)
+
+
+def _how(region: Region) -> _How:
+    return _How(region.bits, region.low_first, region.signed)
+
+
+def _streams(step: Nest | Pattern | Detour, bits: int) -> int:
+    """Whether the target is so large that its lines are better written past the caches."""
+    return int(step.elements * bits >= 8 * STREAM_BYTES)
 
 
 _own = threading.local()
@@ -310,6 +387,14 @@ def _scratch() -> Bytes:
     if scratch is None:
         scratch = _own.scratch = empty_aligned(_SCRATCH_BYTES)
     return scratch
+
+
+def _block() -> Bytes:
+    """This thread's memory for one block of a detour."""
+    block: Bytes | None = getattr(_own, "block", None)
+    if block is None:
+        block = _own.block = empty_aligned(BLOCK_BYTES)
+    return block
 
 
 def _word(bits: int) -> Any:

@@ -3,9 +3,9 @@
 A plan is a value. It is made from two address maps and two widths alone, without any buffer and without Numba, it can
 be printed and compared, and the same question gives the same plan again from a cache. `convert` carries plans out.
 
-The steps of a plan are of three kinds. A `Pattern` is a vector kernel over a nest of loops, for what its inner two
-loops are. A `Nest` is the general nest over tables of offsets: anything regular. `Computed` stands for the rest, where
-the offset of every element is worked out.
+The steps of a plan are of four kinds. A `Pattern` is a vector kernel, made for what the two nearest axes are. A
+`Detour` is two of them, through a block that stays in the cache. A `Nest` is the general nest over tables of offsets:
+anything regular. `Computed` stands for the rest, where the offset of every element is worked out.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import TypeAlias
 
 from strided.address import AddressMap, Term
 from strided.plan.axes import Side, Walk, side_of
-from strided.plan.boxes import Axis, Box, divided, simplified
+from strided.plan.boxes import Axis, Box, simplified
+from strided.plan.detour import Detour, detour
 from strided.plan.match import match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
-from strided.plan.tables import Part
+from strided.plan.tables import Part, Parts
 
-__all__ = ["Computed", "Nest", "Part", "Pattern", "Plan", "Step", "Storage", "plan_copy", "span_of"]
+__all__ = ["Computed", "Detour", "Nest", "Part", "Parts", "Pattern", "Plan", "Step", "Storage", "plan_copy", "span_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,10 @@ class Computed:
         return f"{self.kernel} of {self.elements} elements"
 
 
-Step: TypeAlias = Pattern | Nest | Computed
+Step: TypeAlias = Pattern | Detour | Nest | Computed
+
+#: Elements from which on a detour is worth its planning.
+LEAST_DETOUR = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +81,7 @@ class Plan:
         The kernel that moves most of it.
     reason : str
         Why this one.
-    steps : tuple of Pattern, Nest or Computed
+    steps : tuple of Pattern, Detour, Nest or Computed
         What is done.
     elements : int
         Elements copied.
@@ -110,6 +114,7 @@ _REASONS = {
     "transpose": "neighbours in the source lie apart in the target",
     "unpack": "packed elements, side by side in both",
     "pack": "packed elements, side by side in both",
+    "detour": "no one kernel does it, but two through the cache do",
     "nest": "any regular layout",
     "nest_bits": "any regular layout of elements below eight bits",
     "offsets": "a tile cuts across digits, so that every offset is computed",
@@ -139,7 +144,7 @@ def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, t
     kernel = max(steps, key=_share).kernel if steps else "none"
     return Plan(
         kernel=kernel,
-        reason=_REASONS[kernel.rstrip("0123456789")],
+        reason=_REASONS["detour" if "," in kernel else kernel.rstrip("0123456789")],
         steps=steps,
         elements=source.size,
         bytes_moved=sum(-(-source.size * width // 8) for width in bits),
@@ -149,7 +154,7 @@ def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, t
 
 
 def _share(step: Step) -> int:
-    return step.elements * step.bits if isinstance(step, Pattern | Nest) else step.elements
+    return step.elements * step.bits if isinstance(step, Pattern | Nest) else 64 * step.elements
 
 
 @lru_cache(maxsize=512)
@@ -185,18 +190,21 @@ def _steps(
     whole = Box(bases[0], bases[1], tuple(axes))
     same_order = min(bits) >= 8 or source_storage.low_first == target_storage.low_first
     patterns: list[Step] = []
-    rest: list[tuple[Box, int]] = []
+    rest: list[tuple[Box, tuple[int, int]]] = []
     for part in simplified(whole):
         found = match(part, *bits, widen=same_order)
-        if found is None:
-            rest.append((part, max(bits)))
-        else:
+        around = detour(part, *bits) if found is None and part.elements >= LEAST_DETOUR else None
+        if found is not None:
             patterns += found.patterns
-            rest += found.rest
+            rest += ((left, (width, width)) for left, width in found.rest)
+        elif around is not None:
+            patterns.append(around)
+        else:
+            rest.append((part, bits))
     # Where the patterns have only the smaller part, one nest over everything is simpler, and no slower.
     if not patterns or 2 * sum(part.elements for part, _ in rest) > source.size:
-        return (_nest(whole, bits),)
-    return (*patterns, *(_nest(part, bits if min(bits) < 8 else (width, width)) for part, width in rest))
+        return (nest_of(whole, bits),)
+    return (*patterns, *(nest_of(part, widths) for part, widths in rest))
 
 
 def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> tuple[Side, Side]:
@@ -207,18 +215,3 @@ def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> t
     last = extent - 1
     turned = (tuple(Term(t.start + t.step * last, -t.step, t.digits) for t in terms) for terms in (source, target))
     return tuple(side_of(terms, extent) for terms in turned)  # type: ignore[return-value]
-
-
-def _nest(box: Box, bits: tuple[int, int]) -> Nest:
-    """The general step for a box."""
-    packed = min(bits) < 8
-    units = bits if packed else (8, 8)
-    axes = []
-    for axis in box.axes:
-        source, target = divided(axis.source, units[0]), divided(axis.target, units[1])
-        assert source is not None
-        assert target is not None
-        axes.append(Axis(axis.extent, source, target))
-    kernel = "nest_bits" if packed else "nest"
-    bases = box.source_base // units[0], box.target_base // units[1]
-    return nest_of(kernel, axes, *bases, max(bits), divides=bits[1] >= 8)

@@ -202,3 +202,12 @@ def divided(side: Side, unit: int) -> Side | None:
     if any(stride % unit for walk in side.walks for stride in walk.strides):
         return None
     return Side(0, tuple(walk._replace(strides=tuple(s // unit for s in walk.strides)) for walk in side.walks))
+
+
+def cut(axis: Axis, first: int, last: int) -> Axis:
+    """A range of an axis."""
+    source, target = (
+        Side(0, tuple(walk._replace(start=walk.start + walk.step * first) for walk in side.walks))
+        for side in (axis.source, axis.target)
+    )
+    return Axis(last - first, source, target)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from strided.kernels import has
 from strided.plan.axes import Side, Walk
-from strided.plan.boxes import Axis, Box, divided
+from strided.plan.boxes import Axis, Box, cut, divided
 from strided.plan.pattern import Pattern
 from strided.plan.tables import nearness
 
@@ -88,10 +88,9 @@ def _rows(asked: _Question) -> Pattern | None:
         return None
     if axis.source.unit_stride != bits or axis.target.unit_stride != bits:
         return None
-    run = _run(axis)
-    if run * bits < min(_RUN_BITS, axis.extent * bits):
+    if _run(axis) * bits < min(_RUN_BITS, axis.extent * bits):
         return None
-    if len(box.axes) == 1 and run == axis.extent:
+    if len(box.axes) == 1 and not _unit(axis.source) and not _unit(axis.target):
         return _pattern("copy", box, bits, None, lane)
     return _pattern("rows", box, bits, _row_of(box, lane), lane)
 
@@ -233,6 +232,7 @@ def _pattern(
         bits=bits,
         zipped=zipped,
         rows=rows,
+        units=units,
     )
 
 
@@ -262,21 +262,12 @@ def _widened(asked: _Question) -> Matched | None:
     rest = []
     for first, last in ((0, head), (head + count * times, extent)):
         if first < last:
-            rest.append((box.with_axes(place, [_cut(box.axes[place], first, last)]), bits))
+            rest.append((box.with_axes(place, [cut(box.axes[place], first, last)]), bits))
     wide = Axis.of_walks(count, *(_grouped(w._replace(start=w.start + head), times) for w in walks))
     shift = [w.at(head) - g.at(0) for w, g in zip(walks, (wide.source.walks[0], wide.target.walks[0]), strict=True)]
     moved = Box(box.source_base + shift[0], box.target_base + shift[1], box.axes)
     found = match(moved.with_axes(place, [wide]), bits * times, bits * times)
     return None if found is None else Matched(found.patterns, (*found.rest, *rest))
-
-
-def _cut(axis: Axis, first: int, last: int) -> Axis:
-    """A range of an axis."""
-    source, target = (
-        Side(0, tuple(walk._replace(start=walk.start + walk.step * first) for walk in side.walks))
-        for side in (axis.source, axis.target)
-    )
-    return Axis(last - first, source, target)
 
 
 def _grouped(walk: Walk, times: int) -> Walk:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from strided.plan.boxes import Axis
-from strided.plan.tables import Box, Tables, boxes_of, grain_of, length_of, nearness, pieces_of
+from strided.plan.boxes import Axis, Box, divided
+from strided.plan.tables import Parts, Tables, boxes_of, grain_of, length_of, nearness, pieces_of
 
 #: Elements of one task: some hundred microseconds of work.
 TASK_ELEMENTS = 1 << 18
@@ -22,7 +22,7 @@ TASK_ELEMENTS = 1 << 18
 _BREADTH = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Nest:
     """A step of a plan: the general nest, over any axes.
 
@@ -31,7 +31,7 @@ class Nest:
     kernel : str
         ``"nest"``, or ``"nest_bits"`` for elements of fewer than eight bits.
     source_base, target_base : int
-        Where the first element lies: a byte, or for ``"nest_bits"`` an element, as all offsets of the axes are.
+        Where the first element lies, counted as the axes are.
     axes : tuple of Axis
         The axes of more than one index.
     bits : int
@@ -42,6 +42,8 @@ class Nest:
         Places of the two that are not; -1 where there is none.
     divides : bool
         Whether threads may share it: not where they could meet in a byte of packed elements.
+    units : (int, int)
+        Bits that one offset of the source and of the target counts.
     """
 
     kernel: str
@@ -53,6 +55,7 @@ class Nest:
     p: int
     q: int
     divides: bool = True
+    units: tuple[int, int] = (8, 8)
 
     @property
     def elements(self) -> int:
@@ -67,7 +70,7 @@ class Nest:
     def _order(self) -> tuple[int, ...]:
         return (*self.outer, *(k for k in (self.p, self.q) if k >= 0))
 
-    def tasks(self) -> Iterator[Box]:
+    def tasks(self) -> Iterator[Parts]:
         """Boxes for threads to share, a part of each axis."""
         lengths, budget = [1] * len(self.axes), TASK_ELEMENTS
         if self.q >= 0:
@@ -84,25 +87,46 @@ class Nest:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def calls(self, tables: Tables, box: Box) -> Iterator[tuple[Any, ...]]:
-        """What the kernel takes for one task: outer, p, steps of p, q, steps of q."""
+    def calls(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> Iterator[tuple[Any, ...]]:
+        """What the kernel takes for one task: outer, p, steps of p, q, steps of q.
+
+        `shift` moves both sides, counted as the axes are.
+        """
         p, q = (_ONE if k < 0 else tables.made("pieces", k, box[k], pieces_of) for k in (self.p, self.q))
         p_steps, q_steps = (
             (0, 0) if k < 0 else (self.axes[k].source.unit_stride, self.axes[k].target.unit_stride)
             for k in (self.p, self.q)
         )
-        yield tables.outer((self.source_base, self.target_base), self.outer, box), p, p_steps, q, q_steps
+        bases = self.source_base + shift[0], self.target_base + shift[1]
+        yield tables.outer(bases, self.outer, box), p, p_steps, q, q_steps
 
 
 _ONE = np.array([[0, 0, 1]], np.int64)
 
 
-def nest_of(
-    kernel: str, axes: Sequence[Axis], source_base: int, target_base: int, bits: int, *, divides: bool = True
-) -> Nest:
-    """The general nest over these axes, in the order that keeps both sides' neighbours together."""
+def nest_of(box: Box, bits: tuple[int, int]) -> Nest:
+    """The general nest over a box with elements of so many bits in the source and in the target."""
+    packed = min(bits) < 8
+    units = bits if packed else (8, 8)
+    axes = []
+    for axis in box.axes:
+        source, target = divided(axis.source, units[0]), divided(axis.target, units[1])
+        assert source is not None
+        assert target is not None
+        axes.append(Axis(axis.extent, source, target))
     outer, p, q = _order(axes)
-    return Nest(kernel, source_base, target_base, tuple(axes), bits, outer, p, q, divides)
+    return Nest(
+        kernel="nest_bits" if packed else "nest",
+        source_base=box.source_base // units[0],
+        target_base=box.target_base // units[1],
+        axes=tuple(axes),
+        bits=max(bits),
+        outer=outer,
+        p=p,
+        q=q,
+        divides=bits[1] >= 8,
+        units=units,
+    )
 
 
 def _order(axes: Sequence[Axis]) -> tuple[tuple[int, ...], int, int]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from strided.plan.axes import Side
 from strided.plan.boxes import Axis
-from strided.plan.tables import Box, Table, Tables, boxes_of, cuts, grain_of, length_of, phase_of, pieces_of
+from strided.plan.tables import Parts, Table, Tables, boxes_of, cuts, grain_of, length_of, phase_of, pieces_of
 
 #: Bytes of the target in one task: some hundred microseconds of work.
 TASK_BYTES = 1 << 21
@@ -38,8 +38,7 @@ class Pattern:
     source_base, target_base : int
         Where the first element lies, counted as the axes are.
     axes : tuple of Axis
-        The axes, in bytes; in elements on the packed side of ``"pack"`` and ``"unpack"``. On a zipped side the row
-        axis gives the offset of the word that a row shares.
+        The axes. On a zipped side the row axis gives the offset of the word that a row shares.
     outer : tuple of int
         Places of the axes besides the two below, outermost first.
     row, lane : int
@@ -53,6 +52,8 @@ class Pattern:
         How many rows share a word.
     divides : bool
         Whether threads may share it: not where they could meet in a byte of packed elements.
+    units : (int, int)
+        Bits that one offset of the source and of the target counts.
     """
 
     kernel: str
@@ -66,6 +67,7 @@ class Pattern:
     zipped: int = 0
     rows: int = 1
     divides: bool = True
+    units: tuple[int, int] = (8, 8)
 
     @property
     def elements(self) -> int:
@@ -85,7 +87,7 @@ class Pattern:
         """Whether the target is contiguous along the rows, not along the lanes."""
         return self.kernel.startswith("transpose")
 
-    def tasks(self) -> Iterator[Box]:
+    def tasks(self) -> Iterator[Parts]:
         """Boxes for threads to share, a part of each axis."""
         lengths, budget = [1] * len(self.axes), max(1, TASK_BYTES * 8 // max(8, self.bits))
         grains = [grain_of(axis) for axis in self.axes]
@@ -104,14 +106,18 @@ class Pattern:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def calls(self, tables: Tables, box: Box) -> Iterator[tuple[Any, ...]]:
-        """What the kernel takes for one task, besides buffers and options: once, or for each run of packed elements."""
+    def calls(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> Iterator[tuple[Any, ...]]:
+        """What the kernel takes for one task, besides buffers and options: once, or for each run of packed elements.
+
+        `shift` moves both sides, counted as the axes are.
+        """
+        bases = self.source_base + shift[0], self.target_base + shift[1]
         lane = box[self.lane]
         if self.kernel == "copy":
             count = (lane.stop - lane.start) * self.bits // 8
-            yield self.source_base + lane.source, self.target_base + lane.target, count
+            yield bases[0] + lane.source, bases[1] + lane.target, count
             return
-        outer = tables.outer((self.source_base, self.target_base), self.outer, box)
+        outer = tables.outer(bases, self.outer, box)
         if self.is_transposition:
             yield (
                 outer,

@@ -39,22 +39,23 @@ class Part(NamedTuple):
     target: int = 0
 
 
-Box: TypeAlias = tuple[Part, ...]
+#: A part of every axis.
+Parts: TypeAlias = tuple[Part, ...]
 
 
 def boxes_of(
     axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], grains: Sequence[int]
-) -> Iterator[Box]:
+) -> Iterator[Parts]:
     """Boxes that cover all axes, walked through in an order (outermost first), no longer than `lengths` along each.
 
     Where a length is a multiple of the grain of its axis, cuts lie at coordinates that are multiples of the grain.
     """
-    parts = [_Parts(axes[k], lengths[k], grains[k]) for k in order]
+    parts = [_Ranges(axes[k], lengths[k], grains[k]) for k in order]
     places = [order.index(k) for k in range(len(axes))]
     # The last axis of the order runs fastest. (itertools.product would list all parts of a long axis first.)
     chosen: list[Part] = [Part(0, 0)] * len(order)
 
-    def along(depth: int) -> Iterator[Box]:
+    def along(depth: int) -> Iterator[Parts]:
         for part in parts[depth]:
             chosen[depth] = part
             if depth == len(order) - 1:
@@ -65,7 +66,7 @@ def boxes_of(
     return along(0) if order else iter([()])
 
 
-class _Parts:
+class _Ranges:
     """The ranges that an axis is cut into, in order."""
 
     def __init__(self, axis: Axis, length: int, grain: int) -> None:
@@ -140,7 +141,7 @@ class Tables:
             table = self._keep(key, make(self._axes[place], part.start, part.stop))
         return table
 
-    def outer(self, bases: tuple[int, int], places: Sequence[int], box: Box) -> Table:
+    def outer(self, bases: tuple[int, int], places: Sequence[int], box: Parts) -> Table:
         """(source offset, target offset) of every combination of indices of several axes.
 
         Bases are included, and the shifts of all parts of the box, those of other axes too.

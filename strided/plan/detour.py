@@ -1,0 +1,143 @@
+"""A copy that no single kernel does well, in two that kernels do: through a block of memory that stays in the cache.
+
+A sub-tile on both sides along different axes is such a copy, or a transposition of packed elements. The first half of
+it makes a block dense, with one axis contiguous; the second half takes the block from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from strided.plan.axes import Side, Walk
+from strided.plan.boxes import Axis, Box, cut
+from strided.plan.match import WORD_BITS, match
+from strided.plan.nest import Nest, nest_of
+from strided.plan.pattern import Pattern
+from strided.plan.tables import Part, Parts, boxes_of, length_of, nearness
+
+#: Bytes of a block. Half of the second-level cache of common CPUs.
+BLOCK_BYTES = 1 << 18
+#: Bytes of a block along its contiguous axis.
+_LANE_BYTES = 1 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detour:
+    """A step of a plan: two kernels, one after the other, block by block.
+
+    Attributes
+    ----------
+    kernel : str
+        Both kernels' names, as in ``"unzip16, transpose32"``.
+    box : Box
+        What is copied; offsets in bits.
+    bits : (int, int, int)
+        Bits of one element in the source, in the block, in the target.
+    order : tuple of int
+        Places of the axes as the blocks lie in memory, the contiguous one last.
+    lengths : tuple of int
+        Extents of a block.
+    """
+
+    kernel: str
+    box: Box
+    bits: tuple[int, int, int]
+    order: tuple[int, ...]
+    lengths: tuple[int, ...]
+    divides: bool = True
+
+    @property
+    def elements(self) -> int:
+        """Elements copied."""
+        return self.box.elements
+
+    def __str__(self) -> str:
+        extents, lengths = (" x ".join(map(str, n)) for n in ([a.extent for a in self.box.axes], self.lengths))
+        return f"{self.kernel} over {extents} in blocks of {lengths}, {self.bits[2]} bits each"
+
+    def tasks(self) -> Iterator[Parts]:
+        """Boxes for threads to share, one block each."""
+        axes = self.box.axes
+        order = sorted(range(len(axes)), key=lambda k: -nearness(axes[k].target))
+        return boxes_of(axes, order, self.lengths, self.lengths)
+
+    def halves(self, parts: Parts, phase: tuple[int, int] = (0, 0)) -> tuple[tuple[Pattern | Nest, ...], ...]:
+        """The steps of the two copies of one block, as if its parts had no shift but `phase`, bits on either side."""
+        bases = self.box.source_base + phase[0], self.box.target_base + phase[1]
+        halves = _halves(Box(*bases, self.box.axes), parts, self.order, self.bits)
+        return tuple((*half.patterns, *(nest_of(box, bits) for box, bits in half.rest)) for half in halves)
+
+
+class _Half(NamedTuple):
+    """Patterns, and boxes left over with the widths of their elements."""
+
+    patterns: tuple[Pattern, ...]
+    rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether patterns do nearly all of it."""
+        return bool(self.patterns) and 4 * sum(box.elements for box, _ in self.rest) <= self.patterns[0].elements
+
+
+def detour(box: Box, source_bits: int, target_bits: int) -> Detour | None:
+    """The way round for a box; None where there is none."""
+    between = max(8, source_bits, target_bits)
+    bits = source_bits, between, target_bits
+    keys = _keys(box, source_bits, target_bits)
+    for lane in keys:
+        rest = [k for k in range(len(box.axes)) if k not in keys]
+        order = (*rest, *(k for k in reversed(keys) if k != lane), lane)
+        lengths = _lengths(box.axes, order, between)
+        halves = _halves(box, tuple(Part(0, length) for length in lengths), order, bits)
+        if all(half.is_good for half in halves):
+            names = ", ".join(half.patterns[0].kernel for half in halves)
+            return Detour(kernel=names, box=box, bits=bits, order=order, lengths=lengths, divides=target_bits >= 8)
+    return None
+
+
+def _keys(box: Box, source_bits: int, target_bits: int) -> list[int]:
+    """The axes that matter: the nearest on both sides, and those whose lanes are words of a sub-tile."""
+    keys: list[int] = []
+    for bits, sides in (
+        (source_bits, [axis.source for axis in box.axes]),
+        (target_bits, [axis.target for axis in box.axes]),
+    ):
+        for wanted in {WORD_BITS, bits} if bits < WORD_BITS else {bits}:
+            keys += [k for k, side in enumerate(sides) if side.unit_stride == wanted and k not in keys]
+    return keys
+
+
+def _lengths(axes: Sequence[Axis], order: Sequence[int], bits: int) -> tuple[int, ...]:
+    """The extents of a block: whole tiles, and long along its contiguous axis."""
+    lengths, budget = [1] * len(axes), BLOCK_BYTES * 8 // bits
+    most = _LANE_BYTES * 8 // bits
+    for k in reversed(order):
+        lengths[k] = length_of(axes[k], min(budget, most))
+        budget //= lengths[k]
+        most = budget
+    return tuple(lengths)
+
+
+def _halves(box: Box, parts: Parts, order: Sequence[int], bits: tuple[int, int, int]) -> tuple[_Half, _Half]:
+    """How a block is made, and how it is used up."""
+    stride, strides = bits[1], [0] * len(order)
+    for k in reversed(order):
+        strides[k] = stride
+        stride *= parts[k].stop - parts[k].start
+    first, second = Box(box.source_base, 0, ()), Box(0, box.target_base, ())
+    for axis, part, step in zip(box.axes, parts, strides, strict=True):
+        axis = cut(axis, part.start, part.stop)
+        between = Side(0, (Walk(0, 1, (), (step,)),))
+        first = first.with_axes(len(first.axes), [axis._replace(target=between)])
+        second = second.with_axes(len(second.axes), [axis._replace(source=between)])
+    return _matched(first, bits[:2]), _matched(second, bits[1:])
+
+
+def _matched(box: Box, bits: tuple[int, int]) -> _Half:
+    found = match(box, *bits)
+    if found is None:
+        return _Half((), ((box, bits),))
+    return _Half(found.patterns, tuple((left, (width, width)) for left, width in found.rest))
