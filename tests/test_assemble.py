@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -238,3 +241,46 @@ def test_many_small_tiles():
     shards = shard(values, "{devices=[32,32]<=[1024]}", "{1,0:T(2,128)(2,1)}")
     assert len(shards) == 1024
     np.testing.assert_array_equal(assemble(shards, "{devices=[32,32]<=[1024]}", (64, 64)).to_numpy(), values)
+
+
+# ---- JAX itself ----
+
+_RUN_JAX = """
+import json, os, sys
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+devices = np.array(jax.devices())
+found = []
+for axes, spec, order in [
+    ({"x": 2, "y": 4}, P("x", "y"), range(8)),
+    ({"x": 2, "y": 4}, P("y", "x"), range(8)),
+    ({"x": 2, "y": 4}, P("x", None), [3, 1, 2, 0, 7, 6, 5, 4]),
+    ({"x": 2, "y": 4}, P(None, ("y", "x")), range(8)),
+    ({"x": 8}, P(), range(8)),
+]:
+    mesh = Mesh(devices[list(order)].reshape(list(axes.values())), list(axes))
+    array = jax.device_put(np.arange(128, dtype=np.float32).reshape(8, 16), NamedSharding(mesh, spec))
+    text = str(array.sharding._to_xla_hlo_sharding(2))
+    logical = {device.id: k for k, device in enumerate(mesh.devices.flat)}
+    held = {logical[s.device.id]: s for s in array.addressable_shards}
+    shards = {k: np.asarray(s.data).tolist() for k, s in held.items()}
+    index = {k: [i.indices(n)[:2] for i, n in zip(s.index, array.shape)] for k, s in held.items()}
+    found.append([text, shards, index])
+json.dump(found, sys.stdout)
+"""
+
+
+@pytest.mark.jax
+def test_shards_of_jax_arrays():
+    pytest.importorskip("jax")
+    done = subprocess.run([sys.executable, "-c", _RUN_JAX], capture_output=True, text=True, check=True, timeout=300)
+    want = np.arange(128, dtype=np.float32).reshape(8, 16)
+    found = json.loads(done.stdout)
+    assert len(found) == 5
+    for text, shards, index in found:
+        slices = Sharding.parse(text).slices(want.shape, num_devices=8)
+        assert {str(k): [[s.start, s.stop] for s in one] for k, one in enumerate(slices)} == index
+        whole = assemble({int(k): np.array(one, np.float32) for k, one in shards.items()}, text, want.shape)
+        np.testing.assert_array_equal(whole.to_numpy(), want)
+        assert whole.compare_replicas().agree

@@ -91,6 +91,11 @@ def test_recorded_protos_say_the_same_as_their_texts():
         assert Sharding.from_proto(sharding.to_proto()) == sharding
 
 
+@pytest.mark.parametrize(("text", "whole", "local"), json.loads((DATA / "partitioned.json").read_text()))
+def test_shard_shapes_are_those_of_xlas_partitioner(text, whole, local):
+    assert list(Sharding.parse(text).shard_shape(whole)) == local
+
+
 # ---- text ----
 
 
