@@ -352,9 +352,7 @@ def _caller(step: Nest | Pattern, source: _How, target: _How, *, streaming: int)
     orders = int(not source.low_first), int(not target.low_first)
     before: tuple[Any, ...] = (streaming,)
     behind: tuple[int, ...] = ()
-    if step.kernel == "nest":
-        before = (_WORDS[step.bits // 8](0),)
-    elif step.kernel == "nest_bits":
+    if step.kernel == "nest_bits":
         before = (source.bits, target.bits, *orders, signed)
     elif step.kernel == "unpack":
         before = (step.bits, signed, orders[0], streaming)
@@ -364,7 +362,9 @@ def _caller(step: Nest | Pattern, source: _How, target: _How, *, streaming: int)
         behind = (step.bits, signed, orders[0])
     elif step.kernel == "zip_bits":
         behind = (step.bits, orders[1])
-    if step.kernel in ("copy", "nest", "nest_bits"):
+    elif isinstance(step, Nest):
+        before = ()
+    if isinstance(step, Nest) or step.kernel == "copy":
         return lambda from_, to, arguments: kernel(from_, to, *arguments, *before)
     return lambda from_, to, arguments: kernel(from_, to, *arguments, *before, _scratch(), *behind)
 
@@ -395,11 +395,6 @@ def _block() -> Bytes:
     if block is None:
         block = _own.block = empty_aligned(BLOCK_BYTES)
     return block
-
-
-def _word(bits: int) -> Any:
-    """A zero of the unsigned type in which kernels move an element."""
-    return _WORDS[bits // 8](0)
 
 
 # --- single values, and places chosen one by one ----------------------------------------------------------------------
@@ -443,13 +438,13 @@ def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
         out.reshape(-1).view(np.uint8)[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         return
     kernel = kernels.load("gather")
-    like = _word(source.bits)
+    width = source.bits // 8
     from_, flat = _read_only(source.buffer), np.ascontiguousarray(offsets, np.int64).reshape(-1)
     to = out.reshape(-1).view(np.uint8)
 
     def task(start: int, stop: int) -> None:
-        part = to[start * like.itemsize : stop * like.itemsize]
-        if kernel(from_, elements, part, flat[start:stop], like):
+        part = to[start * width : stop * width]
+        if kernel(from_, part, flat[start:stop], width):
             _check_offsets(flat[start:stop], elements)
 
     run(task, _ranges(flat.size), threads=get_num_threads())
@@ -473,12 +468,11 @@ def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> 
         return
     # One thread: with offsets that come twice, NumPy's rule is that the last value stays.
     kernel = kernels.load("scatter")
-    like = _word(destination.bits)
+    width = destination.bits // 8
     flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
     from_ = _read_only(patterns.view(np.uint8))
     for start, stop in _ranges(flat.size):
-        part = from_[start * like.itemsize : stop * like.itemsize]
-        kernel(part, destination.buffer, elements, flat[start:stop], like)
+        kernel(from_[start * width : stop * width], destination.buffer, flat[start:stop], width)
 
 
 def _by_kernel(region: Region, offsets: Offsets) -> bool:

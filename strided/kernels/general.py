@@ -8,12 +8,19 @@ lies inside both buffers.
 
 from __future__ import annotations
 
-from numba import njit, types
+import numpy as np
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, kernel, part
+
 #: Elements on a side of the square in which a transposing nest walks; both sides' lines stay in the first-level cache.
 _SQUARE = 32
+
+_STEPS = types.UniTuple(NUMBER, 2)
+_NEST = (BYTES, WRITABLE, TABLE, TABLE, _STEPS, TABLE, _STEPS)
+_GATHER = (BYTES, WRITABLE, LIST, NUMBER)
 
 
 def _pointer(context, builder, array_type, array, place, word):
@@ -55,9 +62,25 @@ def _width(typing, like):
     return types.intp(like), code
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def nest(source, target, outer, p, p_steps, q, q_steps, like):
-    """Copy what the tables say, in elements of the type of `like`; all offsets and steps in bytes."""
+@part
+def _run(source, s, target, t, lanes, like):
+    width = _width(like)
+    for j in range(lanes):
+        _store(target, t + j * width, _load(source, s + j * width, like))
+
+
+@part
+def _rectangle(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_target, like):
+    for i0 in range(0, rows, _SQUARE):
+        for j0 in range(0, lanes, _SQUARE):
+            for i in range(i0, min(rows, i0 + _SQUARE)):
+                si, ti = s + i * p_source, t + i * p_target
+                for j in range(j0, min(lanes, j0 + _SQUARE)):
+                    _store(target, ti + j * q_target, _load(source, si + j * q_source, like))
+
+
+@part
+def _nest(source, target, outer, p, p_steps, q, q_steps, like):
     width = _width(like)
     p_source, p_target = p_steps
     q_source, q_target = q_steps
@@ -73,27 +96,33 @@ def nest(source, target, outer, p, p_steps, q, q_steps, like):
                     _rectangle(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_target, like)
 
 
-@njit(inline="always")
-def _run(source, s, target, t, lanes, like):
-    width = _width(like)
-    for j in range(lanes):
-        _store(target, t + j * width, _load(source, s + j * width, like))
+@kernel(*_NEST)
+def nest8(source, target, outer, p, p_steps, q, q_steps):
+    """Copy what the tables say, in elements of one byte; all offsets and steps in bytes."""
+    _nest(source, target, outer, p, p_steps, q, q_steps, np.uint8(0))
 
 
-@njit(inline="always")
-def _rectangle(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_target, like):
-    for i0 in range(0, rows, _SQUARE):
-        for j0 in range(0, lanes, _SQUARE):
-            for i in range(i0, min(rows, i0 + _SQUARE)):
-                si, ti = s + i * p_source, t + i * p_target
-                for j in range(j0, min(lanes, j0 + _SQUARE)):
-                    _store(target, ti + j * q_target, _load(source, si + j * q_source, like))
+@kernel(*_NEST)
+def nest16(source, target, outer, p, p_steps, q, q_steps):
+    """The same in elements of two bytes."""
+    _nest(source, target, outer, p, p_steps, q, q_steps, np.uint16(0))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def gather(source, elements, target, offsets, like):
-    """``target[i] = source[offsets[i]]``; the number of offsets outside, which are not followed."""
-    width = _width(like)
+@kernel(*_NEST)
+def nest32(source, target, outer, p, p_steps, q, q_steps):
+    """The same in elements of four bytes."""
+    _nest(source, target, outer, p, p_steps, q, q_steps, np.uint32(0))
+
+
+@kernel(*_NEST)
+def nest64(source, target, outer, p, p_steps, q, q_steps):
+    """The same in elements of eight bytes."""
+    _nest(source, target, outer, p, p_steps, q, q_steps, np.uint64(0))
+
+
+@part
+def _gather(source, target, offsets, width, like):
+    elements = source.shape[0] // width
     outside = 0
     for i in range(offsets.shape[0]):
         at = offsets[i]
@@ -104,10 +133,9 @@ def gather(source, elements, target, offsets, like):
     return outside
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def scatter(source, target, elements, offsets, like):
-    """``target[offsets[i]] = source[i]``; the number of offsets outside, which are not followed."""
-    width = _width(like)
+@part
+def _scatter(source, target, offsets, width, like):
+    elements = target.shape[0] // width
     outside = 0
     for i in range(offsets.shape[0]):
         at = offsets[i]
@@ -118,7 +146,48 @@ def scatter(source, target, elements, offsets, like):
     return outside
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(*_GATHER)
+def gather(source, target, offsets, width):
+    """``target[i] = source[offsets[i]]``, elements of `width` bytes; how many offsets lie outside, which are left."""
+    if width == 1:
+        return _gather(source, target, offsets, 1, np.uint8(0))
+    if width == 2:
+        return _gather(source, target, offsets, 2, np.uint16(0))
+    if width == 4:
+        return _gather(source, target, offsets, 4, np.uint32(0))
+    return _gather(source, target, offsets, 8, np.uint64(0))
+
+
+@kernel(*_GATHER)
+def scatter(source, target, offsets, width):
+    """``target[offsets[i]] = source[i]``, elements of `width` bytes; how many offsets lie outside, which are left."""
+    if width == 1:
+        return _scatter(source, target, offsets, 1, np.uint8(0))
+    if width == 2:
+        return _scatter(source, target, offsets, 2, np.uint16(0))
+    if width == 4:
+        return _scatter(source, target, offsets, 4, np.uint32(0))
+    return _scatter(source, target, offsets, 8, np.uint64(0))
+
+
+@part
+def _bits_at(source, place, bits, high):
+    each = 8 // bits
+    k = place % each
+    shift = (each - 1 - k if high else k) * bits
+    return (source[place // each] >> shift) & ((1 << bits) - 1)
+
+
+@part
+def _put_bits(target, place, bits, high, value):
+    each = 8 // bits
+    k = place % each
+    shift = (each - 1 - k if high else k) * bits
+    mask = ((1 << bits) - 1) << shift
+    target[place // each] = (target[place // each] & ~mask & 0xFF) | ((value << shift) & mask)
+
+
+@kernel(*_NEST, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER)
 def nest_bits(source, target, outer, p, p_steps, q, q_steps, s_bits, t_bits, s_high, t_high, signed):
     """The nest for elements of fewer than eight bits on either side; all offsets and steps count elements.
 
@@ -134,27 +203,10 @@ def nest_bits(source, target, outer, p, p_steps, q, q_steps, s_bits, t_bits, s_h
                     for j in range(q[b, 2]):
                         s = si + q[b, 0] + j * q_steps[0]
                         t = ti + q[b, 1] + j * q_steps[1]
-                        value = _bits_at(source, s, s_bits, s_high)
+                        value = _bits_at(source, s, s_bits, s_high) if s_bits < 8 else source[s]
                         if t_bits < 8:
                             _put_bits(target, t, t_bits, t_high, value)
                         else:
                             if signed and value >> (s_bits - 1):
                                 value |= 0xFF << s_bits
                             target[t] = value & 0xFF
-
-
-@njit(inline="always")
-def _bits_at(source, place, bits, high):
-    each = 8 // bits
-    k = place % each
-    shift = (each - 1 - k if high else k) * bits
-    return (source[place // each] >> shift) & ((1 << bits) - 1)
-
-
-@njit(inline="always")
-def _put_bits(target, place, bits, high, value):
-    each = 8 // bits
-    k = place % each
-    shift = (each - 1 - k if high else k) * bits
-    mask = ((1 << bits) - 1) << shift
-    target[place // each] = (target[place // each] & ~mask & 0xFF) | ((value << shift) & mask)

@@ -29,7 +29,7 @@ class Nest:
     Attributes
     ----------
     kernel : str
-        ``"nest"``, or ``"nest_bits"`` for elements of fewer than eight bits.
+        ``"nest8"`` to ``"nest64"``, or ``"nest_bits"`` for elements of fewer than eight bits.
     source_base, target_base : int
         Where the first element lies, counted as the axes are.
     axes : tuple of Axis
@@ -116,7 +116,7 @@ def nest_of(box: Box, bits: tuple[int, int]) -> Nest:
         axes.append(Axis(axis.extent, source, target))
     outer, p, q = _order(axes)
     return Nest(
-        kernel="nest_bits" if packed else "nest",
+        kernel="nest_bits" if packed else f"nest{bits[0]}",
         source_base=box.source_base // units[0],
         target_base=box.target_base // units[1],
         axes=tuple(axes),
