@@ -199,6 +199,7 @@ def test_a_shape_in_two_parts_and_unknown_fields():
         (proto("u8[2]{0}", wire.integer_field(3, 7)), "should hold a run of bytes, found a varint"),
         (proto("b(u8[2]{0})"), r"b\(u8\[2\]\{0\}\) has no literals"),
         (proto("u8[?]{0}"), "dimension of unknown size"),
+        (proto(f"u8[1{',1' * 64}]", wire.bytes_field(3, b"a")), "65 dimensions"),
         (proto("(u8[2]{0})"), "0 literals in a tuple of 1"),
         (proto("()", wire.bytes_field(10, proto("token[]"))), "1 literals in a tuple of 0"),
         (wire.integer_field(1, 5), "should hold a run of bytes"),
@@ -218,6 +219,10 @@ def test_a_claim_of_very_many_elements_allocates_nothing(name):
         read(data)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
+
+
+def test_arrays_of_as_many_dimensions_as_numpy_has():
+    assert np.asarray(read(proto(f"u8[1{',1' * 63}]", wire.bytes_field(3, b"a")))).shape == (1,) * 64
 
 
 def test_nesting_stops_at_a_hundred():

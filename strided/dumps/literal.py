@@ -35,6 +35,9 @@ from strided.layout import UNBOUNDED, AnyShape, Layout, Shape, TupleShape
 
 _SHAPE, _TUPLE_LITERALS, _DYNAMIC_SIZES = 1, 10, 34
 
+#: Dimensions that an ndarray can have.
+_MAX_RANK = 64
+
 
 class _ValueField(NamedTuple):
     """Where a LiteralProto holds the values of one element type."""
@@ -214,6 +217,8 @@ def _dense(shape: Shape, at: int) -> Shape:
     """The shape in the only layout that a literal can have: an order of its dimensions."""
     if UNBOUNDED in shape.dimensions:
         raise DumpError(f"LiteralProto: {shape} has a dimension of unknown size", position=at)
+    if shape.rank > _MAX_RANK:
+        raise DumpError(f"LiteralProto: {shape.rank} dimensions, and NumPy's arrays have {_MAX_RANK}", position=at)
     assert shape.layout is not None
     return shape.with_layout(Layout(shape.layout.minor_to_major))
 
