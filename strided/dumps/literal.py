@@ -17,6 +17,7 @@ those that are in use.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -35,8 +36,8 @@ from strided.layout import UNBOUNDED, AnyShape, Layout, Shape, TupleShape
 
 _SHAPE, _TUPLE_LITERALS, _DYNAMIC_SIZES = 1, 10, 34
 
-#: Dimensions that an ndarray can have.
-_MAX_RANK = 64
+#: Dimensions and bytes that an ndarray can have; an empty one also without its dimensions of size 0.
+_MAX_RANK, _MAX_BYTES = 64, 2**63 - 1
 
 
 class _ValueField(NamedTuple):
@@ -217,8 +218,9 @@ def _dense(shape: Shape, at: int) -> Shape:
     """The shape in the only layout that a literal can have: an order of its dimensions."""
     if UNBOUNDED in shape.dimensions:
         raise DumpError(f"LiteralProto: {shape} has a dimension of unknown size", position=at)
-    if shape.rank > _MAX_RANK:
-        raise DumpError(f"LiteralProto: {shape.rank} dimensions, and NumPy's arrays have {_MAX_RANK}", position=at)
+    filled = math.prod(size for size in shape.dimensions if size)
+    if shape.rank > _MAX_RANK or filled * shape.dtype.itemsize > _MAX_BYTES:
+        raise DumpError(f"LiteralProto: {shape.text()[:80]} is more than an ndarray can be", position=at)
     assert shape.layout is not None
     return shape.with_layout(Layout(shape.layout.minor_to_major))
 

@@ -6,13 +6,13 @@ several threads and is worth the wait for it (asv: ``snapshots.Varints``).
 
 from __future__ import annotations
 
-import importlib
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from strided import kernels
 from strided.errors import DumpError
 from strided.threads import get_num_threads, run
 
@@ -64,7 +64,7 @@ def decode_varints(
     if count is not None and filled[-1] != count:
         raise DumpError(f"{wanted}: expected {count} numbers, found {filled[-1]}", position=at)
     out = np.empty(filled[-1], dtype)
-    if data.size >= KERNEL_BYTES and dtype.kind in "iu":
+    if data.size >= KERNEL_BYTES and dtype.kind in "iu" and dtype.itemsize >= 4:
         _decode_by_kernel(data, out, places, filled, wanted, at)
     else:
         for (first, last), start in zip(pairwise(places), filled, strict=False):
@@ -116,7 +116,7 @@ def _decode_by_numpy(data: Bytes, out: npt.NDArray[Any], wanted: str, at: int) -
 def _decode_by_kernel(
     data: Bytes, out: npt.NDArray[Any], places: list[int], filled: list[int], wanted: str, at: int
 ) -> None:
-    kernel = importlib.import_module("strided.kernels.varint").decode_varints
+    kernel = kernels.load(f"decode_varints{8 * out.itemsize}")
     unsigned = out.view(f"u{out.itemsize}")
 
     def work(first: int, last: int, start: int) -> None:
@@ -134,9 +134,7 @@ def encode_varints(values: npt.NDArray[Any]) -> bytes:
     '960102'
     """
     flat, pieces = values.reshape(-1), []
-    kernel = None
-    if flat.nbytes >= KERNEL_BYTES:
-        kernel = importlib.import_module("strided.kernels.varint").encode_varints
+    kernel = kernels.load("encode_varints") if flat.nbytes >= KERNEL_BYTES else None
     for first in range(0, flat.size, _CHUNK):
         chunk = flat[first : first + _CHUNK]
         numbers = chunk.astype(np.int64).view(np.uint64) if chunk.dtype.kind == "i" else chunk.astype(np.uint64)

@@ -22,6 +22,7 @@ _HOMES = {
     "packed": ("unzip_bits", "zip_bits", "unpack", "pack"),
     "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),
     "stream": ("copy", "fill"),
+    "varint": ("decode_varints32", "decode_varints64", "encode_varints"),
 }
 #: The module of every kernel.
 HOMES = {name: module for module, names in _HOMES.items() for name in names}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
-from strided.kernels.compile import kernel
+from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel
+
+_UINT32 = types.Array(types.uint32, 1, "C")
+_UINT64 = types.Array(types.uint64, 1, "C")
 
 
-@kernel
-def decode_varints(data, first, last, out, filled):
+def _decode(data, first, last, out, filled):
     """Decode the varints of ``data[first:last]`` into `out` from `filled` on; `out` keeps the low bits it has room for.
 
     The last byte ends a varint, and `out` has room for as many as end. Returns the byte after the end, or ``-1 - i``
@@ -33,9 +36,13 @@ def decode_varints(data, first, last, out, filled):
     return i
 
 
-@kernel
+decode_varints32 = kernel(BYTES, NUMBER, NUMBER, _UINT32, NUMBER)(_decode)
+decode_varints64 = kernel(BYTES, NUMBER, NUMBER, _UINT64, NUMBER)(_decode)
+
+
+@kernel(types.Array(types.uint64, 1, "C", readonly=True), WRITABLE)
 def encode_varints(values, out):
-    """Encode 64-bit numbers into `out`, which has ten bytes for each; returns how many were written."""
+    """Encode numbers into `out`, which has ten bytes for each; returns how many bytes they took."""
     filled = 0
     for k in range(values.size):
         value = values[k]
