@@ -73,11 +73,11 @@ def _read_inner(view: memoryview, at: int, depth: int) -> AnyShape:
     if len(view) > _KNOWN_BYTES:
         return _read_shape(view, at, depth)
     key = bytes(view)
-    shape = _known.get(key)
-    if shape is None:
-        shape = _read_shape(view, at, depth)
-        if isinstance(shape, TupleShape):  # known ones would hide how deep they nest
-            return shape
+    known = _known.get(key)
+    if known is not None:
+        return known
+    shape = _read_shape(view, at, depth)
+    if not isinstance(shape, TupleShape):  # known ones would hide how deep they nest
         if len(_known) >= _KNOWN_SHAPES:
             _known.clear()
         _known[key] = shape
