@@ -62,9 +62,9 @@ def read_assignment_text(
     DumpError
         The text does not begin as one.
     """
-    lines = str(view, "utf-8", "backslashreplace").splitlines()
+    lines = str(view, "utf-8", "backslashreplace").replace("\r\n", "\n").split("\n")
     first = next((k for k, line in enumerate(lines) if line.strip()), 0)
-    if not lines or lines[first].strip() != HEADER.decode():
+    if lines[first].strip() != HEADER.decode():
         raise DumpError("expected a buffer assignment, which begins 'BufferAssignment:'", path=path, line=first + 1)
     found: list[tuple[Allocation, list[Value]]] = []
     unread: list[tuple[int, str]] = []

@@ -14,12 +14,11 @@ import numpy as np
 
 from strided.array import LayoutArray
 from strided.dtypes import element_type_of_dtype
-from strided.dumps.sharded_array import Array, Cell, ShardedArray, holders_of, with_layout
+from strided.dumps.sharded_array import Array, ShardedArray, holders_of, with_layout
 from strided.dumps.sharding import Sharding, Window, as_sharding
 from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
 from strided.notation import parse
-from strided.threads import get_num_threads, run
 
 __all__ = ["ShardedArray", "assemble", "shard"]
 
@@ -114,12 +113,9 @@ def shard(
     name = element_type or element_type_of_dtype(values.dtype).name
     shape = with_layout(name, sharding.shard_shape(values.shape), layout)
     found: dict[int, LayoutArray] = {}
-
-    def cut(cell: Cell, owners: Sequence[int]) -> None:
+    for cell, owners in holders.items():
         laid = _laid_out(values, slices.window(cell), shape, padding)
         found.update(dict.fromkeys(owners, laid))
-
-    run(cut, holders.items(), threads=get_num_threads())
     return dict(sorted(found.items()))
 
 

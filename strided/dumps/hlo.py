@@ -89,11 +89,7 @@ def read_hlo(source: Any) -> Module:
         except DumpError as error:
             error.path = error.path or path
             raise
-    try:
-        text = str(view, "utf-8")
-    except UnicodeDecodeError:
-        text = str(view, "utf-8", "surrogateescape")
-    return read_text(text, path)
+    return read_text(str(view, "utf-8", "backslashreplace"), path)
 
 
 def is_text(view: memoryview) -> bool:

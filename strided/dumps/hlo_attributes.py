@@ -56,7 +56,7 @@ def _is_pred(shape: AnyShape | None) -> bool:
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
-_GATHER, _SCATTER, _DOT = "gather_dimension_numbers", "scatter_dimension_numbers", "dot_dimension_numbers"
+_GATHER, _SCATTER = "gather_dimension_numbers", "scatter_dimension_numbers"
 _SOLVE = "triangular_solve_options"
 
 WRITERS: Mapping[str, Writer] = {
@@ -69,9 +69,10 @@ WRITERS: Mapping[str, Writer] = {
     "collapsed_slice_dims": writers.within(_GATHER, writers.listed("collapsed_slice_dims")),
     "constrain_layout": writers.flag("constrain_layout"),
     "control-predecessors": writers.write_predecessors,
+    "convolution_kind": writers.write_convolution_kind,
     "cross_program_prefetch_index": writers.write_prefetch,
     "custom_call_has_side_effect": writers.flag("custom_call_has_side_effect"),
-    "custom_call_target": lambda message, names: f'"{escape(writers.as_bytes(message.get("custom_call_target", "")))}"',
+    "custom_call_target": lambda message, names: f'"{escape(message.get("custom_call_target", ""))}"',
     "delta": writers.number("delta"),
     "dim_labels": writers.write_dim_labels,
     "dimensions": writers.listed("dimensions"),
@@ -93,7 +94,7 @@ WRITERS: Mapping[str, Writer] = {
     "input_batching_dims": writers.within(_SCATTER, writers.listed_if_any("input_batching_dims")),
     "inserted_window_dims": writers.within(_SCATTER, writers.listed("inserted_window_dims")),
     "iota_dimension": writers.write_iota_dimension,
-    "is_associative": writers.word("is_associative", "TriState", lower=True, silent=0),
+    "is_associative": writers.write_associative,
     "is_composite": writers.flag("is_composite"),
     "is_host_transfer": writers.flag("is_host_transfer"),
     "is_reverse": writers.flag("is_reverse"),
@@ -102,8 +103,8 @@ WRITERS: Mapping[str, Writer] = {
     "kind": lambda message, names: str(message.get("fusion_kind", "")),
     "largest": lambda message, names: "true" if message.get("largest") else "false",
     "left_side": writers.within(_SOLVE, writers.flag("left_side")),
-    "lhs_batch_dims": writers.within(_DOT, writers.listed_if_any("lhs_batch_dimensions")),
-    "lhs_contracting_dims": writers.within(_DOT, writers.listed("lhs_contracting_dimensions")),
+    "lhs_batch_dims": writers.dot_dimensions("lhs_batch", always=False),
+    "lhs_contracting_dims": writers.dot_dimensions("lhs_contracting"),
     "lhs_ragged_dims": writers.within("ragged_dot_dimension_numbers", writers.listed("lhs_ragged_dimensions")),
     "literal": writers.write_literal,
     "lower": writers.write_lower,
@@ -123,8 +124,8 @@ WRITERS: Mapping[str, Writer] = {
     "parameter_replication": writers.write_replication,
     "replica_groups": lambda message, names: replica_groups(message),
     "result_accuracy": writers.write_accuracy,
-    "rhs_batch_dims": writers.within(_DOT, writers.listed_if_any("rhs_batch_dimensions")),
-    "rhs_contracting_dims": writers.within(_DOT, writers.listed("rhs_contracting_dimensions")),
+    "rhs_batch_dims": writers.dot_dimensions("rhs_batch", always=False),
+    "rhs_contracting_dims": writers.dot_dimensions("rhs_contracting"),
     "rhs_group_dims": writers.within("ragged_dot_dimension_numbers", writers.listed("rhs_group_dimensions")),
     "rng_algorithm": writers.word("rng_algorithm", "RandomAlgorithm", lower=True),
     "scatter_dims_to_operand_dims": writers.within(_SCATTER, writers.listed("scatter_dims_to_operand_dims")),
@@ -135,6 +136,7 @@ WRITERS: Mapping[str, Writer] = {
     "slice": writers.write_slice,
     "slice_sizes": writers.listed("gather_slice_sizes"),
     "source_target_pairs": writers.write_pairs,
+    "sparsity_config": writers.write_sparsity,
     "split_dimensions": writers.listed_if_any("dimensions"),
     "start_index_map": writers.within(_GATHER, writers.listed("start_index_map")),
     "start_indices_batching_dims": writers.within(_GATHER, writers.listed_if_any("start_indices_batching_dims")),
@@ -157,7 +159,7 @@ _PRINTED_AS = {
 
 _COLLECTIVE = "channel_id replica_groups constrain_layout"
 _ALL_REDUCE = f"{_COLLECTIVE} use_global_device_ids"
-_CONVOLUTION = "window dim_labels feature_group_count batch_group_count operand_precision"
+_CONVOLUTION = "window dim_labels feature_group_count batch_group_count"
 _DOT_DIMENSIONS = "lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims"
 _BATCH_NORM = "epsilon feature_index"
 _TRANSFER = "channel_id is_host_transfer"
@@ -181,11 +183,11 @@ OWN: Mapping[str, str] = {
     "collective-permute-start": "channel_id source_target_pairs",
     "compare": "direction type",
     "concatenate": "dimensions",
-    "convolution": f"{_CONVOLUTION} algorithm",
+    "convolution": f"{_CONVOLUTION} convolution_kind operand_precision algorithm sparsity_config",
     "copy-start": "cross_program_prefetch_index",
     "custom-call": (
-        f"{_CONVOLUTION} padding_type custom_call_target operand_layout_constraints custom_call_has_side_effect "
-        "literal output_to_operand_aliasing schedule api_version"
+        f"{_CONVOLUTION} operand_precision padding_type custom_call_target operand_layout_constraints "
+        "custom_call_has_side_effect literal output_to_operand_aliasing schedule api_version"
     ),
     "domain": "domain",
     "dot": f"{_DOT_DIMENSIONS} operand_precision algorithm",
@@ -216,7 +218,7 @@ OWN: Mapping[str, str] = {
     "rng": "distribution",
     "rng-bit-generator": "rng_algorithm",
     "rng-get-and-update-state": "delta",
-    "scan": "dimensions is_reverse num_carries is_associative",
+    "scan": "dimensions num_carries is_reverse is_associative",
     "scatter": (
         "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims "
         "scatter_indices_batching_dims scatter_index_vector_dim indices_are_sorted unique_indices"

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from strided.dtypes import element_type
 from strided.dumps.literal import Literal
+from strided.errors import DumpError
 from strided.layout import AnyShape, Shape
 
 #: Longer constants are not printed.
@@ -41,12 +42,15 @@ def literal_text(view: memoryview, shape: AnyShape, at: int = 0) -> str:
     Raises
     ------
     DumpError
-        Values that are not there.
+        Values that are not there, or of another shape.
     """
     if not isinstance(shape, Shape) or not element_type(shape.element_type).is_array or shape.size > MAX_ELEMENTS:
         return "{...}"
-    values = np.asarray(Literal.of_proto(view, at).value)
-    return array_text(values, shape.element_type)
+    literal = Literal.of_proto(view, at)
+    found = literal.shape
+    if not isinstance(found, Shape) or found.text(layout=False) != shape.text(layout=False):
+        raise DumpError(f"a constant {shape} whose literal is {found}", position=at)
+    return array_text(np.asarray(literal.value), shape.element_type)
 
 
 def array_text(values: npt.NDArray[Any], name: str) -> str:

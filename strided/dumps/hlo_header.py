@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from strided import notation
-from strided.dumps.hlo_syntax import inside, read_fields, skip_space, unescape
+from strided.dumps.hlo_syntax import escape, inside, integer, read_fields, skip_space, unescape
 from strided.errors import DumpError, NotationError
 from strided.layout import AnyShape, TupleShape
 
-_INDEX = r"\{([\d,\s]*)\}"
-_ALIAS = re.compile(rf"{_INDEX}\s*:\s*\(\s*(\d+)\s*(?:,\s*{_INDEX})?\s*(?:,\s*([\w-]+))?\s*\)")
-_DONOR = re.compile(rf"\(\s*(\d+)\s*,\s*{_INDEX}\s*\)")
-_ROW = re.compile(r"\s*(\d+)\s+(.*\S)")
+_INDEX = r"\{([0-9,\s]*)\}"
+_ALIAS = re.compile(rf"{_INDEX}\s*:\s*\(\s*([0-9]{{1,18}})\s*(?:,\s*{_INDEX})?\s*(?:,\s*([\w-]+))?\s*\)")
+_DONOR = re.compile(rf"\(\s*([0-9]{{1,18}})\s*,\s*{_INDEX}\s*\)")
+_ROW = re.compile(r"\s*([0-9]{1,18})\s+(.*\S)")
 
 #: The lines that begin the source tables, in the order in which XLA prints them.
 TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
@@ -95,14 +95,23 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A line that was not understood, as it stands, with its number (from 1) and the reason."""
+    """A part that was not understood.
 
-    line: int
+    Attributes
+    ----------
+    line : int or None
+        Number of the line, from 1; None in a proto.
+    text : str
+        The line as it stands; the instruction's name in a proto.
+    reason : str
+    """
+
+    line: int | None
     text: str
     reason: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.reason}"
+        return f"{self.text if self.line is None else f'line {self.line}'}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +150,22 @@ class SourceTables:
                 )
             )
         return tuple(found)
+
+    def __str__(self) -> str:
+        """The tables as XLA prints them; nothing where there are no frames."""
+        if not self.frames:
+            return ""
+        places = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+        rows: tuple[dict[int, str], ...] = (
+            {number: f'"{escape(name)}"' for number, name in self.files.items()},
+            {number: f'"{escape(name)}"' for number, name in self.functions.items()},
+            {n: f"{{{' '.join(f'{k}={place.get(k, 0)}' for k in places)}}}" for n, place in self.locations.items()},
+            {n: f"{{file_location_id={at} parent_frame_id={up + 1}}}" for n, (at, up) in self.frames.items()},
+        )
+        blocks = []
+        for title, table in zip(TABLES, rows, strict=True):
+            blocks.append("\n".join([title, *(f"{number} {text}" for number, text in table.items())]) + "\n")
+        return "\n".join(blocks)
 
 
 NO_TABLES = SourceTables({}, {}, {}, {})
@@ -211,7 +236,7 @@ def index_text(index: Iterable[int]) -> str:
 
 
 def _index(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(",") if part.strip())
+    return tuple(number for part in text.split(",") if (number := integer(part.strip())) is not None)
 
 
 def source_tables(tables: Mapping[str, list[str]]) -> SourceTables:
@@ -236,4 +261,4 @@ def source_tables(tables: Mapping[str, list[str]]) -> SourceTables:
 
 
 def _numbers(text: str) -> dict[str, int]:
-    return {name: int(value) for name, value in read_fields(text).items() if value.lstrip("-").isdigit()}
+    return {name: number for name, text in read_fields(text).items() if (number := integer(text)) is not None}

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from strided.dumps.hlo_header import Frame
-from strided.dumps.hlo_syntax import inside, read_fields, split_list, unescape
+from strided.dumps.hlo_syntax import inside, integer, read_fields, split_list, unescape
 from strided.layout import AnyShape, BufferShape, TupleShape
 
 if TYPE_CHECKING:
@@ -151,10 +151,11 @@ class Instruction(ABC):
     @property
     def metadata(self) -> dict[str, str | int]:
         """Where the instruction came from: ``op_name``, ``op_type``, ``source_file``, ``source_line``, ..."""
-        return {
-            name: int(value) if value.lstrip("-").isdecimal() else unescape(value)
-            for name, value in read_fields(self.attributes.get("metadata", "")).items()
-        }
+        found: dict[str, str | int] = {}
+        for name, text in read_fields(self.attributes.get("metadata", "")).items():
+            number = integer(text)
+            found[name] = unescape(text) if number is None else number
+        return found
 
     @property
     def frontend_attributes(self) -> dict[str, str]:
@@ -176,7 +177,8 @@ class Instruction(ABC):
             return self.computation.module.tables.stack(frame_id)
         line = metadata.get("source_line", 0)
         if "source_file" in metadata:
-            return (Frame(str(metadata["source_file"]), str(metadata.get("op_name", "?")), int(line)),)
+            function = str(metadata.get("op_name", "?"))
+            return (Frame(str(metadata["source_file"]), function, line if isinstance(line, int) else 0),)
         return ()
 
     def __repr__(self) -> str:

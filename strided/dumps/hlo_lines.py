@@ -7,7 +7,16 @@ import re
 from strided.dumps.hlo_instruction import CALLEES, Instruction
 from strided.dumps.hlo_module import Computation
 from strided.dumps.hlo_shapes import shape_of
-from strided.dumps.hlo_syntax import Gatherer, closing, inside, read_attributes, split_list, trimmed, without_comments
+from strided.dumps.hlo_syntax import (
+    Gatherer,
+    closing,
+    inside,
+    integer,
+    read_attributes,
+    split_list,
+    trimmed,
+    without_comments,
+)
 from strided.layout import AnyShape
 
 #: Names of instructions, computations and attributes: XLA prints letters, digits and ``_.-``, other producers more.
@@ -58,18 +67,20 @@ class TextInstruction(Instruction):
 
     Attributes
     ----------
+    text : str
+        The line.
     shape_text : str or None
-        The shape as the line has it.
+        The shape in it.
     bodies : mapping of str to list of Computation, or None
         The computations printed inside the line, by attribute.
     """
 
-    __slots__ = ("_close", "_open", "_text", "bodies", "shape_text")
+    __slots__ = ("_close", "_open", "bodies", "shape_text", "text")
 
     def __init__(self, found: re.Match[str], text: str, line: int) -> None:
         _, root, name, self.shape_text, opcode = found.groups()
         super().__init__(name, opcode, root is not None, line)
-        self._text, self._open, self._close = text, found.end(), -1
+        self.text, self._open, self._close = text, found.end(), -1
         self.bodies: dict[str, list[Computation]] | None = None
 
     @property
@@ -80,9 +91,9 @@ class TextInstruction(Instruction):
     def operand_text(self) -> str:
         """What stands between the parentheses."""
         if self._close < 0:
-            end = closing(self._text, self._open - 1)
-            self._close = end - 1 if end > 0 else len(self._text)
-        return self._text[self._open : self._close]
+            end = closing(self.text, self._open - 1)
+            self._close = end - 1 if end > 0 else len(self.text)
+        return self.text[self._open : self._close]
 
     @property
     def operand_names(self) -> tuple[str, ...]:
@@ -107,13 +118,12 @@ class TextInstruction(Instruction):
     def parameter_number(self) -> int | None:
         if self.opcode != "parameter":
             return None
-        text = trimmed(self.operand_text)
-        return int(text) if text.isdecimal() and len(text) < 20 else None
+        return integer(trimmed(self.operand_text))
 
     def _read_attributes(self) -> dict[str, str]:
         _ = self.operand_text  # finds where the attributes begin
-        found, end = read_attributes(self._text, self._close + 1)
-        if rest := trimmed(self._text[end:]):
+        found, end = read_attributes(self.text, self._close + 1)
+        if rest := trimmed(self.text[end:]):
             found[""] = rest
         return found
 
@@ -139,7 +149,7 @@ class TextInstruction(Instruction):
         return instruction
 
     def __str__(self) -> str:
-        return self._text.strip()
+        return self.text.strip()
 
 
 def _operand_name(part: str) -> str:

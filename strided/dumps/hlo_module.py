@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -18,11 +19,14 @@ from strided import notation
 from strided.dumps import hlo_header
 from strided.dumps.hlo_header import Alias, Donor, EntryLayout, SourceTables, Unread
 from strided.dumps.hlo_instruction import Instruction, frontend_attributes_in, memory_spaces
-from strided.errors import DumpError
+from strided.dumps.hlo_syntax import integer
+from strided.errors import DumpError, DumpWarning
 from strided.layout import AnyShape
 
 #: Rows of a printed module's tables before the rest is only counted.
 _SHOWN = 12
+#: Unread lines that the warning names before it only counts them.
+_NAMED = 5
 
 
 class Computation:
@@ -48,6 +52,8 @@ class Computation:
         self._signature = signature
         for instruction in instructions:
             instruction.computation = self
+        if instructions and not any(instruction.is_root for instruction in instructions):
+            instructions[-1].is_root = True
 
     @cached_property
     def root(self) -> Instruction:
@@ -114,7 +120,7 @@ class Module:
     attributes : mapping of str to str
         Text of each attribute of the header, in order.
     unread : tuple of Unread
-        The lines that were not understood. They were kept; a DumpWarning counted them.
+        The lines that were not understood, by their numbers. They were kept; a DumpWarning counted them.
     path : str or None
     """
 
@@ -131,11 +137,21 @@ class Module:
     ) -> None:
         self.name, self.attributes = name, MappingProxyType(dict(attributes))
         self.computations, self.entry = tuple(computations), entry
-        self.unread, self.path = tuple(unread), path
+        self.unread, self.path = tuple(sorted(unread, key=lambda part: part.line or 0)), path
         self._read_tables = read_tables
         entry.is_entry = True
         for computation in self.computations:
             computation.module = self
+        if self.unread:
+            self._warn()
+
+    def _warn(self) -> None:
+        count, named = len(self.unread), "; ".join(map(str, self.unread[:_NAMED]))
+        what = ("line was" if count == 1 else "lines were") + " not understood and kept as text"
+        if self.unread[0].line is None:
+            what = ("instruction has" if count == 1 else "instructions have") + " a shape that cannot be read"
+        place = f"{self.path}: " if self.path else ""
+        warnings.warn(f"{place}{count} {what}: {named}{'; ...' if count > _NAMED else ''}", DumpWarning)
 
     # ---- the header -------------------------------------------------------------------------------------------------
 
@@ -297,10 +313,10 @@ class Module:
     # ---- printing ---------------------------------------------------------------------------------------------------
 
     def to_text(self) -> str:
-        """The module as HLO text: lines as they were read, or a proto's in XLA's words; without the source tables."""
+        """The module as HLO text: lines as they were read, or a proto's in XLA's words."""
         header = "".join([f"HloModule {self.name}", *(f", {name}={text}" for name, text in self.attributes.items())])
-        blocks = [str(computation) for computation in self.computations]
-        return "\n\n".join([header, *blocks]) + "\n"
+        parts = [header, str(self.tables), *(str(computation) for computation in self.computations)]
+        return "".join(f"{part}\n\n" for part in parts if part)
 
     def __str__(self) -> str:
         title = [f"{len(self.computations)} computations", f"{len(self.instructions)} instructions"]
@@ -324,8 +340,7 @@ class Module:
 
 
 def _count(attributes: Mapping[str, str], name: str) -> int:
-    text = attributes.get(name, "1")
-    return int(text) if text.isdecimal() else 1
+    return integer(attributes.get(name, "1")) or 1
 
 
 def _grouped(pairs: Iterable[tuple[str, Instruction]]) -> dict[str, list[Instruction]]:

@@ -8,6 +8,7 @@ body is one instruction is that instruction's start or done (``slice-start``), i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from strided.dumps.hlo_module import Computation, Module
 from strided.dumps.hlo_records import ProtoComputation, ProtoInstruction, Records
 from strided.dumps.hlo_writers import frontend_attributes
 from strided.dumps.protos import read_program_shape
-from strided.dumps.wire import BYTES, Field, fields
+from strided.dumps.wire import BYTES, Field, fields, read_varint, take
 from strided.errors import DumpError
 from strided.layout import TupleShape
 
@@ -25,6 +26,8 @@ from strided.layout import TupleShape
 _MAX_WRAPPERS = 3
 
 _ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
+
+_OPCODE = re.compile(rb"[a-z][a-z0-9\-]*")
 
 #: The thread that XLA does not print.
 _MAIN_THREAD = "main"
@@ -45,12 +48,24 @@ def read_proto(data: memoryview, path: str | None = None) -> Module:
 def find_module(data: memoryview) -> tuple[memoryview, int]:
     """The HloModuleProto in `data` and its place in bytes: all of it, or its first field, to any depth.
 
+    A length before the message, as in files of unoptimised snapshots, is stepped over.
+
     Raises
     ------
     DumpError
         There is none.
     """
-    view, at = data, 0
+    try:
+        return _module_in(data, 0)
+    except DumpError as error:
+        try:
+            length, start = read_varint(data, 0, "a length")
+            return _module_in(take(data, start, length, "a message of that length"), start)
+        except DumpError:
+            raise error from None
+
+
+def _module_in(view: memoryview, at: int) -> tuple[memoryview, int]:
     for _ in range(_MAX_WRAPPERS):
         inner: Field | None = None
         for field in fields(view, "HloModuleProto", at):
@@ -61,18 +76,16 @@ def find_module(data: memoryview) -> tuple[memoryview, int]:
         if inner is None:
             break
         view, at = inner.value, inner.at
-    raise DumpError("no HloModuleProto in these bytes", position=0)
+    raise DumpError("no HloModuleProto in these bytes", position=at)
 
 
 def _is_computation(field: Field) -> bool:
     """Whether a field holds a computation: HloProto keeps its buffer assignment under the same number."""
     try:
         for inner in fields(field.value, "HloComputationProto", field.at):
-            if inner.number == 2:
-                if inner.kind != BYTES:
-                    return False
-                opcode = next((f for f in fields(inner.value, "HloInstructionProto", inner.at) if f.number == 2), None)
-                return opcode is not None and opcode.kind == BYTES
+            if inner.number == 2 and inner.kind == BYTES:
+                names = {f.number: f for f in fields(inner.value, "HloInstructionProto", inner.at)}
+                return 2 in names and names[2].kind == BYTES and bool(_OPCODE.fullmatch(names[2].value))
     except DumpError:
         pass
     return False
@@ -156,6 +169,7 @@ class _ModuleReader:
             shown,
             entry,
             read_tables=self._read_tables,
+            unread=self.context.unread,
             path=self.path,
         )
         for computation in hidden:

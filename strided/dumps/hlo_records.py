@@ -6,6 +6,7 @@ from typing import Any
 
 from strided.dumps import hlo_constants
 from strided.dumps.hlo_attributes import attributes_of, own_attributes_of
+from strided.dumps.hlo_header import Unread
 from strided.dumps.hlo_instruction import Instruction
 from strided.dumps.hlo_messages import decode
 from strided.dumps.hlo_module import Computation
@@ -36,7 +37,8 @@ class ProtoInstruction(Instruction):
 
     def __init__(self, view: memoryview, at: int, context: Records) -> None:
         name = opcode = ""
-        self.id = 0
+        self.id, problem = 0, "HloInstructionProto.shape is missing"
+        self._shape: AnyShape | None = None
         self.called_computation_ids: tuple[int, ...] = ()
         for field in fields(view, "HloInstructionProto", at):
             number = field.number
@@ -44,13 +46,19 @@ class ProtoInstruction(Instruction):
                 name = field.text("HloInstructionProto.name")
             elif number == 2:
                 opcode = field.text("HloInstructionProto.opcode")
+            elif number == 3:
+                try:
+                    self._shape = read_shape(field.view("HloInstructionProto.shape"), field.at)
+                except DumpError as error:
+                    problem = str(error)
             elif number == 35:
                 self.id = field.integer("HloInstructionProto.id")
             elif number == 38:
                 self.called_computation_ids += tuple(field.integers("HloInstructionProto.called_computation_ids"))
         super().__init__(name, opcode, False, None)
         self._view, self._at, self._context, self._kind = view, at, context, opcode
-        self._shape: AnyShape | None = None
+        if self._shape is None:
+            context.unread.append(Unread(None, name, problem))
         self.async_body: Computation | None = None
 
     @property
@@ -66,10 +74,6 @@ class ProtoInstruction(Instruction):
 
     @property
     def shape(self) -> AnyShape | None:
-        if self._shape is None:
-            for field in fields(self._view, "HloInstructionProto", self._at):
-                if field.number == 3:
-                    self._shape = read_shape(field.view("HloInstructionProto.shape"), field.at)
         return self._shape
 
     @property
@@ -167,6 +171,7 @@ class Records:
         self.instructions: dict[int, ProtoInstruction] = {}
         self.computations: dict[int, Computation] = {}
         self.payloads: list[memoryview] = []
+        self.unread: list[Unread] = []
 
     def instruction(self, id: int) -> ProtoInstruction:
         found = self.instructions.get(id)

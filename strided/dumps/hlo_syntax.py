@@ -33,6 +33,8 @@ _SIMPLE_VALUE = re.compile(r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\w%.\-:>]++|\{[\w
 _FIELD_HEAD = re.compile(r'[\s,]*+([^\s,=(){}\[\]"]++)\s*+=\s*+')
 _FIELD_VALUE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,(){}\[\]"]++', re.DOTALL)
 
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 _ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5C: "\\\\"}
@@ -184,6 +186,15 @@ def _field_end(text: str, position: int) -> int:
     return position
 
 
+def integer(text: str) -> int | None:
+    """The number that `text` is, of up to 19 digits; None for anything else.
+
+    >>> integer("-3"), integer("3x")
+    (-3, None)
+    """
+    return int(text) if _INTEGER.fullmatch(text) else None
+
+
 def unescape(text: str) -> str:
     r"""The text that a C-escaped one stands for; quotes around it are taken off.
 
@@ -196,7 +207,7 @@ def unescape(text: str) -> str:
         text = text[1:-1]
     if "\\" not in text:
         return text
-    return _ESCAPE.sub(_byte_of, text.encode("utf-8", "surrogatepass")).decode("utf-8", "backslashreplace")
+    return _ESCAPE.sub(_byte_of, as_bytes(text)).decode("utf-8", "backslashreplace")
 
 
 def _byte_of(found: re.Match[bytes]) -> bytes:
@@ -208,13 +219,18 @@ def _byte_of(found: re.Match[bytes]) -> bytes:
     return _ESCAPED.get(letter, letter)
 
 
-def escape(data: bytes | memoryview) -> str:
-    r"""Bytes as XLA prints them between quotes: C escapes, three octal digits for what is not printable ASCII.
+def as_bytes(value: str | bytes | memoryview) -> bytes:
+    """Text in UTF-8, bytes as they are."""
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
 
-    >>> escape("a\"é".encode())
+
+def escape(value: str | bytes | memoryview) -> str:
+    r"""Text as XLA prints it between quotes: C escapes, three octal digits for what is not printable ASCII.
+
+    >>> escape('a"é')
     'a\\"\\303\\251'
     """
-    data = bytes(data)
+    data = as_bytes(value)
     if data.isascii() and (text := data.decode()).isprintable() and not any(c in text for c in "\\\"'"):
         return text
     return "".join(_ESCAPES.get(b) or (chr(b) if 0x20 <= b < 0x7F else f"\\{b:03o}") for b in data)
@@ -235,6 +251,8 @@ class Gatherer:
     ----------
     broken : bool
         A bracket closed that was not open.
+    comment : str or None
+        What follows the mark of a comment that is still open.
     last : str
         The last character that was neither blank nor comment.
 
@@ -243,11 +261,12 @@ class Gatherer:
     (None, False, None, True)
     """
 
-    __slots__ = ("_expected", "_open", "broken", "last")
+    __slots__ = ("_expected", "_in_string", "broken", "comment", "last")
 
     def __init__(self) -> None:
         self._expected: list[str] = []
-        self._open = ""
+        self._in_string = False
+        self.comment: str | None = None
         self.broken = False
         self.last = ""
 
@@ -259,7 +278,7 @@ class Gatherer:
     @property
     def whole(self) -> bool:
         """Whether nothing is open."""
-        return not self._expected and not self._open and not self.broken
+        return not (self._expected or self._in_string or self.comment is not None or self.broken)
 
     @property
     def closed_too_often(self) -> bool:
@@ -277,24 +296,26 @@ class Gatherer:
                 self._turn(piece[0])
                 if self.broken:
                     return
-            elif kind == "quote" or kind == "begun":
-                self._open = piece[0]
+            elif kind == "quote":
+                self._in_string = True
+                return
+            elif kind == "begun":
+                self.comment = line[piece.end() :]
                 return
             if kind != "comment":
                 self.last = line[piece.end() - 1]
 
     def _finish(self, line: str) -> int:
         """Where the string or comment that was open ends; -1 where it goes on."""
-        if self._open == '"':
+        position = 0
+        if self._in_string:
             found = _STRING_END.match(line)
             position = found.end() if found else -1
-        elif self._open:
-            found_at = line.find("*/")
-            position = found_at + 2 if found_at >= 0 else -1
-        else:
-            return 0
+        elif self.comment is not None:
+            end = line.find("*/")
+            position = end + 2 if end >= 0 else -1
         if position >= 0:
-            self._open = ""
+            self._in_string, self.comment = False, None
         return position
 
     def _turn(self, bracket: str) -> None:

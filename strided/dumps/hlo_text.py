@@ -16,7 +16,6 @@ before its computation does, and text without any computation, is refused.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -26,8 +25,9 @@ from strided.dumps.hlo_header import TABLES, Unread
 from strided.dumps.hlo_instruction import CALLEES
 from strided.dumps.hlo_lines import NAME, TextInstruction, is_whole, match_line, match_statement
 from strided.dumps.hlo_module import Computation, Module
+from strided.dumps.hlo_shapes import shape_of
 from strided.dumps.hlo_syntax import Gatherer, closing, inside, read_attributes, split_list, trimmed, unescape
-from strided.errors import DumpError, DumpWarning
+from strided.errors import DumpError
 
 _HEADER = re.compile(r"\s*+HloModule\b\s*+([^\s,]*+)")
 _OPENING = re.compile(rf"\s*+(ENTRY\b\s*+)?%?({NAME})?\s*+")
@@ -40,8 +40,6 @@ _PIECE = re.compile(
 
 #: Bodies inside bodies inside bodies: deeper ones stay text.
 _MAX_BODIES = 32
-#: Unread lines that the warning names before it only counts them.
-_NAMED = 5
 
 
 def read_text(text: str, path: str | None = None) -> Module:
@@ -53,8 +51,8 @@ def read_text(text: str, path: str | None = None) -> Module:
         Text that holds no computation, or ends inside one; line and column say where.
 
     >>> module = read_text("HloModule m\\n\\nENTRY e {\\n  ROOT p = f32[2]{0} parameter(0)\\n}\\n")
-    >>> module.entry.root.shape
-    Shape('f32', (2,), Layout((0,)))
+    >>> print(module.entry.root.shape)
+    f32[2]{0}
     """
     return _Reader(text, path).read()
 
@@ -122,19 +120,13 @@ class _Reader:
             line = next((n for n, text in enumerate(self.lines) if text.strip()), 0)
             column = len(self.lines[line]) - len(self.lines[line].lstrip()) + 1
             raise DumpError("no HLO computation in this text", path=self.path, line=line + 1, column=column)
-        unread = sorted(self.unread, key=lambda found: found.line)
-        if unread:
-            named = "; ".join(map(str, unread[:_NAMED])) + ("; ..." if len(unread) > _NAMED else "")
-            what = "line was" if len(unread) == 1 else "lines were"
-            place = f"{self.path}: " if self.path else ""
-            warnings.warn(f"{place}{len(unread)} {what} kept as text: {named}", DumpWarning)
         return Module(
             self.name or "",
             self.attributes,
             self.computations,
             self.entry or self.computations[-1],
             read_tables=partial(hlo_header.source_tables, self.tables),
-            unread=unread,
+            unread=self.unread,
             path=self.path,
         )
 
@@ -154,11 +146,11 @@ class _Reader:
             elif not line.strip():
                 position += 1
             elif (end := _end(line)) is not None:
-                self._add(opening, found, end)
+                self._add(opening, found, end, first)
                 return position + 1
             elif not line[0].isspace() and (_opening(line) or "").strip():
                 self._leave(first, "a computation without a closing brace")
-                self._add(opening, found, {})
+                self._add(opening, found, {}, first)
                 return position
             else:
                 after = self._read_statements(found, position)
@@ -168,7 +160,7 @@ class _Reader:
         raise self._cut(first)
 
     def _read_computation_by_token(self, first: int) -> int:
-        self.unread = [line for line in self.unread if line.line <= first]
+        self.unread = [part for part in self.unread if (part.line or 0) <= first]
         text, end, whole = self._gather(first)
         if whole and self._read_block(text, first):
             return end
@@ -179,8 +171,13 @@ class _Reader:
 
     def _read_statements(self, found: list[TextInstruction], position: int) -> int | None:
         """The statements that begin on this line, onto `found`; the line behind, None where the computation ends."""
-        if found and self.lines[position].lstrip().startswith(","):
-            position = (found.pop().line or 1) - 1  # it goes on with the line before
+        if found and self.lines[position].lstrip().startswith(","):  # it goes on with the line before
+            before = (found[-1].line or 1) - 1
+            text, end, whole = self._gather(before, inner=True)
+            if whole and end > position:
+                found.pop()
+                found += self._statements(text, before, 0)
+                return end
         text, end, whole = self._gather(position, inner=True)
         if not whole:
             state = Gatherer()
@@ -221,14 +218,18 @@ class _Reader:
                 self._leave((instruction.line or 1) - 1, f"bodies that nest deeper than {_MAX_BODIES}")
                 return
             bodies = instruction.bodies = instruction.bodies or {}
-            bodies[key] = [
-                self._body(f"{instruction.name}.{key}", part, instruction.line or 1, depth) for part in parts
-            ]
+            found = (self._body(instruction, key, part, depth) for part in parts)
+            bodies[key] = [body for body in found if body is not None]
 
-    def _body(self, name: str, text: str, line: int, depth: int) -> Computation:
+    def _body(self, caller: TextInstruction, key: str, text: str, depth: int) -> Computation | None:
+        name = f"{caller.name}.{key}"
         count = self.bodies_of[name]
         self.bodies_of[name] += 1
-        found = tuple(self._statements(text, line - 1, depth + 1))
+        line = (caller.line or 1) - 1 + caller.text.count("\n", 0, max(caller.text.find(text), 0))
+        found = tuple(self._statements(text, line, depth + 1))
+        if not found:
+            self._leave(line, "a computation without instructions")
+            return None
         computation = Computation(f"{name}.{count}" if count else name, found)
         self.computations.append(computation)
         return computation
@@ -245,16 +246,17 @@ class _Reader:
             return False
         for head, brace, end, attributes in blocks:
             found = list(self._statements(text[brace:end], first + text.count("\n", 0, brace), 0))
-            self._add(trimmed(head), found, attributes)
+            self._add(trimmed(head), found, attributes, first)
         return True
 
-    def _add(self, opening: str, found: list[TextInstruction], attributes: dict[str, str]) -> None:
+    def _add(self, opening: str, found: list[TextInstruction], attributes: dict[str, str], first: int) -> None:
+        if not found:
+            self._leave(first, "a computation without instructions")
+            return
         matched = _OPENING.match(opening)
         is_entry, name = (bool(matched[1]), matched[2] or "") if matched else (False, "")
         thread = unescape(attributes.get("execution_thread", ""))
         computation = Computation(name, tuple(found), signature=opening.strip(), execution_thread=thread)
-        if found and not any(instruction.is_root for instruction in found):
-            found[-1].is_root = True
         self.computations.append(computation)
         if is_entry:
             self.entry = computation
@@ -271,12 +273,21 @@ class _Reader:
             end += 1
             if state.broken:
                 break
-            following = lines[end] if end < len(lines) else ""
-            if state.whole and state.last not in (",", "=") and not following.lstrip().startswith(","):
+            if state.whole and state.last not in (",", "=") and not self._goes_on(position, end, inner):
                 return "\n".join(lines[position:end]), end, True
             if inner and self._is_damage(end, indent, state):
                 break
         return lines[position], position + 1 if end < len(lines) else end, False
+
+    def _goes_on(self, position: int, end: int, inner: bool) -> bool:
+        """Whether line `end` goes on with a statement whose brackets are closed so far."""
+        following = self.lines[end].strip() if end < len(self.lines) else ""
+        if not following or following[0] == ",":
+            return bool(following)
+        if not inner or _STATEMENT_START.match(following) or following[0] == "}":
+            return False
+        so_far = "\n".join(self.lines[position:end])
+        return bool(_STATEMENT_START.match(so_far)) and match_statement(so_far) is None
 
     def _is_damage(self, position: int, indent: int, state: Gatherer) -> bool:
         """Whether line `position`, in the midst of a statement that began at `indent`, shows that the statement is cut.
@@ -287,8 +298,11 @@ class _Reader:
         if position >= len(self.lines):
             return False
         line = self.lines[position]
+        if state.comment is not None and not state.comment.startswith("index="):
+            return False
         if (matched := match_line(line)) is not None:
-            return len(matched[1]) <= indent and is_whole(line)
+            shape = matched[4]  # a string may hold other languages of this look, but hardly their shapes
+            return len(matched[1]) <= indent and shape is not None and shape_of(shape) is not None and is_whole(line)
         if _end(line) is None or _indent(line) >= indent:
             return False
         following = next((text for text in self.lines[position + 1 :] if text.strip()), "")

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from strided.dumps.hlo_constants import array_text
 from strided.dumps.hlo_header import index_text
 from strided.dumps.hlo_messages import enum_names
-from strided.dumps.hlo_syntax import closing, escape
+from strided.dumps.hlo_syntax import as_bytes, closing, escape
 from strided.dumps.hlo_windows import dim_labels, window
 from strided.dumps.literal import Literal
 from strided.dumps.sharding import Sharding
@@ -45,7 +45,7 @@ def numbers(values: Iterable[int]) -> str:
 
 def text_or_braces(value: str | bytes | memoryview) -> str:
     """A value as XLA prints it: bare where it is one braced text, else quoted."""
-    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
+    data = as_bytes(value)
     if data[:1] == b"{":
         text = data.decode("utf-8", "backslashreplace")
         if closing(text, 0) == len(text):
@@ -88,7 +88,7 @@ def flag(field: str) -> Writer:
 
 
 def quoted(field: str) -> Writer:
-    return lambda message, names: f'"{escape(as_bytes(message[field]))}"' if message.get(field) else None
+    return lambda message, names: f'"{escape(message[field])}"' if message.get(field) else None
 
 
 def word(field: str, enum: str, *, lower: bool = False, silent: int | None = None) -> Writer:
@@ -103,10 +103,6 @@ def word(field: str, enum: str, *, lower: bool = False, silent: int | None = Non
 def within(field: str, write: Writer) -> Writer:
     """The writer of a message inside the message; nothing where there is none."""
     return lambda message, names: write(message.get(field, {}), names)
-
-
-def as_bytes(value: str | bytes | memoryview) -> bytes:
-    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
 
 
 # ---- larger parts ----------------------------------------------------------------------------------------------------
@@ -154,6 +150,38 @@ def write_aliasing(message: Message, names: Names) -> str | None:
         place = f"({alias.get('operand_index', 0)}, {numbers(alias.get('operand_shape_index', ()))})"
         parts.append(f"{numbers(alias.get('output_shape_index', ()))}: {place}")
     return f"{{{', '.join(parts)}}}" if parts else None
+
+
+def dot_dimensions(side: str, *, always: bool = True) -> Writer:
+    """The writer of one list of a dot's dimensions, ragged or not."""
+
+    def write(message: Message, names: Names) -> str | None:
+        outer = message.get("ragged_dot_dimension_numbers", message)
+        found = outer.get("dot_dimension_numbers", {}).get(f"{side}_dimensions", ())
+        return numbers(found) if found or always else None
+
+    return write
+
+
+def write_associative(message: Message, names: Names) -> str | None:
+    return {1: "true", 2: "false"}.get(message.get("is_associative", 0))
+
+
+def write_convolution_kind(message: Message, names: Names) -> str | None:
+    number = message.get("conv_kind", 0)
+    text = enum_names("ConvolutionKind").get(number, str(number))
+    return text.lower().removeprefix("convolution_kind_") if number else None
+
+
+def write_sparsity(message: Message, names: Names) -> str | None:
+    sides = []
+    for side in ("lhs", "rhs"):
+        if found := message.get("sparsity_config", {}).get(side):
+            count, block, dimension, stride = (
+                found.get(field, 0) for field in ("num_non_zero", "block_size", "dimension", "stride")
+            )
+            sides.append(f"{side}={{sparsity={count}x{block} dimension={dimension} stride={stride}}}")
+    return f"{{{' '.join(sides)}}}" if sides else None
 
 
 def write_operand_layouts(message: Message, names: Names) -> str | None:
@@ -280,16 +308,22 @@ def write_metadata(message: Message, names: Names) -> str | None:
     for name, kind in _METADATA:
         value = found.get(name)
         if value:
-            shown = f'"{escape(as_bytes(value))}"' if kind is str else numbers(value) if kind is list else str(value)
+            shown = f'"{escape(value)}"' if kind is str else numbers(value) if kind is list else str(value)
             parts.append(f"{name}={shown}")
+    if payload := _payload(found.get("metadata_payload", {}), names):
+        parts.append(f'metadata_payload="{escape(payload)}"')
     return f"{{{' '.join(parts)}}}" if parts else None
+
+
+def _payload(message: Message, names: Names) -> memoryview | bytes:
+    """A Payload, in place or among those of the module."""
+    found: memoryview | bytes = message.get("value", b"")
+    return found or (names.payload(message["id"]) if "id" in message else b"")
 
 
 def write_backend_config(message: Message, names: Names) -> str | None:
     config: memoryview | bytes = message.get("backend_config", b"")
-    payload = message.get("backend_config_payload", {})
-    if not config and payload:
-        config = payload.get("value", b"") or names.payload(payload.get("id", 0))
+    config = config or _payload(message.get("backend_config_payload", {}), names)
     return text_or_braces(config) if config else None
 
 

@@ -1,7 +1,7 @@
 """An array whose elements lie in the buffers of many devices.
 
 Nothing is read until somebody asks: a read touches only the tiles that it needs, and reading everything copies each
-tile from its shard's layout straight into its place in the result, tiles in parallel. What a short shard holds beyond
+tile from its shard's layout straight into its place in the result, with all threads. What a short shard holds beyond
 its tile is padding and never looked at.
 """
 
@@ -26,16 +26,8 @@ from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.indexing import Selection, Span, index_arrays, normalise
 from strided.layout import Layout, Shape
 from strided.notation import parse
-from strided.threads import get_num_threads, run
 
 Array = npt.NDArray[Any]
-
-#: Reads below this many bytes are done before another thread could begin.
-_SMALL_BYTES = 1 << 17
-
-#: From this many bytes on, tiles are converted one after another, each by all threads: one large tile at the end would
-#: else keep one thread busy alone.
-_LARGE_BYTES = 1 << 22
 
 #: A tile: its coordinates in the grid.
 Cell = tuple[int, ...]
@@ -129,12 +121,6 @@ class ShardedArray:
             raise DumpError(f"no shard holds {_shown(self._slices.window(cell))} of the array")
         return self.shard(self._holders[cell][0])
 
-    def _cells(self) -> list[Cell]:
-        """The tiles with something in them, largest first, so that threads end together."""
-        cells = [(cell, self._slices.window(cell)) for cell in itertools.product(*map(range, self._counts))]
-        sizes = {cell: math.prod(s.stop - s.start for s in window) for cell, window in cells}
-        return sorted((cell for cell in sizes if sizes[cell]), key=lambda cell: -sizes[cell])
-
     def compare_replicas(self) -> ReplicaReport:
         """Whether the devices that should hold copies of one tile do, bit for bit, padding aside.
 
@@ -145,11 +131,10 @@ class ShardedArray:
           device 1 differs from device 0 in 1 element of [0:3], first at [1]: 7 instead of 1
         """
         tiles = []
-        for cell in self._cells():
+        for cell, devices in sorted(self._holders.items()):
             window = self._slices.window(cell)
             own = tuple(slice(0, s.stop - s.start) for s in window)
-            devices = self._holders.get(cell, ())
-            if len(devices) > 1:
+            if len(devices) > 1 and all(s.stop for s in own):
                 tiles.append((window, {device: self.shard(device)[own] for device in devices}))
         return compare_tiles(tiles)
 
@@ -173,7 +158,7 @@ class ShardedArray:
         return self.shape[0]
 
     def to_numpy(self, out: Array | None = None) -> Array:
-        """All values, each tile copied straight from its shard's layout into its place; tiles in parallel.
+        """All values, each tile copied straight from its shard's layout into its place, with all threads.
 
         Raises
         ------
@@ -206,17 +191,15 @@ class ShardedArray:
         name = self._xla.element_type if self._xla is not None else element_type_of_dtype(self.dtype).name
         shape = with_layout(name, self.shape, layout)
         out = LayoutArray(np.zeros(needed_bytes(shape), np.uint8), shape)
-        # Tiles of packed elements may meet inside one byte, which two threads must not write.
-        self._fill(out, alone=shape.element_bits < 8)
+        self._fill(out)
         return out
 
-    def _fill(self, out: Array | LayoutArray, *, alone: bool = False) -> None:
-        def copy(cell: Cell) -> None:
+    def _fill(self, out: Array | LayoutArray) -> None:
+        for cell in itertools.product(*map(range, self._counts)):
             window = self._slices.window(cell)
-            _copy(self._tile(cell), tuple(slice(0, s.stop - s.start) for s in window), out, window)
-
-        cells = self._cells()
-        run(copy, ((cell,) for cell in cells), threads=1 if alone else _threads(self.nbytes, len(cells)))
+            own = tuple(slice(0, s.stop - s.start) for s in window)
+            if all(s.stop for s in own):
+                _copy(self._tile(cell), own, out, window)
 
     def __getitem__(self, key: Any) -> Any:
         selection = normalise(key, self.shape)
@@ -232,12 +215,9 @@ class ShardedArray:
         spans = [item if isinstance(item, Span) else Span(int(item), 1, 1) for item in axes]  # type: ignore[arg-type]
         out = np.empty([span.size for span in spans], self.dtype)
         parts = [list(_parts(*three)) for three in zip(spans, self.shard_shape, self.shape, strict=True)]
-        tasks = (tuple(zip(*chosen, strict=True)) or ((), (), ()) for chosen in itertools.product(*parts))
-
-        def copy(cell: Cell, local: Window, place: Window) -> None:
+        for chosen in itertools.product(*parts):
+            cell, local, place = tuple(zip(*chosen, strict=True)) or ((), (), ())
             _copy(self._tile(cell), local, out, place)
-
-        run(copy, tasks, threads=_threads(out.nbytes, math.prod(map(len, parts))))
         shown = out[(*(slice(None) if isinstance(item, Span) else 0 for item in axes), ...)]
         kept = [item for item in selection.items if item is None or isinstance(item, Span)]
         return shown[tuple(None if item is None else slice(None) for item in kept)] if kept else shown
@@ -296,12 +276,6 @@ def _is_raw(given: LayoutArray | Array, xla: Shape | None) -> bool:
     if isinstance(given, LayoutArray) or xla is None:
         return False
     return given.dtype == np.uint8 and given.ndim == 1 and (xla.dtype != np.uint8 or xla.rank != 1 or bool(xla.layout))
-
-
-def _threads(nbytes: int, tiles: int) -> int:
-    """How many tiles to convert at a time: one where they are so few, so small or so large that it is no gain."""
-    alone = tiles < 2 or nbytes < _SMALL_BYTES or nbytes // tiles >= _LARGE_BYTES
-    return 1 if alone else get_num_threads()
 
 
 def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:

@@ -148,6 +148,8 @@ def _sort(view: memoryview) -> str | None:
         unoptimized = first is None or (first.kind == BYTES and bytes(first.value[:1]) == wire.tag(1, BYTES))
     if 3 in kinds and (kinds[3] == VARINT) != unoptimized:
         return None  # such as an HloProto: a module, and a buffer assignment in field 3
+    if unoptimized and kinds.keys() == {1}:
+        return None  # an HloProto of a module alone; an unoptimised snapshot has partitions
     return UNOPTIMIZED if unoptimized else SNAPSHOT
 
 
