@@ -276,6 +276,7 @@ def test_an_unoptimised_module_that_is_only_a_name():
         (b"HloModule m, is_scheduled=true", "no snapshot, or a damaged one"),
         (b"\xff" * 100, "no snapshot, or a damaged one"),
         (wire.bytes_field(9, b"x"), "a protobuf message, but no snapshot"),
+        (wire.bytes_field(1, wire.bytes_field(1, b"m") + wire.integer_field(5, 1)), "strided.read_hlo reads modules"),
         (
             wire.bytes_field(1, wire.bytes_field(1, b"m") + wire.integer_field(5, 1)) + wire.bytes_field(3, b""),
             "no snapshot",
