@@ -75,7 +75,7 @@ def _container_cpus(membership: Path, root: Path) -> float | None:
         lines = membership.read_text().splitlines()
     except OSError:
         return None
-    limits = []
+    limits: list[float] = []
     for line in lines:
         number, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")

@@ -1,0 +1,188 @@
+"""Plans carried out by kernels, in tasks that threads share.
+
+An `Execution` belongs to a plan and knows no buffer, so it serves again whenever the same plan does: what its tasks
+look like, and the tables that they take, is then known.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from strided import kernels
+from strided.plan import Detour, Nest, Part, Parts, Pattern, Plan
+from strided.plan.detour import BLOCK_BYTES
+from strided.region import Bytes, empty_aligned, read_only
+from strided.threads import get_num_threads, run
+
+#: Bytes of the target from which on lines are written past the caches.
+STREAM_BYTES = 1 << 22
+#: Scratch memory of a kernel, in bytes.
+_SCRATCH_BYTES = 1 << 18
+#: Blocks of a detour repeat where they are shifted by a multiple of this.
+_PHASE_BITS = 64
+
+#: A kernel with its options, ready for (source, target, tables).
+Caller: TypeAlias = Callable[[Bytes, Bytes, tuple[Any, ...]], None]
+
+
+class How(NamedTuple):
+    """How elements lie in memory, as far as kernels must be told."""
+
+    bits: int
+    low_first: bool
+    signed: bool
+
+
+class Execution:
+    """How the steps of a plan are carried out on any buffers."""
+
+    def __init__(self, plan: Plan, source: How, target: How) -> None:
+        self._steps: list[_Shared | _Detoured] = []
+        for step in plan.steps:
+            if isinstance(step, Detour):
+                self._steps.append(_Detoured(step, source, target))
+            elif isinstance(step, Pattern | Nest):
+                self._steps.append(_Shared(step, source, target))
+
+    def run(self, source: Bytes, target: Bytes) -> None:
+        """Copy from buffer to buffer."""
+        for step in self._steps:
+            step.run(source, target)
+
+
+class _Shared:
+    """One kernel over a step."""
+
+    def __init__(self, step: Pattern | Nest, source: How, target: How) -> None:
+        self._step, self._tables = step, step.tables()
+        self._call = _caller(step, source, target, streaming=_streams(step, step.bits))
+        tasks = list(islice(step.tasks(), 2))
+        # What fits into one task is done at once, with tables at hand.
+        self._single = list(step.calls(self._tables, tasks[0])) if len(tasks) == 1 else None
+
+    def run(self, source: Bytes, target: Bytes) -> None:
+        call, step, tables = self._call, self._step, self._tables
+        if self._single is not None:
+            for arguments in self._single:
+                call(source, target, arguments)
+            return
+
+        def task(*parts: Part) -> None:
+            for arguments in step.calls(tables, parts):
+                call(source, target, arguments)
+
+        run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
+
+
+class _Detoured:
+    """Two kernels over a step, block by block."""
+
+    def __init__(self, step: Detour, source: How, target: How) -> None:
+        self._step = step
+        between = How(step.bits[1], True, source.signed and target.bits >= 8)
+        self._hows = (source, between), (between, target)
+        # Blocks repeat but for where they begin: what a block takes is made once.
+        self._known: dict[tuple[object, ...], list[list[_Call]]] = {}
+
+    def run(self, source: Bytes, target: Bytes) -> None:
+        def task(*parts: Part) -> None:
+            shift = sum(part.source for part in parts), sum(part.target for part in parts)
+            phase = shift[0] % _PHASE_BITS, shift[1] % _PHASE_BITS
+            first, second = self._calls(parts, phase)
+            block = _block()
+            for call in first:
+                call.run(source, block, shift[0] - phase[0], 0)
+            block = read_only(block)
+            for call in second:
+                call.run(block, target, 0, shift[1] - phase[1])
+
+        run(task, self._step.tasks(), threads=get_num_threads() if self._step.divides else 1)
+
+    def _calls(self, parts: Parts, phase: tuple[int, int]) -> list[list[_Call]]:
+        """The calls of both halves of a block, as if it had no shift but `phase`."""
+        key = (phase, *(part[:2] for part in parts))
+        calls = self._known.get(key)
+        if calls is None:
+            streaming = 0, _streams(self._step, self._step.bits[2])
+            halves = self._step.halves(parts, phase)
+            calls = [
+                [call for step in steps for call in _calls_of(step, *self._hows[k], streaming[k])]
+                for k, steps in enumerate(halves)
+            ]
+            self._known[key] = calls
+        return calls
+
+
+class _Call(NamedTuple):
+    """One call of a kernel, to be repeated elsewhere."""
+
+    units: tuple[int, int]
+    caller: Caller
+    arguments: tuple[Any, ...]
+
+    def run(self, source: Bytes, target: Bytes, source_bits: int, target_bits: int) -> None:
+        """Call it so many bits further on."""
+        shift = source_bits // self.units[0], target_bits // self.units[1]
+        first, *rest = self.arguments
+        if isinstance(first, np.ndarray):
+            self.caller(source, target, (first + np.array([shift]), *rest))
+        else:
+            self.caller(source, target, (first + shift[0], rest[0] + shift[1], *rest[1:]))
+
+
+def _calls_of(step: Pattern | Nest, source: How, target: How, streaming: int) -> list[_Call]:
+    """All calls of a step that is one task."""
+    whole = tuple(Part(0, axis.extent) for axis in step.axes)
+    caller = _caller(step, source, target, streaming=streaming)
+    return [_Call(step.units, caller, arguments) for arguments in step.calls(step.tables(), whole)]
+
+
+def _caller(step: Pattern | Nest, source: How, target: How, *, streaming: int) -> Caller:
+    """A kernel with all that it takes besides buffers and tables."""
+    kernel = kernels.load(step.kernel)
+    signed = int(source.signed and target.bits == 8)
+    orders = int(not source.low_first), int(not target.low_first)
+    before: tuple[int, ...] = () if isinstance(step, Nest) else (streaming,)
+    behind: tuple[int, ...] = ()
+    if step.kernel == "nest_bits":
+        before = (source.bits, target.bits, *orders, signed)
+    elif step.kernel == "unpack":
+        before = (step.bits, signed, orders[0], streaming)
+    elif step.kernel == "pack":
+        before = (step.bits, orders[1], streaming)
+    elif step.kernel == "unzip_bits":
+        behind = (step.bits, signed, orders[0])
+    elif step.kernel == "zip_bits":
+        behind = (step.bits, orders[1])
+    if isinstance(step, Nest) or step.kernel == "copy":
+        return lambda from_, to, tables: kernel(from_, to, *tables, *before)
+    return lambda from_, to, tables: kernel(from_, to, *tables, *before, _scratch(), *behind)
+
+
+def _streams(step: Pattern | Nest | Detour, bits: int) -> int:
+    """Whether the target is so large that its lines are better written past the caches."""
+    return int(step.elements * bits >= 8 * STREAM_BYTES)
+
+
+_own = threading.local()
+
+
+def _scratch() -> Bytes:
+    """This thread's scratch memory for kernels."""
+    scratch: Bytes | None = getattr(_own, "scratch", None)
+    if scratch is None:
+        scratch = _own.scratch = empty_aligned(_SCRATCH_BYTES)
+    return scratch
+
+
+def _block() -> Bytes:
+    """This thread's memory for one block of a detour."""
+    block: Bytes | None = getattr(_own, "block", None)
+    if block is None:
+        block = _own.block = empty_aligned(BLOCK_BYTES)
+    return block

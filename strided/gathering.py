@@ -1,0 +1,182 @@
+"""Elements chosen one by one: taken from element offsets and put there.
+
+Small numbers go through NumPy alone. So do elements of fewer than eight bits and those at unusual steps, whatever
+their number. Kernels take the rest, several times as fast as ``take``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided import kernels
+from strided.errors import BufferSizeError
+from strided.region import Bytes, Region, read_only, refuse_outside
+from strided.threads import get_num_threads, run
+
+Offsets: TypeAlias = npt.NDArray[np.int64]
+
+#: Places from which on a kernel is worth loading Numba, and worth calling once it is loaded.
+_LOADING_ELEMENTS = 1 << 16
+_CALLING_ELEMENTS = 1 << 10
+#: Places in one task.
+_TASK_ELEMENTS = 1 << 17
+#: Elements of which offsets are computed at once: 512 KB of offsets a side.
+_CHUNK_ELEMENTS = 1 << 16
+
+_WORDS: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
+    """Put the elements at element offsets into `out`: a contiguous array of the same shape, elements in whole bytes.
+
+    Raises
+    ------
+    BufferSizeError
+        An offset lies outside the buffer.
+    ValueError
+        `out` has another shape, or is not contiguous.
+    """
+    if out.shape != offsets.shape or not out.flags.c_contiguous:
+        raise ValueError(f"out must be a contiguous array of shape {offsets.shape}")
+    target = out.reshape(-1).view(np.uint8)
+    if not _is_for_kernels(source, offsets):
+        check_offsets(offsets, source.elements)
+        values = take(source, offsets, whole_bytes=True)
+        target[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        return
+    kernel, width, from_ = kernels.load("gather"), source.bits // 8, read_only(source.buffer)
+    flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
+
+    def task(start: int, stop: int) -> None:
+        if kernel(from_, target[start * width : stop * width], flat[start:stop], width):
+            check_offsets(flat[start:stop], source.elements)
+
+    run(task, _ranges(flat.size), threads=get_num_threads())
+
+
+def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
+    """Put `values` at element offsets; where an offset comes twice, the last of its values stays.
+
+    Raises
+    ------
+    BufferSizeError
+        An offset lies outside the buffer. Nothing was written.
+    """
+    check_offsets(offsets, destination.elements)
+    values = np.ascontiguousarray(np.broadcast_to(values, offsets.shape))
+    patterns: npt.NDArray[Any] = values.reshape(-1).view(_WORDS[max(8, destination.bits) // 8])
+    if not _is_for_kernels(destination, offsets):
+        put(destination, offsets.reshape(-1), patterns)
+        return
+    # One thread alone: with several, not the last value might stay.
+    kernel, width, from_ = kernels.load("scatter"), destination.bits // 8, read_only(patterns.view(np.uint8))
+    flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
+    for start, stop in _ranges(flat.size):
+        kernel(from_[start * width : stop * width], destination.buffer, flat[start:stop], width)
+
+
+def _is_for_kernels(region: Region, offsets: Offsets) -> bool:
+    least = _CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS
+    return offsets.size >= least and 8 <= region.bits <= 64 and not region.unit_bits
+
+
+def _ranges(size: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, size, _TASK_ELEMENTS):
+        yield start, min(size, start + _TASK_ELEMENTS)
+
+
+def check_offsets(offsets: Offsets, elements: int) -> None:
+    """Raise BufferSizeError where an offset is not one of so many elements."""
+    if offsets.size and (offsets.min() < 0 or offsets.max() >= elements):
+        raise BufferSizeError(
+            f"offsets run from {offsets.min()} to {offsets.max()}, but the buffer holds {elements} elements"
+        )
+
+
+# --- by NumPy alone ---------------------------------------------------------------------------------------------------
+
+
+def copy_by_offsets(source: Region, destination: Region) -> None:
+    """Copy a view by computing the offset of every element on both sides, a bounded number at a time."""
+    for box in chunks(source.map.shape):
+        values = take(source, source.map.offsets(box), whole_bytes=destination.bits >= 8)
+        put(destination, destination.map.offsets(box), values)
+
+
+def refuse_offsets_outside(region: Region, name: str) -> None:
+    """Raise BufferSizeError where an offset of a view leads out of its buffer, by looking at every offset if need be."""
+    if region.map.size == 0 or region.map.reach * region.bits <= 8 * region.buffer.size:
+        return
+    ends = [(int(part.min()), int(part.max())) for part in map(region.map.offsets, chunks(region.map.shape))]
+    span = region.storage.byte_span(min(low for low, _ in ends), max(high for _, high in ends))
+    refuse_outside(region, span, name)
+
+
+def chunks(shape: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Boxes of bounded size that cover a view, in row-major order."""
+    lengths, budget = [1] * len(shape), _CHUNK_ELEMENTS
+    for k in reversed(range(len(shape))):
+        lengths[k] = max(1, min(shape[k], budget))
+        budget //= lengths[k]
+    counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
+    for place in np.ndindex(*counts):
+        yield tuple((i * m, min(n, (i + 1) * m)) for i, m, n in zip(place, lengths, shape, strict=True))
+
+
+def _elements(region: Region) -> npt.NDArray[Any]:
+    """The buffer as an array of its elements, for whole bytes."""
+    width = region.bits // 8
+    return region.buffer[: region.buffer.size // width * width].view(_WORDS[width])
+
+
+def _by_byte(region: Region, offsets: Offsets) -> Offsets:
+    """Places of all bytes of the elements at these offsets, along a last axis."""
+    return offsets[..., None] * (region.unit_bits // 8) + np.arange(region.bits // 8)
+
+
+def _packed(region: Region, offsets: Offsets) -> tuple[Bytes, Bytes, Offsets]:
+    """The byte of every packed element, and its place in there: as a shift, and counted."""
+    each = 8 // region.bits
+    byte, place = np.divmod(offsets, each)
+    shift = (place if region.low_first else each - 1 - place) * region.bits
+    return byte, np.asarray(shift, np.uint8), place
+
+
+def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[Any]:
+    """The elements at offsets, those of fewer than eight bits in the low bits of a byte.
+
+    With `whole_bytes` these are sign-extended, if the region is signed.
+    """
+    if region.bits < 8:
+        byte, shift, _ = _packed(region, offsets)
+        values = np.asarray(region.buffer[byte] >> shift) & np.uint8((1 << region.bits) - 1)
+        if region.signed and whole_bytes:
+            above = np.uint8((0xFF << region.bits) & 0xFF)
+            values = np.where(values >> np.uint8(region.bits - 1), values | above, values)
+        return values
+    if region.unit_bits:
+        taken: npt.NDArray[Any] = region.buffer[_by_byte(region, offsets)].view(_WORDS[region.bits // 8])[..., 0]
+    else:
+        taken = _elements(region)[offsets]
+    return taken
+
+
+def put(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
+    """Write elements at offsets; of a byte that goes into fewer than eight bits, the low ones stay."""
+    if region.bits < 8:
+        byte, shift, place = _packed(region, offsets)
+        mask = np.uint8((1 << region.bits) - 1)
+        # Elements of one byte must not undo each other: one place of all bytes at a time.
+        for k in range(8 // region.bits):
+            chosen = place == k
+            at, by = byte[chosen], shift[chosen]
+            kept = region.buffer[at] & ~(mask << by)
+            region.buffer[at] = kept | ((values[chosen].astype(np.uint8) & mask) << by)
+    elif region.unit_bits:
+        region.buffer[_by_byte(region, offsets)] = values[..., None].view(np.uint8)
+    else:
+        _elements(region)[offsets] = values
