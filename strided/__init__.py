@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from strided.dumps.hlo import read_hlo
     from strided.dumps.sharding import Sharding
     from strided.dumps.snapshot import read_snapshot, write_snapshot
-    from strided.export import convert_file
-    from strided.npy import load_npy, save_npy
+    from strided.export import convert_file, save_npy
+    from strided.npy import load_npy
 
 __version__ = "0.1.0"
 
@@ -65,7 +65,7 @@ _LAZY = {
     "read_allocations": "strided.dumps.allocations",
     "read_hlo": "strided.dumps.hlo",
     "read_snapshot": "strided.dumps.snapshot",
-    "save_npy": "strided.npy",
+    "save_npy": "strided.export",
     "shard": "strided.dumps.assemble",
     "write_snapshot": "strided.dumps.snapshot",
 }

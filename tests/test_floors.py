@@ -38,6 +38,7 @@ ROOMS = [
     "inspect",
     "partners",
     "",  # strided/__init__.py: the public names
+    "demo",
     "cli",
     "__main__",
 ]

@@ -1,0 +1,318 @@
+"""The command line: one function a command, which prints what the package returns.
+
+Exit codes are 0, 2 for every error, and 130 after Ctrl-C. Errors are one or two lines on standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import numpy as np
+
+import strided
+from strided import demo as demonstration
+from strided import inspect, kernels
+from strided.errors import NotationError, StridedError
+
+#: Elements from which on work is long enough for a progress bar.
+LONG = 1 << 26
+
+_SHAPE_HELP = "SHAPE is XLA's text, as in 'bf16[17,300]{1,0:T(8,128)(2,1)}'; quote it for the shell."
+
+
+_INDEX_HELP = "INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'."
+_TARGET_HELP = "A target that ends in .npy becomes NumPy's; any other one raw bytes, row-major without --to."
+
+_offset = click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Bytes in front of the array.")
+_bitorder = click.option(
+    "--bitorder",
+    type=click.Choice(["little", "big"]),
+    default="little",
+    help="Packed elements: the first one in the low bits of a byte, or in the high ones (jaxlib up to 0.5.2).",
+)
+
+
+class _Commands(click.Group):
+    """The commands, in the order in which they are written here; a reader that went away ends them quietly."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Python flushes standard output once more at the end: let that go nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(strided.__version__, message="strided %(version)s")
+def commands() -> None:
+    """Read, explain and convert buffers in any XLA layout."""
+
+
+@commands.command(epilog=_SHAPE_HELP)
+@click.argument("shape", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,200.")
+@click.option("--byte", type=int, metavar="N", help="Explain what lies at a byte of the buffer.")
+@click.option("--plan", nargs=2, metavar="A B", help="Show how a buffer of shape A is converted to layout B.")
+def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, plan: tuple[str, str] | None) -> None:
+    """Sizes, padding and tiles of a shape, with a picture."""
+    if plan is not None:
+        if shape is not None:
+            raise click.UsageError("--plan takes two shapes of its own; leave the other one out")
+        click.echo(str(inspect.plan_between(*plan)))
+        return
+    if shape is None:
+        raise click.UsageError("missing argument 'SHAPE'")
+    parsed = strided.parse(shape)
+    if isinstance(parsed, strided.Layout):
+        raise click.UsageError(f"{parsed} is a layout alone; write the shape with it, as in 'f32[3,5]{parsed}'")
+    if index is not None or byte is not None:
+        at = inspect.parse_index(index or "")
+        click.echo(str(inspect.explain(parsed, at) if byte is None else inspect.explain_byte(parsed, byte)))
+    elif as_json:
+        click.echo(json.dumps(inspect.facts(parsed), indent=2))
+    else:
+        click.echo(inspect.describe(parsed, width=_width()))
+        drawn = inspect.captioned_picture(parsed, width=_width())
+        if drawn:
+            click.echo("\n" + drawn)
+
+
+@commands.command(
+    epilog=f"{_SHAPE_HELP} INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'."
+)
+@click.argument("operands", nargs=-1, required=True, metavar="FILE SHAPE [INDEX] | DIR:NAME [INDEX]")
+@_offset
+@click.option(
+    "--bitorder",
+    type=click.Choice(["little", "big"]),
+    default="little",
+    help="Packed elements: first in low or high bits.",
+)
+def show(operands: tuple[str, ...], offset: int, bitorder: str) -> None:
+    """The values in a raw buffer, a .npy file or a dump folder, with their extremes and mean."""
+    array, rest = _array_of(operands, offset, bitorder)
+    if len(rest) > 1:
+        raise click.UsageError(f"one index too many: {rest[1]!r}")
+    selected = array[inspect.parse_index(rest[0])] if rest else array
+    with np.printoptions(linewidth=max(20, _width())):
+        click.echo(str(selected))
+    if np.ndim(selected) or not rest:
+        size = int(np.prod(np.shape(selected), dtype=object))
+        with _progress(size, "reading") as advance:
+            summary = inspect.statistics(selected, progress=advance)
+        click.echo(f"\nshape {tuple(selected.shape)}, {selected.dtype.name}\n{summary}")
+
+
+@commands.command(epilog=f"{_SHAPE_HELP} {_TARGET_HELP}")
+@click.argument("file")
+@click.argument("shape")
+@click.argument("out")
+@click.option("--to", "layout", metavar="LAYOUT", help="Layout of the raw bytes to write, as in '{0,1:T(8,128)}'.")
+@_offset
+@click.option(
+    "--bitorder",
+    type=click.Choice(["little", "big"]),
+    default="little",
+    help="Packed elements: first in low or high bits.",
+)
+def convert(file: str, shape: str, out: str, layout: str | None, offset: int, bitorder: str) -> None:
+    """Convert a raw buffer to a .npy file, or to raw bytes in another layout."""
+    parsed = strided.parse(shape)
+    if layout is not None and out.endswith(".npy"):
+        raise click.UsageError(".npy files are row-major: leave --to out, or choose another name for raw bytes")
+    if not isinstance(parsed, strided.Shape):
+        raise click.UsageError(f"{parsed} is not the shape of one array")
+    target = None if layout is None else strided.parse(layout)
+    if target is None and not out.endswith(".npy"):
+        target = strided.Layout(tuple(reversed(range(parsed.rank))))
+    with _progress(parsed.size, "converting") as advance:
+        size = strided.convert_file(
+            file, parsed, out, layout=target, offset=offset, bitorder=bitorder, progress=advance
+        )
+    click.echo(f"{out}: {size:,} bytes, {_what_was_written(parsed, target)}")
+    if target is None and parsed.dtype.kind == "V":
+        click.echo(f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view({parsed.dtype.name!r})")
+
+
+def _what_was_written(shape: strided.Shape, layout: strided.Layout | None) -> str:
+    if layout is None:
+        return f"{shape.dtype.name}{list(shape.dimensions)}"
+    return str(shape.with_layout(layout))
+
+
+@commands.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+def ls(directory: str) -> None:
+    """What is in a dump folder, and what is missing and why."""
+    click.echo(str(strided.open_dump(directory)))
+
+
+@commands.command()
+@click.argument("file")
+@click.option("--top", type=click.IntRange(0), default=20, show_default=True, metavar="N", help="Values to list.")
+@click.option("--padding", "by_padding", is_flag=True, help="List those with the most padding first.")
+@click.option("--name", metavar="PATTERN", help="Only instructions of this name, as in 'fusion*'.")
+@click.option("--opcode", metavar="PATTERN", help="Only these operations, as in 'copy*'.")
+@click.option("--shape", metavar="SHAPE", help="Only results of this shape; any layout where it has none.")
+@click.option("--space", type=int, metavar="N", help="Only results in this memory space.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def hlo(
+    file: str,
+    top: int,
+    by_padding: bool,
+    name: str | None,
+    opcode: str | None,
+    shape: str | None,
+    space: int | None,
+    as_json: bool,
+) -> None:
+    """The entry of an HLO module, and its largest values with and without padding."""
+    if not Path(file).is_file():
+        raise FileNotFoundError(2, "No such file", file)
+    module = strided.read_hlo(Path(file))
+    found = module.find(name, opcode=opcode, shape=shape, memory_space=space)
+    values = inspect.largest(found, by_padding=by_padding)
+    if as_json:
+        report = {
+            "module": module.name,
+            "entry": module.entry.name,
+            "parameters": [{"name": p.name, "shape": str(p.shape)} for p in module.parameters],
+            "result": str(module.entry.root.shape),
+            "values": [
+                {"name": v.name, "opcode": v.opcode, "shape": str(v.shape), "bytes": v.byte_size}
+                | {"unpadded_bytes": v.unpadded_byte_size}
+                for v in values[:top]
+            ],
+        }
+        click.echo(json.dumps(report, indent=2))
+        return
+    click.echo(f"{module.name}: {len(module.computations):,} computations, {len(module.instructions):,} instructions")
+    click.echo(f"entry {module.entry.name}: {len(module.parameters)} parameters, result {module.entry.root.shape}")
+    click.echo(f"\n{'bytes':>15} {'unpadded':>15} {'times':>6}  {min(top, len(values))} of {len(values):,} values")
+    for v in values[:top]:
+        click.echo(f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {v.growth:>6.3g}  {v.name}  {v.shape}")
+
+
+@commands.command("demo")
+def demo() -> None:
+    """Read, slice, explain and convert a small tiled buffer, on one screen."""
+    click.echo(demonstration.run())
+
+
+@commands.command()
+def warmup() -> None:
+    """Compile all kernels now, so that no conversion waits for it later."""
+    start = time.perf_counter()
+    with _progress(LONG, "compiling", total=len(kernels.HOMES)) as advance:
+        for name in kernels.HOMES:
+            getattr(kernels.load(name), "compiled", None)  # asking for the machine code makes it
+            advance(1)
+    click.echo(f"{len(kernels.HOMES)} kernels are ready ({time.perf_counter() - start:.1f} s)")
+
+
+# What the commands share.
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
+
+
+def _array_of(operands: Sequence[str], offset: int, bitorder: str) -> tuple[Any, Sequence[str]]:
+    """The array that the operands of `show` name, and the operands behind it."""
+    first, *rest = operands
+    path = Path(first)
+    if not path.is_file():
+        folder, colon, name = first.rpartition(":")
+        if colon and Path(folder).is_dir():
+            return _from_dump(folder, name), rest
+        if path.is_dir():
+            raise click.UsageError(
+                f"{first} is a folder; name an array in it as {first}:NAME ('strided ls' lists them)"
+            )
+        raise FileNotFoundError(2, "No such file", first)
+    if path.suffix == ".npy":
+        return strided.load_npy(path, mmap_mode="r"), rest
+    if not rest:
+        raise click.UsageError(f"raw bytes do not say what they are: give the shape of {first}")
+    return strided.open(path, rest[0], offset=offset, bitorder=bitorder), rest[1:]
+
+
+def _from_dump(folder: str, name: str) -> Any:
+    try:
+        array = strided.open_dump(folder)[name]
+    except KeyError as error:
+        raise StridedError(error.args[0]) from None
+    if not isinstance(array, strided.LayoutArray):
+        raise StridedError(f"{folder}:{name} is no array but {type(array).__name__}")
+    return array
+
+
+@contextlib.contextmanager
+def _progress(size: int, label: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
+    """What to call with work done: a bar on a terminal where there is much to do, and nothing anywhere else."""
+    if size < LONG or not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    with click.progressbar(length=total or size, label=label, file=sys.stderr, width=max(5, _width() - 45)) as bar:
+        yield bar.update
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Carry out a command line, `sys.argv` without one, and leave the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another one
+    try:
+        commands.main(args=arguments, prog_name="strided", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        click.echo("strided: interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except NotationError as error:
+        _fail_at(error)
+    except OSError as error:
+        _fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+    except MemoryError:
+        _fail("not enough memory")
+    except (StridedError, ValueError, IndexError) as error:
+        _fail(str(error))
+    sys.exit(0)
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"strided: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+def _fail_at(error: NotationError) -> NoReturn:
+    """Two lines: the text, and under it a caret with what was expected there."""
+    if error.position is None:
+        _fail(error.message)
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in error.text)
+    room = max(20, _width() - len("strided: ") - 1)
+    start = max(0, min(error.position - room // 2, len(text) - room)) if len(text) > room else 0
+    column = len("strided: ") + error.position - start
+    click.echo(f"strided: {text[start : start + room]}", err=True)
+    if column + len(error.message) + 2 > _width() and len(error.message) < column:
+        click.echo(f"{error.message} ^".rjust(column + 1), err=True)
+    else:
+        click.echo(f"{' ' * column}^ {error.message}", err=True)
+    sys.exit(2)

@@ -1,0 +1,33 @@
+"""Questions about an array: where an element lies, what is padding, what the layout looks like, what the values are."""
+
+from __future__ import annotations
+
+from strided.inspect.describe import describe, facts
+from strided.inspect.explain import Explanation, Part, explain, explain_byte
+from strided.inspect.index_text import parse_index
+from strided.inspect.largest import Value, largest
+from strided.inspect.picture import captioned_picture, picture
+from strided.inspect.plans import plan_between
+from strided.inspect.sizes import Sizes, sizes
+from strided.inspect.statistics import Statistics, statistics
+from strided.inspect.svg import svg
+
+__all__ = [
+    "Explanation",
+    "Part",
+    "Sizes",
+    "Statistics",
+    "Value",
+    "captioned_picture",
+    "describe",
+    "explain",
+    "explain_byte",
+    "facts",
+    "largest",
+    "parse_index",
+    "picture",
+    "plan_between",
+    "sizes",
+    "statistics",
+    "svg",
+]

@@ -1,0 +1,213 @@
+"""A shape in words and numbers, for people and for programs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from strided.errors import LayoutError, StridedError
+from strided.inspect.sizes import Sizes, sizes, tile_of
+from strided.layout import UNBOUNDED, BufferShape, Layout, Shape, TupleShape
+
+
+def facts(shape: Shape | BufferShape | TupleShape) -> dict[str, Any]:
+    """What is known of a shape, in types that JSON has. Sizes of a shape without a known size are None.
+
+    >>> from strided import parse
+    >>> found = facts(parse("bf16[17,300]{1,0:T(8,128)(2,1)}"))
+    >>> found["byte_size"], found["padding_bytes"], found["tiles"]
+    (18432, 8232, [[8, 128], [2, 1]])
+    """
+    found: dict[str, Any] = {"shape": str(shape)}
+    if isinstance(shape, TupleShape):
+        leaves = [{"index": list(index), **facts(leaf)} for index, leaf in shape.leaves()]
+        found["byte_size"] = sum(leaf["byte_size"] or 0 for leaf in leaves)
+        return found | {"elements": leaves}
+    if isinstance(shape, BufferShape):
+        return facts(shape.shape) | found
+    found |= {"element_type": shape.element_type, "dimensions": [_or_none(n) for n in shape.dimensions]}
+    if shape.layout is None:
+        return found | {"byte_size": 0}
+    layout = shape.layout
+    found |= {
+        "dynamic": list(shape.dynamic),
+        "minor_to_major": list(layout.minor_to_major),
+        "tiles": [[_or_none(t) for t in tile] for tile in layout.tiles],
+        "element_bits": shape.element_bits,
+        "memory_space": layout.memory_space,
+        "tail_padding_alignment_in_elements": layout.tail_padding_alignment_in_elements,
+    }
+    known = _sizes_or_none(shape)
+    found["byte_size"] = None if known is None else known.total_bytes
+    if known is not None:
+        found |= {
+            "size": known.elements,
+            "value_bytes": known.value_bytes,
+            "padding_bytes": known.padding_bytes,
+            "padding_share": round(known.padding_share, 6),
+            "padded_dimensions": list(known.padded_dimensions),
+            "strides": strides(shape),
+        }
+    return found
+
+
+def describe(shape: Shape | BufferShape | TupleShape, *, width: int = 80) -> str:
+    """The same in words.
+
+    >>> from strided import parse
+    >>> print(describe(parse("f32[3,5]{0,1}")))
+    f32[3,5]{0,1}
+      elements  15 (3 x 5) of 4 bytes, float32 in NumPy
+      order     dimension 0 (y) is minor, 1 (x) is major
+      strides   1, 3 elements; 4, 12 bytes
+      memory    60 bytes, no padding, in HBM (S(0))
+    """
+    if isinstance(shape, TupleShape):
+        return _describe_tuple(shape, width)
+    array = shape.shape if isinstance(shape, BufferShape) else shape
+    lines = textwrap.wrap(str(shape), width, break_on_hyphens=False) or [""]
+    for label, text in _rows(array):
+        lines += textwrap.wrap(
+            text, max(20, width), initial_indent=f"  {label:<8}  ", subsequent_indent=" " * 12, break_on_hyphens=False
+        )
+    return "\n".join(lines)
+
+
+def _describe_tuple(shape: TupleShape, width: int) -> str:
+    leaves = list(shape.leaves())
+    total = sum(_byte_size(leaf) or 0 for _, leaf in leaves)
+    lines = [f"a tuple of {len(shape)}: {len(leaves)} arrays, {total:,} bytes"]
+    for index, leaf in leaves:
+        size = _byte_size(leaf)
+        shown = "size not known" if size is None else f"{size:,} byte{'s' if size != 1 else ''}"
+        lines.append(f"  {{{','.join(map(str, index))}}}  {leaf}  {shown}")
+    return "\n".join(lines)
+
+
+def _rows(shape: Shape) -> Iterator[tuple[str, str]]:
+    """Labels and texts."""
+    if shape.layout is None:
+        yield "elements", "none: a value of this type is no array"
+        return
+    layout, known = shape.layout, _sizes_or_none(shape)
+    bits = shape.element_bits
+    unit = f"{bits // 8} bytes" if bits > 8 else "1 byte" if bits == 8 else f"{bits} bits, packed"
+    count = " x ".join("?" if n == UNBOUNDED else f"{n:,}" for n in shape.dimensions)
+    number = "an unknown number" if known is None else f"{known.elements:,}"
+    yield "elements", f"{number}{f' ({count})' if shape.rank > 1 else ''} of {unit}, {shape.dtype.name} in NumPy"
+    if shape.is_dynamic:
+        yield "dynamic", f"dimensions {', '.join(str(d) for d, on in enumerate(shape.dynamic) if on)}: laid out in full"
+    if shape.rank > 1:
+        yield "order", order_in_words(shape)
+    if known is None:
+        yield "memory", f"unknown size, in {layout.memory_space_name}"
+        return
+    if layout.tiles:
+        yield "tiles", tiles_in_words(shape)
+    elif (steps := strides(shape)) is not None and steps:
+        one = "element" if steps == [1] else "elements"
+        in_bytes = f"; {', '.join(f'{s * bits // 8:,}' for s in steps)} bytes" if bits % 8 == 0 else ""
+        yield "strides", f"{', '.join(f'{s:,}' for s in steps)} {one}{in_bytes}"
+    if known.padded_dimensions != shape.dimensions:
+        yield "stored", f"as {' x '.join(f'{n:,}' for n in known.padded_dimensions)}, the rest is padding"
+    yield "memory", f"{_memory_in_words(known)}, in {layout.memory_space_name}"
+    yield from _particulars(shape, layout)
+
+
+def _memory_in_words(known: Sizes) -> str:
+    if not known.padding_bytes:
+        return f"{known.total_bytes:,} bytes, no padding"
+    times = f", {known.growth:.3g} times the values" if known.value_bytes else ""
+    return (
+        f"{known.total_bytes:,} bytes: {known.value_bytes:,} of values, {known.padding_bytes:,} of padding "
+        f"({known.padding_share:.1%}{times})"
+    )
+
+
+def _particulars(shape: Shape, layout: Layout) -> Iterator[tuple[str, str]]:
+    if layout.tail_padding_alignment_in_elements > 1:
+        yield "tail", f"rounded up to a multiple of {layout.tail_padding_alignment_in_elements:,} elements"
+    for split in layout.split_configs:
+        yield "split", f"physical dimension {split.dimension} is cut at {', '.join(map(str, split.split_indices))}"
+    if layout.dynamic_shape_metadata_prefix_bytes:
+        yield "prefix", f"{layout.dynamic_shape_metadata_prefix_bytes:,} bytes of dynamic sizes in front"
+    if shape.address_byte_size > shape.byte_size and not layout.split_configs:
+        yield (
+            "caution",
+            f"a later tile divides unevenly: addresses reach {shape.address_byte_size:,} bytes, "
+            "further than XLA allocates",
+        )
+
+
+def order_in_words(shape: Shape) -> str:
+    """Which dimension varies fastest, and which slowest.
+
+    >>> from strided import parse
+    >>> order_in_words(parse("f32[2,3,5]{1,2,0}"))
+    'dimension 1 (y) is minor, then 2 (x), 0 (z) is major'
+    """
+    assert shape.layout is not None
+    names = []
+    for d in shape.layout.minor_to_major:
+        letter = shape.dimension_letter(d)
+        names.append(f"{d} ({letter})" if letter else str(d))
+    middle = f" then {', '.join(names[1:-1])}," if len(names) > 2 else ""
+    return f"dimension {names[0]} is minor,{middle} {names[-1]} is major"
+
+
+def tiles_in_words(shape: Shape) -> str:
+    """What the tiles of a layout do.
+
+    >>> from strided import parse
+    >>> tiles_in_words(parse("bf16[17,300]{1,0:T(8,128)(2,1)}"))
+    '(8,128), 3 x 3 of them, 1,024 elements each; inside each, tiles of (2,1)'
+    """
+    layout = shape.layout
+    assert layout is not None
+    first, *later = layout.tiles
+    size = 1
+    for t in first:
+        size *= max(1, t)
+    text = str(first)
+    cut = tile_of(shape)
+    if cut and len(cut) == len(first):
+        text += f", {' x '.join(f'{-(-shape.dimensions[d] // t):,}' for d, t in cut.items())} of them"
+    text += f", {size:,} elements each"
+    if any(t < 0 for t in first):
+        text += " ('*' merges a dimension into the next)"
+    for tile in later:
+        text += f"; inside each, tiles of {tile}" if len(tile) <= len(first) else f"; of these again tiles of {tile}"
+    return text
+
+
+def strides(shape: Shape) -> list[int] | None:
+    """Elements from one index to the next, for each dimension; None where tiles make them differ.
+
+    >>> from strided import parse
+    >>> strides(parse("f32[3,5]{0,1}")), strides(parse("f32[3,5]{0,1:T(2,2)}"))
+    ([1, 3], None)
+    """
+    try:
+        return [shape.stride_of(d) for d in range(shape.rank)]
+    except StridedError:
+        return None
+
+
+def _sizes_or_none(shape: Shape) -> Sizes | None:
+    try:
+        return sizes(shape)
+    except LayoutError:  # a dimension of unknown size
+        return None
+
+
+def _byte_size(shape: Shape | BufferShape) -> int | None:
+    try:
+        return shape.byte_size
+    except LayoutError:
+        return None
+
+
+def _or_none(size: int) -> int | None:
+    """A size; None for ``?`` in dimensions, and for ``*`` in tiles."""
+    return None if size < 0 else size

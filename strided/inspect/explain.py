@@ -1,0 +1,187 @@
+"""Where an element lies and why, and what lies at a byte.
+
+An explanation lists the parts into which a layout's tiles cut an index, with the stride of each: the sum of the
+products is the offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from strided.buffers import array_shape
+from strided.layout import Shape
+from strided.nodes import Combined, Coordinate, Node, Quotient, Remainder, Zero, evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of an index.
+
+    Attributes
+    ----------
+    expression : str
+        How it comes from the index: ``"d0 // 8"``, where ``d0`` is the index in dimension 0.
+    value : int
+        What it is here, below `size`.
+    size : int
+        How many values it can have.
+    stride : int
+        Elements from one value to the next.
+    """
+
+    expression: str
+    value: int
+    size: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A slot of a buffer.
+
+    Attributes
+    ----------
+    shape : Shape
+    index : tuple of int or None
+        The element's index; None for padding.
+    padding_of : int or None
+        For padding: the dimension that the slot lies outside of. The rank, where it is outside of none: past the last
+        tile, or in a dimension that only the tile has.
+    parts : tuple of Part
+        Whose values times strides add up to the offset.
+    offset : int
+        Elements from the start of the buffer.
+    byte, bit : int
+        Where the slot starts; `bit` counts from the least significant one and is 0 unless elements are packed.
+    bits : int
+        Bits of one slot.
+    """
+
+    shape: Shape
+    index: tuple[int, ...] | None
+    padding_of: int | None
+    parts: tuple[Part, ...]
+    offset: int
+    byte: int
+    bit: int
+    bits: int
+
+    @property
+    def place(self) -> str:
+        """The slot's bytes, or its bits, in words."""
+        if self.bits < 8:
+            last = self.bit + self.bits - 1
+            return (
+                f"byte {self.byte}, bits {self.bit} to {last}"
+                if last > self.bit
+                else f"byte {self.byte}, bit {self.bit}"
+            )
+        count = self.bits // 8
+        return f"byte {self.byte}" if count == 1 else f"bytes {self.byte} to {self.byte + count - 1}"
+
+    @property
+    def subject(self) -> str:
+        """What is in the slot, in words."""
+        if self.index is not None:
+            return f"element [{', '.join(map(str, self.index))}]"
+        if self.padding_of is None or self.padding_of >= self.shape.rank:
+            return "padding, beyond every dimension"
+        return f"padding of dimension {self.padding_of}, which ends at {self.shape.dimensions[self.padding_of]}"
+
+    def __str__(self) -> str:
+        lines = [f"{self.shape}", f"  {self.subject}: offset {self.offset}, {self.place}"]
+        if self.parts:
+            rows = [("part", "value", "of", "x stride", "")]
+            rows += [
+                (p.expression, str(p.value), str(p.size), str(p.stride), str(p.value * p.stride)) for p in self.parts
+            ]
+            widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+            for row in rows:
+                cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
+                lines.append("  " + "  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+
+def explain(shape: Shape | str, index: Sequence[int] | int) -> Explanation:
+    """Where the element at an index lies.
+
+    Raises
+    ------
+    IndexError
+        The index is out of bounds, or has not one number a dimension.
+
+    >>> print(explain("bf16[17,300]{1,0:T(8,128)(2,1)}", (9, 200)))
+    bf16[17,300]{1,0:T(8,128)(2,1)}
+      element [9, 200]: offset 4241, bytes 8482 to 8483
+      part         value   of  x stride
+      d0 // 8          1    3      3072  3072
+      d1 // 128        1    3      1024  1024
+      d0 % 8 // 2      0    4       256     0
+      d1 % 128        72  128         2   144
+      d0 % 2           1    2         1     1
+    """
+    shape = array_shape(shape)
+    offset = int(shape.offset_of(index))
+    return _explanation(shape, offset)
+
+
+def explain_byte(shape: Shape | str, byte: int, bit: int = 0) -> Explanation:
+    """What lies at a byte of the buffer, or at a bit of that byte.
+
+    Raises
+    ------
+    IndexError
+        The byte lies outside the buffer.
+
+    >>> print(explain_byte("f32[3,5]{1,0:T(2,2)}", 36).subject)
+    padding of dimension 1, which ends at 5
+    """
+    shape = array_shape(shape)
+    if not 0 <= byte < shape.byte_size or not 0 <= bit < 8:
+        raise IndexError(f"byte {byte}, bit {bit} is outside a buffer of {shape.byte_size} bytes")
+    return _explanation(shape, (byte * 8 + bit) // shape.element_bits)
+
+
+def _explanation(shape: Shape, offset: int) -> Explanation:
+    expansion = shape.expansion
+    coordinates, over = expansion.coordinates_at(np.array([offset]))
+    padding_of = int(over[0]) if over[0] >= 0 else None
+    index = None if padding_of is not None else tuple(int(c[0]) for c in coordinates)
+    parts = []
+    rest = offset
+    for node, size, stride in zip(expansion.nodes, expansion.bounds, expansion.strides, strict=True):
+        value, rest = divmod(rest, stride)
+        if index is not None:
+            value = int(evaluate(node, index))
+        if size > 1:
+            parts.append(Part(expression(node), value, size, stride))
+    bits = shape.element_bits
+    return Explanation(shape, index, padding_of, tuple(parts), offset, offset * bits // 8, offset * bits % 8, bits)
+
+
+def expression(node: Node) -> str:
+    """A node in Python's words, ``d0`` being the index in dimension 0.
+
+    >>> expression(Remainder(Remainder(Coordinate(0), 8), 2))
+    'd0 % 2'
+    """
+    match node:
+        case Coordinate(dimension):
+            return f"d{dimension}"
+        case Quotient(Quotient(of, inner), outer):
+            return expression(Quotient(of, inner * outer))
+        case Quotient(of, 1):
+            return expression(of)
+        case Remainder(Remainder(of, outer), inner) if outer % inner == 0:
+            return expression(Remainder(of, inner))
+        case Quotient(of, divisor):
+            return f"{expression(of)} // {divisor}"
+        case Remainder(of, divisor):
+            return f"{expression(of)} % {divisor}"
+        case Combined(major, minor, size):
+            return f"({expression(major)} * {size} + {expression(minor)})"
+        case Zero():
+            return "0"

@@ -1,0 +1,65 @@
+"""The largest values of a program, with and without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from strided.errors import LayoutError
+from strided.layout import BufferShape, Shape, TupleShape
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One array that an instruction makes.
+
+    Attributes
+    ----------
+    name, opcode : str
+        Of the instruction; a part of a tuple has its place behind the name: ``"fusion.1{0}"``.
+    shape : Shape
+    byte_size, unpadded_byte_size : int
+        Bytes with the padding, and without.
+    """
+
+    name: str
+    opcode: str
+    shape: Shape
+    byte_size: int
+    unpadded_byte_size: int
+
+    @property
+    def growth(self) -> float:
+        """How many times as large the padding makes it."""
+        return self.byte_size / self.unpadded_byte_size if self.unpadded_byte_size else 1.0
+
+
+def largest(instructions: Iterable[Any], *, by_padding: bool = False) -> list[Value]:
+    """The arrays that instructions of an HLO module make, the largest first; or those with the most padding first.
+
+    A tuple that only gathers what other instructions made is passed over.
+    """
+    found = [value for instruction in instructions for value in _values(instruction)]
+    if by_padding:
+        return sorted(found, key=lambda v: (v.unpadded_byte_size - v.byte_size, v.name))
+    return sorted(found, key=lambda v: (-v.byte_size, v.name))
+
+
+def _values(instruction: Any) -> Iterator[Value]:
+    shape = instruction.shape
+    if isinstance(shape, TupleShape) and instruction.opcode not in ("tuple", "while", "conditional", "call"):
+        for index, leaf in shape.leaves():
+            yield from _value(f"{instruction.name}{{{','.join(map(str, index))}}}", instruction.opcode, leaf)
+    elif not isinstance(shape, TupleShape):
+        yield from _value(instruction.name, instruction.opcode, shape)
+
+
+def _value(name: str, opcode: str, shape: Any) -> Iterator[Value]:
+    array = shape.shape if isinstance(shape, BufferShape) else shape
+    if not isinstance(array, Shape) or array.layout is None:
+        return
+    try:
+        yield Value(name, opcode, array, array.byte_size, array.unpadded_byte_size)
+    except LayoutError:  # a dimension of unknown size
+        return

@@ -1,0 +1,29 @@
+"""How a conversion between two layouts would be carried out."""
+
+from __future__ import annotations
+
+from strided.buffers import array_shape, stored_bits
+from strided.errors import LayoutError
+from strided.layout import AnyShape, Layout
+from strided.notation import parse
+from strided.plan import Plan, Storage, plan_copy
+
+
+def plan_between(source: str | AnyShape, target: str | AnyShape | Layout) -> Plan:
+    """The plan of a conversion from one shape to another one, or to another layout.
+
+    Raises
+    ------
+    LayoutError
+        The shapes have not the same dimensions and element type.
+
+    >>> plan_between("f32[1024,1024]{1,0:T(8,128)}", "{1,0}").kernel
+    'rows'
+    """
+    first = array_shape(source)
+    wanted = parse(target) if isinstance(target, str) else target
+    second = first.with_layout(wanted) if isinstance(wanted, Layout) else array_shape(wanted)
+    if (first.dimensions, first.element_type) != (second.dimensions, second.element_type):
+        raise LayoutError(f"{first} and {second} are not the same array: elements or dimensions differ")
+    storages = [Storage(stored_bits(shape)) for shape in (first, second)]
+    return plan_copy(first.address_map, second.address_map, *storages)

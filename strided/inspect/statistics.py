@@ -1,0 +1,94 @@
+"""What values an array holds: extremes, mean, NaNs and infinities, in one pass and bounded memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.export import blocks
+
+#: Elements looked at in one go.
+_BLOCK_ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A summary of an array's values.
+
+    Attributes
+    ----------
+    size : int
+        Elements.
+    minimum, maximum : int, float, bool or None
+        Of the finite values; None where there are none, and for complex numbers, which have no order.
+    mean : float, complex or None
+        Of the finite values, summed in double precision; None where there are none.
+    nan, inf : int
+        How many are NaN, and how many are infinite.
+    """
+
+    size: int
+    minimum: float | None
+    maximum: float | None
+    mean: complex | None
+    nan: int
+    inf: int
+
+    def __str__(self) -> str:
+        counts = f"NaN {self.nan:,}  Inf {self.inf:,}"
+        if self.mean is None:
+            return counts
+        extremes = "" if self.minimum is None else f"min {self.minimum:.6g}  max {self.maximum:.6g}  "
+        return f"{extremes}mean {self.mean:.6g}  {counts}"
+
+
+def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -> Statistics:
+    """Summarise a LayoutArray, or an ndarray.
+
+    `progress`, where given, is called after each block with the number of elements that it held.
+
+    >>> import numpy as np
+    >>> print(statistics(np.array([1.5, np.nan, -4, np.inf])))
+    min -4  max 1.5  mean -1.25  NaN 1  Inf 1
+    """
+    minimum, maximum, total, finite, nan, inf = math.inf, -math.inf, 0.0 + 0.0j, 0, 0, 0
+    order = None
+    if (layout := getattr(array, "layout", None)) is not None and len(layout.minor_to_major) == len(array.shape):
+        order = layout.minor_to_major[::-1]  # in the order of memory: each page of a file is read once
+    for box in blocks(array.shape, _BLOCK_ELEMENTS, order):
+        values = _widened(np.asarray(array[(*box, ...)]))
+        if values.dtype.kind in "fc":
+            good = np.isfinite(values)
+            if not good.all():
+                nan += (count := int(np.count_nonzero(np.isnan(values))))
+                inf += int(values.size - np.count_nonzero(good) - count)
+                values = values[good]
+        if values.size:
+            finite += values.size
+            if values.dtype.kind != "c":
+                minimum, maximum = min(minimum, values.min().item()), max(maximum, values.max().item())
+            total += complex(values.sum(dtype=np.complex128 if values.dtype.kind == "c" else np.float64))
+        if progress:
+            progress(math.prod(s.stop - s.start for s in box))
+    mean = None if not finite else total / finite
+    if mean is not None and np.dtype(array.dtype).kind != "c":
+        mean = mean.real
+    ordered = minimum <= maximum
+    return Statistics(
+        math.prod(array.shape), minimum if ordered else None, maximum if ordered else None, mean, nan, inf
+    )
+
+
+def _widened(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same values in one of NumPy's own types, which it reduces fast and without overflow."""
+    if values.dtype.kind in "iufc":
+        return values
+    if values.dtype.kind == "b":
+        return values.view(np.uint8)
+    # An ml_dtypes type: single precision, or a byte, holds each of its values exactly.
+    return values.astype(np.int8 if np.can_cast(values.dtype, np.int8) else np.float32)

@@ -1,0 +1,88 @@
+"""``.npy`` files that keep their element type.
+
+NumPy has no name for bfloat16, float8 or int4: ``np.save`` writes them as ``|V2`` or ``|V1``, bytes without a meaning.
+The files made here say it in a comment, in the space that pads the header::
+
+    {'descr': '<V2', 'fortran_order': False, 'shape': (17, 300), } # bf16
+
+`load_npy` reads the comment. ``np.load`` passes over it and returns the bytes; ``np.load(path).view(dtype)`` gives them
+their type back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.dtypes import ElementType
+from strided.dtypes import element_type as element_type_named
+
+_MAGIC = b"\x93NUMPY"
+_ALIGNMENT = 64
+_COMMENT = re.compile(rb"#\s*(\w+)\s*$")
+
+
+def npy_header(element_type: ElementType, dimensions: Sequence[int]) -> bytes:
+    """What a ``.npy`` file of row-major values of this type begins with, a multiple of 64 bytes.
+
+    >>> from strided.dtypes import element_type
+    >>> npy_header(element_type("bf16"), (17, 300))[10:].rstrip()
+    b"{'descr': '<V2', 'fortran_order': False, 'shape': (17, 300), } # bf16"
+    """
+    assert element_type.dtype is not None
+    description = np.lib.format.dtype_to_descr(element_type.dtype)
+    text = f"{{'descr': {description!r}, 'fortran_order': False, 'shape': {tuple(dimensions)!r}, }}"
+    if element_type.dtype.kind == "V":
+        text += f" # {element_type.name}"
+    # Version 1.0 counts the header's length in two bytes: enough for any array of at most 64 dimensions.
+    unpadded = len(_MAGIC) + 4 + len(text) + 1
+    text += " " * (-unpadded % _ALIGNMENT) + "\n"
+    return _MAGIC + bytes((1, 0)) + len(text).to_bytes(2, "little") + text.encode("ascii")
+
+
+def load_npy(
+    path: str | os.PathLike[str],
+    *,
+    element_type: str | None = None,
+    mmap_mode: Literal["r", "r+", "c"] | None = None,
+) -> npt.NDArray[Any]:
+    """The array in a ``.npy`` file, with its type.
+
+    Parameters
+    ----------
+    element_type : str, optional
+        XLA's name of the type (``"bf16"``), for files that do not say it: those that ``np.save`` wrote.
+    mmap_mode : optional
+        As in `numpy.load`: the array is mapped, not read.
+
+    Raises
+    ------
+    ValueError
+        The file is no ``.npy`` file, or its elements do not have the size of `element_type`.
+    """
+    array = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise ValueError(f"{os.fspath(path)} is an archive of several arrays, not a .npy file")
+    name = element_type or (_named_type(path) if array.dtype.kind == "V" else None)
+    if name is None:
+        return array
+    dtype = element_type_named(name).dtype
+    if dtype is None or dtype.itemsize != array.dtype.itemsize:
+        raise ValueError(f"{os.fspath(path)} holds elements of {array.dtype.itemsize} bytes, which are no {name}")
+    return array.view(dtype)
+
+
+def _named_type(path: str | os.PathLike[str]) -> str | None:
+    """The type that the header's comment names."""
+    with open(path, "rb") as file:
+        start = file.read(len(_MAGIC) + 4)
+        # Later versions count the header's length in four bytes; what was just read may be half of that count.
+        length = start[8:] if start[6:7] == b"\x01" else start[8:] + file.read(2)
+        found = _COMMENT.search(file.read(int.from_bytes(length, "little")).rstrip())
+    return None if found is None else found[1].decode()
