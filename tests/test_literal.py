@@ -162,6 +162,11 @@ def test_values_may_be_unpacked_or_in_several_runs():
     assert np.asarray(read(proto("pred[3]{0}", preds))).tolist() == [True, False, True]
 
 
+def test_any_number_but_zero_is_true():
+    for payload in (b"\x00\x01\x05", b"\x00\x80\x01\x05", b"\x80\x00\x7f\xff\x01"):
+        assert np.asarray(read(proto("pred[3]{0}", wire.bytes_field(2, payload)))).tolist() == [False, True, True]
+
+
 def test_the_last_run_of_bytes_wins():
     assert np.asarray(read(proto("u8[2]{0}", wire.bytes_field(3, b"ab"), wire.bytes_field(3, b"cd")))).tolist() == [
         99,

@@ -4,7 +4,8 @@ Two encodings:
 
 * ``LiteralProto``: a ShapeProto, and the values in the field of their type. 8- and 16-bit types are one run of bytes,
   also those of fewer bits (one byte each); floats and complex numbers are packed fixed-width numbers; all of these come
-  out as views of the file. Integers of 32 and 64 bits are varints and are decoded when asked for.
+  out as views of the file, and so do bools, whose varints are one byte each. Integers of 32 and 64 bits are varints of
+  any length and are decoded when asked for.
 * The runtime's own form (``Literal::Serialize``), which unoptimised snapshots use: the length of a ShapeProto (int64,
   little endian), the ShapeProto, then for every leaf, depth first, the sizes of its dimensions (int32; only where some
   dimension is dynamic) and its values, little endian. Types below eight bits, pred included, are packed, the first
@@ -229,11 +230,15 @@ def _proto_array(shape: Shape, runs: dict[int, _Run], at: int) -> LayoutArray:
     element, field = element_type(shape.element_type), _value_fields()[shape.element_type]
     run, wanted = runs.get(field.number), f"LiteralProto.{field.name}"
     payload, place = (memoryview(b""), at) if run is None else (memoryview(run.payload), run.at)
-    if field.kind == VARINT and not (element.name == "pred" and len(payload) == shape.size):
-        # A varint of a bool is one byte, so packed bools are an array as they are.
+    if field.kind == VARINT and not (element.name == "pred" and _are_bools(payload, shape.size)):
         wanted = f"{wanted} of {shape}"
         payload = wire.as_view(decode_varints(payload, field.dtype, wanted, place, count=shape.size))
     return _array(payload, shape, wanted, place)
+
+
+def _are_bools(payload: memoryview, count: int) -> bool:
+    """Whether the varints are an array of bools as they are: one byte each, as every writer makes them."""
+    return len(payload) == count and bool(np.frombuffer(payload, np.uint8).max(initial=0) <= 1)
 
 
 def _array(payload: memoryview, shape: Shape, wanted: str, at: int) -> LayoutArray:

@@ -345,7 +345,8 @@ def write_snapshot(
         pieces += message_pieces(1, message_pieces(1, [wire.as_view(module)]))
     for argument in arguments:
         pieces += message_pieces(2, literal_pieces(argument))
-    pieces += message_pieces(3, literal_pieces(() if result is None else result))
+    returned = () if result is None else tuple(result) if isinstance(result, Values) else result
+    pieces += message_pieces(3, literal_pieces(returned))
     if platform:
         pieces.append(wire.bytes_field(4, platform.encode()))
     size = sum(map(len, pieces))
