@@ -15,51 +15,47 @@ import numpy as np
 from strided import kernels
 from strided.address import AddressMap
 from strided.execution import Execution, How
-from strided.gathering import copy_by_offsets, gather, refuse_offsets_outside, scatter
-from strided.plan import Computed, Plan, plan_copy
+from strided.gathering import copy_by_offsets, copy_small, gather, refuse_offsets_outside, scatter
+from strided.plan import Computed, Plan, plan_copy, refuse_misfit
 from strided.region import Region, empty_aligned, may_overlap, read_only, refuse_outside, region_of_ndarray
 
 __all__ = ["Region", "copy", "empty_aligned", "fill", "gather", "may_overlap", "region_of_ndarray", "scatter"]
 
-#: Elements up to which NumPy does a copy alone while no kernel is loaded: loading them takes far longer.
-SMALL_ELEMENTS = 1 << 13
-#: The same once kernels are loaded: below, NumPy's few calls cost no more than tables do.
-TINY_ELEMENTS = 1 << 8
+#: Elements up to which NumPy does a copy alone: as long as no kernel is loaded, for loading takes far longer, and the
+#: first time that a conversion is asked for, for planning takes longer.
+SMALL_ELEMENTS = 1 << 12
+#: The same for a conversion that has been asked for before.
+TINY_ELEMENTS = 1 << 7
 #: Conversions that are remembered with all that carrying them out takes.
-_MOST_REMEMBERED = 64
+_MOST_REMEMBERED = 128
 
 
 class _Conversion:
-    """A plan, its execution once there is one, and the maps that they were made for."""
+    """A plan and its execution, once they are wanted, and the maps that they are made for."""
 
     __slots__ = ("execution", "maps", "plan")
 
     def __init__(self, source: Region, destination: Region) -> None:
         self.maps = source.map, destination.map
-        self.plan = plan_copy(source.map, destination.map, source.storage, destination.storage)
+        self.plan: Plan | None = None
         self.execution: Execution | None = None
 
-    def ready(self, source: Region, destination: Region) -> Execution:
-        """The execution, made when first wanted: that is when Numba is loaded."""
+    def planned(self, source: Region, destination: Region) -> Plan:
+        """The plan for regions with these maps."""
+        if self.plan is None:
+            self.plan = plan_copy(source.map, destination.map, source.storage, destination.storage)
+        return self.plan
+
+    def prepared(self, plan: Plan, source: Region, destination: Region) -> Execution:
+        """The execution of the plan. Numba is loaded here."""
         if self.execution is None:
             hows = (How(region.bits, region.low_first, region.signed) for region in (source, destination))
-            self.execution = Execution(self.plan, *hows)
+            self.execution = Execution(plan, *hows)
         return self.execution
 
 
 #: By the identity of both maps, which takes no time to hash, and the widths. A conversion keeps its maps alive.
 _remembered: dict[tuple[object, ...], _Conversion] = {}
-
-
-def _conversion(source: Region, destination: Region) -> _Conversion:
-    key = (id(source.map), id(destination.map), source[2:], destination[2:])
-    found = _remembered.get(key)
-    if found is None:
-        found = _Conversion(source, destination)
-        if len(_remembered) >= _MOST_REMEMBERED:
-            _remembered.clear()
-        _remembered[key] = found
-    return found
 
 
 def copy(source: Region, destination: Region) -> None:
@@ -74,20 +70,30 @@ def copy(source: Region, destination: Region) -> None:
     ValueError
         The shapes or widths of the regions do not fit each other, or the destination is read-only.
     """
-    conversion = _conversion(source, destination)
-    plan = conversion.plan
     if not destination.buffer.flags.writeable:
         raise ValueError("assignment destination is read-only")
+    key = (id(source.map), id(destination.map), source[2:], destination[2:])
+    conversion = _remembered.get(key)
+    small = SMALL_ELEMENTS if conversion is None or not kernels.is_loaded() else TINY_ELEMENTS
+    if conversion is None:
+        conversion = _remember(key, source, destination)
+    if source.map.size <= small:
+        refuse_misfit(source.map, destination.map, source.bits, destination.bits)
+        copy_small(source, destination)
+        return
+    plan = conversion.planned(source, destination)
     _check(source, plan.source_span, "source")
     _check(destination, plan.target_span, "destination")
-    if _is_small(plan) or isinstance(plan.steps[0], Computed):
+    if isinstance(plan.steps[0], Computed):
         copy_by_offsets(source, destination)
     else:
-        conversion.ready(source, destination).run(read_only(source.buffer), destination.buffer)
+        conversion.prepared(plan, source, destination).run(read_only(source.buffer), destination.buffer)
 
 
-def _is_small(plan: Plan) -> bool:
-    return plan.elements <= (TINY_ELEMENTS if kernels.is_loaded() else SMALL_ELEMENTS)
+def _remember(key: tuple[object, ...], source: Region, destination: Region) -> _Conversion:
+    if len(_remembered) >= _MOST_REMEMBERED:
+        _remembered.pop(next(iter(_remembered)), None)
+    return _remembered.setdefault(key, _Conversion(source, destination))
 
 
 def _check(region: Region, span: tuple[int, int] | None, name: str) -> None:

@@ -107,8 +107,46 @@ def copy_by_offsets(source: Region, destination: Region) -> None:
         put(destination, destination.map.offsets(box), values)
 
 
+def copy_small(source: Region, destination: Region) -> None:
+    """Copy a view of few elements, with no more calls of NumPy than it takes."""
+    if source.map.size == 0:
+        return
+    from_, to = _as_ndarray(source, "source"), _as_ndarray(destination, "destination")
+    if from_ is not None and to is not None and source.bits == destination.bits:
+        to[...] = from_
+        return
+    offsets = source.map.offsets()
+    _refuse_places(source, offsets, "source")
+    places = destination.map.offsets() if to is None else offsets
+    if to is None:
+        _refuse_places(destination, places, "destination")
+    values = take(source, offsets, whole_bytes=destination.bits >= 8)
+    if to is None:
+        put(destination, places, values)
+    else:
+        to[...] = values
+
+
+def _refuse_places(region: Region, offsets: Offsets, name: str) -> None:
+    refuse_outside(region, region.storage.byte_span(int(offsets.min()), int(offsets.max())), name)
+
+
+def _as_ndarray(region: Region, name: str) -> npt.NDArray[Any] | None:
+    """The view as an ndarray of bit patterns on the same memory; None where it takes no equal steps."""
+    strides = region.map.strides if region.bits >= 8 else None
+    if strides is None:
+        return None
+    shape, unit = region.map.shape, region.storage.unit // 8
+    first = int(region.map.offset_of((0,) * len(shape)))
+    reaches = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    span = first + sum(r for r in reaches if r < 0), first + sum(r for r in reaches if r > 0)
+    refuse_outside(region, region.storage.byte_span(*span), name)
+    word = _WORDS[region.bits // 8]
+    return np.ndarray(shape, word, region.buffer, first * unit, tuple(s * unit for s in strides))
+
+
 def refuse_offsets_outside(region: Region, name: str) -> None:
-    """Raise BufferSizeError where an offset of a view leads out of its buffer, by looking at every offset if need be."""
+    """Raise BufferSizeError where an offset of a view leads out of its buffer; looks at all of them if need be."""
     if region.map.size == 0 or region.map.reach * region.bits <= 8 * region.buffer.size:
         return
     ends = [(int(part.min()), int(part.max())) for part in map(region.map.offsets, chunks(region.map.shape))]

@@ -23,7 +23,20 @@ from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
 from strided.plan.tables import Part, Parts
 
-__all__ = ["Computed", "Detour", "Nest", "Part", "Parts", "Pattern", "Plan", "Step", "Storage", "plan_copy", "span_of"]
+__all__ = [
+    "Computed",
+    "Detour",
+    "Nest",
+    "Part",
+    "Parts",
+    "Pattern",
+    "Plan",
+    "Step",
+    "Storage",
+    "plan_copy",
+    "refuse_misfit",
+    "span_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +144,8 @@ def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, t
     ValueError
         The shapes differ, or elements of these widths cannot be copied into each other.
     """
-    if source.shape != target.shape:
-        raise ValueError(f"cannot copy a view of shape {source.shape} into one of shape {target.shape}")
     bits = source_storage.bits, target_storage.bits
-    if bits[0] != bits[1] and not (max(bits) == 8 and min(bits) < 8):
-        raise ValueError(f"cannot copy elements of {bits[0]} bits into ones of {bits[1]} bits")
+    refuse_misfit(source, target, *bits)
     steps: tuple[Step, ...] = ()
     if source.size and source.is_regular and target.is_regular:
         steps = _steps(source, target, source_storage, target_storage)
@@ -151,6 +161,14 @@ def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, t
         source_span=span_of(source, source_storage),
         target_span=span_of(target, target_storage),
     )
+
+
+def refuse_misfit(source: AddressMap, target: AddressMap, source_bits: int, target_bits: int) -> None:
+    """Raise ValueError where two views, or the widths of their elements, do not fit each other."""
+    if source.shape != target.shape:
+        raise ValueError(f"cannot copy a view of shape {source.shape} into one of shape {target.shape}")
+    if source_bits != target_bits and not (max(source_bits, target_bits) == 8 > min(source_bits, target_bits)):
+        raise ValueError(f"cannot copy elements of {source_bits} bits into ones of {target_bits} bits")
 
 
 def _share(step: Step) -> int:
