@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import given
 import strided as sd
 from tests import oracle
 from tests.cases import CORPUS, TILED_EXAMPLES, TPU_LAYOUT_SIZES, Case, worlds
-from tests.checks import check_addresses, shape_of
+from tests.checks import check_addresses, outcome, shape_of
 from tests.oracle import Spec
 from tests.strategies import cases
 
@@ -336,6 +337,8 @@ def test_vectorised_calls_broadcast_and_take_every_integer_type() -> None:
     assert np.array_equal(shape.offset_of([[0, 1], [4, 4]]), table[[0, 1], [4, 4]])
     assert shape.offset_of((np.int32(2), np.array(3))) == table[2, 3]
     assert shape.offset_of((np.zeros((0, 5), int), columns)).shape == (0, 5)
+    assert sd.parse("f32[0]").offset_of((np.zeros((0, 3), int),)).shape == (0, 3)
+    assert sd.parse("f32[0,5]{1,0:T(2,2)}").offset_of((np.zeros((0, 1), int), columns)).shape == (0, 5)
     i, j = shape.index_at(table.astype(np.uint16))
     assert np.array_equal(np.broadcast_arrays(rows, columns)[0], i)
     assert np.array_equal(np.broadcast_arrays(rows, columns)[1], j)
@@ -412,7 +415,9 @@ def test_a_stride_is_the_way_to_the_next_element_everywhere(case: Case) -> None:
             with pytest.raises(sd.LayoutError, match="no stride"):
                 shape.stride_of(d)
         elif len(steps) == 1 and shape.address_map.is_regular:
-            assert shape.stride_of(d) == steps.pop()
+            stride, error = outcome(partial(shape.stride_of, d))
+            # Several tiles may cut a dimension where its few indices never cross a cut.
+            assert stride in steps or (isinstance(error, sd.LayoutError) and (size == 2 or len(case.tiles) > 1))
 
 
 def test_strides_of_plain_layouts() -> None:
