@@ -15,11 +15,30 @@ import numpy as np
 from strided import kernels
 from strided.address import AddressMap
 from strided.execution import Execution, How
-from strided.gathering import copy_by_offsets, copy_small, gather, refuse_offsets_outside, scatter
+from strided.gathering import (
+    copy_by_offsets,
+    copy_small,
+    gather,
+    gather_at,
+    offsets_at,
+    refuse_offsets_outside,
+    scatter,
+)
 from strided.plan import Computed, Plan, plan_copy, refuse_misfit
 from strided.region import Region, empty_aligned, may_overlap, read_only, refuse_outside, region_of_ndarray
 
-__all__ = ["Region", "copy", "empty_aligned", "fill", "gather", "may_overlap", "region_of_ndarray", "scatter"]
+__all__ = [
+    "Region",
+    "copy",
+    "empty_aligned",
+    "fill",
+    "gather",
+    "gather_at",
+    "may_overlap",
+    "offsets_at",
+    "region_of_ndarray",
+    "scatter",
+]
 
 #: Elements up to which NumPy does a copy alone: as long as no kernel is loaded, for loading takes far longer, and the
 #: first time that a conversion is asked for, for planning takes longer.

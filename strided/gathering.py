@@ -6,6 +6,7 @@ their number. Kernels take the rest, several times as fast as ``take``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided import kernels
+from strided.address import AddressMap, Term
 from strided.errors import BufferSizeError
 from strided.region import Bytes, Region, read_only, refuse_outside
 from strided.threads import get_num_threads, run
@@ -23,7 +25,7 @@ Offsets: TypeAlias = npt.NDArray[np.int64]
 _LOADING_ELEMENTS = 1 << 16
 _CALLING_ELEMENTS = 1 << 10
 #: Places in one task.
-_TASK_ELEMENTS = 1 << 17
+_TASK_ELEMENTS = 1 << 16
 #: Elements of which offsets are computed at once: 512 KB of offsets a side.
 _CHUNK_ELEMENTS = 1 << 16
 
@@ -43,7 +45,7 @@ def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
     if out.shape != offsets.shape or not out.flags.c_contiguous:
         raise ValueError(f"out must be a contiguous array of shape {offsets.shape}")
     target = out.reshape(-1).view(np.uint8)
-    if not _is_for_kernels(source, offsets):
+    if not _is_for_kernels(source, offsets.size):
         check_offsets(offsets, source.elements)
         values = take(source, offsets, whole_bytes=True)
         target[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
@@ -69,7 +71,7 @@ def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> 
     check_offsets(offsets, destination.elements)
     values = np.ascontiguousarray(np.broadcast_to(values, offsets.shape))
     patterns: npt.NDArray[Any] = values.reshape(-1).view(_WORDS[max(8, destination.bits) // 8])
-    if not _is_for_kernels(destination, offsets):
+    if not _is_for_kernels(destination, offsets.size):
         put(destination, offsets.reshape(-1), patterns)
         return
     # One thread alone: with several, not the last value might stay.
@@ -79,9 +81,99 @@ def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> 
         kernel(from_[start * width : stop * width], destination.buffer, flat[start:stop], width)
 
 
-def _is_for_kernels(region: Region, offsets: Offsets) -> bool:
-    least = _CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS
-    return offsets.size >= least and 8 <= region.bits <= 64 and not region.unit_bits
+def gather_at(source: Region, index: Sequence[Offsets | int], out: npt.NDArray[Any]) -> None:
+    """Put the elements at arrays of indices, which broadcast to the shape of `out`, into `out`.
+
+    The same as `gather` of `offsets_at`, without memory for all the offsets. `index` as there, `out` as in `gather`.
+
+    Raises
+    ------
+    BufferSizeError
+        An index leads outside the buffer.
+    ValueError
+        `out` is not contiguous.
+    """
+    if not _is_for_kernels(source, out.size) or not source.map.is_regular or not out.flags.c_contiguous:
+        gather(source, offsets_at(source.map, index, out.shape), out)
+        return
+    places = _Places(source.map, index, out.shape)
+    kernel, width, from_ = kernels.load("gather"), source.bits // 8, read_only(source.buffer)
+    target = out.reshape(-1).view(np.uint8)
+
+    def task(start: int, stop: int) -> None:
+        offsets = places.offsets(start, stop)
+        if kernel(from_, target[start * width : stop * width], offsets, width):
+            check_offsets(offsets, source.elements)
+
+    run(task, _ranges(out.size), threads=get_num_threads())
+
+
+def offsets_at(map_: AddressMap, index: Sequence[Offsets | int], shape: tuple[int, ...]) -> Offsets:
+    """The element offsets at arrays of indices, one for each axis of a map, that broadcast to `shape`.
+
+    The indices must be in bounds and not negative.
+
+    >>> map_ = AddressMap.from_strides((3, 4), (4, 1))
+    >>> offsets_at(map_, (np.array([[0], [2]]), np.array([1, 3])), (2, 2)).tolist()
+    [[1, 3], [9, 11]]
+    """
+    size = math.prod(shape)
+    if size < _least() or not map_.is_regular:
+        return np.array(np.broadcast_to(np.asarray(map_.offset_of(index), np.int64), shape))
+    places = _Places(map_, index, shape)
+    offsets = np.empty(size, np.int64)
+
+    def task(start: int, stop: int) -> None:
+        offsets[start:stop] = places.offsets(start, stop)
+
+    run(task, _ranges(size), threads=get_num_threads())
+    return offsets.reshape(shape)
+
+
+class _Places:
+    """Element offsets at arrays of indices, some at a time."""
+
+    def __init__(self, map_: AddressMap, index: Sequence[Offsets | int], shape: tuple[int, ...]) -> None:
+        self._kernel = kernels.load("add_digits")
+        self._base = map_.base
+        # Axes whose indices fill the shape are followed by the kernel; the others are small tables that are spread.
+        self._whole: list[tuple[Offsets, Term, Offsets]] = []
+        table: Offsets | None = None
+        for terms, at in zip(map_.axes, index, strict=True):
+            if np.ndim(at) == 0:
+                self._base += sum(int(term.offset_at(int(at))) for term in terms)
+            elif np.shape(at) == shape:
+                flat = np.ascontiguousarray(at, np.int64).reshape(-1)
+                self._whole += ((flat, term, _as_table(term)) for term in terms)
+            else:
+                offsets = sum(
+                    (np.asarray(t.offset_at(np.asarray(at, np.int64))) for t in terms), np.zeros((), np.int64)
+                )
+                table = offsets if table is None else table + offsets
+        self._spread = None if table is None else np.broadcast_to(table, shape).reshape(-1)
+
+    def offsets(self, start: int, stop: int) -> Offsets:
+        """The offsets from one place to another of the shape, row-major."""
+        offsets = np.full(stop - start, self._base, np.int64)
+        if self._spread is not None:
+            offsets += self._spread[start:stop]
+        for at, term, digits in self._whole:
+            self._kernel(at[start:stop], term.start, term.step, digits, offsets)
+        return offsets
+
+
+def _as_table(term: Term) -> Offsets:
+    """The digits of a term as rows. The last one's size is never reached; a power of two is cheaper to compute with."""
+    rows = [*term.digits[:-1], *(digit._replace(size=1 << 62) for digit in term.digits[-1:])]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def _least() -> int:
+    return _CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS
+
+
+def _is_for_kernels(region: Region, size: int) -> bool:
+    return size >= _least() and 8 <= region.bits <= 64 and not region.unit_bits
 
 
 def _ranges(size: int) -> Iterator[tuple[int, int]]:

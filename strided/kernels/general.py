@@ -170,6 +170,32 @@ def scatter(source, target, offsets, width):
     return _scatter(source, target, offsets, 8, np.uint64(0))
 
 
+@kernel(LIST, NUMBER, NUMBER, TABLE, types.Array(types.int64, 1, "C"))
+def add_digits(indices, start, step, digits, offsets):
+    """Add to each offset what the digits (weight, size, stride) of ``start + step * index`` give."""
+    for k in range(digits.shape[0]):
+        weight, size, stride = digits[k]
+        shift, mask = _log2(weight), size - 1
+        if shift >= 0 and size & mask == 0:
+            for i in range(indices.shape[0]):
+                offsets[i] += ((start + step * indices[i]) >> shift & mask) * stride
+        else:
+            for i in range(indices.shape[0]):
+                offsets[i] += (start + step * indices[i]) // weight % size * stride
+
+
+@part
+def _log2(number):
+    """The logarithm of a power of two; -1 of other numbers."""
+    if number & (number - 1):
+        return -1
+    log = 0
+    while number > 1:
+        number >>= 1
+        log += 1
+    return log
+
+
 @part
 def _bits_at(source, place, bits, high):
     each = 8 // bits

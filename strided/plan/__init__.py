@@ -18,6 +18,7 @@ from strided.address import AddressMap, Term
 from strided.plan.axes import Side, Walk, side_of
 from strided.plan.boxes import Axis, Box, simplified
 from strided.plan.detour import Detour, detour
+from strided.plan.joint import joint
 from strided.plan.match import match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
@@ -147,7 +148,9 @@ def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, t
     bits = source_storage.bits, target_storage.bits
     refuse_misfit(source, target, *bits)
     steps: tuple[Step, ...] = ()
-    if source.size and source.is_regular and target.is_regular:
+    regular = (source, target) if source.is_regular and target.is_regular else joint(source, target)
+    if source.size and regular is not None:
+        source, target = regular
         steps = _steps(source, target, source_storage, target_storage)
     elif source.size:
         steps = (Computed(source.size),)
