@@ -28,6 +28,9 @@ ROOMS = [
     "indexing",
     "kernels",
     "plan",
+    "region",
+    "gathering",
+    "execution",
     "convert",
     "buffers",
     "padding",
@@ -37,6 +40,7 @@ ROOMS = [
     "dumps",
     "inspect",
     "partners",
+    "demo",
     "",  # strided/__init__.py: the public names
     "demo",
     "cli",

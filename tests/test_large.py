@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strided as sd
-from strided import convert
+from strided import convert, execution, gathering
 from tests import oracle
 from tests.cases import ARRAY_TYPES, PACKED_TYPES, Case, some_values
 from tests.checks import Guarded, poison, shape_of
@@ -84,10 +84,15 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
     threads = sd.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         if request.param != "as it comes":
-            patch.setattr(convert, "SMALL_ELEMENTS", -1)
-            patch.setattr(convert, "TINY_ELEMENTS", -1)
+            for room, limit in (
+                (convert, "SMALL"),
+                (convert, "TINY"),
+                (gathering, "_LOADING"),
+                (gathering, "_CALLING"),
+            ):
+                patch.setattr(room, f"{limit}_ELEMENTS", 0)
         if request.param == "streams":
-            patch.setattr(convert, "STREAM_BYTES", 0)
+            patch.setattr(execution, "STREAM_BYTES", 0)
             sd.set_num_threads(3)
         yield request.param
     sd.set_num_threads(threads)
