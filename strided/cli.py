@@ -56,10 +56,13 @@ class _Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.version_option(strided.__version__, message="strided %(version)s")
-def commands() -> None:
+@click.pass_context
+def commands(context: click.Context) -> None:
     """Read, explain and convert buffers in any XLA layout."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @commands.command(epilog=_SHAPE_HELP)
@@ -105,17 +108,21 @@ def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, 
 )
 def show(operands: tuple[str, ...], offset: int, bitorder: str) -> None:
     """The values in a raw buffer, a .npy file or a dump folder, with their extremes and mean."""
-    array, rest = _array_of(operands, offset, bitorder)
-    if len(rest) > 1:
-        raise click.UsageError(f"one index too many: {rest[1]!r}")
-    selected = array[inspect.parse_index(rest[0])] if rest else array
+
+    def selected() -> Any:
+        array, rest = _array_of(operands, offset, bitorder)
+        if len(rest) > 1:
+            raise click.UsageError(f"one index too many: {rest[1]!r}")
+        return array[inspect.parse_index(rest[0])] if rest else array
+
+    values = selected()
     with np.printoptions(linewidth=max(20, _width())):
-        click.echo(str(selected))
-    if np.ndim(selected) or not rest:
-        size = int(np.prod(np.shape(selected), dtype=object))
-        with _progress(size, "reading") as advance:
-            summary = inspect.statistics(selected, progress=advance)
-        click.echo(f"\nshape {tuple(selected.shape)}, {selected.dtype.name}\n{summary}")
+        click.echo(str(values))
+    if np.shape(values) or isinstance(values, strided.LayoutArray):
+        mapped = isinstance(values, strided.LayoutArray) and values.size >= LONG
+        with _progress(values.size, "reading") as advance:
+            summary = inspect.statistics(selected if mapped else values, progress=advance)
+        click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}\n{summary}")
 
 
 @commands.command(epilog=f"{_SHAPE_HELP} {_TARGET_HELP}")
@@ -146,7 +153,9 @@ def convert(file: str, shape: str, out: str, layout: str | None, offset: int, bi
         )
     click.echo(f"{out}: {size:,} bytes, {_what_was_written(parsed, target)}")
     if target is None and parsed.dtype.kind == "V":
-        click.echo(f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view({parsed.dtype.name!r})")
+        click.echo(
+            f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view(ml_dtypes.{parsed.dtype.name})"
+        )
 
 
 def _what_was_written(shape: strided.Shape, layout: strided.Layout | None) -> str:

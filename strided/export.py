@@ -20,7 +20,7 @@ import numpy as np
 
 from strided.array import LayoutArray, open_array
 from strided.buffers import array_shape, needed_bytes
-from strided.dtypes import ELEMENT_TYPES, ElementType, element_type_of_dtype
+from strided.dtypes import ELEMENT_TYPES, element_type_of_dtype
 from strided.errors import LayoutError
 from strided.layout import AnyShape, Layout, Shape
 from strided.notation import parse
@@ -56,7 +56,8 @@ def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | N
         array = np.asanyarray(array)
         element_type = element_type_of_dtype(array.dtype)
     with replaced(path) as file:
-        _write_rows(file, lambda: array, element_type, progress)
+        file.write(npy_header(element_type, array.shape))
+        _write_rows(file, array, np.dtype(array.dtype), progress)
 
 
 def convert_file(
@@ -96,12 +97,11 @@ def convert_file(
     opened()  # a source that cannot be read is an error before anything is written
     if wanted is not None and not isinstance(wanted, Layout):
         raise LayoutError(f"{wanted} is no layout; the shape is known, write the braces alone")
-    result = None if wanted is None else array_shape(shape.with_layout(wanted))
+    result = array_shape(shape.with_layout(wanted))
+    head = npy_header(ELEMENT_TYPES[shape.element_type], shape.dimensions) if wanted is None else b""
     with replaced(target) as file:
-        if result is None:
-            _write_rows(file, opened, ELEMENT_TYPES[shape.element_type], progress)
-        else:
-            _write_tiles(file, opened, result, progress)
+        file.write(head)
+        _write_mapped(file, opened, result, progress)
         return file.seek(0, os.SEEK_END)
 
 
@@ -127,16 +127,12 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise
 
 
-def _write_rows(file: BinaryIO, opened: Opener, element_type: ElementType, progress: Progress | None) -> None:
-    """A ``.npy`` file: the values in row-major order, which is the order of its bytes."""
-    array = opened()
-    dtype = element_type.dtype
-    assert dtype is not None
-    file.write(npy_header(element_type, array.shape))
+def _write_rows(file: BinaryIO, array: Any, dtype: np.dtype[Any], progress: Progress | None) -> None:
+    """The values in row-major order."""
     limit = max(1, BLOCK_BYTES // dtype.itemsize)
-    scratch = np.empty(min(array.size, limit), dtype)
+    scratch = np.empty(min(math.prod(array.shape), limit), dtype)
     for box in blocks(array.shape, limit):
-        part = opened()[(*box, ...)]  # the dots make a view of an array without dimensions, too
+        part = array[(*box, ...)]  # the dots make a view of an array without dimensions, too
         rows = scratch[: part.size].reshape(part.shape)
         if isinstance(part, LayoutArray):
             part.to_numpy(out=rows)
@@ -147,17 +143,25 @@ def _write_rows(file: BinaryIO, opened: Opener, element_type: ElementType, progr
             progress(part.size)
 
 
-def _write_tiles(file: BinaryIO, opened: Opener, shape: Shape, progress: Progress | None) -> None:
-    """Raw bytes in a layout: the target is mapped too, since neighbours in one layout are far apart in another."""
+def _write_mapped(file: BinaryIO, opened: Opener, shape: Shape, progress: Progress | None) -> None:
+    """Raw bytes of a shape, behind what is in the file. Mapped, since neighbours in one layout lie apart in another.
+
+    Both files are mapped anew for each block, so that no more than its own pages stay in memory.
+    """
     layout = shape.layout
     assert layout is not None
+    start = file.tell()
     _allocate(file, layout.dynamic_shape_metadata_prefix_bytes + needed_bytes(shape))
     file.flush()
     if not shape.size:
         return
     limit = max(1, BLOCK_BYTES // shape.dtype.itemsize)
-    for box in blocks(shape.dimensions, limit, layout.minor_to_major[::-1]):
-        target = open_array(file.name, shape, mode="r+")
+    same_order = opened().layout.minor_to_major == layout.minor_to_major
+    cuts = (
+        blocks(shape.dimensions, limit, layout.minor_to_major[::-1]) if same_order else cubes(shape.dimensions, limit)
+    )
+    for box in cuts:
+        target = open_array(file.name, shape, mode="r+", offset=start)
         part = opened()[(*box, ...)]
         target[(*box, ...)] = part
         if progress:
@@ -165,10 +169,10 @@ def _write_tiles(file: BinaryIO, opened: Opener, shape: Shape, progress: Progres
 
 
 def _allocate(file: BinaryIO, size: int) -> None:
-    """Make the file this long, all zeros, with all of its blocks: in a hole of a mapped file, a full disk is fatal."""
+    """Make the file so much longer, all zeros, on disk: where a mapped file has holes, a full disk ends the process."""
     if hasattr(os, "posix_fallocate") and size:
         try:
-            os.posix_fallocate(file.fileno(), 0, size)
+            os.posix_fallocate(file.fileno(), file.tell(), size)
             return
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # a file system that cannot
@@ -202,3 +206,22 @@ def blocks(shape: Sequence[int], limit: int, order: Sequence[int] | None = None)
         for start in range(0, shape[dimension], step):
             box[dimension] = slice(start, min(start + step, shape[dimension]))
             yield tuple(box)
+
+
+def cubes(shape: Sequence[int], limit: int) -> Iterator[tuple[slice, ...]]:
+    """Boxes of at most `limit` elements that cover a shape, their sides as equal as may be.
+
+    They are right between two orders of dimensions: a box is a few long runs in both.
+
+    >>> [tuple((s.start, s.stop) for s in box) for box in cubes((2, 5), 6)]
+    [((0, 2), (0, 3)), ((0, 2), (3, 5))]
+    """
+    sides = list(shape)
+    while math.prod(sides) > limit:
+        longest = max(range(len(sides)), key=lambda d: sides[d])
+        half = -(-sides[longest] // 2)
+        # A multiple of the usual tile sizes, where that is no more than the side was.
+        rounded = -(-half // 128) * 128
+        sides[longest] = rounded if rounded < sides[longest] else half
+    for place in np.ndindex(*(-(-n // max(1, side)) for n, side in zip(shape, sides, strict=True))):
+        yield tuple(slice(i * side, min(n, (i + 1) * side)) for i, side, n in zip(place, sides, shape, strict=True))

@@ -50,18 +50,25 @@ class Statistics:
 def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -> Statistics:
     """Summarise a LayoutArray, or an ndarray.
 
-    `progress`, where given, is called after each block with the number of elements that it held.
+    Parameters
+    ----------
+    array : LayoutArray, ndarray, or a function that returns one
+        A function is called for each block: if it maps a file, no more than the block's pages stay in memory.
+    progress : callable, optional
+        Called after each block with the number of elements that it held.
 
     >>> import numpy as np
     >>> print(statistics(np.array([1.5, np.nan, -4, np.inf])))
     min -4  max 1.5  mean -1.25  NaN 1  Inf 1
     """
     minimum, maximum, total, finite, nan, inf = math.inf, -math.inf, 0.0 + 0.0j, 0, 0, 0
+    opened = array if callable(array) else lambda: array
+    array = opened()
     order = None
     if (layout := getattr(array, "layout", None)) is not None and len(layout.minor_to_major) == len(array.shape):
         order = layout.minor_to_major[::-1]  # in the order of memory: each page of a file is read once
     for box in blocks(array.shape, _BLOCK_ELEMENTS, order):
-        values = _widened(np.asarray(array[(*box, ...)]))
+        values = _widened(np.asarray(opened()[(*box, ...)]))
         if values.dtype.kind in "fc":
             good = np.isfinite(values)
             if not good.all():
