@@ -158,11 +158,12 @@ def test_numbers_too_long_for_their_type_are_cut_as_protobuf_cuts_them():
     assert varints.decode_varints(data, np.bool_, "x").tolist() == [True, True]
 
 
-@pytest.fixture(params=["numpy", "kernel"])
+@pytest.fixture(params=["numpy", "kernel", "kernel in small tasks"])
 def decoder(request, monkeypatch):
-    """Both ways of decoding, the kernel's in tasks of a few bytes."""
-    if request.param == "kernel":
+    """Both ways of decoding."""
+    if request.param != "numpy":
         monkeypatch.setattr(varints, "KERNEL_BYTES", 1)
+    if request.param == "kernel in small tasks":
         monkeypatch.setattr(varints, "_TASK_BYTES", 37)
     return request.param
 
@@ -172,6 +173,7 @@ def test_kernels_agree_with_numpy(decoder, dtype):
     info, rng = np.iinfo(dtype), np.random.default_rng(2)
     values = rng.integers(info.min, info.max, 3000, dtype, endpoint=True)
     values >>= rng.integers(0, info.bits, values.size).astype(dtype)
+    values[1000:1500] = rng.integers(0, 100, 500)
     data = varints.encode_varints(values)
     assert data == b"".join(wire.varint(int(v)) for v in values)
     np.testing.assert_array_equal(varints.decode_varints(memoryview(data), dtype, "x"), values, strict=True)

@@ -1,4 +1,4 @@
-r"""XLA's literals: arrays, tuples and tokens with their values, as files hold them.
+"""XLA's literals: arrays, tuples and tokens with their values, as files hold them.
 
 Two encodings:
 

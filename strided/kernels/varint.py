@@ -4,11 +4,38 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel
 
 _UINT32 = types.Array(types.uint32, 1, "C")
 _UINT64 = types.Array(types.uint64, 1, "C")
+
+_TOP_BITS = np.uint64(0x8080808080808080)
+
+
+@intrinsic
+def _word(typing, data, place):
+    """The eight bytes at any place of an array of bytes, little endian."""
+
+    def code(context, builder, signature, arguments):
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        byte = cgutils.gep_inbounds(builder, array.data, arguments[1])
+        word = context.get_value_type(types.uint64)
+        return builder.load(builder.bitcast(byte, word.as_pointer()), align=1)
+
+    return types.uint64(data, types.intp), code
+
+
+@intrinsic
+def _trailing_zeros(typing, value):
+    """Zero bits below the lowest one of a number that is not 0."""
+
+    def code(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+
+    return types.uint64(types.uint64), code
 
 
 def _decode(data, first, last, out, filled):
@@ -19,6 +46,23 @@ def _decode(data, first, last, out, filled):
     """
     i = first
     while i < last:
+        if i + 8 <= last:
+            word = _word(data, i)
+            stops = ~word & _TOP_BITS
+            if stops == _TOP_BITS:  # eight varints of one byte
+                for k in range(8):
+                    out[filled + k] = (word >> np.uint64(8 * k)) & np.uint64(0x7F)
+                filled += 8
+                i += 8
+                continue
+            if stops != np.uint64(0):  # one that ends here: no branch on its length, which nobody can predict
+                word &= (stops ^ (stops - np.uint64(1))) & np.uint64(0x7F7F7F7F7F7F7F7F)
+                word = (word & np.uint64(0x007F007F007F007F)) | ((word & np.uint64(0x7F007F007F007F00)) >> np.uint64(1))
+                word = (word & np.uint64(0x00003FFF00003FFF)) | ((word & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2))
+                out[filled] = (word & np.uint64(0x0FFFFFFF)) | ((word & np.uint64(0x0FFFFFFF00000000)) >> np.uint64(4))
+                filled += 1
+                i += np.int64(_trailing_zeros(stops) >> np.uint64(3)) + 1
+                continue
         start = i
         byte = data[i]
         i += 1
