@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 
 import numpy as np
@@ -126,6 +127,13 @@ def test_dynamic_arrays_show_what_is_in_use(shape):
     assert read(write_literal(whole)).shape == (4, 6)
 
 
+def test_metadata_in_front_of_a_dynamic_array_are_not_written():
+    array = sd.LayoutArray(bytes(64) + b"abcd", "u8[<=4]{0:M(64)}")
+    back = read(write_literal(array[:3]))
+    assert str(back.xla_shape) == "u8[<=4]{0}"
+    assert bytes(np.asarray(back)) == b"abc"
+
+
 def test_another_view_of_a_dynamic_array_is_static():
     whole = sd.LayoutArray(bytes(range(24)), "u8[<=4,<=6]{1,0}")
     back = read(write_literal(whole[1:, ::2]))
@@ -229,6 +237,16 @@ def test_a_claim_of_very_many_elements_allocates_nothing(name):
 
 def test_arrays_of_as_many_dimensions_as_numpy_has():
     assert np.asarray(read(proto(f"u8[1{',1' * 63}]", wire.bytes_field(3, b"a")))).shape == (1,) * 64
+
+
+def test_very_many_dimensions_take_no_time():
+    for first in (1, 0):
+        sizes = wire.integers_field(3, (first, *(2**62 if not first else 1,) * 50_000))
+        data = wire.bytes_field(1, wire.integer_field(2, 6) + sizes)
+        start = time.perf_counter()
+        with pytest.raises(DumpError, match="more than an ndarray can be"):
+            read(data)
+        assert time.perf_counter() - start < 5
 
 
 def test_nesting_stops_at_a_hundred():

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -219,8 +220,8 @@ def _dense(shape: Shape, at: int) -> Shape:
     """The shape in the only layout that a literal can have: an order of its dimensions."""
     if UNBOUNDED in shape.dimensions:
         raise DumpError(f"LiteralProto: {shape} has a dimension of unknown size", position=at)
-    filled = math.prod(size for size in shape.dimensions if size)
-    if shape.rank > _MAX_RANK or filled * shape.dtype.itemsize > _MAX_BYTES:
+    sizes = [size or 1 for size in shape.dimensions]
+    if shape.rank > _MAX_RANK or math.prod(sizes) * shape.dtype.itemsize > _MAX_BYTES:
         raise DumpError(f"LiteralProto: {shape.text()[:80]} is more than an ndarray can be", position=at)
     assert shape.layout is not None
     return shape.with_layout(Layout(shape.layout.minor_to_major))
@@ -380,7 +381,9 @@ def _values(value: Any) -> tuple[Shape, npt.NDArray[np.uint8], tuple[int, ...]]:
     whole: LayoutArray = value
     sizes: tuple[int, ...] = ()
     if value.xla_shape.is_dynamic:
-        whole = LayoutArray(value.buffer, value.xla_shape, bitorder=value.bitorder)
+        # The buffer is without the metadata that may stand in front of a dynamic array.
+        behind = replace(value.layout, dynamic_shape_metadata_prefix_bytes=0)
+        whole = LayoutArray(value.buffer, value.xla_shape.with_layout(behind), bitorder=value.bitorder)
         if _front(whole, value.shape).address_map == value.address_map:
             sizes = value.shape
         else:
