@@ -194,8 +194,25 @@ def test_a_module_is_read_when_it_is_asked_for():
     write_snapshot(file, [np.int8(5)], np.int8(6), module=wire.bytes_field(3, b"\xff"))
     snapshot = read_snapshot(file.getvalue())
     assert np.asarray(snapshot.arguments[0]) == 5
-    with pytest.raises(DumpError):
+    with pytest.raises(DumpError, match=r"byte \d+: the module: "):
         _ = snapshot.module
+
+
+def test_a_damaged_module_is_refused_with_its_place_in_the_file(tmp_path: Path):
+    path = tmp_path / "x.pb"
+    write_snapshot(path, [np.int8(5)], np.int8(6), module=wire.bytes_field(3, b"\xff") + b"\x0a\x7f")
+    snapshot = read_snapshot(path)
+    with pytest.raises(DumpError, match=r"x.pb, byte 9: the module: field 1 of HloModuleProto should be 127 bytes"):
+        _ = snapshot.module_name
+
+
+def test_damaged_snapshots_print():
+    bad = wire.bytes_field(2, b"\xff") + wire.bytes_field(3, b"\xff")
+    snapshot = read_snapshot(bad, form="HloSnapshot")
+    assert repr(snapshot).startswith("<HloSnapshot of a damaged file: 1 arguments, the result: field 31 of ")
+    assert repr(snapshot.arguments) == "<arguments {0: unreadable}>"
+    many = read_snapshot(wire.bytes_field(2, write_literal(np.int8(1))) * 40)
+    assert repr(many.arguments).endswith("31: s8[], ... 8 more}>")
 
 
 # ---- several partitions, and mixtures ----

@@ -39,6 +39,9 @@ _DONATED = "the run did not finish, or it did and XLA could not read its donated
 _UNOPTIMIZED = "an unoptimised snapshot is written before the run and never holds results"
 _ABSENT = "the file holds no result"
 
+#: Values that a printed sequence names.
+_SHOWN = 32
+
 _T = TypeVar("_T")
 
 
@@ -108,8 +111,15 @@ class Values(Sequence[Any]):
             raise self._refuse(f"{self._what} {number}", error) from error
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{i}: {shape}" for i, shape in enumerate(self.shapes))
-        return f"<{self._what}s {{{shown}}}>"
+        shown = [f"{i}: {self._shown(i)}" for i in range(min(len(self), _SHOWN))]
+        more = [f"... {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
+        return f"<{self._what}s {{{', '.join(shown + more)}}}>"
+
+    def _shown(self, number: int) -> str:
+        try:
+            return str(self._ask(number, lambda literal: literal.shape))
+        except DumpError:
+            return "unreadable"
 
 
 class Snapshot:
@@ -148,7 +158,12 @@ class Snapshot:
         DumpError
             It cannot be read.
         """
-        return None if self.module_proto is None else read_hlo(self.module_proto)
+        if self.module_proto is None:
+            return None
+        try:
+            return read_hlo(self.module_proto)
+        except DumpError as error:
+            raise self._refuse("the module", error, self._outline.modules_at) from error
 
     @cached_property
     def program_shape(self) -> ProgramShape:
@@ -165,10 +180,14 @@ class Snapshot:
         return self._module_field(8, 0, lambda field: len(field.view("HloModuleProto.input_output_alias"))) > 0
 
     def _module_field(self, number: int, missing: _T, read: Callable[[Field], _T]) -> _T:
-        if self.module_proto is not None:
+        if self.module_proto is None:
+            return missing
+        try:
             for field in wire.fields(self.module_proto, "HloModuleProto"):
                 if field.number == number:
                     missing = read(field)
+        except DumpError as error:
+            raise self._refuse("the module", error, self._outline.modules_at) from error
         return missing
 
     # What went in and what came out.
@@ -234,9 +253,9 @@ class Snapshot:
     def _values(self, what: str, literals: Sequence[Literal], names: Callable[[], tuple[str, ...]]) -> Values:
         return Values(what, literals, names, self._refuse)
 
-    def _refuse(self, what: str, error: DumpError) -> DumpError:
+    def _refuse(self, what: str, error: DumpError, start: int = 0) -> DumpError:
         # Positions count in the file, but for a text, which was turned into other bytes first.
-        position = None if self.form.endswith("text") else error.position
+        position = None if self.form.endswith("text") or error.position is None else start + error.position
         return DumpError(f"{what}: {error.message}", path=self.path, position=position)
 
     def _parameter_names(self) -> tuple[str, ...]:
@@ -249,9 +268,12 @@ class Snapshot:
         return tuple(root.operand_names) if root.opcode == "tuple" else (root.name,)
 
     def __repr__(self) -> str:
-        missing = "" if self.results_missing is None else f" ({self.results_missing})"
-        counts = f"{len(self.arguments)} arguments, {len(self.results)} results{missing}"
-        return f"<Snapshot {self.module_name or 'without a module'}: {counts}>"
+        try:
+            missing = "" if self.results_missing is None else f" ({self.results_missing})"
+            name, results = self.module_name or "no module", f"{len(self.results)} results{missing}"
+        except DumpError as error:
+            name, results = "a damaged file", error.message
+        return f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>"
 
 
 def read_snapshot(origin: Origin, *, form: str | None = None) -> Snapshot:

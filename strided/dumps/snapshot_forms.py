@@ -80,6 +80,8 @@ class Outline:
         The bytes that all positions count in: the file's, or those of the wire form of a text.
     modules : list of memoryview
         Every occurrence of the HloModuleProto.
+    modules_at : int
+        Byte where the first of them begins.
     partitions : list of Places
         The arguments of each partition.
     results : list of memoryview
@@ -92,10 +94,17 @@ class Outline:
     form: str
     view: memoryview
     modules: list[memoryview] = field(default_factory=list)
+    modules_at: int = 0
     partitions: list[Places] = field(default_factory=list)
     results: list[memoryview] = field(default_factory=list)
     results_at: int = 0
     platform: str = ""
+
+    def add_module(self, found: Field) -> None:
+        """Note one occurrence of the module."""
+        payload = found.view("the module")
+        self.modules_at = self.modules_at or found.at
+        self.modules.append(payload)
 
 
 def form_of(view: memoryview) -> str | None:
@@ -192,7 +201,7 @@ def _read_snapshot(outline: Outline) -> None:
         if found.number == 1:
             for inner in wire.fields(found.view("HloSnapshot.hlo"), "HloProto", found.at):
                 if inner.number == 1:
-                    outline.modules.append(inner.view("HloProto.hlo_module"))
+                    outline.add_module(inner)
         elif found.number == 2:
             arguments.add(found.at, len(found.view("HloSnapshot.arguments")))
         elif found.number == 3:
@@ -212,7 +221,7 @@ def _read_unoptimized(outline: Outline) -> None:
     after = stop  # where the next argument lies that stands behind the message
     for found in wire.fields(view[start:stop], UNOPTIMIZED, start):
         if found.number == 1:
-            outline.modules.append(found.view("HloUnoptimizedSnapshot.hlo_module"))
+            outline.add_module(found)
         elif found.number == 2:
             after = _read_inputs(outline, found, after)
     outline.partitions = outline.partitions or [Places(view, serialized=False)]
