@@ -95,19 +95,15 @@ def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, 
             click.echo("\n" + drawn)
 
 
-@commands.command(
-    epilog=f"{_SHAPE_HELP} INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'."
-)
+# An index may begin with a minus sign, which click would take for an option's.
+@commands.command(epilog=f"{_SHAPE_HELP} {_INDEX_HELP}", context_settings={"ignore_unknown_options": True})
 @click.argument("operands", nargs=-1, required=True, metavar="FILE SHAPE [INDEX] | DIR:NAME [INDEX]")
 @_offset
-@click.option(
-    "--bitorder",
-    type=click.Choice(["little", "big"]),
-    default="little",
-    help="Packed elements: first in low or high bits.",
-)
+@_bitorder
 def show(operands: tuple[str, ...], offset: int, bitorder: str) -> None:
     """The values in a raw buffer, a .npy file or a dump folder, with their extremes and mean."""
+    if wrong := [operand for operand in operands if operand.startswith("--")]:
+        raise click.NoSuchOption(wrong[0])
 
     def selected() -> Any:
         array, rest = _array_of(operands, offset, bitorder)
@@ -131,12 +127,7 @@ def show(operands: tuple[str, ...], offset: int, bitorder: str) -> None:
 @click.argument("out")
 @click.option("--to", "layout", metavar="LAYOUT", help="Layout of the raw bytes to write, as in '{0,1:T(8,128)}'.")
 @_offset
-@click.option(
-    "--bitorder",
-    type=click.Choice(["little", "big"]),
-    default="little",
-    help="Packed elements: first in low or high bits.",
-)
+@_bitorder
 def convert(file: str, shape: str, out: str, layout: str | None, offset: int, bitorder: str) -> None:
     """Convert a raw buffer to a .npy file, or to raw bytes in another layout."""
     parsed = strided.parse(shape)

@@ -1,0 +1,345 @@
+"""The command line: what it prints, what it leaves behind, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import strided as sd
+from strided import cli
+from strided.demo import SHAPE, expected, sample
+
+TEXT = "f32[3,5]{1,0:T(2,2)}"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command in this process; its exit code, and what it printed on both streams."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return command
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    path = tmp_path / "dump.bin"
+    path.write_bytes(sample())
+    return path
+
+
+def in_process_of_its_own(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "strided", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+# Information.
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"strided {sd.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("info", "-h"), ("show", "--help")])
+def test_help(run: Run, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: strided")
+
+
+def test_info_in_words(run: Run) -> None:
+    code, out, err = run("info", "bf16[17,300]{1,0:T(8,128)(2,1)}")
+    assert (code, err) == (0, "")
+    for words in (
+        "18,432 bytes",
+        "10,200 of values",
+        "44.7%",
+        "3 x 3 of them",
+        "24 x 384",
+        "HBM (S(0))",
+        " 1024 1026 ",
+    ):
+        assert words in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 200])
+def test_info_fits_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    code, out, _ = run("info", "bf16[17,300]{1,0:T(8,128)(2,1)}")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= max(columns, 31)  # the shape's text itself is not cut
+
+
+def test_info_as_json(run: Run) -> None:
+    code, out, _ = run("info", "--json", "(bf16[17,300]{1,0:T(8,128)(2,1)}, f32[?], token[])")
+    found = json.loads(out)
+    assert (code, found["byte_size"]) == (0, 18432)
+    first, unknown, token = found["elements"]
+    assert (first["padding_bytes"], first["tiles"], first["strides"]) == (8232, [[8, 128], [2, 1]], None)
+    assert (unknown["byte_size"], token["byte_size"]) == (None, 0)
+
+
+def test_info_explains_an_element_and_a_byte(run: Run) -> None:
+    assert "offset 17, bytes 68 to 71" in run("info", TEXT, "--at", "2,3")[1]
+    assert "element [2, 3]" in run("info", TEXT, "--byte", "70")[1]
+    assert "padding of dimension 1, which ends at 5" in run("info", TEXT, "--byte", "36")[1]
+
+
+def test_info_shows_a_plan(run: Run) -> None:
+    code, out, _ = run("info", "--plan", "f32[512,512]{1,0:T(8,128)}", "{1,0}")
+    assert code == 0
+    assert "262144 elements, 2097152 bytes moved" in out
+
+
+# Values.
+
+
+def test_show(run: Run, dump: Path) -> None:
+    code, out, err = run("show", dump, SHAPE)
+    assert (code, err) == (0, "")
+    assert out.startswith("[[1 0.539062 -0.416016")
+    assert "shape (5, 131), bfloat16" in out
+    assert "min -1  max 1  mean 0.029537  NaN 0  Inf 0" in out
+
+
+@pytest.mark.parametrize(
+    ("index", "first"),
+    [
+        ("3, 129", "-0.28125"),
+        ("[3, 129]", "-0.28125"),
+        ("-1, :3", "[1 1 1]"),
+        ("[[0, 2], [1]]", "[0.539062 0.988281]"),
+        ("..., None, 0", "[[1]"),
+        ("0:0", "[]"),
+    ],
+)
+def test_show_a_part(run: Run, dump: Path, index: str, first: str) -> None:
+    code, out, err = run("show", dump, SHAPE, index)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == first
+
+
+def test_show_counts_what_is_not_finite(run: Run, tmp_path: Path) -> None:
+    values = np.array([[np.nan, np.inf, -np.inf], [1, 2, np.nan]], np.float32)
+    path = tmp_path / "x.bin"
+    sd.LayoutArray.from_numpy(values, "{0,1:T(2,2)}").buffer.tofile(path)
+    assert "min 1  max 2  mean 1.5  NaN 2  Inf 2" in run("show", path, "f32[2,3]{0,1:T(2,2)}")[1]
+
+
+def test_show_behind_an_offset_and_with_the_old_bit_order(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"head" + bytes([0x12, 0x34]))
+    assert run("show", path, "u4[4]{0:E(4)}", "--offset", 4)[1].startswith("[2 1 4 3]")
+    assert run("show", path, "u4[4]{0:E(4)}", "--offset", 4, "--bitorder", "big")[1].startswith("[1 2 3 4]")
+
+
+# Conversion.
+
+
+def test_convert_to_npy(run: Run, dump: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.npy"
+    code, out, err = run("convert", dump, SHAPE, target)
+    assert (code, err) == (0, "")
+    assert f"strided.load_npy('{target}')" in out
+    loaded = sd.load_npy(target)
+    assert loaded.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(loaded, expected())
+    np.testing.assert_array_equal(np.load(target).view(ml_dtypes.bfloat16), expected())
+    assert run("show", target, "0, :2")[1].startswith("[1 0.539062]")
+
+
+def test_convert_to_raw_bytes(run: Run, dump: Path, tmp_path: Path) -> None:
+    there, back, plain = tmp_path / "there.bin", tmp_path / "back.bin", tmp_path / "plain.bin"
+    assert run("convert", dump, SHAPE, there, "--to", "{0,1:T(8,128)(2,1)}")[0] == 0
+    assert run("convert", there, "bf16[5,131]{0,1:T(8,128)(2,1)}", back, "--to", "{1,0:T(8,128)(2,1)}")[0] == 0
+    assert run("convert", dump, SHAPE, plain)[0] == 0
+    np.testing.assert_array_equal(sd.open(back, SHAPE), expected())
+    np.testing.assert_array_equal(np.fromfile(plain, ml_dtypes.bfloat16).reshape(5, 131), expected())
+    assert back.read_bytes() == sd.LayoutArray.from_numpy(expected(), "{1,0:T(8,128)(2,1)}").buffer.tobytes()
+
+
+@pytest.mark.parametrize("text", ["f32[]", "f32[0,3]", "s4[3]{0:E(4)}", "pred[2,3]{0,1:T(4)}", "c64[2]{0:T(128)M(16)}"])
+def test_convert_small_things(run: Run, tmp_path: Path, text: str) -> None:
+    shape = sd.parse(text)
+    values = np.arange(shape.size).reshape(shape.dimensions).astype(shape.dtype)
+    source, target, raw = tmp_path / "x.bin", tmp_path / "x.npy", tmp_path / "y.bin"
+    array = sd.LayoutArray.from_numpy(values, shape)
+    prefix = shape.layout.dynamic_shape_metadata_prefix_bytes
+    source.write_bytes(bytes(prefix) + array.buffer.tobytes())
+    assert run("convert", source, text, target)[0] == 0
+    loaded = sd.load_npy(target)
+    assert loaded.dtype == shape.dtype
+    np.testing.assert_array_equal(loaded, values)
+    assert run("convert", source, text, raw, "--to", shape.layout)[0] == 0
+    assert raw.read_bytes() == source.read_bytes()
+
+
+def test_large_files_go_through_in_blocks(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strided.export.BLOCK_BYTES", 5000)
+    values = np.random.default_rng(0).standard_normal((37, 3, 211)).astype(np.float32)
+    source, target = tmp_path / "x.bin", tmp_path / "y.bin"
+    sd.LayoutArray.from_numpy(values, "{2,0,1:T(8,128)}").buffer.tofile(source)
+    for layout in ("{2,0,1:T(4,32)}", "{0,1,2:T(8,128)}", "{2,1,0}"):
+        assert run("convert", source, "f32[37,3,211]{2,0,1:T(8,128)}", target, "--to", layout)[0] == 0
+        assert target.read_bytes() == sd.LayoutArray.from_numpy(values, layout).buffer.tobytes()
+    assert run("convert", source, "f32[37,3,211]{2,0,1:T(8,128)}", tmp_path / "y.npy")[0] == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), values)
+
+
+def test_convert_onto_itself(run: Run, dump: Path) -> None:
+    assert run("convert", dump, SHAPE, dump, "--to", "{1,0}")[0] == 0
+    np.testing.assert_array_equal(sd.open(dump, "bf16[5,131]{1,0}"), expected())
+
+
+def test_links_and_permissions_stay(run: Run, dump: Path, tmp_path: Path) -> None:
+    target, link = tmp_path / "real.npy", tmp_path / "link.npy"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    assert run("convert", dump, SHAPE, link)[0] == 0
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    np.testing.assert_array_equal(sd.load_npy(link), expected())
+
+
+# Failure.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("frob",), "No such command 'frob'"),
+        (("info",), "missing argument 'SHAPE'"),
+        (("info", "f32[3,,5]"), "expected a dimension size"),
+        (("info", "{1,0}"), "is a layout alone"),
+        (("info", TEXT, "--at", "3,0"), "out of bounds"),
+        (("info", TEXT, "--byte", "96"), "outside a buffer of 96 bytes"),
+        (("info", "--plan", "f32[3]", "f32[4]"), "not the same array"),
+        (("show", "DUMP"), "give the shape"),
+        (("show", "nowhere.bin", SHAPE), "nowhere.bin: No such file"),
+        (("show", "DUMP", "f32[5,131]{1,0:T(8,128)}"), "takes 8192 bytes, but the buffer has 4096"),
+        (("show", "DUMP", SHAPE, "9"), "index 9 is out of bounds for axis 0 with size 5"),
+        (("show", "DUMP", SHAPE, "__import__('os')"), "expected integers, slices"),
+        (("show", "DUMP", SHAPE, "0", "1"), "one index too many"),
+        (("show", "DUMP", SHAPE, "--frob"), "No such option '--frob'"),
+        (("show", "DIR"), "is a folder"),
+        (("convert", "DUMP", SHAPE, "out.npy", "--to", "{0,1}"), ".npy files are row-major"),
+        (("convert", "DUMP", SHAPE, "DIR/none/out.npy"), "No such file or directory"),
+        (("convert", "DUMP", SHAPE, "DIR"), "not a regular file"),
+        (("convert", "DUMP", SHAPE, "out.bin", "--to", "{0}"), "dimensions"),
+        (("convert", "DUMP", "(f32[3], f32[2])", "out.npy"), "not the shape of one array"),
+        (("convert", "DUMP", SHAPE), "Missing argument 'OUT'"),
+        (("hlo", "nowhere.txt"), "No such file"),
+        (("ls", "nowhere"), "does not exist"),
+    ],
+)
+def test_errors_are_one_or_two_lines(run: Run, dump: Path, arguments: tuple[str, ...], words: str) -> None:
+    places = {"DUMP": str(dump), "DIR": str(dump.parent)}
+    before = sorted(dump.parent.iterdir())
+    code, out, err = run(*(a.replace("DUMP", places["DUMP"]).replace("DIR", places["DIR"]) for a in arguments))
+    assert (code, out) == (2, "")
+    assert words in err
+    assert 1 <= err.count("\n") <= 2
+    assert sorted(dump.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("columns", [30, 80])
+def test_the_caret_stands_under_the_place(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for text in ("bf16[64,256]{1,0:T(8,,128)}", f"({'f32[3],' * 40}f32[3,,5])", "f32[" + "1," * 500):
+        code, _, err = run("info", text)
+        first, second = err.splitlines()
+        with pytest.raises(sd.NotationError) as caught:
+            sd.parse(text)
+        place = caught.value.position
+        assert (code, caught.value.text) == (2, text)
+        assert place is not None
+        assert first[second.index("^") :][:1] == text[place : place + 1]
+
+
+def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.npy"
+    target.write_bytes(b"as it was")
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+
+    done = in_process_of_its_own(
+        "convert", dump, SHAPE, target, preexec_fn=limit, env=os.environ | {"STRIDED_CACHE": "0"}
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "File too large" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert target.read_bytes() == b"as it was"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dump.bin", "out.npy"]
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "x.bin"
+    with source.open("wb") as file:
+        file.truncate(8 << 30)  # all of it a hole
+    code = (
+        "import sys, signal, strided.export, strided.cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "strided.export.BLOCK_BYTES = 4 << 20\n"
+        # All of it a hole: this test takes no 8 GB of disk.
+        "strided.export._allocate = lambda file, size: file.truncate(file.tell() + size)\n"
+        "strided.cli.main(sys.argv[1:])"
+    )
+    arguments = ["convert", source, "u8[131072,65536]{1,0}", tmp_path / "y.npy"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 30
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (130, "", "strided: interrupted")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.bin"]
+
+
+def test_a_closed_pipe_is_no_error(dump: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "strided", "show", str(dump), SHAPE], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(60) == 0
+
+
+def test_a_poor_terminal_is_no_error() -> None:
+    done = in_process_of_its_own("info", TEXT, env=os.environ | {"PYTHONIOENCODING": "ascii", "NO_COLOR": "1"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+
+
+def test_help_and_info_load_no_compiler() -> None:
+    for arguments in (["--help"], ["info", TEXT], ["demo"]):
+        code = (
+            "import sys\nfrom strided.cli import main\n"
+            f"try:\n    main({arguments!r})\nexcept SystemExit:\n    print('LOADED', 'numba' in sys.modules)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.endswith("LOADED False\n")
