@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -277,6 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another one
+    warnings.showwarning = _warn
     try:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -295,6 +297,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (StridedError, ValueError, IndexError) as error:
         _fail(str(error))
     sys.exit(0)
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"strided: warning: {' '.join(str(message).splitlines()[0].split())}", err=True)
 
 
 def _fail(message: str) -> NoReturn:

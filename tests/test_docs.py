@@ -1,0 +1,97 @@
+"""The pages and the README are true: every example in them runs, and prints what stands there."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided import cli
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+
+_MODULE = """HloModule example
+
+ENTRY main {
+  p = f32[1,300]{1,0:T(8,128)} parameter(0)
+  ROOT n = f32[1,300]{1,0:T(8,128)} negate(p)
+}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that the pages speak of, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    values = np.arange(17 * 300, dtype=np.float32).reshape(17, 300) % 256 / 256
+    layout = "bf16[17,300]{1,0:T(8,128)(2,1)}"
+    sd.LayoutArray.from_numpy(values, layout, padding=-1).buffer.tofile("activations.bin")
+    Path("example.hlo.txt").write_text(_MODULE, encoding="utf-8")
+    Path("dump").mkdir()
+    Path("dump/module_0000.jit_f.before_optimizations.txt").write_text(_MODULE, encoding="utf-8")
+
+
+def blocks(page: Path, language: str) -> Iterator[tuple[int, str]]:
+    """The fenced blocks of a language, each with the line that it starts at."""
+    text = page.read_text(encoding="utf-8")
+    for found in _FENCE.finditer(text):
+        if found[1] == language:
+            yield text.count("\n", 0, found.start(2)), found[2]
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {}
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=_FLAGS)
+    for line, code in blocks(page, "pycon"):
+        test = parser.get_doctest(code, names, page.name, str(page), line)
+        if page.name == "README.md":  # its examples name results in comments, not in output
+            for example in test.examples:
+                exec(example.source, test.globs)
+        else:
+            runner.run(test, clear_globs=False)
+        names = test.globs
+    assert runner.failures == 0, capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for line, text in blocks(page, "console"):
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, wanted = part.partition("\n")
+            words = shlex.split(command, comments=True)
+            if words[0] != "strided" or words[1] == "warmup":
+                continue  # other programs: the run of all checks tries them
+            with pytest.raises(SystemExit):
+                cli.main(words[1:])
+            printed = "".join(capsys.readouterr())
+            if wanted.strip():
+                assert printed.rstrip() == wanted.rstrip(), f"{page.name}, line {line}: {command}"
+            else:
+                assert printed
+
+
+def test_pages_are_linked() -> None:
+    """Every page stands in a table of contents, and every link to a page leads to one."""
+    pages = {page.stem for page in PAGES[1:]}
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    listed = set()
+    for text in texts.values():
+        for table in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL):
+            listed |= {line.strip() for line in table.splitlines() if line.strip() and not line.startswith(":")}
+    assert listed == pages - {"index"}
+    for page, text in texts.items():
+        for target in re.findall(r"\]\((\w+)\.md\)", text):
+            assert target in pages, f"{page.name} links to {target}.md"
