@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 
 from strided.dtypes import ELEMENT_TYPES
@@ -34,6 +35,8 @@ from strided.tiling import COMBINE
 
 #: XLA's own limit on nested shapes.
 _MAX_DEPTH = 32768
+#: Characters of the longest texts whose values are kept.
+_REMEMBERED_LENGTH = 1024
 
 # A NUL ends the text for XLA's lexer, in a comment too.
 _BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\0]*)*")
@@ -73,17 +76,34 @@ def parse(text: str, *, strict: bool = False) -> Any:
     """
     if not isinstance(text, str):
         raise TypeError(f"expected text, not {type(text).__name__}")
-    scanner = _Scanner(text, 0, strict)
+    found, slip = (_read if len(text) > _REMEMBERED_LENGTH else _remembered)(text)
+    if slip is not None:
+        message, position = slip
+        if strict:
+            raise NotationError(message, text=text, position=position)
+        _warn(message, text, position)
+    return found
+
+
+def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
+    """What a text describes, and the first thing in it that XLA lets pass, if any."""
+    scanner = _Scanner(text, 0)
     found: AnyShape | Layout
     if scanner.token == "{":
-        start = scanner.start
-        found = _built(scanner, {"": start}, lambda: Layout(**_layout(scanner, {})))
+        found = _built(scanner, {"": scanner.start}, lambda: Layout(**_layout(scanner, {})))
     else:
         found = _shape(scanner)
     if scanner.token:
         scanner.fail("expected the end of the text")
-    scanner.warn_of_slips()
-    return found
+    return found, scanner.slips[0] if scanner.slips else None
+
+
+#: The same few texts are parsed over and over, by every conversion to a layout that is given as text.
+_remembered = lru_cache(maxsize=1024)(_read)
+
+
+def _warn(message: str, text: str, position: int) -> None:
+    warnings.warn(f"{message}; read as XLA reads it{excerpt(text, position)}", NotationWarning, stacklevel=3)
 
 
 def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[AnyShape, int]:
@@ -95,18 +115,18 @@ def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[Any
     >>> str(shape), end
     ('f32[2]{0}', 14)
     """
-    scanner = _Scanner(text, pos, strict=False)
+    scanner = _Scanner(text, pos)
     found = _shape(scanner)
-    if not lenient:
-        scanner.warn_of_slips()
+    if scanner.slips and not lenient:
+        _warn(scanner.slips[0][0], text, scanner.slips[0][1])
     return found, scanner.end
 
 
 class _Scanner:
     """Tokens of a text, one at a time. `token` is "" at the end, and at a character that begins no token."""
 
-    def __init__(self, text: str, pos: int, strict: bool) -> None:
-        self.text, self.strict = text, strict
+    def __init__(self, text: str, pos: int) -> None:
+        self.text = text
         self.end = pos  # after the token before this one
         self.slips: list[tuple[str, int]] = []
         self.token, self.start, self._next = "", pos, pos
@@ -151,15 +171,6 @@ class _Scanner:
         """Something that XLA lets pass."""
         found = f", found {self.shown()}" if position is None else ""
         self.slips.append((message + found, self.start if position is None else position))
-        if self.strict:
-            raise NotationError(self.slips[0][0], text=self.text, position=self.slips[0][1])
-
-    def warn_of_slips(self) -> None:
-        if self.slips:
-            message, position = self.slips[0]
-            warnings.warn(
-                f"{message}; read as XLA reads it{excerpt(self.text, position)}", NotationWarning, stacklevel=3
-            )
 
     def take(self, token: str) -> bool:
         """Whether this is the token; if so, go on."""
