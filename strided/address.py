@@ -53,8 +53,7 @@ def _carries(digits: tuple[Digit, ...]) -> tuple[tuple[int, int], ...]:
     return tuple((b.weight, b.stride - a.size * a.stride) for a, b in itertools.pairwise(digits))
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """What one coordinate, ``start + step * v``, adds to the offset of the element at `v` along an axis."""
 
     start: int
@@ -176,6 +175,30 @@ class AddressMap:
     axes: tuple[tuple[Term, ...], ...]
     coupled: tuple[Coupled, ...] = ()
     reach: int = 0
+
+    def __hash__(self) -> int:
+        # Plans are looked up by their maps at every conversion, and a map is deep.
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            found = hash((self.shape, self.base, self.axes, self.coupled, self.reach))
+            self.__dict__["_hash"] = found
+        return found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return AddressMap, (self.shape, self.base, self.axes, self.coupled, self.reach)
+
+    @staticmethod
+    def made(
+        shape: tuple[int, ...],
+        base: int,
+        axes: tuple[tuple[Term, ...], ...],
+        coupled: tuple[Coupled, ...],
+        reach: int,
+    ) -> AddressMap:
+        """As ``AddressMap(...)``, in a third of the time: views are made of it."""
+        made = object.__new__(AddressMap)
+        made.__dict__.update(shape=shape, base=base, axes=axes, coupled=coupled, reach=reach)
+        return made
 
     @classmethod
     def from_strides(cls, shape: Sequence[int], strides: Sequence[int], base: int = 0) -> AddressMap:
@@ -307,6 +330,21 @@ class AddressMap:
             tuple(c.with_steps(axes) for c in self.coupled),
             self.reach,
         )
+
+    def scaled(self, factor: int, shift: int = 0) -> AddressMap:
+        """The view whose offsets are ``factor`` times those of this one, plus `shift`.
+
+        The real parts of complex numbers lie at twice their offsets, counted in halves, the imaginary ones at one more.
+
+        >>> AddressMap.from_strides((3,), (1,)).scaled(2, 1).offsets().tolist()
+        [1, 3, 5]
+        """
+        axes = tuple(
+            tuple(Term(t.start, t.step, tuple(d._replace(stride=d.stride * factor) for d in t.digits)) for t in terms)
+            for terms in self.axes
+        )
+        coupled = tuple(replace(c, nodes=tuple((n, stride * factor) for n, stride in c.nodes)) for c in self.coupled)
+        return AddressMap(self.shape, self.base * factor + shift, axes, coupled, self.reach * factor)
 
     def broadcast_to(self, shape: Sequence[int]) -> AddressMap:
         """The view broadcast to a shape that it broadcasts to."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -139,8 +140,56 @@ def _too_short(shape: Shape, have: int, needed: int, prefix: int) -> str:
     return message
 
 
-def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int | None) -> Bytes:
-    """Bytes of a file, mapped: from `offset` on, `length` of them or all.
+@dataclass(frozen=True, slots=True, eq=False)
+class MappedFile:
+    """A file, and its bytes mapped into memory.
+
+    Attributes
+    ----------
+    path : str
+        Absolute.
+    mode : str
+        "r", "r+" or "c".
+    offset, size : int
+        Which bytes of the file are mapped.
+    content : ndarray of uint8
+        Those bytes.
+    mapping : mmap.mmap or None
+        None where there are no bytes.
+    """
+
+    path: str
+    mode: str
+    offset: int
+    size: int
+    content: Bytes
+    mapping: mmap.mmap | None
+
+    def check(self) -> None:
+        """Make sure that the bytes are still there: reading behind the end of a file kills the process.
+
+        Raises
+        ------
+        BufferSizeError
+            The file was truncated.
+        """
+        if self.mapping is not None and (now := self.mapping.size()) < self.offset + self.size:
+            raise BufferSizeError(
+                f"{self.path!r} was truncated: it has {now} bytes, bytes {self.offset} to {self.offset + self.size} "
+                "of it were mapped",
+                actual=now,
+                needed=self.offset + self.size,
+            )
+
+    @property
+    def identity(self) -> tuple[str, int, int, int]:
+        """What tells this content from another: path, inode, size in bytes, time of the last change in nanoseconds."""
+        status = os.stat(self.path)
+        return self.path, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int | None) -> MappedFile:
+    """A file's bytes, mapped: from `offset` on, `length` of them or all.
 
     Modes are those of numpy.memmap: "r" (read-only), "r+" (writes go to the file), "c" (writes stay in memory).
 
@@ -152,6 +201,7 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
     access = {"r": mmap.ACCESS_READ, "r+": mmap.ACCESS_WRITE, "c": mmap.ACCESS_COPY}
     if mode not in access:
         raise ValueError(f'mode must be "r", "r+" or "c", not {mode!r}')
+    name = os.path.abspath(os.fsdecode(path))
     with open(path, "r+b" if mode == "r+" else "rb") as file:
         size = file.seek(0, os.SEEK_END)
         length = size - offset if length is None else length
@@ -162,7 +212,8 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
                 needed=offset + length,
             )
         if length == 0:
-            return np.empty(0, np.uint8)
+            return MappedFile(name, mode, offset, 0, np.empty(0, np.uint8), None)
         start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-        mapped = mmap.mmap(file.fileno(), offset - start + length, access=access[mode], offset=start)
-    return np.frombuffer(mapped, np.uint8)[offset - start :]
+        mapping = mmap.mmap(file.fileno(), offset - start + length, access=access[mode], offset=start)
+    content = np.frombuffer(mapping, np.uint8)[offset - start :]
+    return MappedFile(name, mode, offset, length, content, mapping)

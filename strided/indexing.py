@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from strided.address import AddressMap
+from strided.address import AddressMap, Term
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 
@@ -125,6 +125,14 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
     return Selection(tuple(items), is_basic, copies, is_element, before if ellipsis >= 0 else -1)
 
 
+def _span(entry: slice, n: int) -> tuple[int, int, int]:
+    """Start, step and size of a slice of `n` indices."""
+    start, stop, step = entry.indices(n)
+    size = len(range(start, stop, step))
+    # A step past the end is never taken, and may be too large for 64 bits.
+    return start if size else 0, step if size > 1 else 1, size
+
+
 def _axes_of(entry: Any) -> int:
     """Axes that an entry speaks of."""
     if entry is None or isinstance(entry, Flag):
@@ -154,10 +162,7 @@ def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item
     if entry is None or isinstance(entry, Flag):
         return [entry]
     if isinstance(entry, slice):
-        start, stop, step = entry.indices(shape[axis])
-        size = len(range(start, stop, step))
-        # A step past the end is never taken, and may be too large for 64 bits.
-        return [Span(start if size else 0, step if size > 1 else 1, size)]
+        return [Span(*_span(entry, shape[axis]))]
     if isinstance(entry, int):
         n = shape[axis]
         if not -n <= entry < n:
@@ -207,6 +212,78 @@ def _fancy_shape(items: list[Item] | tuple[Item, ...]) -> tuple[int, ...]:
             raise ValueError("shapes do not broadcast together")
         common.append(wanted.pop())
     return tuple(common)
+
+
+def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
+    """The offset of the element that a key of integers means, in elements; None where `normalise` has to look.
+
+    >>> element_at(AddressMap.from_strides((3, 5), (5, 1)), (2, -1))
+    14
+    """
+    if len(key) != len(source.shape) or source.coupled:
+        return None
+    offset = source.base
+    for i, n, terms in zip(key, source.shape, source.axes, strict=True):
+        if type(i) is not int:
+            if not isinstance(i, np.integer):
+                return None
+            i = int(i)
+        if i < 0:
+            i += n
+        if not 0 <= i < n:
+            return None
+        for start, step, digits in terms:
+            c = start + step * i
+            for weight, size, stride in digits:
+                offset += c // weight % size * stride
+    return offset
+
+
+def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
+    """The map of the view that a key of integers, slices, ``None`` and one ``...`` means; None for any other key.
+
+    What `normalise` and `view` would find, in one pass: most keys are of this kind.
+    """
+    if source.coupled:
+        return None
+    sizes, own, base = source.shape, source.axes, source.base
+    shape: list[int] = []
+    axes: list[tuple[Term, ...]] = []
+    axis, ndim, dots = 0, len(sizes), False
+    for place, entry in enumerate(key):
+        if entry is None:
+            shape.append(1)
+            axes.append(())
+            continue
+        if entry is Ellipsis:
+            size = ndim - axis - sum(e is not None for e in key[place + 1 :])
+            if dots or size < 0:
+                return None
+            shape += sizes[axis : axis + size]
+            axes += own[axis : axis + size]
+            axis, dots = axis + size, True
+            continue
+        if axis == ndim:
+            return None
+        n, terms = sizes[axis], own[axis]
+        if type(entry) is slice:
+            if entry.start is not None or entry.stop is not None or entry.step is not None:
+                first, by, n = _span(entry, n)
+                terms = tuple([Term(start + step * first, step * by, digits) for start, step, digits in terms])
+            shape.append(n)
+            axes.append(terms)
+        elif type(entry) is int and -n <= entry < n:
+            i = entry + n if entry < 0 else entry
+            for start, step, digits in terms:
+                c = start + step * i
+                for weight, size, stride in digits:
+                    base += c // weight % size * stride
+        else:
+            return None
+        axis += 1
+    if len(shape) + ndim - axis > _MAX_NDIM:
+        return None
+    return AddressMap.made((*shape, *sizes[axis:]), base, (*axes, *own[axis:]), (), source.reach)
 
 
 def view(source: AddressMap, selection: Selection) -> AddressMap:

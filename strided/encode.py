@@ -1,0 +1,112 @@
+"""Values into a layout: the memory of a new array, or of one that is there already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from strided import convert, padding
+from strided.buffers import array_shape, cut, flat_bytes, needed_bytes, stored_bits
+from strided.dtypes import element_type_of_dtype
+from strided.errors import LayoutError
+from strided.layout import AnyShape, Layout, PaddingValue, Shape
+from strided.notation import parse
+from strided.wrapped import Array, Memory, Wrapped
+
+
+def wrap(
+    buffer: Any, shape: str | AnyShape, offset: int = 0, bitorder: str = "little", allow_excess: bool = False
+) -> Memory:
+    """A buffer as the memory of an array of a shape; errors as for LayoutArray."""
+    if bitorder not in ("little", "big"):
+        raise ValueError(f'bitorder must be "little" or "big", not {bitorder!r}')
+    parsed = array_shape(shape)
+    bits = stored_bits(parsed)
+    memory = flat_bytes(buffer)
+    own = cut(memory, parsed, offset, allow_excess)
+    dtype = parsed.dtype
+    assert dtype is not None
+    return Memory(own, parsed, dtype, bits, bitorder, memory.size - offset - own.size)
+
+
+def shape_for(
+    dimensions: tuple[int, ...], dtype: np.dtype[Any], layout: str | Layout | Shape | None, name: str | None
+) -> Shape:
+    """The shape of values to be laid out: that of their dtype, or of the element type called `name`.
+
+    Raises
+    ------
+    LayoutError
+        The layout is a shape of other dimensions or of another element type.
+    UnsupportedError
+        XLA has no element type for the dtype.
+    """
+    wanted = parse(layout) if isinstance(layout, str) else layout
+    if isinstance(wanted, Shape):
+        if wanted.dimensions != dimensions:
+            raise LayoutError(f"{wanted} has not the dimensions of the array, {list(dimensions)}")
+        if name is not None and name != wanted.element_type:
+            raise LayoutError(f"{wanted} is not of the element type {name}")
+        return array_shape(wanted)
+    if wanted is not None and not isinstance(wanted, Layout):
+        raise TypeError(f"layout must be text, a Layout or a Shape, not {layout!r}")
+    return array_shape(Shape(name or element_type_of_dtype(dtype).name, dimensions, wanted))
+
+
+def encode(
+    values: Array | Wrapped, shape: Shape, fill: Any = None, out: Any = None, bitorder: str = "little"
+) -> Memory:
+    """Values in a new buffer of a shape, or in `out`; what `fill` says in the padding.
+
+    Raises
+    ------
+    ValueError
+        `out` is read-only, holds another shape, or overlaps the values.
+    BufferSizeError
+        `out` is too short.
+    """
+    layout = shape.layout
+    assert layout is not None
+    memory = _target(shape, out, bitorder)
+    if not memory.buffer.flags.writeable:
+        raise ValueError("out is read-only")
+    kind = PaddingValue(layout.padding_value) if fill is None else fill
+    scalar = padding.padding_scalar(kind, memory.dtype)
+    target = convert.Region(memory.buffer, shape.address_map, memory.bits, bitorder == "little")
+    if isinstance(values, Wrapped) and values.dtype == memory.dtype:
+        source = values.region
+    else:
+        source = convert.region_of_ndarray(cast(values, memory.dtype))
+    if convert.may_overlap(source, target):
+        raise ValueError("out overlaps the values that are to be laid out")
+    if scalar is not None:
+        padding.fill_padding(memory.buffer, shape, memory.bits, bitorder, scalar)
+    convert.copy(source, target)
+    return memory
+
+
+def _target(shape: Shape, out: Any, bitorder: str) -> Memory:
+    if isinstance(out, Wrapped):
+        if out.is_view or out.xla_shape != shape or out.bitorder != bitorder:
+            raise ValueError(f"out holds {out.xla_shape}, not {shape}")
+        return out._memory
+    if out is not None:
+        return wrap(out, shape, bitorder=bitorder, allow_excess=True)
+    assert shape.layout is not None
+    prefix = shape.layout.dynamic_shape_metadata_prefix_bytes
+    buffer = convert.empty_aligned(prefix + needed_bytes(shape))
+    buffer[:prefix] = 0
+    buffer[-1:] = 0  # its last bits may belong to no slot at all
+    return wrap(buffer, shape, bitorder=bitorder, allow_excess=True)
+
+
+def cast(value: Any, dtype: np.dtype[Any]) -> Array:
+    """Values cast as NumPy casts what is assigned to an array of a type."""
+    if isinstance(value, Wrapped):
+        value = value.to_numpy()
+    if isinstance(value, np.ndarray) and value.dtype == dtype:
+        return value
+    found = np.empty(np.shape(value), dtype)
+    found[...] = value
+    return found

@@ -1,0 +1,289 @@
+"""NumPy's functions of arrays in a layout: ``np.func(a)`` gives what ``np.func(np.asarray(a))`` gives.
+
+Views stay views, questions about shape and type convert nothing, large reductions and comparisons stream, gathers read
+what they need, and what NumPy writes to an argument reaches the buffer. Everything else gets a converted array.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib.stride_tricks import as_strided
+
+from strided import overlap, reductions, windows
+from strided.operands import Operands
+from strided.shown import corners
+from strided.views import Views
+
+Function = Callable[..., Any]
+
+
+def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function of NumPy gives; NotImplemented where another argument's type has to say."""
+    if not all(issubclass(t, (Views, np.ndarray)) for t in types):
+        return NotImplemented
+    result = reductions.stream(function, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    own = _OWN.get(function)
+    if own is not None:
+        first, rest, named = _first(function, args, kwargs)
+        result = own(first, *rest, **named)
+        if result is not NotImplemented:
+            return result
+    return _converted(function, args, kwargs)
+
+
+def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The function of converted arrays; what it writes to one of them goes back to the buffer."""
+    operands = Operands()
+    result = function(*operands.handed(args), **operands.handed(kwargs))
+    returned = operands.returned(result)
+    out = kwargs.get("out")
+    written = [*(out if isinstance(out, tuple) else [out])]
+    if returned is not result:
+        written.append(returned)  # perhaps an `out` given by position
+    if function in _WRITES or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
+        written.append(_first(function, args, kwargs)[0])
+    operands.write_back(*(x for x in written if isinstance(x, Views) and x.flags.writeable))
+    return returned
+
+
+@cache
+def _signature(function: Function) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _first(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """The first argument, wherever it stands, and the others."""
+    if args:
+        return args[0], args[1:], kwargs
+    rest = dict(kwargs)
+    return rest.pop(next(iter(_signature(function).parameters)), None), (), rest
+
+
+# --- views ------------------------------------------------------------------------------------------------------------
+
+
+def _rearranging(function: Function) -> Function:
+    """A function that moves, turns round, adds or drops axes."""
+
+    def own(x: Any, *rest: Any, **named: Any) -> Any:
+        if not isinstance(x, Views):
+            return NotImplemented
+        return x.rearranged(lambda stand_in: function(stand_in, *rest, **named))
+
+    return own
+
+
+def _at_least(function: Function) -> Function:
+    """A function that adds axes to every one of its arguments."""
+    one = _rearranging(function)
+
+    def own(x: Any, *rest: Any) -> Any:
+        return tuple(function(each) for each in (x, *rest)) if rest else one(x)
+
+    return own
+
+
+def _method(name: str, **fixed: Any) -> Function:
+    """A function that is a method of `Views` as well."""
+
+    def own(x: Any, *rest: Any, **named: Any) -> Any:
+        return getattr(x, name)(*rest, **fixed, **named) if isinstance(x, Views) else NotImplemented
+
+    return own
+
+
+def _real(x: Any) -> Any:
+    return x.real if isinstance(x, Views) else NotImplemented
+
+
+def _imag(x: Any) -> Any:
+    return x.imag if isinstance(x, Views) else NotImplemented
+
+
+def _diag(x: Any, k: int = 0) -> Any:
+    return x.diagonal(k) if isinstance(x, Views) and x.ndim == 2 else NotImplemented
+
+
+def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
+    stand_ins = [x.stand_in() if isinstance(x, Views) else x for x in arrays]
+    spread = np.broadcast_arrays(*stand_ins, subok=subok)
+    found = [
+        (x if x.shape == s.shape else x.broadcast_to(s.shape)) if isinstance(x, Views) else s
+        for x, s in zip(arrays, spread, strict=True)
+    ]
+    return tuple(found) if isinstance(spread, tuple) else found
+
+
+def _splitting(function: Function, default: Any) -> Function:
+    """A function that cuts an array into views along an axis."""
+
+    def own(x: Any, sections: Any, axis: Any = None) -> Any:
+        if not isinstance(x, Views) or isinstance(sections, Views):
+            return NotImplemented
+        # The same cuts along a stand-in of one axis, whose entries are told by their addresses.
+        function(x.stand_in(), sections, *(() if axis is None else (axis,)))
+        along = normalize_axis_index(default(x) if axis is None else axis, x.ndim)
+        line = as_strided(np.zeros(1, np.int8), x.shape[along : along + 1], (1,))
+        start = line.ctypes.data
+        cut = np.array_split if function is np.array_split else np.split
+        front = (slice(None),) * along
+        return [x[(*front, slice(p.ctypes.data - start, p.ctypes.data - start + p.size))] for p in cut(line, sections)]
+
+    return own
+
+
+def _unstack(x: Any, *, axis: int = 0) -> Any:
+    return tuple(_OWN[np.moveaxis](x, axis, 0)) if isinstance(x, Views) and x.ndim else NotImplemented
+
+
+# --- questions that need no values ------------------------------------------------------------------------------------
+
+
+def _asking(function: Function) -> Function:
+    """A function that only wants to know shapes and types."""
+
+    def own(*args: Any, **named: Any) -> Any:
+        return function(*map(_without_values, args), **{name: _without_values(x) for name, x in named.items()})
+
+    return own
+
+
+def _without_values(x: Any) -> Any:
+    if isinstance(x, Views):
+        return x.as_strided() if x.is_strided else x.stand_in()
+    return x
+
+
+def _alike(function: Function) -> Function:
+    """A function that makes a new array of the shape and type of its first argument."""
+
+    def own(x: Any, *rest: Any, **named: Any) -> Any:
+        return function(_without_values(x), *rest, **named) if isinstance(x, Views) else NotImplemented
+
+    return own
+
+
+# --- reading in part, writing -----------------------------------------------------------------------------------------
+
+
+def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    places = np.asarray(indices)
+    if not isinstance(x, Views) or out is not None or mode != "raise" or places.dtype.kind not in "iu" or x.is_strided:
+        return NotImplemented
+    if axis is None:
+        return x.flat[places] if places.ndim else np.asarray(x.flat[int(places)])[()]
+    along = normalize_axis_index(axis, x.ndim)
+    try:
+        return np.asarray(x[(*(slice(None),) * along, places)])[()]
+    except IndexError:
+        return np.take(x.stand_in(), places, axis)
+
+
+def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
+    if not isinstance(dst, Views) or where is not True or not isinstance(src, (np.ndarray, Views)):
+        return NotImplemented
+    np.copyto(np.empty(0, dst.dtype), np.empty(0, src.dtype), casting=casting)  # type: ignore[arg-type]
+    dst[...] = src
+    return None
+
+
+def _comparing(function: Function) -> Function:
+    """A comparison of two arrays as a whole: of large ones window by window, up to the first difference."""
+
+    def own(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
+        if not (reductions.streams(a) or reductions.streams(b)) or np.shape(a) != np.shape(b):
+            return NotImplemented
+        read = [windows.Reader(x) if isinstance(x, Views) else None for x in (a, b)]
+        plain = [None if isinstance(x, Views) else np.asarray(x) for x in (a, b)]
+        leader = a if isinstance(a, Views) else b
+        for box in windows.boxes(leader.address_map, max(1, windows.WINDOW_BYTES // leader.itemsize)):
+            key = tuple(slice(*edge) for edge in box)
+            parts = [p[key] if r is None else r(box) for r, p in zip(read, plain, strict=True)]  # type: ignore[index]
+            if not function(*parts, *rest, **named):
+                return False
+        return True
+
+    return own
+
+
+def _text(function: Function) -> Function:
+    def own(x: Any, *rest: Any, **named: Any) -> Any:
+        if not reductions.streams(x) or rest or named:
+            return NotImplemented
+        values, threshold = corners(x)
+        with np.printoptions(threshold=threshold):
+            return function(values)
+
+    return own
+
+
+#: Functions that write to their first argument.
+_WRITES = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
+
+_OWN: dict[Function, Function] = {
+    **{
+        f: _rearranging(f)
+        for f in (
+            np.transpose,
+            np.permute_dims,
+            np.swapaxes,
+            np.moveaxis,
+            np.rollaxis,
+            np.squeeze,
+            np.matrix_transpose,
+            np.linalg.matrix_transpose,
+            np.flip,
+            np.fliplr,
+            np.flipud,
+            np.rot90,
+        )
+    },
+    **{f: _at_least(f) for f in (np.atleast_1d, np.atleast_2d, np.atleast_3d)},
+    np.expand_dims: _method("expand_dims"),
+    np.broadcast_to: _method("broadcast_to"),
+    np.reshape: _method("reshape"),
+    np.ravel: _method("ravel"),
+    np.diagonal: _method("diagonal"),
+    np.linalg.diagonal: _method("diagonal", axis1=-2, axis2=-1),
+    np.diag: _diag,
+    np.real: _real,
+    np.imag: _imag,
+    np.broadcast_arrays: _broadcast_arrays,
+    np.array_split: _splitting(np.array_split, lambda x: 0),
+    np.split: _splitting(np.split, lambda x: 0),
+    np.hsplit: _splitting(np.hsplit, lambda x: 0 if x.ndim == 1 else 1),
+    np.vsplit: _splitting(np.vsplit, lambda x: 0),
+    np.dsplit: _splitting(np.dsplit, lambda x: 2),
+    **{
+        f: _asking(f)
+        for f in (
+            np.shape,
+            np.ndim,
+            np.size,
+            np.iscomplexobj,
+            np.isrealobj,
+            np.result_type,
+            np.can_cast,
+            np.common_type,
+        )
+    },
+    **{f: _asking(f) for f in (np.diag_indices_from, np.tril_indices_from, np.triu_indices_from)},
+    **{f: _alike(f) for f in (np.empty_like, np.zeros_like, np.ones_like, np.full_like)},
+    np.may_share_memory: lambda a, b, max_work=None: overlap.may_share(a, b),
+    np.shares_memory: lambda a, b, max_work=-1: overlap.share(a, b, max_work),
+    np.take: _take,
+    np.copyto: _copyto,
+    np.array_equal: _comparing(np.array_equal),
+    np.allclose: _comparing(np.allclose),
+    **{f: _text(f) for f in (np.array2string, np.array_repr, np.array_str)},
+}
+if hasattr(np, "unstack"):
+    _OWN[np.unstack] = _unstack

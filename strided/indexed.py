@@ -1,0 +1,154 @@
+"""``a[key]`` and ``a[key] = value``.
+
+Keys of integers and slices take a short way through `indexing`; all others are brought into its normal form first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided import convert
+from strided.encode import cast
+from strided.indexing import element_at, index_arrays, normalise, refuse, view, view_at
+from strided.wrapped import Array, Wrapped, move
+
+#: Held while elements of fewer than eight bits are written: their neighbours in the byte are written back with them,
+#: and must not have changed meanwhile.
+_packed = threading.RLock()
+
+
+def _forget_lock() -> None:
+    """In a forked child: another thread of the parent may have held it."""
+    global _packed
+    _packed = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)
+
+
+class Indexed(Wrapped):
+    """A view that can be indexed and assigned to."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        entries = key if type(key) is tuple else (key,)
+        offset = element_at(self._map, entries)
+        if offset is not None:
+            return self._memory.value_at(offset)
+        moved = view_at(self._map, entries)
+        if moved is not None:
+            return self._with_map(moved)
+        selection = normalise(key, self._map.shape)
+        if selection.is_element:
+            return self._memory.value_at(int(self._map.offset_of(selection.items)))  # type: ignore[arg-type]
+        if selection.is_basic:
+            found = self._with_map(view(self._map, selection))
+            return found.to_numpy() if selection.copies else found
+        shape, index = index_arrays(selection)
+        return self._gathered(shape, index)
+
+    def _gathered(self, shape: tuple[int, ...], index: Sequence[Any]) -> Array:
+        """The elements at arrays of indices, which broadcast to a shape."""
+        out = np.empty(shape, self.dtype)
+        convert.gather_at(self.region, index, out)
+        return out
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        memory = self._memory
+        if not memory.buffer.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        entries = key if type(key) is tuple else (key,)
+        offset = element_at(self._map, entries)
+        if offset is not None:
+            self._set_element(offset, value)
+            return
+        moved = view_at(self._map, entries)
+        if moved is None:
+            selection = normalise(key, self._map.shape)
+            if selection.is_element:
+                self._set_element(int(self._map.offset_of(selection.items)), value)  # type: ignore[arg-type]
+                return
+            if not selection.is_basic:
+                shape, index = index_arrays(selection)
+                values = self._cast(value, key, len(shape))
+                if not _broadcasts(values.shape, shape):
+                    refuse(self.shape, key, np.shape(value))
+                self._scatter(convert.offsets_at(self._map, index, shape), _spread(values, shape))
+                return
+            moved = view(self._map, selection)
+        self._with_map(moved)._assign(value, key, self)
+
+    def _set_element(self, offset: int, value: Any) -> None:
+        """Set one element as NumPy sets one, by what its type makes of the value."""
+        memory = self._memory
+        if memory.file is not None:
+            memory.file.check()
+        if isinstance(value, Wrapped):
+            value = value.to_numpy()
+        if memory.bits >= 8:
+            memory.elements[offset] = value
+            return
+        one = np.empty(1, memory.dtype)
+        one[0] = value
+        self._scatter(np.array([offset]), one)
+
+    def _cast(self, value: Any, key: Any, ndim: int) -> Array:
+        """A value for a selection of `ndim` axes, cast to this array's type; leading axes of one entry dropped."""
+        try:
+            values = cast(value, self.dtype)
+        except Exception:
+            self.stand_in(writeable=True)[key] = value
+            raise
+        if values.ndim > ndim and not isinstance(value, (np.ndarray, Wrapped)):
+            # Of nested sequences NumPy takes no more levels than there are axes.
+            self.stand_in(writeable=True)[key] = value
+        while values.ndim > ndim and values.shape[0] == 1:
+            values = values[0]
+        return values
+
+    def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
+        if self._memory.bits >= 8:
+            convert.scatter(self.region, offsets, values)
+            return
+        with _packed:
+            convert.scatter(self.region, offsets, values)
+
+    def _assign(self, value: Any, key: Any, whole: Indexed) -> None:
+        """Set every element of this view, which is what `key` is in `whole`."""
+        if isinstance(value, Wrapped) and value.dtype == self.dtype:
+            source = value.region
+            while len(source.map.shape) > self.ndim and source.map.shape[0] == 1:
+                source = source._replace(map=source.map.at(0, 0))
+        else:
+            source = convert.region_of_ndarray(whole._cast(value, key, self.ndim))
+        if not _broadcasts(source.map.shape, self.shape):
+            refuse(whole.shape, key, np.shape(value))
+        spread = source._replace(map=source.map.broadcast_to(self.shape))
+        if self._memory.bits >= 8:
+            move(spread, self.region)
+            return
+        with _packed:
+            move(spread, self.region)
+
+
+def _spread(values: Array, shape: tuple[int, ...]) -> Array:
+    """Values broadcast to a shape that they broadcast to. (NumPy's own function for it stops at 32 axes.)"""
+    if values.shape == shape:
+        return values
+    if len(shape) <= 32:
+        return np.broadcast_to(values, shape)
+    spread = np.empty(shape, values.dtype)
+    spread[...] = values
+    return spread
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(to), strict=False))

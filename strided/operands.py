@@ -1,0 +1,58 @@
+"""Arrays in a layout where NumPy wants ndarrays: handed over, and written back afterwards.
+
+`Operands` turns every array in a layout among some arguments into an ndarray: its own memory where the layout is plain
+strides, a converted copy where it is not. What NumPy wrote to a copy goes back to the buffer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strided.indexed import Indexed
+from strided.wrapped import Array
+
+
+class Operands:
+    """Arguments of one call."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, tuple[Indexed, Array]] = {}
+
+    def handed(self, x: Any) -> Any:
+        """An argument for NumPy: arrays become ndarrays, also within lists, tuples and dicts."""
+        if isinstance(x, Indexed):
+            return self._ndarray(x)
+        if type(x) in (list, tuple):
+            return type(x)(self.handed(item) for item in x)
+        if type(x) is dict:
+            return {name: self.handed(item) for name, item in x.items()}
+        return x
+
+    def _ndarray(self, array: Indexed) -> Array:
+        if array.is_strided:
+            found = array.as_strided()
+            self._copies[id(found)] = array, found
+            return found
+        for given, found in self._copies.values():
+            if given is array:
+                return found
+        found = array.to_numpy()
+        # As in NumPy, views of a read-only array are read-only, and nothing is written to it.
+        found.flags.writeable = array.buffer.flags.writeable
+        self._copies[id(found)] = array, found
+        return found
+
+    def returned(self, result: Any) -> Any:
+        """What NumPy returned, with the array in a layout where it returned the ndarray that it got for it."""
+        if type(result) is tuple:
+            return tuple(self.returned(item) for item in result)
+        given = self._copies.get(id(result))
+        return result if given is None else given[0]
+
+    def write_back(self, *arrays: Any) -> None:
+        """Write what NumPy put into the copies of these arrays to their buffers."""
+        for array in arrays:
+            for given, found in self._copies.values():
+                if given is array and not given.is_strided:
+                    given[...] = found
+                    break

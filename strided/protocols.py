@@ -1,0 +1,205 @@
+"""The protocols by which others take an array: as an ndarray, by DLPack, to be copied, pickled, told apart."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from strided import dlpack, functions, shown
+from strided.address import AddressMap
+from strided.buffers import map_file
+from strided.encode import encode, shape_for, wrap
+from strided.layout import Layout, Shape
+from strided.ufuncs import Operators
+from strided.views import Views
+from strided.wrapped import Array, Memory
+
+
+class Protocols(Operators, Views):
+    """A view that goes where an ndarray goes."""
+
+    __slots__ = ()
+
+    # NumPy.
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self.is_strided:
+            return np.array(self.as_strided(), dtype=dtype, copy=copy)
+        if copy is False:
+            raise ValueError(
+                "Unable to avoid copy while creating an array as requested.\n"
+                f"{self._why_no_strides()}; with copy=None it is converted."
+            )
+        values = self.to_numpy()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if not self._is_builtin():
+            raise AttributeError(f"the array interface has no name for {self.dtype}")
+        return self._strided_or(AttributeError).__array_interface__
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one entry to the next along each axis.
+
+        Raises
+        ------
+        AttributeError
+            The layout is not plain strides.
+        """
+        return self._strided_or(AttributeError).strides
+
+    @property
+    def data(self) -> memoryview:
+        """The memory, where the layout is plain strides; ``a.buffer.data`` is the whole buffer of any layout."""
+        return self._strided_or(AttributeError).data
+
+    @property
+    def ctypes(self) -> Any:
+        """Address, shape and strides for ctypes, where the layout is plain strides."""
+        return self._strided_or(AttributeError).ctypes
+
+    def _strided_or(self, error: type[Exception]) -> Array:
+        try:
+            return self.as_strided()
+        except BufferError as refused:
+            raise error(str(refused)) from None
+
+    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return functions.call(func, tuple(types), args, kwargs)
+
+    # DLPack.
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return np.empty(0).__dlpack_device__()
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of the same memory, where the layout is plain strides; of a copy with ``copy=True``.
+
+        Raises
+        ------
+        BufferError
+            The layout is not plain strides, or DLPack has no such type.
+        """
+        values = self.to_numpy() if copy else self.as_strided()
+        return dlpack.capsule(values, stream=stream, max_version=max_version, dl_device=dl_device)
+
+    # Copies.
+
+    def copy(self, order: str = "K") -> Self:
+        """The same values in a buffer of their own: in the same layout, or with "C" and "F" row- or column-major.
+
+        Of a view, the values alone are copied, row-major by default.
+        """
+        if order not in ("C", "F", "A", "K"):
+            self.stand_in().copy(order)  # type: ignore[arg-type]
+        if order in ("A", "K") and not self.is_view:
+            buffer = np.empty_like(self.buffer)
+            np.copyto(buffer, self.buffer)
+            return self._on(replace(self._memory, buffer=buffer, excess=0, file=None))
+        order_of_axes = range(self.ndim) if order == "F" else range(self.ndim)[::-1]
+        bits = self.layout.element_size_in_bits if self._memory.bits < 8 else 0
+        shape = shape_for(
+            self.shape, self.dtype, Layout(tuple(order_of_axes), element_size_in_bits=bits), self.element_type
+        )
+        return self._on(encode(self, shape, bitorder=self.bitorder))
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def _on(self, memory: Memory) -> Self:
+        """The whole array of a memory."""
+        return self._with_map(memory.shape.address_map, memory)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        memory = self._memory
+        if memory.file is not None and memory.file.mode != "c":
+            memory.file.check()
+            start = _offset_in(memory.buffer, memory.file.content)
+            seen = None if not self.is_view else (self._map, memory.dtype, memory.bits)
+            where = memory.file.path, memory.file.mode, memory.file.offset + start, memory.buffer.size
+            return _reopened, (type(self), where, memory.shape, memory.bitorder, memory.excess, seen)
+        if self.is_view:
+            return self.copy().__reduce_ex__(protocol)
+        content: Any = memory.buffer
+        if protocol >= 5:
+            content = pickle.PickleBuffer(content)
+        else:
+            content = content.tobytes() if not content.flags.writeable else bytearray(content)
+        return _rewrapped, (type(self), content, memory.shape, memory.bitorder)
+
+    # Telling arrays apart, and showing them.
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        memory = self._memory
+        about = type(self).__name__, str(memory.shape), str(memory.dtype), memory.bitorder, repr(self._map)
+        if memory.file is not None and memory.file.mode != "c":
+            start = _offset_in(memory.buffer, memory.file.content)
+            return (*about, *memory.file.identity, memory.file.offset + start)
+        return (*about, hashlib.blake2b(memory.buffer.data, digest_size=20).hexdigest())
+
+    def __str__(self) -> str:
+        return shown.text(self)
+
+    def __repr__(self) -> str:
+        return shown.representation(self)
+
+    def _repr_html_(self) -> str:
+        return shown.as_html(self)
+
+    def _repr_inline_(self, max_width: int) -> str:
+        return shown.in_line(self, max_width)
+
+
+def _offset_in(part: Array, whole: Array) -> int:
+    """Bytes from the start of an array of bytes to a part of it."""
+    if not part.size:
+        return 0
+    start: int = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return start
+
+
+def _rewrapped(cls: type[Protocols], content: Any, shape: Shape, bitorder: str) -> Protocols:
+    """An unpickled array."""
+    memory = wrap(content, shape, bitorder=bitorder, allow_excess=True)
+    return object.__new__(cls)._with_map(shape.address_map, memory)
+
+
+def _reopened(
+    cls: type[Protocols],
+    where: tuple[str, str, int, int],
+    shape: Shape,
+    bitorder: str,
+    excess: int,
+    seen: tuple[AddressMap, np.dtype[Any], int] | None,
+) -> Protocols:
+    """An unpickled array in a file: the file is mapped anew."""
+    file = map_file(*where)
+    memory = Memory(file.content, shape, _dtype_of(shape), _bits_of(shape), bitorder, excess, file)
+    if seen is None:
+        return object.__new__(cls)._with_map(shape.address_map, memory)
+    map_, dtype, bits = seen
+    return object.__new__(cls)._with_map(map_, replace(memory, dtype=dtype, bits=bits))
+
+
+def _dtype_of(shape: Shape) -> np.dtype[Any]:
+    assert shape.dtype is not None
+    return shape.dtype
+
+
+def _bits_of(shape: Shape) -> int:
+    return shape.element_bits

@@ -1,0 +1,364 @@
+"""NumPy's reductions of large arrays: sums, extremes and their places, counts, means and variances.
+
+`stream` carries out what NumPy's function of the same name means, window by window (`streams`). NumPy itself says what
+the result's type is and which arguments are wrong: it is asked with a stand-in of one element. What it would compute in
+single precision or less is added up in single precision within a window, and in double precision from there on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from strided.dtypes import element_type_of_dtype
+from strided.streams import Reduction, State, reduced
+from strided.windows import Box
+from strided.wrapped import Array, Wrapped
+
+#: Bytes of values from which on an array is looked at window by window. Below, NumPy reduces a converted copy.
+STREAM_BYTES = 1 << 24
+
+Axes = tuple[int, ...]
+
+
+def streams(array: Any) -> bool:
+    """Whether something is an array in a layout that is too large to be converted as a whole."""
+    return isinstance(array, Wrapped) and array.nbytes >= STREAM_BYTES
+
+
+class Question(NamedTuple):
+    """A reduction as it was asked for.
+
+    Attributes
+    ----------
+    array : Wrapped
+    axes : tuple of int
+        Those that go, normalised.
+    dtype : numpy.dtype
+        Of NumPy's result.
+    work : numpy.dtype
+        In which the elements of a window are added.
+    where : True or mask
+    initial : scalar or None
+    ddof : float
+    """
+
+    array: Wrapped
+    axes: Axes
+    dtype: np.dtype[Any]
+    work: np.dtype[Any]
+    where: Any
+    initial: Any
+    ddof: float
+
+    def reduced(self, reduction: Reduction) -> State:
+        """The state of the whole array."""
+        return reduced(self.array, self.axes, reduction, self.where)
+
+
+def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What one of NumPy's reductions gives for a large array; NotImplemented where NumPy has to be asked itself.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As NumPy does.
+    """
+    answer = _ANSWERS.get(function)
+    if answer is None or not streams(args[0] if args else kwargs.get("a")):
+        return NotImplemented
+    try:
+        bound = _signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        return NotImplemented
+    given = {name: value for name, value in bound.items() if value is not np._NoValue}
+    array, axis, out = given.pop("a"), given.pop("axis", None), given.pop("out", None)
+    where = given.pop("where", True)
+    ddof = given.pop("correction", given.pop("ddof", 0))
+    if axis == () or "mean" in given or not _fits(where, array.shape) or not isinstance(ddof, (int, float)):
+        return NotImplemented
+    example = _example(function, array, axis, out, given if where is True else {**given, "where": np.True_})
+    axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
+    dtype = np.asarray(example).dtype
+    work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, array.dtype, dtype)
+    if function in _SUMS and work is None:
+        return NotImplemented
+    question = Question(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
+    result = answer(question).astype(dtype, copy=False)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(array.shape))
+    if not given.get("keepdims", False):
+        kept = tuple(n for k, n in enumerate(array.shape) if k not in axes)
+    return _delivered(function, result.reshape(kept), example, out)
+
+
+@cache
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _example(function: Callable[..., Any], array: Wrapped, axis: Any, out: Any, given: dict[str, Any]) -> Any:
+    """The result for one element: NumPy refuses what it refuses, and shows the type."""
+    small = np.zeros((1,) * array.ndim, array.dtype)
+    example = function(small, axis=axis, **given)
+    if out is not None:
+        example = function(small, axis=axis, out=np.empty(np.shape(example), out.dtype), **given)
+    return example
+
+
+def _fits(where: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a mask is one, and broadcasts to the shape."""
+    if where is True:
+        return True
+    own = where if isinstance(where, Wrapped) else np.asarray(where)
+    fits = all(n in (1, m) for n, m in zip(own.shape[::-1], shape[::-1], strict=False))
+    return own.dtype == np.bool_ and own.ndim <= len(shape) and fits
+
+
+def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The type in which elements are added; None where only NumPy knows how."""
+    wanted = result if asked is None else asked
+    if wanted.kind in "iub" and (given.kind in "iub"):
+        return wanted
+    if wanted.kind == "f" and wanted.isbuiltin == 1 and given.kind != "c":
+        return np.dtype(np.float32) if wanted.itemsize < 4 else wanted
+    if wanted.kind == "c" and wanted.isbuiltin == 1:
+        return wanted
+    if given.kind == "c" and asked is None:
+        return given  # a variance: the result is real
+    is_small_float = given.isbuiltin != 1 and element_type_of_dtype(given).name.startswith(("f", "bf"))
+    return np.dtype(np.float32) if is_small_float and wanted == given else None
+
+
+def _delivered(function: Callable[..., Any], result: Array, example: Any, out: Any) -> Any:
+    """A result as NumPy gives it: in `out`, as a scalar, or as it is."""
+    if out is not None:
+        if out.shape != result.shape:
+            # NumPy says what is wrong with the shape.
+            np.add.reduce(np.empty((1, *result.shape), result.dtype), axis=0, out=np.empty(out.shape, result.dtype))
+        np.copyto(out, result, casting="unsafe")
+        return out
+    if isinstance(example, int):
+        return int(result[()])
+    return result if result.ndim else result[()]
+
+
+# --- partial results --------------------------------------------------------------------------------------------------
+
+
+def _wide(x: Any) -> Array:
+    """In double precision, where it is floating point."""
+    array: Array = np.asarray(x)
+    if array.dtype.kind == "c":
+        array = array.astype(np.complex128, copy=False)
+    elif array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        array = array.astype(np.float64)
+    return array
+
+
+def _count(values: Array, where: Any, axes: Axes) -> Array:
+    """How many elements of a window count."""
+    if where is True:
+        return np.asarray(math.prod(values.shape[k] for k in axes), np.intp)
+    return np.add.reduce(np.broadcast_to(where, values.shape), axis=axes, dtype=np.intp, keepdims=True)
+
+
+def _numbers(values: Array, where: Any) -> Any:
+    """Where there are numbers, and not NaN."""
+    found = values == values
+    return found if where is True else found & where
+
+
+def _sum(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> State:
+    """How many elements, and their sum."""
+    if skip and values.dtype.kind not in "iub":
+        where = _numbers(values, where)
+    if values.dtype.isbuiltin != 1:
+        values = values.astype(work)
+    total = np.add.reduce(values, axis=axes, dtype=work, keepdims=True, where=where)
+    return _count(values, where, axes), _wide(total)
+
+
+def _sums(first: State, second: State) -> State:
+    return first[0] + second[0], first[1] + second[1]
+
+
+def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> State:
+    """How many elements, their mean, and the sum of the squares of their distances from it."""
+    if skip and values.dtype.kind not in "iub":
+        where = _numbers(values, where)
+    values = values.astype(work, copy=False)
+    n = _count(values, where, axes)
+    add = partial(np.add.reduce, axis=axes, keepdims=True, where=where)
+    some = np.maximum(n, 1)
+    near = np.asarray(add(values) / some).astype(work, copy=False)
+    apart = values - near
+    # `near` is rounded; what is left over corrects both the mean and the squares.
+    rest = _wide(add(apart)) / some
+    squares = _wide(add(_squared(apart)))
+    return n, _wide(near) + rest, np.maximum(squares - _squared(rest) * n, 0)
+
+
+def _squared(x: Array) -> Array:
+    return x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+
+
+def _merged_moments(first: State, second: State) -> State:
+    (n, mean, squares), (m, other, more) = first, second
+    total = n + m
+    share = m / np.maximum(total, 1)
+    apart = np.where(m == 0, 0, np.where(n == 0, other, other - mean))
+    return total, np.where(n == 0, other, mean + apart * share), squares + more + _squared(apart) * (n * share)
+
+
+def _extreme(values: Array, where: Any, box: Box, axes: Axes, *, ufunc: np.ufunc, initial: Any) -> State:
+    extra = {} if initial is None else {"initial": initial}
+    return (np.asarray(ufunc.reduce(values, axis=axes, keepdims=True, where=where, **extra)),)
+
+
+def _place(values: Array, where: Any, box: Box, axes: Axes, *, function: Any, shape: tuple[int, ...]) -> State:
+    """The extreme element, and its index: along the one axis that goes, or among all elements."""
+    if len(axes) == values.ndim:
+        local = np.unravel_index(function(values), values.shape)
+        index = tuple(i + start for i, (start, _) in zip(local, box, strict=True))
+        ones = (1,) * values.ndim
+        return values[local].reshape(ones).copy(), np.reshape(np.ravel_multi_index(index, shape), ones)
+    index = function(values, axis=axes[0], keepdims=True)
+    return np.take_along_axis(values, index, axes[0]), index + box[axes[0]][0]
+
+
+def _first_place(first: State, second: State, *, better: np.ufunc) -> State:
+    """The extreme of two, NaN before any number; the lower index of equals."""
+    (value, index), (other, place) = first, second
+    is_nan, other_nan = value != value, other != other
+    same = (value == other) | (is_nan & other_nan)
+    take = (better(other, value) | (other_nan & ~is_nan)) & ~same | (same & (place < index))
+    return np.where(take, other, value), np.where(take, place, index)
+
+
+def _combined(first: State, second: State, *, ufunc: np.ufunc) -> State:
+    return (ufunc(first[0], second[0]),)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def _answer_sum(q: Question, *, skip: bool = False) -> Array:
+    _, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums))
+    return total if q.initial is None else np.add(np.asarray(q.initial, q.dtype), total)
+
+
+def _answer_mean(q: Question, *, skip: bool = False) -> Array:
+    count, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums))
+    if not np.all(count):
+        warnings.warn("Mean of empty slice" + "." * (not skip), RuntimeWarning, stacklevel=5)
+    if not skip:
+        return np.true_divide(total, count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.true_divide(total, count)
+
+
+def _answer_var(q: Question, *, skip: bool = False) -> Array:
+    count, _, squares = q.reduced(Reduction(partial(_moments, work=q.work, skip=skip), _merged_moments))
+    freedom = count - q.ddof
+    if np.any(freedom <= 0):
+        warnings.warn("Degrees of freedom <= 0 for slice" + "." * skip, RuntimeWarning, stacklevel=5)
+    if not skip:
+        return np.true_divide(squares, np.maximum(freedom, 0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(freedom <= 0, np.nan, np.true_divide(squares, freedom))
+
+
+def _answer_std(q: Question, *, skip: bool = False) -> Array:
+    return np.sqrt(_answer_var(q, skip=skip))
+
+
+def _answer_extreme(q: Question, *, ufunc: np.ufunc) -> Array:
+    return q.reduced(Reduction(partial(_extreme, ufunc=ufunc, initial=q.initial), partial(_combined, ufunc=ufunc)))[0]
+
+
+def _answer_extreme_number(q: Question, *, ufunc: np.ufunc) -> Array:
+    found = _answer_extreme(q, ufunc=ufunc)
+    if np.any(found != found):
+        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=5)
+    return found
+
+
+def _answer_place(q: Question, *, function: Any, better: np.ufunc) -> Array:
+    start = partial(_place, function=function, shape=q.array.shape)
+    return q.reduced(Reduction(start, partial(_first_place, better=better)))[1]
+
+
+def _answer_range(q: Question) -> Array:
+    return _answer_extreme(q, ufunc=np.maximum) - _answer_extreme(q, ufunc=np.minimum)
+
+
+def _answer_truth(q: Question, *, ufunc: np.ufunc) -> Array:
+    start = partial(_extreme, ufunc=ufunc, initial=None)
+    decisive = ufunc is np.logical_or
+    return q.reduced(Reduction(start, partial(_combined, ufunc=ufunc), lambda s: bool(s[0].all()) is decisive))[0]
+
+
+def _answer_count(q: Question, *, predicate: Callable[[Array], Array] | None = None) -> Array:
+    def start(values: Array, where: Any, box: Box, axes: Axes) -> State:
+        found = values if predicate is None else predicate(values)
+        return (np.asarray(np.count_nonzero(found, axis=axes, keepdims=True)),)
+
+    return q.reduced(Reduction(start, partial(_combined, ufunc=np.add)))[0]
+
+
+_SUMS = {np.sum, np.nansum, np.mean, np.nanmean, np.var, np.nanvar, np.std, np.nanstd}
+
+_ANSWERS: dict[Callable[..., Any], Callable[[Question], Array]] = {
+    np.sum: _answer_sum,
+    np.nansum: partial(_answer_sum, skip=True),
+    np.mean: _answer_mean,
+    np.nanmean: partial(_answer_mean, skip=True),
+    np.var: _answer_var,
+    np.nanvar: partial(_answer_var, skip=True),
+    np.std: _answer_std,
+    np.nanstd: partial(_answer_std, skip=True),
+    np.max: partial(_answer_extreme, ufunc=np.maximum),
+    np.amax: partial(_answer_extreme, ufunc=np.maximum),
+    np.min: partial(_answer_extreme, ufunc=np.minimum),
+    np.amin: partial(_answer_extreme, ufunc=np.minimum),
+    np.nanmax: partial(_answer_extreme_number, ufunc=np.fmax),
+    np.nanmin: partial(_answer_extreme_number, ufunc=np.fmin),
+    np.ptp: _answer_range,
+    np.argmax: partial(_answer_place, function=np.argmax, better=np.greater),
+    np.argmin: partial(_answer_place, function=np.argmin, better=np.less),
+    np.any: partial(_answer_truth, ufunc=np.logical_or),
+    np.all: partial(_answer_truth, ufunc=np.logical_and),
+    np.count_nonzero: _answer_count,
+}
+
+#: The reductions behind the methods ``reduce`` of ufuncs.
+OF_UFUNC: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: np.sum,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_or: np.any,
+    np.logical_and: np.all,
+}
+
+
+def count(array: Wrapped, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
+    """How many elements a function of an ndarray finds true, along an axis or altogether; large arrays stream.
+
+    >>> import strided as sd
+    >>> count(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]{0:T(2)}"[:6]), np.isnan)
+    2
+    """
+    axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
+    if not streams(array):
+        return np.count_nonzero(predicate(np.asarray(array)), axis=axis)
+    question = Question(array, axes, np.dtype(np.intp), np.dtype(np.intp), True, None, 0)
+    found = _answer_count(question, predicate=predicate)
+    kept = tuple(n for k, n in enumerate(array.shape) if k not in axes)
+    return found.reshape(kept) if kept else int(found.reshape(())[()])

@@ -1,0 +1,145 @@
+"""Reductions of large arrays: window by window, over threads, in bounded memory.
+
+Every window is reduced by NumPy itself, in pairwise sums. The partial results are then combined pairwise, too, and
+those of floating point in double precision, so that the result is at least as accurate as NumPy's of the converted
+array. Which partial results are combined does not depend on the number of threads: neither does the result.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from strided import windows
+from strided.threads import get_num_threads, run
+from strided.windows import Box
+from strided.wrapped import Array, Wrapped
+
+#: Partial results: arrays that are combined element by element, every reduced axis of size 1.
+State: TypeAlias = tuple[Array, ...]
+
+#: Windows of one axis-less result that one thread takes at a time.
+_SEGMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """How windows are reduced.
+
+    Attributes
+    ----------
+    start : callable
+        ``start(values, where, box, axes)`` gives the state of a window. `where` is True or an array that broadcasts to
+        the values; reduced axes stay, of size 1.
+    combine : callable
+        ``combine(first, second)`` gives the state of two windows, the one with lower indices first.
+    done : callable, optional
+        Whether a state is final whatever the other windows hold; asked where everything is reduced to one value.
+    """
+
+    start: Callable[[Array, Any, Box, tuple[int, ...]], State]
+    combine: Callable[[State, State], State]
+    done: Callable[[State], bool] | None = None
+
+
+def reduced(array: Wrapped, axes: tuple[int, ...], reduction: Reduction, where: Any = True) -> State:
+    """The state of the whole array, every reduced axis of size 1. The array must have elements.
+
+    `where` is True, or a mask (an ndarray or a LayoutArray) that broadcasts to the array.
+    """
+    read = windows.Reader(array)
+    mask = _mask_reader(where, array.shape)
+    pieces = list(_segments(array, axes))
+    found: list[State | None] = [None] * len(pieces)
+    decided = False
+
+    # What np.errstate says here holds in the helping threads, too.
+    contexts = [contextvars.copy_context() for _ in pieces]
+
+    def work(place: int, segment: list[Box]) -> None:
+        if not decided:
+            contexts[place].run(reduce, place, segment)
+
+    def reduce(place: int, segment: list[Box]) -> None:
+        nonlocal decided
+        states = (reduction.start(read(box), mask(box), box, axes) for box in segment)
+        state = found[place] = _pairwise(states, reduction.combine)
+        if reduction.done is not None and len(axes) == array.ndim and reduction.done(state):
+            decided = True
+
+    run(work, enumerate(segment for _, segment in pieces), threads=get_num_threads())
+    if len(axes) == array.ndim:
+        # Windows that were left out cannot change the result.
+        return _pairwise((state for state in found if state is not None), reduction.combine)
+    return _assembled(array.shape, axes, pieces, found, reduction.combine)
+
+
+def _assembled(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    pieces: list[tuple[Box, list[Box]]],
+    found: list[State | None],
+    combine: Callable[[State, State], State],
+) -> State:
+    """The states of several results, each put in its place."""
+    result: State | None = None
+    kept_shape = tuple(1 if k in axes else n for k, n in enumerate(shape))
+    for kept, group in itertools.groupby(zip(pieces, found, strict=True), key=lambda item: item[0][0]):
+        state = _pairwise((s for _, s in group if s is not None), combine)
+        if result is None:
+            result = tuple(np.empty(kept_shape, s.dtype) for s in state)
+        place = tuple(slice(0, 1) if k in axes else slice(*kept[k]) for k in range(len(shape)))
+        for whole, s in zip(result, state, strict=True):
+            whole[place] = s
+    assert result is not None
+    return result
+
+
+def _segments(array: Wrapped, axes: tuple[int, ...]) -> Iterator[tuple[Box, list[Box]]]:
+    """Windows in pieces of work: those of one piece go into the same results, whose place stands in front."""
+    elements = max(1, windows.WINDOW_BYTES // array.itemsize)
+    cuts = windows.cuts(array._map, windows.window_shape(array._map, elements))
+    kept = [[(0, 1)] if k in axes else own for k, own in enumerate(cuts)]
+    gone = [own if k in axes else [(0, 1)] for k, own in enumerate(cuts)]
+    # Where results are large, their partial results are too: then one piece each.
+    few = math.prod(1 if k in axes else own[0][1] - own[0][0] for k, own in enumerate(cuts)) <= elements // 64
+    count = math.prod(len(own) for own in gone)
+    length = _SEGMENT if few else count
+    for place in itertools.product(*kept):
+        within = itertools.product(*gone)
+        for _ in range(0, count, length):
+            segment = [
+                tuple(g if k in axes else p for k, (p, g) in enumerate(zip(place, inner, strict=True)))
+                for inner in itertools.islice(within, length)
+            ]
+            yield place, segment
+
+
+def _mask_reader(where: Any, shape: tuple[int, ...]) -> Callable[[Box], Any]:
+    if where is True:
+        return lambda box: True
+    if isinstance(where, Wrapped):
+        return windows.Reader(where._with_map(where._map.broadcast_to(shape)))
+    mask = np.broadcast_to(where, shape)
+    return lambda box: mask[tuple(slice(*edge) for edge in box)]
+
+
+def _pairwise(states: Iterable[State], combine: Callable[[State, State], State]) -> State:
+    """States combined in pairs, pairs of pairs and so on: rounding errors grow with the logarithm of their number."""
+    waiting: list[tuple[int, State]] = []
+    for state in states:
+        level = 0
+        while waiting and waiting[-1][0] == level:
+            state = combine(waiting.pop()[1], state)
+            level += 1
+        waiting.append((level, state))
+    _, result = waiting.pop()
+    while waiting:
+        result = combine(waiting.pop()[1], result)
+    return result

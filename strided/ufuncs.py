@@ -1,0 +1,172 @@
+"""Universal functions of arrays in a layout.
+
+NumPy computes; the results are ndarrays, as if the arrays had been converted first. Large arrays are not converted as a
+whole, but in windows of whole tiles, over threads, and ``out=`` may be an array in a layout: then the results go
+straight into its buffer.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from typing import Any
+
+import numpy as np
+
+from strided import reductions, windows
+from strided.operands import Operands
+from strided.threads import get_num_threads, run
+from strided.windows import Box
+from strided.wrapped import Array, Wrapped
+
+
+def understood(values: Any) -> bool:
+    """Whether none of the operands wants to carry out universal functions in its own way."""
+    for x in values:
+        own = getattr(type(x), "__array_ufunc__", None)
+        if own is not None and own is not np.ndarray.__array_ufunc__ and not isinstance(x, Wrapped):
+            return False
+    return True
+
+
+def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a method of a universal function gives; NotImplemented where another operand has to say."""
+    outs: tuple[Any, ...] = kwargs.get("out", ())
+    if not understood((*inputs, *outs, kwargs.get("where"))):
+        return NotImplemented
+    if method == "reduce" and ufunc in reductions.OF_UFUNC:
+        options = {"axis": 0, **kwargs}
+        if outs:
+            options["out"] = outs[0]
+        found = reductions.stream(reductions.OF_UFUNC[ufunc], inputs, options)
+        if found is not NotImplemented:
+            return found
+    if method == "__call__" and ufunc.signature is None and any(map(reductions.streams, (*inputs, *outs))):
+        found = _in_windows(ufunc, inputs, outs, kwargs)
+        if found is not NotImplemented:
+            return found
+    operands = Operands()
+    result = getattr(ufunc, method)(*operands.handed(inputs), **operands.handed(kwargs))
+    if method == "at":
+        operands.write_back(inputs[0])
+        return None
+    operands.write_back(*outs)
+    return operands.returned(result) if outs else result
+
+
+def _in_windows(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A universal function carried out window by window; NotImplemented where that might not give the same."""
+    options = {name: value for name, value in kwargs.items() if name not in ("out", "where")}
+    where = kwargs.get("where", True)
+    sources = [x if isinstance(x, (Wrapped, np.ndarray, np.generic)) else np.asarray(x) for x in inputs]
+    masks = [] if where is True else [where if isinstance(where, Wrapped) else np.asarray(where)]
+    given = [x for x in outs if x is not None]
+    if any(_entangled(out, x) for out in given for x in (*sources, *masks, *given) if x is not out):
+        return NotImplemented
+    try:
+        shape = np.broadcast_shapes(*(x.shape for x in sources))
+    except ValueError:
+        return NotImplemented
+    if any(out.shape != shape for out in given) or any(not _fits(m.shape, shape) for m in masks):
+        return NotImplemented
+    # Without an element, for the types of the results, and for what NumPy refuses.
+    empty = [
+        x
+        if isinstance(x, (bool, int, float, complex)) or (not s.ndim and not isinstance(s, Wrapped))
+        else np.empty(0, s.dtype)
+        for x, s in zip(inputs, sources, strict=True)
+    ]
+    none = tuple(None if out is None else np.empty(0, out.dtype) for out in outs)
+    example = ufunc(*empty, **options, **({"out": none} if outs else {}))
+    examples = example if isinstance(example, tuple) else (example,)
+    places = outs or (None,) * len(examples)
+    results = tuple(np.empty(shape, e.dtype) if out is None else out for e, out in zip(examples, places, strict=True))
+    _Task(ufunc, inputs, sources, masks, results, options, shape).run()
+    return results if len(results) > 1 else results[0]
+
+
+class _Task:
+    """A universal function on its way through the windows."""
+
+    def __init__(
+        self,
+        ufunc: np.ufunc,
+        inputs: tuple[Any, ...],
+        sources: list[Any],
+        masks: list[Any],
+        results: tuple[Any, ...],
+        options: dict[str, Any],
+        shape: tuple[int, ...],
+    ) -> None:
+        self.ufunc, self.options, self.results = ufunc, options, results
+        # Python's own numbers stay what they are: NumPy gives them the type of the arrays beside them.
+        self.readers = [
+            x if isinstance(x, (bool, int, float, complex)) else _reader(s, shape)
+            for x, s in zip(inputs, sources, strict=True)
+        ]
+        self.masks = [_reader(m, shape) for m in masks]
+        every = [x for x in (*sources, *results) if isinstance(x, Wrapped) and x.shape == shape]
+        width = max(x.dtype.itemsize for x in (*sources, *results))
+        self.boxes = list(windows.boxes(every[0]._map, max(1, windows.WINDOW_BYTES // width))) if every else []
+        #: Two threads must never write to one byte.
+        self.threads = 1 if any(isinstance(x, Wrapped) and x._memory.bits < 8 for x in results) else get_num_threads()
+
+    def run(self) -> None:
+        # What np.errstate says here holds in the helping threads, too.
+        contexts = [contextvars.copy_context() for _ in self.boxes]
+        run(
+            lambda context, box: context.run(self.one, box),
+            zip(contexts, self.boxes, strict=True),
+            threads=self.threads,
+        )
+
+    def one(self, box: Box) -> None:
+        """One window."""
+        values = [read(box) if callable(read) else read for read in self.readers]
+        options = dict(self.options)
+        if self.masks:
+            options["where"] = self.masks[0](box)
+        key = tuple(slice(*edge) for edge in box)
+        targets = [r[key] for r in self.results]
+        # Where a mask leaves elements as they are, they have to be there first.
+        arrays = [
+            t if isinstance(t, np.ndarray) else (t.to_numpy() if self.masks else np.empty(t.shape, t.dtype))
+            for t in targets
+        ]
+        self.ufunc(*values, out=tuple(arrays), **options)
+        for target, array in zip(targets, arrays, strict=True):
+            if target is not array:
+                target[...] = array
+
+
+def _reader(x: Any, shape: tuple[int, ...]) -> Any:
+    """Windows of an operand that is broadcast to a shape."""
+    if isinstance(x, Wrapped):
+        return windows.Reader(x._with_map(x._map.broadcast_to(shape)))
+    if not x.ndim:
+        return lambda box: x
+    spread = np.broadcast_to(x, shape)
+    return lambda box: spread[tuple(slice(*edge) for edge in box)]
+
+
+def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False))
+
+
+def _entangled(first: Any, second: Any) -> bool:
+    """Whether writing to one could change the other at another index."""
+    if isinstance(first, Wrapped) and isinstance(second, Wrapped):
+        if first._memory is second._memory and first._map == second._map:
+            return False
+    parts: list[Array] = [x.buffer if isinstance(x, Wrapped) else np.asarray(x) for x in (first, second)]
+    return bool(np.may_share_memory(parts[0], parts[1]))
+
+
+class Operators(np.lib.mixins.NDArrayOperatorsMixin):
+    """Operators by way of universal functions, in-place ones written through."""
+
+    __slots__ = ()
+    #: Operators with an ndarray on the left come here, too.
+    __array_priority__ = 1000.0
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return call(ufunc, method, inputs, kwargs)

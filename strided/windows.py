@@ -1,0 +1,151 @@
+"""Arrays in windows: boxes of whole tiles that are converted one at a time.
+
+What has to look at every element of an array that may be larger than memory goes through it in windows of about
+`WINDOW_BYTES`. Their edges lie on tiles, so that no tile is read twice, and they grow along the axes that lie closest
+together in the buffer, so that a file is read in its own order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from strided import convert
+from strided.address import AddressMap, Term
+from strided.wrapped import Array, Wrapped
+
+#: Bytes of values in a window: they stay in a core's own cache between being converted and being used.
+WINDOW_BYTES = 1 << 20
+
+#: A window: start and stop along every axis.
+Box: TypeAlias = tuple[tuple[int, int], ...]
+
+
+def tile_of(map_: AddressMap) -> tuple[tuple[int, int], ...]:
+    """Along every axis the size of a tile, in entries of the axis, and where the first tile edge is.
+
+    >>> import strided as sd
+    >>> a = sd.LayoutArray(bytes(18432), "bf16[17,300]{1,0:T(8,128)(2,1)}")
+    >>> tile_of(a.address_map), tile_of(a[3:, ::2].address_map)
+    (((8, 0), (128, 0)), ((8, 5), (64, 0)))
+    """
+    return tuple(_tile(terms) for terms in map_.axes)
+
+
+def _tile(terms: tuple[Term, ...]) -> tuple[int, int]:
+    if len(terms) != 1:
+        return 1, 0
+    start, step, digits = terms[0]
+    below = math.prod(d.size for d in digits[:-1])
+    if below == 1 or step == 0:
+        return 1, 0
+    if step in (1, -1):
+        return below, -start % below if step > 0 else (start + 1) % below
+    return max(1, below // math.gcd(below, step)), 0
+
+
+def window_shape(map_: AddressMap, elements: int) -> tuple[int, ...]:
+    """The shape of windows of about so many elements: whole tiles, as many as lie together in the buffer.
+
+    >>> import strided as sd
+    >>> window_shape(sd.parse("f32[4096,4096]{1,0:T(8,128)}").address_map, 1 << 18)
+    (64, 4096)
+    """
+    shape = [min(n, size) for n, (size, _) in zip(map_.shape, tile_of(map_), strict=True)]
+    for axis in sorted(range(map_.ndim), key=lambda k: _outer_stride(map_.axes[k])):
+        room = elements // max(1, math.prod(shape))
+        if room > 1:
+            n, size = map_.shape[axis], shape[axis]
+            shape[axis] = min(n, size * room)
+    return tuple(max(1, n) for n in shape)
+
+
+def _outer_stride(terms: tuple[Term, ...]) -> int:
+    """Elements from one tile to the next: the axis of the least lies closest together."""
+    return max((abs(t.step * d.stride) for t in terms for d in t.digits[-1:]), default=0)
+
+
+def cuts(map_: AddressMap, window: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """For every axis the (start, stop) of its windows; they begin on tile edges where there are any."""
+    found = []
+    for n, w, (size, first) in zip(map_.shape, window, tile_of(map_), strict=True):
+        edges = [0, *range(first if first else w, n, w), n] if size > 1 and n else [*range(0, n, w), n]
+        found.append(list(itertools.pairwise(edges)))
+    return found
+
+
+def boxes(map_: AddressMap, elements: int) -> Iterator[Box]:
+    """Windows of about so many elements that cover a view."""
+    yield from itertools.product(*cuts(map_, window_shape(map_, elements)))
+
+
+def part(array: Wrapped, box: Box) -> Any:
+    """The view of a window."""
+    map_ = array._map
+    for axis, (start, stop) in enumerate(box):
+        if (start, stop) != (0, array.shape[axis]):
+            map_ = map_.sliced(axis, start, 1, stop - start)
+    return array._with_map(map_)
+
+
+class Reader:
+    """Windows of an array as ndarrays, for several threads at once.
+
+    An array of plain strides is not copied at all. Of any other, each thread converts a window at a time into memory of
+    its own, which the next call from the same thread overwrites.
+    """
+
+    def __init__(self, array: Wrapped) -> None:
+        self._array = array
+        self._whole = array.as_strided() if array.is_strided else None
+        self._own = threading.local()
+        #: The maps of windows, each once: plans are remembered by them.
+        self._maps: dict[AddressMap, AddressMap] = {}
+
+    def __call__(self, box: Box) -> Array:
+        """The values in a window, read-only where they are the array's own memory."""
+        if self._whole is not None:
+            return self._whole[tuple(slice(start, stop) for start, stop in box)]
+        array = self._array
+        shape = tuple(stop - start for start, stop in box)
+        nbytes = math.prod(shape) * array.itemsize
+        scratch = getattr(self._own, "scratch", None)
+        if scratch is None or scratch.size < nbytes:
+            scratch = self._own.scratch = convert.empty_aligned(nbytes)
+        values: Array = scratch[:nbytes].view(array.dtype).reshape(shape)
+        region = near(part(array, box).region)
+        region = region._replace(map=self._maps.setdefault(region.map, region.map))
+        convert.copy(region, convert.region_of_ndarray(values))
+        return values
+
+
+def near(region: convert.Region) -> convert.Region:
+    """The same elements, counted from near the first one: windows that are alike are then planned alike, once."""
+    map_ = region.map
+    if map_.coupled:
+        return region
+    base, axes = map_.base, []
+    for n, terms in zip(map_.shape, map_.axes, strict=True):
+        moved = []
+        for term in terms:
+            found = term.linear(n)
+            base += 0 if found is None else found[0]
+            moved.append(term if found is None else found[1])
+        axes.append(tuple(moved))
+    unit = region.storage.unit
+    # Whole bytes from the start, as many as no element reaches back over.
+    lowest = base + sum(min(0, _least(n, t)) for n, terms in zip(map_.shape, axes, strict=True) for t in terms)
+    skipped = max(0, lowest) * unit // 8
+    base -= skipped * 8 // unit
+    moved_map = AddressMap.made(map_.shape, base, tuple(axes), (), map_.reach - skipped * 8 // unit)
+    return convert.Region(
+        region.buffer[skipped:], moved_map, region.bits, region.low_first, region.signed, region.unit_bits
+    )
+
+
+def _least(n: int, term: Term) -> int:
+    """The least that a term adds: less than nothing only where a stride is negative."""
+    return sum((d.size - 1) * d.stride for d in term.digits if d.stride < 0)
