@@ -49,4 +49,15 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": []}
+html_sidebars = {"**": []}  # the pages are few: the bar on top names them all
+
+
+def _title_examples(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Give examples that follow a section without a title of their own one: napoleon takes them for a part of it."""
+    first = next((k for k, line in enumerate(lines) if line.startswith(">>>")), None)
+    if first is not None and "Examples" not in lines:
+        lines[first:first] = ["Examples", "--------"]
+
+
+def setup(app: object) -> None:
+    app.connect("autodoc-process-docstring", _title_examples, priority=400)  # type: ignore[attr-defined] # before napoleon
