@@ -10,7 +10,6 @@ nothing and release the GIL.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -35,10 +34,6 @@ def load(name: str) -> Callable[..., Any]:
     return kernel
 
 
-def has(name: str) -> bool:
-    return importlib.util.find_spec(f"strided.kernels.{HOMES[name]}") is not None
-
-
 def is_loaded() -> bool:
     """Whether this process has Numba loaded, so that a kernel costs no wait for it."""
-    return "strided.kernels.general" in sys.modules
+    return "strided.kernels.compile" in sys.modules

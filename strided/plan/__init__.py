@@ -17,7 +17,7 @@ from typing import TypeAlias
 from strided.address import AddressMap, Term
 from strided.plan.axes import Side, Walk, side_of
 from strided.plan.boxes import Axis, Box, simplified
-from strided.plan.detour import Detour, detour
+from strided.plan.detour import Detour, detour_of
 from strided.plan.joint import joint
 from strided.plan.match import match
 from strided.plan.nest import Nest, nest_of
@@ -214,7 +214,7 @@ def _steps(
     rest: list[tuple[Box, tuple[int, int]]] = []
     for part in simplified(whole):
         found = match(part, *bits, widen=same_order)
-        around = detour(part, *bits) if found is None and part.elements >= LEAST_DETOUR else None
+        around = detour_of(part, *bits) if found is None and part.elements >= LEAST_DETOUR else None
         if found is not None:
             patterns += found.patterns
             rest += ((left, (width, width)) for left, width in found.rest)

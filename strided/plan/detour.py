@@ -82,7 +82,7 @@ class _Half(NamedTuple):
         return bool(self.patterns) and 4 * sum(box.elements for box, _ in self.rest) <= self.patterns[0].elements
 
 
-def detour(box: Box, source_bits: int, target_bits: int) -> Detour | None:
+def detour_of(box: Box, source_bits: int, target_bits: int) -> Detour | None:
     """The way round for a box; None where there is none."""
     between = max(8, source_bits, target_bits)
     bits = source_bits, between, target_bits

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from strided.kernels import has
 from strided.plan.axes import Side, Walk
 from strided.plan.boxes import Axis, Box, cut, divided
 from strided.plan.pattern import Pattern
@@ -88,7 +87,7 @@ def _rows(asked: _Question) -> Pattern | None:
         return None
     if axis.source.unit_stride != bits or axis.target.unit_stride != bits:
         return None
-    if _run(axis) * bits < min(_RUN_BITS, axis.extent * bits):
+    if _run(axis) * bits < _RUN_BITS and len(box.axes) > 1:
         return None
     if len(box.axes) == 1 and not _unit(axis.source) and not _unit(axis.target):
         return _pattern("copy", box, bits, None, lane)
@@ -210,8 +209,6 @@ def _pattern(
     units: tuple[int, int] = (8, 8),
 ) -> Pattern | None:
     """The step for a box, in units of so many bits on either side; None where something lies between units."""
-    if not has(kernel):
-        return None
     axes = []
     if box.source_base % units[0] or box.target_base % units[1]:
         return None

@@ -1,0 +1,236 @@
+"""Every kernel against the general nest, and both against the definition, element by element.
+
+The general way is forced by refusing every pattern. Guard bytes lie around all buffers, sources are read-only, and all
+that is no element, padding included, is random: it must neither be read into a result nor written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strided as sd
+from strided import convert, execution, plan
+from strided.address import AddressMap
+from strided.kernels import HOMES
+from strided.plan import detour, nest, pattern, plan_copy
+from tests.regions import Guarded, expected, map_of, row_major
+
+#: What the tests set otherwise: the size from which on plans are used, and that of tasks and blocks.
+_SMALL = {
+    (convert, "SMALL_ELEMENTS"): 0,
+    (convert, "TINY_ELEMENTS"): 0,
+    (plan, "LEAST_DETOUR"): 256,
+}
+
+
+def _forget() -> None:
+    plan_copy.cache_clear()
+    convert._remembered.clear()
+
+
+@pytest.fixture(autouse=True)
+def _plans_for_everything(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for (module, name), value in _SMALL.items():
+        monkeypatch.setattr(module, name, value)
+    _forget()
+    yield
+    _forget()
+    sd.set_num_threads(None)
+
+
+def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
+    """Copy, compare, and say which kernel did it."""
+    from_ = source.read_only()
+    wanted = expected(from_, target)
+    with pytest.MonkeyPatch.context() as patch:
+        if general:
+            patch.setattr(plan, "match", lambda *_, **__: None)
+            patch.setattr(plan, "detour_of", lambda *_: None)
+            _forget()
+        kernel = plan_copy(from_.map, target.region.map, from_.storage, target.region.storage).kernel
+        convert.copy(from_, target.region)
+    np.testing.assert_array_equal(target.memory, wanted, err_msg=kernel)
+    if general:
+        assert kernel.startswith("nest") or kernel in ("offsets", "none")
+        _forget()
+    return kernel
+
+
+class Way(NamedTuple):
+    """Two layouts of one array, the kernels that convert there and back, and the width of elements on both sides."""
+
+    source: str
+    target: str
+    there: str
+    back: str
+    bits: int
+    other_bits: int = 0
+
+
+#: One row for each kernel at least, with sizes that leave partial tiles everywhere.
+WAYS = [
+    Way("{1,0}", "{1,0}", "copy", "copy", 32),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 8),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 16),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 32),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 64),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 128),
+    Way("{1,0:T(8,128)}", "{1,0:T(4,256)}", "rows", "rows", 32),
+    Way("{1,0:T(8,128)(2,1)}", "{1,0}", "unzip16", "zip16", 16),
+    Way("{1,0:T(16,128)(2,1)}", "{1,0}", "unzip16", "zip16", 16),
+    Way("{1,0:T(8,128)(4,1)}", "{1,0}", "unzip8", "zip8", 8),
+    Way("{1,0:T(32,128)(4,1)}", "{1,0}", "unzip8", "zip8", 8),
+    Way("{1,0:T(8,128)(8,1)}", "{1,0}", "unzip_bits", "zip_bits", 4, 8),
+    Way("{1,0:T(64,128)(8,1)}", "{1,0}", "unzip_bits", "zip_bits", 4, 8),
+    Way("{1,0:T(16,128)(16,1)}", "{1,0}", "unzip_bits", "zip_bits", 2, 8),
+    Way("{1,0}", "{1,0}", "unpack", "pack", 1, 8),
+    Way("{1,0}", "{1,0}", "unpack", "pack", 2, 8),
+    Way("{1,0}", "{1,0}", "unpack", "pack", 4, 8),
+    Way("{1,0:T(8,128)(2,1)}", "{1,0:T(16,128)(2,1)}", "rows", "rows", 16),
+    Way("{1,0:T(8,128)(4,1)}", "{1,0:T(32,128)(4,1)}", "rows", "rows", 8),
+    Way("{1,0:T(8,128)(8,1)}", "{1,0:T(64,128)(8,1)}", "rows", "rows", 4),
+    Way("{0,1}", "{1,0}", "transpose8", "transpose8", 8),
+    Way("{0,1}", "{1,0}", "transpose16", "transpose16", 16),
+    Way("{0,1}", "{1,0}", "transpose32", "transpose32", 32),
+    Way("{0,1}", "{1,0}", "transpose64", "transpose64", 64),
+    Way("{0,1:T(8,128)}", "{1,0}", "transpose32", "transpose32", 32),
+    Way("{0,1:T(8,128)}", "{1,0:T(8,128)}", "transpose32", "transpose32", 32),
+    Way("{0,1:T(8,128)(2,1)}", "{1,0}", "transpose32", "transpose32", 16),
+    Way("{1,0:T(8,128)(4,1)}", "{0,1}", "transpose32", "transpose32", 8),
+    Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "unzip16, transpose32", "unzip16, transpose32", 16),
+    Way("{1,0:T(8,128)(4,1)}", "{0,1:T(32,128)(4,1)}", "unzip8, transpose32", "unzip8, transpose32", 8),
+    Way("{1,0:T(8,128)(8,1)}", "{0,1}", "unzip_bits, transpose8", "transpose8, zip_bits", 4, 8),
+    Way("{1,0:T(8,128)(8,1)}", "{1,0}", "unzip_bits, pack", "unpack, zip_bits", 4),
+]
+
+
+def _name(way: Way) -> str:
+    return f"{way.bits} to {way.other_bits or way.bits} bits {way.source} {way.target}"
+
+
+@pytest.mark.parametrize("way", WAYS, ids=_name)
+@pytest.mark.parametrize(
+    ("phases", "streaming", "small_tasks"),
+    [((0, 0), True, False), ((16, 48), True, True), ((5, 11), False, True), ((64, 1), True, True)],
+    ids=["on lines", "off lines", "plain stores", "off by a byte"],
+)
+def test_kernels_do_what_the_general_nest_does(
+    way: Way, phases: tuple[int, int], streaming: bool, small_tasks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "STREAM_BYTES", 0 if streaming else 1 << 40)
+    if small_tasks:
+        monkeypatch.setattr(pattern, "TASK_BYTES", 1 << 12)
+        monkeypatch.setattr(pattern, "_BLOCK_BYTES", 1 << 11)
+        monkeypatch.setattr(detour, "BLOCK_BYTES", 1 << 13)
+        monkeypatch.setattr(nest, "TASK_ELEMENTS", 1 << 10)
+        sd.set_num_threads(3)
+    maps = [map_of(f"f32[75,333]{layout}") for layout in (way.source, way.target)]
+    bits = (way.bits, way.other_bits or way.bits)
+    for turn, kernel in ((1, way.there), (-1, way.back)):
+        (first, second), (low, high) = maps[::turn], bits[::turn]
+        source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
+        target = Guarded(second, high, seed=2, phase=phases[1])
+        kept = target.memory.copy()
+        assert check(source, target) == kernel
+        result = target.memory.copy()
+        target.memory[:] = kept
+        check(source, target, general=True)
+        np.testing.assert_array_equal(target.memory, result)
+
+
+def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
+    used = {name for way in WAYS for kernels in (way.there, way.back) for name in kernels.split(", ")}
+    homes = {"tiles", "packed", "transpose", "stream"}
+    assert used == {name for name, module in HOMES.items() if module in homes and name != "fill"}
+
+
+# --- anything regular -------------------------------------------------------------------------------------------------
+
+_TILES = """
+    T(8,128) T(8,128)(2,1) T(8,128)(4,1) T(32,128)(4,1) T(8,128)(8,1) T(2,128)(2,1) T(4,128)(4,1) T(128) T(3,5) T(2,2)
+    T(1024)(128)(2,1) T(1024)(128)(4,1) T(16)(4)(2,1) T(4,8)(2,1) T(2,16,8) T(16,16)(8,4)(2,1) T(*,4) T(2,*,3)
+    T(4,8)(3,1)
+""".split()
+_SIZES = [1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 32, 64, 100, 129, 260]
+
+
+@st.composite
+def views(draw: st.DrawFn, shape: tuple[int, ...]) -> AddressMap:
+    """A view of this shape on an array in some layout: whole, a window, with steps, reversed, transposed or spread."""
+    parents, parts = [], []
+    for n in shape:
+        step = draw(st.sampled_from([1, 1, 1, 1, 1, 1, 2, 3, 4, -1, -2]))
+        before, after = (draw(st.sampled_from([0, 0, 0, 1, 2, 5, 8, 130])) for _ in range(2))
+        reach = (n - 1) * abs(step) + 1 if n else 0
+        parents.append(before + reach + after)
+        parts.append((before if step > 0 else before + reach - 1, step, n))
+    order = draw(st.permutations(range(len(shape))))
+    text = f"f32[{','.join(map(str, parents))}]{{{','.join(map(str, order))}"
+    tile = draw(st.sampled_from(["", *_TILES]))
+    try:
+        map_ = map_of(f"{text}:{tile}}}" if tile else f"{text}}}" if shape else "f32[]")
+    except sd.StridedError:
+        map_ = map_of(f"{text}}}")
+    if map_.reach > 1 << 19:
+        map_ = map_of(f"{text}}}")
+    for axis, (start, step, count) in enumerate(parts):
+        map_ = map_.sliced(axis, max(0, start), step, count)
+    return map_
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> tuple[int, ...]:
+    sizes: list[int] = []
+    for _ in range(draw(st.integers(0, 4))):
+        sizes.append(draw(st.sampled_from(_SIZES)))
+        while math.prod(sizes) > 12_000:
+            sizes[sizes.index(max(sizes))] //= 2
+    if sizes and draw(st.integers(0, 20)) == 0:
+        sizes[draw(st.integers(0, len(sizes) - 1))] = 0
+    return tuple(sizes)
+
+
+@st.composite
+def copies(draw: st.DrawFn) -> tuple[Guarded, Guarded, dict[str, Any]]:
+    """A source, a target, and how the work is cut up."""
+    shape = draw(shapes())
+    dense = draw(st.sampled_from(["neither", "source", "target"]))
+    first = row_major(shape) if dense == "source" else draw(views(shape))
+    second = row_major(shape) if dense == "target" else draw(views(shape))
+    if shape and shape[0] and draw(st.integers(0, 8)) == 0:
+        first = first.at(0, 0).with_axis(0, shape[0])
+    bits = draw(
+        st.sampled_from([(b, b) for b in (1, 2, 4, 8, 16, 32, 64, 128)] + [(4, 8), (2, 8), (1, 8), (8, 4), (8, 2)])
+    )
+    sides = []
+    for map_, width in ((first, bits[0]), (second, bits[1])):
+        how = {"low_first": draw(st.booleans()), "signed": draw(st.booleans())} if width < 8 else {}
+        sides.append(Guarded(map_, width, seed=draw(st.integers(0, 9)), phase=draw(st.integers(0, 63)), **how))
+    cut = {
+        "threads": draw(st.sampled_from([1, 2, 3])),
+        "task": draw(st.sampled_from([1 << 9, 1 << 12, 1 << 21])),
+        "stream": draw(st.sampled_from([0, 1 << 40])),
+    }
+    return sides[0], sides[1], cut
+
+
+@given(copies(), st.booleans())
+@settings(max_examples=150)
+def test_any_copy(copy: tuple[Guarded, Guarded, dict[str, Any]], general: bool) -> None:
+    source, target, cut = copy
+    sd.set_num_threads(cut["threads"])
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((pattern, "TASK_BYTES"), (detour, "BLOCK_BYTES"), (nest, "TASK_ELEMENTS")):
+            patch.setattr(module, name, min(getattr(module, name), cut["task"]))
+        patch.setattr(execution, "STREAM_BYTES", cut["stream"])
+        for (module, name), value in _SMALL.items():
+            patch.setattr(module, name, value)
+        _forget()
+        check(source, target, general=general)
