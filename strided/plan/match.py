@@ -247,7 +247,8 @@ def _widened(asked: _Question) -> Matched | None:
     source, target = walks
     extent = box.axes[place].extent
     times = _WIDEST_BITS // bits
-    while times > 1 and any(w.sizes and w.unit % times for w in walks):
+    straight = not source.sizes and not target.sizes
+    while times > 1 and (any(w.sizes and w.unit % times for w in walks) or (straight and extent % times)):
         times //= 2
     if times < 2 or (source.start - target.start) % times:
         return None
