@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,7 @@ FOREIGN = {"numba": "kernels", "llvmlite": "kernels", "click": "cli", "dask": "p
 HEAVY = [*FOREIGN, "rich", "scipy", "concurrent.futures.process", "multiprocessing", "unittest", "asyncio"]
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
     """Every module of the package, by its name below ``strided``."""
     found = {}

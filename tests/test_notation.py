@@ -96,6 +96,15 @@ def test_what_xla_reads_by_mistake_is_read_with_a_warning(text: str) -> None:
     check_error(error.value, text)
 
 
+def test_a_mistake_is_told_every_time_it_is_read() -> None:
+    text = "f32[3,5]{1,0:T(2,2}"
+    for _ in range(3):
+        with pytest.warns(sd.NotationWarning, match="read as XLA reads it"):
+            sd.parse(text)
+        with pytest.raises(sd.NotationError, match="expected"):
+            sd.parse(text, strict=True)
+
+
 def test_every_recorded_case_is_judged() -> None:
     recorded = {c["input"]: c["canonical"] for c in SHAPE_TEXT_CASES}
     assert len(SHAPE_TEXT_CASES) == len(recorded) == 333
