@@ -93,7 +93,9 @@ class Computation:
 
     def users_of(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """The instructions of this computation that take the value of `instruction`."""
-        return tuple(self._users.get(instruction.name, ()))
+        # Where a damaged text defines a name twice, it stands for the first.
+        known = self._by_name.get(instruction.name) is instruction
+        return tuple(self._users.get(instruction.name, ())) if known else ()
 
     @property
     def signature(self) -> str:

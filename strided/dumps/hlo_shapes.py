@@ -82,6 +82,8 @@ def _tuple(text: str) -> TupleShape | None:
                 return None
             open_tuples[-1].append(_array(piece))
             separated = False
+        elif separated:
+            return None
         else:
             separated = True
     return None

@@ -26,7 +26,8 @@ _COMMENT_OR_STRING = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
 _SPACE = re.compile(rf"(?:\s++|{_COMMENT})*+", re.DOTALL)
 _CLOSER = {"(": ")", "{": "}", "[": "]"}
 
-_NEXT_ATTRIBUTE = re.compile(r"\s*+,\s*+([A-Za-z_][\w.\-]*+)\s*+=\s*+")
+_BLANKS = rf"(?:\s++|{_COMMENT})*+"
+_NEXT_ATTRIBUTE = re.compile(rf"{_BLANKS},{_BLANKS}([A-Za-z_][\w.\-]*+)\s*+=\s*+", re.DOTALL)
 #: The values of most attributes: a string, a word, or braces around words.
 _SIMPLE_VALUE = re.compile(r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\w%.\-:>]++|\{[\w%, .\-]*+\})(?=,|$)""")
 
@@ -95,13 +96,23 @@ def read_attributes(text: str, position: int) -> tuple[dict[str, str], int]:
         name, start = head[1], head.end()
         simple = _SIMPLE_VALUE.match(text, start)
         position = simple.end() if simple else value_end(text, start)
-        value = simple[0] if simple else text[start:position].rstrip()
+        value = simple[0] if simple else _without_last_comments(text[start:position])
         if name == "device_ids" and found.get(last, "").startswith("mesh["):
             found[last] += f", device_ids={value}"  # a mesh names its devices after a comma
             continue
         found[name] = value
         last = name
     return found, position
+
+
+def _without_last_comments(text: str) -> str:
+    """`text` without blanks and comments at its end; those inside stay."""
+    text = text.rstrip()
+    if text.endswith("*/") or "//" in text:
+        comments = [found for found in _COMMENT_OR_STRING.finditer(text) if found[0][0] != '"']
+        while comments and comments[-1].end() == len(text):
+            text = text[: comments.pop().start()].rstrip()
+    return text
 
 
 def split_list(text: str) -> list[str]:

@@ -135,6 +135,7 @@ class _Reader:
     def _read_computation(self, opening: str, first: int) -> int:
         """The computation whose brace opens on line `first`; gives the line behind it."""
         lines, found = self.lines, list[TextInstruction]()
+        mark, stray = (len(self.unread), len(self.computations)), False
         position = first + 1
         while position < len(lines):
             line = lines[position]
@@ -143,6 +144,8 @@ class _Reader:
                 position += 1
                 found.append(TextInstruction(matched, line, position))
                 self._check(found[-1])
+                if line.find(" = ", matched.end()) > 0:
+                    self._read_bodies(found[-1], 0)
             elif not line.strip():
                 position += 1
             elif (end := _end(line)) is not None:
@@ -154,20 +157,29 @@ class _Reader:
                 return position
             else:
                 after = self._read_statements(found, position)
-                if after is None:  # it closes somewhere inside this line
-                    return self._read_computation_by_token(first)
+                if after is None:  # a bracket closes that nobody opened: perhaps the computation's
+                    block_end = None if stray else self._read_by_token(first, mark)
+                    if block_end is not None:
+                        return block_end
+                    stray = True
+                    self._leave(position, "no instruction")
+                    after = position + 1
                 position = after
         raise self._cut(first)
 
-    def _read_computation_by_token(self, first: int) -> int:
-        self.unread = [part for part in self.unread if (part.line or 0) <= first]
+    def _read_by_token(self, first: int, mark: tuple[int, int]) -> int | None:
+        """The computation that opens on line `first`, wherever its lines end; None where it is no whole one.
+
+        `mark` says how much had been read before it: what came of its lines since then is forgotten.
+        """
         text, end, whole = self._gather(first)
+        unread, computations = self.unread[mark[0] :], self.computations[mark[1] :]
+        del self.unread[mark[0] :], self.computations[mark[1] :]
         if whole and self._read_block(text, first):
             return end
-        if end == len(self.lines) and not whole:
-            raise self._cut(first)
-        self._leave(first, "a computation whose brackets do not match")
-        return first + 1
+        self.unread += unread
+        self.computations += computations
+        return None
 
     def _read_statements(self, found: list[TextInstruction], position: int) -> int | None:
         """The statements that begin on this line, onto `found`; the line behind, None where the computation ends."""
@@ -193,9 +205,10 @@ class _Reader:
         return end
 
     def _statements(self, text: str, first: int, depth: int) -> Iterator[TextInstruction]:
+        line, counted = first, 0
         for start, stop in _split_statements(text):
             statement = text[start:stop].strip()
-            line = first + text.count("\n", 0, start)
+            line, counted = line + text.count("\n", counted, start), start
             matched = match_statement(statement)
             if matched is None:
                 if trimmed(statement):
@@ -244,9 +257,10 @@ class _Reader:
             start = after
         if not blocks or trimmed(text[start:]) or any(_opening(trimmed(head) + "{") is None for head, *_ in blocks):
             return False
+        line, counted = first, 0
         for head, brace, end, attributes in blocks:
-            found = list(self._statements(text[brace:end], first + text.count("\n", 0, brace), 0))
-            self._add(trimmed(head), found, attributes, first)
+            line, counted = line + text.count("\n", counted, brace), brace
+            self._add(trimmed(head), list(self._statements(text[brace:end], line, 0)), attributes, line)
         return True
 
     def _add(self, opening: str, found: list[TextInstruction], attributes: dict[str, str], first: int) -> None:
@@ -364,20 +378,19 @@ def _next_body(text: str, start: int) -> tuple[int, int] | None:
 
 def _split_statements(text: str) -> Iterator[tuple[int, int]]:
     """Where each statement begins and ends: at ``name =`` outside of brackets and not behind a comma."""
-    begin, last, position = -1, "", 0
+    begin, end, position = -1, 0, 0
     while piece := _PIECE.search(text, position):
         kind, position = piece.lastgroup, piece.end()
         if kind == "comment":
             continue
-        if kind == "start" and last not in (",", "="):
-            if begin >= 0:
-                yield begin, piece.start()
+        if begin < 0:
             begin = piece.start()
-        elif begin < 0:
+        elif kind == "start" and text[end - 1] not in (",", "="):
+            yield begin, end
             begin = piece.start()
         if kind == "bracket":
-            end = closing(text, piece.start())
-            position = end if end > 0 else len(text)
-        last = text[position - 1]
+            closed = closing(text, piece.start())
+            position = closed if closed > 0 else len(text)
+        end = position
     if begin >= 0:
-        yield begin, len(text)
+        yield begin, end
