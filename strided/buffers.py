@@ -17,6 +17,8 @@ from strided.notation import parse
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
+#: NumPy's limit on dimensions.
+_MAX_NDIM = 64
 #: Sizes that allocators and file systems round buffers up to, in bytes.
 GRANULES = (512, 1024, 4096)
 
@@ -72,6 +74,8 @@ def array_shape(shape: str | AnyShape) -> Shape:
         raise TypeError(f"shape must be text or a Shape, not {shape!r}")
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} holds no values")
+    if parsed.rank > _MAX_NDIM:
+        raise UnsupportedError(f"an array of {parsed.rank} dimensions: NumPy's have {_MAX_NDIM} at most")
     return parsed
 
 

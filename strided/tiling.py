@@ -11,7 +11,9 @@ is made. The `Expansion` that comes out answers both ways. This module knows num
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -140,7 +142,8 @@ class Expansion:
     @cached_property
     def strides(self) -> tuple[int, ...]:
         """Elements from one to the next along each expanded dimension."""
-        return tuple(math.prod(self.bounds[i + 1 :]) for i in range(len(self.bounds)))
+        minor_first = itertools.accumulate(reversed(self.bounds[1:]), operator.mul, initial=1)
+        return tuple(reversed([*minor_first])) if self.bounds else ()
 
     @cached_property
     def grid_elements(self) -> int:

@@ -143,8 +143,7 @@ class Addressing:
             raise TypeError(f"an index is a sequence of {self.rank} integers or arrays, not {index!r}") from None
         if len(at) != self.rank:
             raise IndexError(f"an index of {self} has {self.rank} numbers, not {len(at)}")
-        for d, i in enumerate(at):
-            n = self._known_dimensions[d]
+        for d, (i, n) in enumerate(zip(at, self._known_dimensions, strict=True)):
             if isinstance(i, (np.ndarray, list)) and np.ndim(i):
                 values = np.asarray(i)
                 if values.dtype.kind not in "iu" and values.size:
