@@ -58,7 +58,6 @@ ROOMS = [
     "dumps",
     "inspect",
     "partners",
-    "demo",
     "",  # strided/__init__.py: the public names
     "demo",
     "cli",
