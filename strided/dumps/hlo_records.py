@@ -27,18 +27,30 @@ class ProtoInstruction(Instruction):
     ----------
     id : int
         By which others refer to it, here and in a buffer assignment.
+    operand_ids : tuple of int
     called_computation_ids : tuple of int
         The computations that it calls, in the order of the proto.
     async_body : Computation or None
         Of an asynchronous operation printed as its body's only instruction: that body.
     """
 
-    __slots__ = ("_at", "_context", "_kind", "_shape", "_view", "async_body", "called_computation_ids", "id")
+    __slots__ = (
+        "_at",
+        "_context",
+        "_kind",
+        "_shape",
+        "_view",
+        "async_body",
+        "called_computation_ids",
+        "id",
+        "operand_ids",
+    )
 
     def __init__(self, view: memoryview, at: int, context: Records) -> None:
         name = opcode = ""
         self.id, problem = 0, "HloInstructionProto.shape is missing"
         self._shape: AnyShape | None = None
+        self.operand_ids: tuple[int, ...] = ()
         self.called_computation_ids: tuple[int, ...] = ()
         for field in fields(view, "HloInstructionProto", at):
             number = field.number
@@ -53,6 +65,8 @@ class ProtoInstruction(Instruction):
                     problem = str(error)
             elif number == 35:
                 self.id = field.integer("HloInstructionProto.id")
+            elif number == 36:
+                self.operand_ids += tuple(field.integers("HloInstructionProto.operand_ids"))
             elif number == 38:
                 self.called_computation_ids += tuple(field.integers("HloInstructionProto.called_computation_ids"))
         super().__init__(name, opcode, False, None)
@@ -75,15 +89,6 @@ class ProtoInstruction(Instruction):
     @property
     def shape(self) -> AnyShape | None:
         return self._shape
-
-    @property
-    def operand_ids(self) -> tuple[int, ...]:
-        """Ids of the operands."""
-        found: list[int] = []
-        for field in fields(self._view, "HloInstructionProto", self._at):
-            if field.number == 36:
-                found += field.integers("HloInstructionProto.operand_ids")
-        return tuple(found)
 
     @property
     def operand_names(self) -> tuple[str, ...]:
