@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from strided.plan.axes import Side, Walk
 from strided.plan.boxes import Axis, Box, cut, divided
-from strided.plan.pattern import Pattern
+from strided.plan.pattern import Pattern, walk_order
 from strided.plan.tables import nearness
 
 #: Bits of the word that a sub-tile fills with elements of neighbouring rows.
@@ -217,13 +217,13 @@ def _pattern(
         if source is None or target is None:
             return None
         axes.append(Axis(axis.extent, source, target))
-    outer = sorted((k for k in range(len(axes)) if k not in (row, lane)), key=lambda k: -_reach(axes[k].target))
+    outer = walk_order(axes, [k for k in (row, lane) if k is not None])
     return Pattern(
         kernel=kernel,
         source_base=box.source_base // units[0],
         target_base=box.target_base // units[1],
         axes=tuple(axes),
-        outer=tuple(outer),
+        outer=outer,
         row=-1 if row is None else row,
         lane=lane,
         bits=bits,
@@ -231,11 +231,6 @@ def _pattern(
         rows=rows,
         units=units,
     )
-
-
-def _reach(side: Side) -> int:
-    """How far apart the outermost digits of an axis lie."""
-    return max((abs(s) for walk in side.walks for s in walk.strides), default=0)
 
 
 def _widened(asked: _Question) -> Matched | None:

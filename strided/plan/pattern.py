@@ -7,7 +7,7 @@ each task into blocks, so that lines stay in the cache until they are used up an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from strided.plan.axes import Side
 from strided.plan.boxes import Axis
-from strided.plan.tables import Parts, Table, Tables, boxes_of, cuts, grain_of, length_of, phase_of, pieces_of
+from strided.plan.tables import Parts, Table, Tables, boxes_of, cuts, grain_of, length_of, nearness, phase_of, pieces_of
 
 #: Bytes of the target in one task: some hundred microseconds of work.
 TASK_BYTES = 1 << 21
@@ -25,6 +25,8 @@ _BAND = 1024
 _BLOCK_BYTES = 1 << 14
 #: Bytes of a line; a cut between threads off the lines makes both write one slowly.
 _LINE_BYTES = 64
+#: Bytes of a page of memory.
+_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +94,23 @@ class Pattern:
         lengths, budget = [1] * len(self.axes), max(1, TASK_BYTES * 8 // max(8, self.bits))
         grains = [grain_of(axis) for axis in self.axes]
         line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
-        for k in (self.lane, self.row, *reversed(self.outer)):
+        for k in (self.lane, self.row):
             if k >= 0:
-                least = self.rows if k == self.row else line if k == self.lane else 1
+                least = self.rows if k == self.row else line
                 most = min(budget, _BAND) if k == self.lane and self.is_transposition else budget
                 lengths[k] = length_of(self.axes[k], most, least)
                 budget //= lengths[k]
                 if lengths[k] % grains[k]:
                     grains[k] = least
+        # First of every outer axis what stays on a few pages of one side, which is worth larger tasks if that leaves
+        # enough of them; then as much of the inner ones as may be.
+        inner = math.prod(lengths)
+        for share, most in ((2 * _PAGE_BYTES, min(4 * budget, self.elements // inner // 16)), (1 << 62, budget)):
+            for k in reversed(self.outer):
+                near = min(nearness(self.axes[k].source), nearness(self.axes[k].target))
+                others = math.prod(lengths) // inner // lengths[k]
+                length = length_of(self.axes[k], min(-(-share // near), most // others))
+                lengths[k] = max(lengths[k], length)
         return boxes_of(self.axes, self._order, lengths, grains)
 
     def tables(self) -> Tables:
@@ -181,6 +192,37 @@ class Pattern:
             each = max(1, _BLOCK_BYTES // tile_bytes)
             return np.append(np.arange(0, len(limits) - 1, each), len(limits) - 1)
         return _ends(len(limits) - 1)
+
+
+def walk_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
+    """The places of all axes but the inner ones, outermost first.
+
+    A step along an axis brings new pages on both sides, as many as the inner axes spread over unless it stays on them.
+    The axis that brings the fewest is walked innermost. Pages of the source count twice, for they are waited for.
+    """
+    pages = [
+        math.prod(max(1, axes[k].extent * min(_stride(side(axes[k])), _PAGE_BYTES) // _PAGE_BYTES) for k in inner)
+        for side in (_source, _target)
+    ]
+
+    def cost(k: int) -> float:
+        new = (min(1, _stride(side(axes[k])) / _PAGE_BYTES) for side in (_source, _target))
+        return sum(weight * n * p for weight, n, p in zip((2, 1), new, pages, strict=True))
+
+    return tuple(sorted((k for k in range(len(axes)) if k not in inner), key=cost, reverse=True))
+
+
+def _source(axis: Axis) -> Side:
+    return axis.source
+
+
+def _target(axis: Axis) -> Side:
+    return axis.target
+
+
+def _stride(side: Side) -> int:
+    """How far the next index is."""
+    return abs(side.unit_stride)
 
 
 _SINGLE = np.zeros((1, 3), np.int64)

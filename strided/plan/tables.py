@@ -120,6 +120,9 @@ def length_of(axis: Axis, budget: int, grain: int = 1) -> int:
     for tile in (whole, *(w.unit for s in (axis.target, axis.source) for w in s.walks)):
         if 1 < tile <= budget and tile % grain == 0:
             return budget - budget % tile
+    if whole == 1 and grain == 1:
+        # No tiles to end on: parts of equal size.
+        return -(-axis.extent // -(-axis.extent // budget))
     return max(grain, budget - budget % grain)
 
 
