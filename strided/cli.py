@@ -144,7 +144,7 @@ def convert(file: str, shape: str, out: str, layout: str | None, offset: int, bi
             file, parsed, out, layout=target, offset=offset, bitorder=bitorder, progress=advance
         )
     click.echo(f"{out}: {size:,} bytes, {_what_was_written(parsed, target)}")
-    if target is None and parsed.dtype.kind == "V":
+    if target is None and parsed.dtype.isbuiltin != 1:
         click.echo(
             f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view(ml_dtypes.{parsed.dtype.name})"
         )

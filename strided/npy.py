@@ -3,7 +3,7 @@
 NumPy has no name for bfloat16, float8 or int4: ``np.save`` writes them as ``|V2`` or ``|V1``, bytes without a meaning.
 The files made here say it in a comment, in the space that pads the header::
 
-    {'descr': '<V2', 'fortran_order': False, 'shape': (17, 300), } # bf16
+    {'descr': '|V2', 'fortran_order': False, 'shape': (17, 300), } # bf16
 
 `load_npy` reads the comment. ``np.load`` passes over it and returns the bytes; ``np.load(path).view(dtype)`` gives them
 their type back.
@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strided.dtypes import ElementType
+from strided.dtypes import ELEMENT_TYPES, ElementType
 from strided.dtypes import element_type as element_type_named
 
 _MAGIC = b"\x93NUMPY"
@@ -32,17 +32,22 @@ def npy_header(element_type: ElementType, dimensions: Sequence[int]) -> bytes:
 
     >>> from strided.dtypes import element_type
     >>> npy_header(element_type("bf16"), (17, 300))[10:].rstrip()
-    b"{'descr': '<V2', 'fortran_order': False, 'shape': (17, 300), } # bf16"
+    b"{'descr': '|V2', 'fortran_order': False, 'shape': (17, 300), } # bf16"
     """
     assert element_type.dtype is not None
-    description = np.lib.format.dtype_to_descr(element_type.dtype)
+    description = element_type.dtype.str if is_numpys_own(element_type.dtype) else f"|V{element_type.dtype.itemsize}"
     text = f"{{'descr': {description!r}, 'fortran_order': False, 'shape': {tuple(dimensions)!r}, }}"
-    if element_type.dtype.kind == "V":
+    if not is_numpys_own(element_type.dtype):
         text += f" # {element_type.name}"
     # Version 1.0 counts the header's length in two bytes: enough for any array of at most 64 dimensions.
     unpadded = len(_MAGIC) + 4 + len(text) + 1
     text += " " * (-unpadded % _ALIGNMENT) + "\n"
     return _MAGIC + bytes((1, 0)) + len(text).to_bytes(2, "little") + text.encode("ascii")
+
+
+def is_numpys_own(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy itself knows a type, so that its files can name it."""
+    return dtype.isbuiltin == 1
 
 
 def load_npy(
@@ -70,7 +75,7 @@ def load_npy(
         array.close()
         raise ValueError(f"{os.fspath(path)} is an archive of several arrays, not a .npy file")
     name = element_type or (_named_type(path) if array.dtype.kind == "V" else None)
-    if name is None:
+    if name is None or (element_type is None and name not in ELEMENT_TYPES):
         return array
     dtype = element_type_named(name).dtype
     if dtype is None or dtype.itemsize != array.dtype.itemsize:

@@ -191,7 +191,9 @@ def test_svg_is_well_formed(text: str) -> None:
 # Values.
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, np.complex64, ml_dtypes.bfloat16, ml_dtypes.int4])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.int64, np.bool_, np.complex64, ml_dtypes.bfloat16, ml_dtypes.int4, ml_dtypes.float8_e5m2]
+)
 def test_statistics(dtype: type) -> None:
     values = np.arange(-7, 8).reshape(3, 5).astype(dtype)
     found = statistics(sd.LayoutArray.from_numpy(values, "{0,1:T(2,2)}"))

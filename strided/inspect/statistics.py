@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.export import blocks
+from strided.npy import is_numpys_own
 
 #: Elements looked at in one go.
 _BLOCK_ELEMENTS = 1 << 22
@@ -93,7 +94,7 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
 
 def _widened(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The same values in one of NumPy's own types, which it reduces fast and without overflow."""
-    if values.dtype.kind in "iufc":
+    if is_numpys_own(values.dtype) and values.dtype.kind in "iufc":
         return values
     if values.dtype.kind == "b":
         return values.view(np.uint8)
