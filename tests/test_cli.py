@@ -220,6 +220,47 @@ def test_links_and_permissions_stay(run: Run, dump: Path, tmp_path: Path) -> Non
     np.testing.assert_array_equal(sd.load_npy(link), expected())
 
 
+# Dumps.
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A dump folder with a program, and a snapshot of one run of it."""
+    path = tmp_path / "dump"
+    path.mkdir()
+    argument = sd.LayoutArray.from_numpy(np.arange(15, dtype=np.float32).reshape(3, 5), "{0,1}")
+    module = "HloModule jit_f\n\nENTRY e {\n  p = f32[3,5]{0,1} parameter(0)\n  ROOT n = f32[3,5]{0,1} negate(p)\n}\n"
+    (path / "module_0000.jit_f.before_optimizations.txt").write_text(module, encoding="utf-8")
+    sd.write_snapshot(path / "module_0000.jit_f.snapshot.7.pb", [argument], argument)
+    return path
+
+
+def test_ls(run: Run, folder: Path) -> None:
+    code, out, err = run("ls", folder)
+    assert (code, err) == (0, "")
+    assert "1 programs, 2 files" in out
+    assert "argument0: f32[3,5]{0,1}" in out
+
+
+def test_show_an_array_of_a_dump(run: Run, folder: Path) -> None:
+    code, out, err = run("show", f"{folder}:argument0", "1, 1:3")
+    assert (code, err) == (0, "")
+    assert out.startswith("[6. 7.]")
+    code, out, err = run("show", f"{folder}:argument7")
+    assert (code, out) == (2, "")
+    assert "no array is named 'argument7'" in err
+
+
+def test_hlo(run: Run, folder: Path) -> None:
+    file = folder / "module_0000.jit_f.before_optimizations.txt"
+    code, out, err = run("hlo", file, "--opcode", "neg*")
+    assert (code, err) == (0, "")
+    assert "1 of 1 values" in out
+    assert json.loads(run("hlo", file, "--json")[1])["values"][0] == {
+        "name": "n", "opcode": "negate", "shape": "f32[3,5]{0,1}", "bytes": 60, "unpadded_bytes": 60
+    }  # fmt: skip
+
+
 # Failure.
 
 
