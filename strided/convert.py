@@ -10,6 +10,8 @@ anything is touched.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple, TypeVar
+
 import numpy as np
 
 from strided import kernels
@@ -24,7 +26,7 @@ from strided.gathering import (
     refuse_offsets_outside,
     scatter,
 )
-from strided.plan import Computed, Plan, plan_copy, refuse_misfit
+from strided.plan import Computed, Plan, Step, plan_copy, refuse_misfit
 from strided.region import Region, empty_aligned, may_overlap, read_only, refuse_outside, region_of_ndarray
 
 __all__ = [
@@ -48,33 +50,22 @@ TINY_ELEMENTS = 1 << 7
 #: Conversions that are remembered with all that carrying them out takes.
 _MOST_REMEMBERED = 128
 
-
-class _Conversion:
-    """A plan and its execution, once they are wanted, and the maps that they are made for."""
-
-    __slots__ = ("execution", "maps", "plan")
-
-    def __init__(self, source: Region, destination: Region) -> None:
-        self.maps = source.map, destination.map
-        self.plan: Plan | None = None
-        self.execution: Execution | None = None
-
-    def planned(self, source: Region, destination: Region) -> Plan:
-        """The plan for regions with these maps."""
-        if self.plan is None:
-            self.plan = plan_copy(source.map, destination.map, source.storage, destination.storage)
-        return self.plan
-
-    def prepared(self, plan: Plan, source: Region, destination: Region) -> Execution:
-        """The execution of the plan. Numba is loaded here."""
-        if self.execution is None:
-            hows = (How(region.bits, region.low_first, region.signed) for region in (source, destination))
-            self.execution = Execution(plan, *hows)
-        return self.execution
+_T = TypeVar("_T")
 
 
-#: By the identity of both maps, which takes no time to hash, and the widths. A conversion keeps its maps alive.
-_remembered: dict[tuple[object, ...], _Conversion] = {}
+class _Conversion(NamedTuple):
+    """A plan and how it is carried out, and the maps that they are for, kept alive."""
+
+    maps: tuple[AddressMap, AddressMap]
+    plan: Plan
+    execution: Execution | None
+
+
+#: By the identity of both maps, which takes no time to hash, and the widths. Bare maps were asked for once, and are not
+#: planned.
+_remembered: dict[tuple[object, ...], _Conversion | tuple[AddressMap, AddressMap]] = {}
+#: By the identity of steps, which many plans may have in common, and the widths.
+_executions: dict[tuple[object, ...], tuple[tuple[Step, ...], Execution]] = {}
 
 
 def copy(source: Region, destination: Region) -> None:
@@ -92,27 +83,44 @@ def copy(source: Region, destination: Region) -> None:
     if not destination.buffer.flags.writeable:
         raise ValueError("assignment destination is read-only")
     key = (id(source.map), id(destination.map), source[2:], destination[2:])
-    conversion = _remembered.get(key)
-    small = SMALL_ELEMENTS if conversion is None or not kernels.is_loaded() else TINY_ELEMENTS
-    if conversion is None:
-        conversion = _remember(key, source, destination)
-    if source.map.size <= small:
+    known = _remembered.get(key)
+    if source.map.size <= (SMALL_ELEMENTS if known is None or not kernels.is_loaded() else TINY_ELEMENTS):
         refuse_misfit(source.map, destination.map, source.bits, destination.bits)
         copy_small(source, destination)
+        if known is None:
+            _keep(_remembered, key, (source.map, destination.map))
         return
-    plan = conversion.planned(source, destination)
+    if not isinstance(known, _Conversion):
+        known = _keep(_remembered, key, _conversion(source, destination))
+    plan = known.plan
     _check(source, plan.source_span, "source")
     _check(destination, plan.target_span, "destination")
-    if isinstance(plan.steps[0], Computed):
+    if known.execution is None:
         copy_by_offsets(source, destination)
     else:
-        conversion.prepared(plan, source, destination).run(read_only(source.buffer), destination.buffer)
+        known.execution.run(read_only(source.buffer), destination.buffer, plan.shift)
 
 
-def _remember(key: tuple[object, ...], source: Region, destination: Region) -> _Conversion:
-    if len(_remembered) >= _MOST_REMEMBERED:
-        _remembered.pop(next(iter(_remembered)), None)
-    return _remembered.setdefault(key, _Conversion(source, destination))
+def _conversion(source: Region, destination: Region) -> _Conversion:
+    plan = plan_copy(source.map, destination.map, source.storage, destination.storage)
+    execution = None
+    if not isinstance(plan.steps[0], Computed):
+        hows = [How(region.bits, region.low_first, region.signed) for region in (source, destination)]
+        key = (id(plan.steps), *hows)
+        found = _executions.get(key)
+        if found is None:
+            # Numba is loaded here.
+            found = _keep(_executions, key, (plan.steps, Execution(plan.steps, *hows)))
+        execution = found[1]
+    return _Conversion((source.map, destination.map), plan, execution)
+
+
+def _keep(memory: dict[tuple[object, ...], Any], key: tuple[object, ...], value: _T) -> _T:
+    """Remember a value, and forget the oldest one instead where there are too many."""
+    if len(memory) >= _MOST_REMEMBERED:
+        memory.pop(next(iter(memory)), None)
+    memory[key] = value
+    return value
 
 
 def _check(region: Region, span: tuple[int, int] | None, name: str) -> None:

@@ -1,7 +1,7 @@
 """Plans carried out by kernels, in tasks that threads share.
 
-An `Execution` belongs to a plan and knows no buffer, so it serves again whenever the same plan does: what its tasks
-look like, and the tables that they take, is then known.
+An `Execution` belongs to the steps of a plan and knows no buffer, so it serves again whenever these steps do: what
+their tasks look like, and the tables that they take, is then known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from strided import kernels
-from strided.plan import Detour, Nest, Part, Parts, Pattern, Plan
+from strided.plan import Detour, Nest, Part, Parts, Pattern, Step
 from strided.plan.detour import BLOCK_BYTES
 from strided.region import Bytes, empty_aligned, read_only
 from strided.threads import get_num_threads, run
@@ -39,20 +39,20 @@ class How(NamedTuple):
 
 
 class Execution:
-    """How the steps of a plan are carried out on any buffers."""
+    """How steps are carried out on any buffers, and anywhere in them."""
 
-    def __init__(self, plan: Plan, source: How, target: How) -> None:
+    def __init__(self, steps: tuple[Step, ...], source: How, target: How) -> None:
         self._steps: list[_Shared | _Detoured] = []
-        for step in plan.steps:
+        for step in steps:
             if isinstance(step, Detour):
                 self._steps.append(_Detoured(step, source, target))
             elif isinstance(step, Pattern | Nest):
                 self._steps.append(_Shared(step, source, target))
 
-    def run(self, source: Bytes, target: Bytes) -> None:
-        """Copy from buffer to buffer."""
+    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
+        """Copy from buffer to buffer, both so many bits further on than the steps say."""
         for step in self._steps:
-            step.run(source, target)
+            step.run(source, target, shift)
 
 
 class _Shared:
@@ -65,18 +65,29 @@ class _Shared:
         # What fits into one task is done at once, with tables at hand.
         self._single = list(step.calls(self._tables, tasks[0])) if len(tasks) == 1 else None
 
-    def run(self, source: Bytes, target: Bytes) -> None:
+    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
         call, step, tables = self._call, self._step, self._tables
+        units = shift[0] // step.units[0], shift[1] // step.units[1]
         if self._single is not None:
             for arguments in self._single:
-                call(source, target, arguments)
+                call(source, target, _further(arguments, units))
             return
 
         def task(*parts: Part) -> None:
-            for arguments in step.calls(tables, parts):
+            for arguments in step.calls(tables, parts, units):
                 call(source, target, arguments)
 
         run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
+
+
+def _further(arguments: tuple[Any, ...], shift: tuple[int, int]) -> tuple[Any, ...]:
+    """The tables of a call, so much further on in the source and the target."""
+    if shift == (0, 0):
+        return arguments
+    first, *rest = arguments
+    if isinstance(first, np.ndarray):
+        return (first + np.array([shift]), *rest)
+    return (first + shift[0], rest[0] + shift[1], *rest[1:])
 
 
 class _Detoured:
@@ -89,17 +100,17 @@ class _Detoured:
         # Blocks repeat but for where they begin: what a block takes is made once.
         self._known: dict[tuple[object, ...], list[list[_Call]]] = {}
 
-    def run(self, source: Bytes, target: Bytes) -> None:
+    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
         def task(*parts: Part) -> None:
-            shift = sum(part.source for part in parts), sum(part.target for part in parts)
-            phase = shift[0] % _PHASE_BITS, shift[1] % _PHASE_BITS
+            place = shift[0] + sum(part.source for part in parts), shift[1] + sum(part.target for part in parts)
+            phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
             first, second = self._calls(parts, phase)
             block = _block()
             for call in first:
-                call.run(source, block, shift[0] - phase[0], 0)
+                call.run(source, block, (place[0] - phase[0], 0))
             block = read_only(block)
             for call in second:
-                call.run(block, target, 0, shift[1] - phase[1])
+                call.run(block, target, (0, place[1] - phase[1]))
 
         run(task, self._step.tasks(), threads=get_num_threads() if self._step.divides else 1)
 
@@ -109,10 +120,9 @@ class _Detoured:
         calls = self._known.get(key)
         if calls is None:
             streaming = 0, _streams(self._step, self._step.bits[2])
-            halves = self._step.halves(parts, phase)
             calls = [
                 [call for step in steps for call in _calls_of(step, *self._hows[k], streaming[k])]
-                for k, steps in enumerate(halves)
+                for k, steps in enumerate(self._step.halves(parts, phase))
             ]
             self._known[key] = calls
         return calls
@@ -125,14 +135,10 @@ class _Call(NamedTuple):
     caller: Caller
     arguments: tuple[Any, ...]
 
-    def run(self, source: Bytes, target: Bytes, source_bits: int, target_bits: int) -> None:
+    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
         """Call it so many bits further on."""
-        shift = source_bits // self.units[0], target_bits // self.units[1]
-        first, *rest = self.arguments
-        if isinstance(first, np.ndarray):
-            self.caller(source, target, (first + np.array([shift]), *rest))
-        else:
-            self.caller(source, target, (first + shift[0], rest[0] + shift[1], *rest[1:]))
+        units = shift[0] // self.units[0], shift[1] // self.units[1]
+        self.caller(source, target, _further(self.arguments, units))
 
 
 def _calls_of(step: Pattern | Nest, source: How, target: How, streaming: int) -> list[_Call]:

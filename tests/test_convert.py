@@ -28,6 +28,7 @@ def _either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(gathering, "_CALLING_ELEMENTS", limit)
     yield
     convert._remembered.clear()
+    convert._executions.clear()
 
 
 either = pytest.mark.usefixtures("_either")
@@ -339,6 +340,7 @@ def test_small_copies_load_no_compiler() -> None:
 
 def test_a_conversion_asked_for_again_is_remembered() -> None:
     convert._remembered.clear()
+    convert._executions.clear()
     source, target = Guarded(map_of("f32[30,30]{1,0:T(8,128)}"), 32, seed=1), Guarded(row_major((30, 30)), 32, seed=2)
     for _ in range(3):
         same(source, target)
@@ -365,10 +367,12 @@ def test_the_source_of_an_interrupted_copy_is_as_it_was() -> None:
     try:
         kernels.load = lambda name: Interrupts()  # type: ignore[assignment]
         convert._remembered.clear()
+        convert._executions.clear()
         with pytest.raises(KeyboardInterrupt):
             convert.copy(source.read_only(), Guarded(row_major((512, 2048)), 32, seed=2).region)
     finally:
         kernels.load = loaded
         convert._remembered.clear()
+        convert._executions.clear()
     assert Interrupts.calls >= 1
     np.testing.assert_array_equal(source.memory, before)

@@ -32,7 +32,9 @@ _SMALL = {
 
 def _forget() -> None:
     plan_copy.cache_clear()
+    plan._steps.cache_clear()
     convert._remembered.clear()
+    convert._executions.clear()
 
 
 @pytest.fixture(autouse=True)

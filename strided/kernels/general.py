@@ -8,15 +8,20 @@ lies inside both buffers.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba.extending
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, kernel, part
 
 #: Elements on a side of the square in which a transposing nest walks; both sides' lines stay in the first-level cache.
 _SQUARE = 32
+
+#: Numba's types say that it wants the first argument, which Numba itself adds.
+intrinsic: Any = numba.extending.intrinsic
 
 _STEPS = types.UniTuple(NUMBER, 2)
 _NEST = (BYTES, WRITABLE, TABLE, TABLE, _STEPS, TABLE, _STEPS)

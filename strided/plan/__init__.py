@@ -10,14 +10,16 @@ anything regular. `Computed` stands for the rest, where the offset of every elem
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from strided.address import AddressMap, Term
-from strided.plan.axes import Side, Walk, side_of
-from strided.plan.boxes import Axis, Box, simplified
+from strided.address import AddressMap
+from strided.plan.axes import side_of
+from strided.plan.boxes import Box, simplified
 from strided.plan.detour import Detour, detour_of
+from strided.plan.form import Form, form_of
 from strided.plan.joint import joint
 from strided.plan.match import match
 from strided.plan.nest import Nest, nest_of
@@ -81,6 +83,8 @@ class Computed:
 
 Step: TypeAlias = Pattern | Detour | Nest | Computed
 
+#: Steps are planned for bases modulo this.
+_PHASE_BITS = 64
 #: Elements from which on a detour is worth its planning.
 LEAST_DETOUR = 1 << 12
 
@@ -97,6 +101,8 @@ class Plan:
         Why this one.
     steps : tuple of Pattern, Detour, Nest or Computed
         What is done.
+    shift : (int, int)
+        How much further on the source and the target of all steps are, in bits.
     elements : int
         Elements copied.
     bytes_moved : int
@@ -108,6 +114,7 @@ class Plan:
     kernel: str
     reason: str
     steps: tuple[Step, ...]
+    shift: tuple[int, int]
     elements: int
     bytes_moved: int
     source_span: tuple[int, int] | None
@@ -147,22 +154,37 @@ def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, t
     """
     bits = source_storage.bits, target_storage.bits
     refuse_misfit(source, target, *bits)
-    steps: tuple[Step, ...] = ()
+    moved = sum(-(-source.size * width // 8) for width in bits)
     regular = (source, target) if source.is_regular and target.is_regular else joint(source, target)
-    if source.size and regular is not None:
-        source, target = regular
-        steps = _steps(source, target, source_storage, target_storage)
-    elif source.size:
-        steps = (Computed(source.size),)
+    if source.size == 0:
+        return _plan((), (0, 0), 0, 0, ((0, 0), (0, 0)))
+    if regular is None:
+        return _plan((Computed(source.size),), (0, 0), source.size, moved, (None, None))
+    same_order = min(bits) >= 8 or source_storage.low_first == target_storage.low_first
+    form, bases = form_of(*regular, bits, (source_storage.unit, target_storage.unit), same_order=same_order)
+    # Whether something lies between bytes or words is all that steps know of where the elements begin.
+    phase = bases[0] % _PHASE_BITS, bases[1] % _PHASE_BITS
+    shift = bases[0] - phase[0], bases[1] - phase[1]
+    return _plan(_steps(form, phase), shift, source.size, moved, form.spans(bases))
+
+
+def _plan(
+    steps: tuple[Step, ...],
+    shift: tuple[int, int],
+    elements: int,
+    moved: int,
+    spans: Sequence[tuple[int, int] | None],
+) -> Plan:
     kernel = max(steps, key=_share).kernel if steps else "none"
     return Plan(
         kernel=kernel,
         reason=_REASONS["detour" if "," in kernel else kernel.rstrip("0123456789")],
         steps=steps,
-        elements=source.size,
-        bytes_moved=sum(-(-source.size * width // 8) for width in bits),
-        source_span=span_of(source, source_storage),
-        target_span=span_of(target, target_storage),
+        shift=shift,
+        elements=elements,
+        bytes_moved=moved,
+        source_span=spans[0],
+        target_span=spans[1],
     )
 
 
@@ -192,47 +214,23 @@ def span_of(map_: AddressMap, storage: Storage) -> tuple[int, int] | None:
     return storage.byte_span(low, high)
 
 
-def _steps(
-    source: AddressMap, target: AddressMap, source_storage: Storage, target_storage: Storage
-) -> tuple[Step, ...]:
-    bits = source_storage.bits, target_storage.bits
-    # Everything in bits, so that patterns can widen and pack elements.
-    units = source_storage.unit, target_storage.unit
-    axes, bases = [], [source.base * units[0], target.base * units[1]]
-    for extent, source_terms, target_terms in zip(source.shape, source.axes, target.axes, strict=True):
-        sides = [s.scaled(u) for s, u in zip(_sides(source_terms, target_terms, extent), units, strict=True)]
-        bases = [base + side.base for base, side in zip(bases, sides, strict=True)]
-        if extent > 1:
-            axes.append(Axis(extent, *(Side(0, side.walks) for side in sides)))
-    if bits[0] == 128:
-        half = Walk(0, 1, (), (64,))
-        axes.append(Axis.of_walks(2, half, half))
-        bits = 64, 64
-    whole = Box(bases[0], bases[1], tuple(axes))
-    same_order = min(bits) >= 8 or source_storage.low_first == target_storage.low_first
+@lru_cache(maxsize=512)
+def _steps(form: Form, phase: tuple[int, int]) -> tuple[Step, ...]:
+    """The steps of all copies of a form whose first elements lie so many bits past a multiple of the phase."""
+    whole = Box(phase[0], phase[1], form.axes)
     patterns: list[Step] = []
     rest: list[tuple[Box, tuple[int, int]]] = []
     for part in simplified(whole):
-        found = match(part, *bits, widen=same_order)
-        around = detour_of(part, *bits) if found is None and part.elements >= LEAST_DETOUR else None
+        found = match(part, *form.bits, widen=form.same_order)
+        around = detour_of(part, *form.bits) if found is None and part.elements >= LEAST_DETOUR else None
         if found is not None:
             patterns += found.patterns
             rest += ((left, (width, width)) for left, width in found.rest)
         elif around is not None:
             patterns.append(around)
         else:
-            rest.append((part, bits))
+            rest.append((part, form.bits))
     # Where the patterns have only the smaller part, one nest over everything is simpler, and no slower.
-    if not patterns or 2 * sum(part.elements for part, _ in rest) > source.size:
-        return (nest_of(whole, bits),)
+    if not patterns or 2 * sum(part.elements for part, _ in rest) > whole.elements:
+        return (nest_of(whole, form.bits),)
     return (*patterns, *(nest_of(part, widths) for part, widths in rest))
-
-
-def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> tuple[Side, Side]:
-    """Both sides of an axis, turned round where the target would be written backwards."""
-    sides = side_of(source, extent), side_of(target, extent)
-    if sides[1].unit_stride >= 0:
-        return sides
-    last = extent - 1
-    turned = (tuple(Term(t.start + t.step * last, -t.step, t.digits) for t in terms) for terms in (source, target))
-    return tuple(side_of(terms, extent) for terms in turned)  # type: ignore[return-value]

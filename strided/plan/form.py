@@ -1,0 +1,75 @@
+"""What two maps have to do with each other, apart from where they begin.
+
+Windows of the same size on the same arrays, tile after tile say, differ in their bases alone. So does what copies them:
+it is planned once for their common form.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from strided.address import AddressMap, Term
+from strided.plan.axes import Side, Walk, side_of
+from strided.plan.boxes import Axis
+
+
+class Form(NamedTuple):
+    """Two regular maps of one shape without their bases.
+
+    Attributes
+    ----------
+    axes : tuple of Axis
+        The axes of more than one index, offsets in bits.
+    bits : (int, int)
+        Bits of one element on both sides, which those of 128 bits have two of.
+    same_order : bool
+        Whether neighbours may be moved as one: not where packed elements lie in opposite orders.
+    """
+
+    axes: tuple[Axis, ...]
+    bits: tuple[int, int]
+    same_order: bool
+
+    def spans(self, bases: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        """The bytes, from and to, that are touched on both sides where the first elements lie at these bits."""
+        spans = []
+        for k, base in enumerate(bases):
+            low = high = base
+            for axis in self.axes:
+                least, most = (axis.target if k else axis.source).bounds(axis.extent)
+                low, high = low + least, high + most
+            spans.append((low // 8, -(-(high + self.bits[k]) // 8)))
+        return tuple(spans)
+
+
+def form_of(
+    source: AddressMap, target: AddressMap, bits: tuple[int, int], units: tuple[int, int], *, same_order: bool
+) -> tuple[Form, tuple[int, int]]:
+    """The form of two regular maps, and their bases in bits; `units` are the bits that their offsets count."""
+    axes, source_base, target_base = [], source.base * units[0], target.base * units[1]
+    for extent, source_terms, target_terms in zip(source.shape, source.axes, target.axes, strict=True):
+        first, second = _sides(source_terms, target_terms, extent)
+        source_base += first.base * units[0]
+        target_base += second.base * units[1]
+        if extent > 1:
+            axes.append(Axis(extent, _in_bits(first, units[0]), _in_bits(second, units[1])))
+    if bits[0] == 128:
+        half = Walk(0, 1, (), (64,))
+        axes.append(Axis.of_walks(2, half, half))
+        bits = 64, 64
+    return Form(tuple(axes), bits, same_order), (source_base, target_base)
+
+
+def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> tuple[Side, Side]:
+    """Both sides of an axis, turned round where the target would be written backwards."""
+    sides = side_of(source, extent), side_of(target, extent)
+    if sides[1].unit_stride >= 0:
+        return sides
+    last = extent - 1
+    turned = [tuple(Term(t.start + t.step * last, -t.step, t.digits) for t in terms) for terms in (source, target)]
+    return side_of(turned[0], extent), side_of(turned[1], extent)
+
+
+def _in_bits(side: Side, unit: int) -> Side:
+    """The same side without its base, in bits."""
+    return Side(0, tuple(walk._replace(strides=tuple(s * unit for s in walk.strides)) for walk in side.walks))
