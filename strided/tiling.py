@@ -185,7 +185,7 @@ class Expansion:
             self.dimensions,
             0,
             tuple(
-                (Term(0, 1, _merged(own, size)),) if own and size else ()
+                (Term(0, 1, _merged(own, size) if size else (Digit(1, 1, 0),)),) if own else ()
                 for own, size in zip(digits, self.dimensions, strict=True)
             ),
             tuple(Coupled(tuple(group), still) for group in _coupled_groups(torn)),

@@ -71,12 +71,17 @@ def test_every_benchmark_runs_at_toy_size(module: str) -> None:
     assert ran
 
 
+def _bytes(target: Any) -> np.ndarray:
+    """The values of a conversion's target, in row-major order, as bytes."""
+    return np.array(target, order="C").view(np.uint8)
+
+
 def test_every_case_converts_to_what_numpy_says() -> None:
     cases = importlib.import_module("benchmarks.cases")
     for case in (*cases.CASES, *cases.SMALL_CASES):
         prepared = cases.prepare(case, misalignment=16)
-        wanted = np.asarray(prepared.source)[prepared.key]
-        np.testing.assert_array_equal(np.asarray(prepared.target).view(np.uint8), wanted.view(np.uint8))
+        wanted = np.ascontiguousarray(prepared.source.to_numpy()[prepared.key])
+        np.testing.assert_array_equal(_bytes(prepared.target), wanted.view(np.uint8))
 
 
 @pytest.mark.parametrize("peer", ["numpy_idiom", pytest.param("torch_idiom", marks=pytest.mark.partners)])
@@ -88,11 +93,11 @@ def test_the_peers_compute_the_same(peer: str) -> None:
         run = getattr(peers, peer)(prepared)
         if run is None:
             continue
-        wanted = np.array(np.asarray(prepared.target).view(np.uint8))
+        wanted = _bytes(prepared.target)
         memory = prepared.target.buffer if hasattr(prepared.target, "buffer") else prepared.target.view(np.uint8)
         memory[...] = 0
         run()
-        np.testing.assert_array_equal(np.asarray(prepared.target).view(np.uint8), wanted)
+        np.testing.assert_array_equal(_bytes(prepared.target), wanted)
         compared += 1
     if peer != "numpy_idiom" and not compared:
         pytest.skip("torch is not installed")
