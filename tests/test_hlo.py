@@ -95,7 +95,7 @@ def test_the_entry_layout_without_a_header_is_that_of_parameters_and_root() -> N
 
 
 def test_an_entry_layout_that_cannot_be_read_is_refused_when_asked_for() -> None:
-    module = read_hlo(module_text("a = f32[] parameter(0)", "HloModule m, entry_computation_layout={(f32[)->f32[]}"))
+    module = read_hlo(module_text("a = f32[] parameter(0)", "HloModule m, entry_computation_layout={(f32[x])->f32[]}"))
     with pytest.raises(sd.DumpError, match="entry layout"):
         _ = module.entry_layout
     module = read_hlo(module_text("a = f32[] parameter(0)", "HloModule m, entry_computation_layout={f32[]}"))

@@ -263,6 +263,7 @@ def test_what_follows_the_attributes_stays_without_a_name() -> None:
         ('ENTRY g {\n  a = f32[] add(b), metadata={op_name="x\n}\n', "line 2: an instruction whose", ["a"]),
         ("ENTRY g {\n  a = (f32[], /*index=5\n  c = (f32[], /*index=5*/f32[]) iota()\n}\n", "line 2", ["c"]),
         ("ENTRY g {\n  a = f32[] iota()\n  , , )\n}\n", "line 3", ["a"]),
+        ("HloModule m, x={a=(\n\nENTRY g {\n a = f32[] iota()\n}\n", "line 1: a header whose", ["a"]),
         ("HloModule m, x=1 } y\nENTRY g {\n a = f32[] iota()\n}\n", "line 1", ["a"]),
     ],
 )  # fmt: skip

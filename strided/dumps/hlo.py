@@ -89,7 +89,7 @@ def read_hlo(source: Any) -> Module:
         except DumpError as error:
             error.path = error.path or path
             raise
-    return read_text(str(view, "utf-8", "backslashreplace"), path)
+    return read_text(str(view, "utf-8-sig", "backslashreplace"), path)
 
 
 def is_text(view: memoryview) -> bool:

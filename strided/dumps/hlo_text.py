@@ -97,23 +97,25 @@ class _Reader:
         line = self.lines[position]
         if (opening := _opening(line)) is not None:
             return self._read_computation(opening, position)
-        text, end, _ = self._gather(position)
+        text, end, whole = self._gather(position)
         if header := _HEADER.match(text):
-            return self._read_header(header, text, position, end)
+            self._read_header(header, text, position, whole)
+            return end
         if self._read_block(text, position) or not trimmed(text):
             return end
         self._leave(position, "neither a computation nor a part of the header")
         return position + 1
 
-    def _read_header(self, header: re.Match[str], text: str, position: int, end: int) -> int:
+    def _read_header(self, header: re.Match[str], text: str, position: int, whole: bool) -> None:
         if self.name is not None:
             self._leave(position, "the header of a second module")
-            return position + 1
+            return
         self.name = header[1]
         self.attributes, rest = read_attributes(text, header.end())
-        if trimmed(text[rest:]) and not self._read_block(text[rest:], position + text.count("\n", 0, rest)):
+        if not whole:
+            self._leave(position, "a header whose brackets do not close")
+        elif trimmed(text[rest:]) and not self._read_block(text[rest:], position + text.count("\n", 0, rest)):
             self._leave(position, "a header that goes on behind its attributes")
-        return end
 
     def _module(self) -> Module:
         if not self.computations:
@@ -291,7 +293,7 @@ class _Reader:
                 return "\n".join(lines[position:end]), end, True
             if inner and self._is_damage(end, indent, state):
                 break
-        return lines[position], position + 1 if end < len(lines) else end, False
+        return lines[position], position + 1, False
 
     def _goes_on(self, position: int, end: int, inner: bool) -> bool:
         """Whether line `end` goes on with a statement whose brackets are closed so far."""
@@ -319,7 +321,8 @@ class _Reader:
             return len(matched[1]) <= indent and shape is not None and shape_of(shape) is not None and is_whole(line)
         if _end(line) is None or _indent(line) >= indent:
             return False
-        following = next((text for text in self.lines[position + 1 :] if text.strip()), "")
+        behind = (self.lines[n] for n in range(position + 1, len(self.lines)))
+        following = next((text for text in behind if text.strip()), "")
         return state.depth != 1 or (match_line(following) is None and _end(following) is None)
 
     def _check(self, instruction: TextInstruction) -> None:
