@@ -16,7 +16,7 @@ import numpy as np
 
 from strided import kernels
 from strided.address import AddressMap
-from strided.execution import Execution, How
+from strided.execution import PATTERN_BYTES, Execution, How, run_fill
 from strided.gathering import (
     copy_by_offsets,
     copy_small,
@@ -26,8 +26,8 @@ from strided.gathering import (
     refuse_offsets_outside,
     scatter,
 )
-from strided.plan import Computed, Plan, Step, plan_copy, refuse_misfit
-from strided.region import Region, empty_aligned, may_overlap, read_only, refuse_outside, region_of_ndarray
+from strided.plan import Computed, Plan, Step, plan_copy, plan_fill, refuse_misfit
+from strided.region import Bytes, Region, empty_aligned, may_overlap, read_only, refuse_outside, region_of_ndarray
 
 __all__ = [
     "Region",
@@ -142,9 +142,24 @@ def fill(destination: Region, pattern: int) -> None:
     """
     if pattern < 0 or pattern >> destination.bits:
         raise OverflowError(f"pattern {pattern:#x} does not fit {destination.bits} bits")
+    if not destination.buffer.flags.writeable:
+        raise ValueError("assignment destination is read-only")
+    if destination.map.size > SMALL_ELEMENTS:
+        plan = plan_fill(destination.map, destination.storage)
+        if plan is not None:
+            _check(destination, plan.target_span, "destination")
+            run_fill(plan.steps, destination.buffer, _repeated(pattern, destination.bits))
+            return
     if destination.bits < 8 and not destination.low_first:
         pattern <<= 8 - destination.bits
     value = np.frombuffer(pattern.to_bytes(-(-destination.bits // 8), "little"), np.uint8)
     shape = destination.map.shape
     still = AddressMap(shape, 0, ((),) * len(shape), (), 1 if destination.map.size else 0)
     copy(Region(value, still, destination.bits, destination.low_first), destination)
+
+
+def _repeated(pattern: int, bits: int) -> Bytes:
+    """The pattern over and over, as many bytes as the fill kernel wants."""
+    while bits < 8:
+        pattern, bits = pattern | pattern << bits, 2 * bits
+    return np.tile(np.frombuffer(pattern.to_bytes(bits // 8, "little"), np.uint8), PATTERN_BYTES * 8 // bits)

@@ -7,14 +7,14 @@ their tasks look like, and the tables that they take, is then known.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from strided import kernels
-from strided.plan import Detour, Nest, Part, Parts, Pattern, Step
+from strided.plan import Detour, Fill, Nest, Part, Parts, Pattern, Step
 from strided.plan.detour import BLOCK_BYTES
 from strided.region import Bytes, empty_aligned, read_only
 from strided.threads import get_num_threads, run
@@ -23,6 +23,8 @@ from strided.threads import get_num_threads, run
 STREAM_BYTES = 1 << 22
 #: Scratch memory of a kernel, in bytes.
 _SCRATCH_BYTES = 1 << 18
+#: Bytes of the pattern that fills.
+PATTERN_BYTES = 128
 #: Blocks of a detour repeat where they are shifted by a multiple of this.
 _PHASE_BITS = 64
 
@@ -192,3 +194,19 @@ def _block() -> Bytes:
     if block is None:
         block = _own.block = empty_aligned(BLOCK_BYTES)
     return block
+
+
+def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
+    """Carry out the steps of a fill; `pattern` is one element over and over."""
+    fills = [step for step in steps if isinstance(step, Fill)]
+    found = {step.kernel: kernels.load(step.kernel) for step in fills}
+    streaming = int(sum(step.elements for step in fills) >= STREAM_BYTES)
+
+    def task(step: Fill, first: int, depth: int, run_bytes: int) -> None:
+        tables = step.arguments(first, depth, run_bytes)
+        if step.kernel == "fill":
+            found[step.kernel](target, *tables, pattern, streaming)
+        else:
+            found[step.kernel](pattern, target, *tables)
+
+    run(task, ((step, *task) for step in fills for task in step.tasks()), threads=get_num_threads())

@@ -19,8 +19,8 @@ import strided as sd
 from strided import convert, execution, plan
 from strided.address import AddressMap
 from strided.kernels import HOMES
-from strided.plan import detour, nest, pattern, plan_copy
-from tests.regions import Guarded, expected, map_of, row_major
+from strided.plan import detour, fill, nest, pattern, plan_copy
+from tests.regions import Guarded, bits_at, expected, map_of, row_major
 
 #: What the tests set otherwise: the size from which on plans are used, and that of tasks and blocks.
 _SMALL = {
@@ -236,3 +236,24 @@ def test_any_copy(copy: tuple[Guarded, Guarded, dict[str, Any]], general: bool) 
             patch.setattr(module, name, value)
         _forget()
         check(source, target, general=general)
+
+
+@given(st.data(), st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]))
+@settings(max_examples=60)
+def test_any_fill(data: st.DataObject, bits: int) -> None:
+    map_ = data.draw(shapes().flatmap(views))
+    how = {"low_first": data.draw(st.booleans())} if bits < 8 else {}
+    target = Guarded(map_, bits, seed=1, phase=data.draw(st.integers(0, 63)), **how)
+    pattern = data.draw(st.integers(0, (1 << bits) - 1))
+    wanted = np.unpackbits(target.memory, bitorder="little")
+    places = bits_at(target.region) + 8 * target.start
+    wanted[places[:, None] + np.arange(bits)] = [pattern >> k & 1 for k in range(bits)]
+    sd.set_num_threads(data.draw(st.sampled_from([1, 3])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convert, "SMALL_ELEMENTS", 0)
+        patch.setattr(convert, "TINY_ELEMENTS", 0)
+        patch.setattr(fill, "_TASK_BYTES", data.draw(st.sampled_from([1 << 10, 1 << 21])))
+        patch.setattr(fill, "_TASK_RUNS", data.draw(st.sampled_from([100, 1 << 14])))
+        patch.setattr(execution, "STREAM_BYTES", data.draw(st.sampled_from([0, 1 << 40])))
+        convert.fill(target.region, pattern)
+    np.testing.assert_array_equal(target.memory, np.packbits(wanted, bitorder="little"))

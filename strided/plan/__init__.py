@@ -5,7 +5,8 @@ be printed and compared, and the same question gives the same plan again from a 
 
 The steps of a plan are of four kinds. A `Pattern` is a vector kernel, made for what the two nearest axes are. A
 `Detour` is two of them, through a block that stays in the cache. A `Nest` is the general nest over tables of offsets:
-anything regular. `Computed` stands for the rest, where the offset of every element is worked out.
+anything regular. `Computed` stands for the rest, where the offset of every element is worked out. Setting all elements
+to one value has steps of its own, `Fill`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from strided.address import AddressMap
 from strided.plan.axes import side_of
 from strided.plan.boxes import Box, simplified
 from strided.plan.detour import Detour, detour_of
+from strided.plan.fill import Fill, fill_steps
 from strided.plan.form import Form, form_of
 from strided.plan.joint import joint
 from strided.plan.match import match
@@ -29,6 +31,7 @@ from strided.plan.tables import Part, Parts
 __all__ = [
     "Computed",
     "Detour",
+    "Fill",
     "Nest",
     "Part",
     "Parts",
@@ -37,6 +40,7 @@ __all__ = [
     "Step",
     "Storage",
     "plan_copy",
+    "plan_fill",
     "refuse_misfit",
     "span_of",
 ]
@@ -81,7 +85,7 @@ class Computed:
         return f"{self.kernel} of {self.elements} elements"
 
 
-Step: TypeAlias = Pattern | Detour | Nest | Computed
+Step: TypeAlias = Pattern | Detour | Nest | Computed | Fill
 
 #: Steps are planned for bases modulo this.
 _PHASE_BITS = 64
@@ -136,6 +140,7 @@ _REASONS = {
     "unpack": "packed elements, side by side in both",
     "pack": "packed elements, side by side in both",
     "detour": "no one kernel does it, but two through the cache do",
+    "fill": "one value, wherever it goes",
     "nest": "any regular layout",
     "nest_bits": "any regular layout of elements below eight bits",
     "offsets": "a tile cuts across digits, so that every offset is computed",
@@ -166,6 +171,16 @@ def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, t
     phase = bases[0] % _PHASE_BITS, bases[1] % _PHASE_BITS
     shift = bases[0] - phase[0], bases[1] - phase[1]
     return _plan(_steps(form, phase), shift, source.size, moved, form.spans(bases))
+
+
+@lru_cache(maxsize=512)
+def plan_fill(target: AddressMap, storage: Storage) -> Plan | None:
+    """The plan of setting every element of a view to one value; None where a copy of the value does it."""
+    steps = fill_steps(target, storage.bits, storage.unit) if target.size and target.is_regular else None
+    if steps is None:
+        return None
+    moved = -(-target.size * storage.bits // 8)
+    return _plan(steps, (0, 0), target.size, moved, (None, span_of(target, storage)))
 
 
 def _plan(
