@@ -202,8 +202,8 @@ def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
     found = {step.kernel: kernels.load(step.kernel) for step in fills}
     streaming = int(sum(step.elements for step in fills) >= STREAM_BYTES)
 
-    def task(step: Fill, first: int, depth: int, run_bytes: int) -> None:
-        tables = step.arguments(first, depth, run_bytes)
+    def task(step: Fill, first: int, loops: tuple[tuple[int, int], ...], run_bytes: int) -> None:
+        tables = step.arguments(first, loops, run_bytes)
         if step.kernel == "fill":
             found[step.kernel](target, *tables, pattern, streaming)
         else:

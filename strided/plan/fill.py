@@ -65,22 +65,26 @@ class Fill:
             f"fill of {' x '.join(str(extent) for extent, _ in self.loops) or 'one run'}, {self.run_bytes} bytes each"
         )
 
-    def tasks(self) -> Iterator[tuple[int, int, int]]:
-        """(first byte, inner loops, bytes of a run) of parts for threads to share."""
+    def tasks(self) -> Iterator[tuple[int, tuple[Loop, ...], int]]:
+        """(first byte, loops, bytes of a run) of parts for threads to share."""
         runs, depth = 1, len(self.loops)
         most = max(1, min(_TASK_RUNS, _TASK_BYTES // self.run_bytes))
         while depth and runs * self.loops[depth - 1][0] <= most:
             depth -= 1
             runs *= self.loops[depth][0]
+        # The next loop is cut into ranges; those around it are gone through one by one.
+        outer, (extent, step) = self.loops[: max(0, depth - 1)], self.loops[depth - 1] if depth else (1, 0)
+        length = -(-extent // -(-extent * runs // most))
         piece = max(self.element_bytes, _TASK_BYTES // self.element_bytes * self.element_bytes)
-        for place in itertools.product(*(range(extent) for extent, _ in self.loops[:depth])):
-            first = self.base + sum(k * step for k, (_, step) in zip(place, self.loops, strict=False))
-            for start in range(0, self.run_bytes, piece):
-                yield first + start, depth, min(piece, self.run_bytes - start)
+        for place in itertools.product(*(range(n) for n, _ in outer)):
+            first = self.base + sum(k * s for k, (_, s) in zip(place, outer, strict=True))
+            for k in range(0, extent, length):
+                loops = ((min(length, extent - k), step), *self.loops[depth:])
+                for start in range(0, self.run_bytes, piece):
+                    yield first + k * step + start, loops, min(piece, self.run_bytes - start)
 
-    def arguments(self, first: int, depth: int, run_bytes: int) -> tuple[Any, ...]:
+    def arguments(self, first: int, loops: tuple[Loop, ...], run_bytes: int) -> tuple[Any, ...]:
         """The tables of the kernel for one task."""
-        loops = self.loops[depth:]
         if self.kernel == "fill":
             rows = np.zeros((math.prod(extent for extent, _ in loops), 3), np.int64)
             rows[:, 1] = _spread(loops)
