@@ -44,12 +44,12 @@ from strided.notation import parse
 from strided.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from strided.dumps.allocations import read_allocations
-    from strided.dumps.assemble import assemble, shard
-    from strided.dumps.catalogue import open_dump
+    from strided.dumps.allocations.assignment import read_allocations
+    from strided.dumps.folder.catalogue import open_dump
     from strided.dumps.hlo import read_hlo
-    from strided.dumps.sharding import Sharding
-    from strided.dumps.snapshot import read_snapshot, write_snapshot
+    from strided.dumps.literals.snapshot import read_snapshot, write_snapshot
+    from strided.dumps.sharding.sharding import Sharding
+    from strided.dumps.shards.assemble import assemble, shard
     from strided.export import convert_file, save_npy
     from strided.npy import load_npy
 
@@ -57,17 +57,17 @@ __version__ = "0.1.0"
 
 #: Names whose rooms are loaded on first use.
 _LAZY = {
-    "Sharding": "strided.dumps.sharding",
-    "assemble": "strided.dumps.assemble",
+    "Sharding": "strided.dumps.sharding.sharding",
+    "assemble": "strided.dumps.shards.assemble",
     "convert_file": "strided.export",
     "load_npy": "strided.npy",
-    "open_dump": "strided.dumps.catalogue",
-    "read_allocations": "strided.dumps.allocations",
+    "open_dump": "strided.dumps.folder.catalogue",
+    "read_allocations": "strided.dumps.allocations.assignment",
     "read_hlo": "strided.dumps.hlo",
-    "read_snapshot": "strided.dumps.snapshot",
+    "read_snapshot": "strided.dumps.literals.snapshot",
     "save_npy": "strided.export",
-    "shard": "strided.dumps.assemble",
-    "write_snapshot": "strided.dumps.snapshot",
+    "shard": "strided.dumps.shards.assemble",
+    "write_snapshot": "strided.dumps.literals.snapshot",
 }
 
 __all__ = [

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strided.array import LayoutArray
-from strided.dumps.allocations import BufferAssignment, read_allocations
-from strided.dumps.wire import bytes_field, integer_field
+from strided.dumps.allocations.assignment import BufferAssignment, read_allocations
+from strided.dumps.protobuf.wire import bytes_field, integer_field
 from strided.errors import DumpError, DumpWarning
 
 DATA = Path(__file__).parent / "data" / "allocations"

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strided.array import LayoutArray
-from strided.dumps.assemble import ShardedArray, assemble, shard
-from strided.dumps.sharding import Sharding
+from strided.dumps.sharding.sharding import Sharding
+from strided.dumps.shards.assemble import ShardedArray, assemble, shard
 from strided.errors import BufferSizeError, DumpError, LayoutError, UnsupportedError
 from tests.strategies import keys
 
@@ -180,7 +180,7 @@ def test_padding_of_short_shards_is_not_compared():
 
 
 def test_large_copies_are_compared_in_pieces(monkeypatch):
-    monkeypatch.setattr("strided.dumps.replicas._CHUNK_ELEMENTS", 7)
+    monkeypatch.setattr("strided.dumps.shards.replicas._CHUNK_ELEMENTS", 7)
     values = np.arange(5 * 3 * 11).reshape(5, 3, 11)
     other = values.copy()
     other[3, 1, 4] = other[4, 2, 10] = -1

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strided.array import LayoutArray
-from strided.dumps.catalogue import Dump, open_dump
-from strided.dumps.dump_names import KINDS, parse_name
-from strided.dumps.wire import fields
+from strided.dumps.folder.catalogue import Dump, open_dump
+from strided.dumps.folder.names import KINDS, parse_name
+from strided.dumps.protobuf.wire import fields
 from strided.errors import DumpError
 
 ARCHIVE = Path(__file__).parent / "data" / "dump" / "dump.zip"

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strided.dumps import hlo_messages, schema
+from strided.dumps.hlo import messages as hlo_messages
 from strided.dumps.hlo import read_hlo
-from strided.dumps.hlo_proto import find_module
-from strided.dumps.hlo_records import ProtoInstruction
-from strided.dumps.wire import BYTES, VARINT, bytes_field, fields, integer_field, integers_field, tag, varint
+from strided.dumps.hlo.proto import find_module
+from strided.dumps.hlo.records import ProtoInstruction
+from strided.dumps.protobuf import schema
+from strided.dumps.protobuf.wire import BYTES, VARINT, bytes_field, fields, integer_field, integers_field, tag, varint
 from strided.errors import DumpError, DumpWarning
 from tests.hlo_samples import PAIRS, ask_everything, proto_of, recorded
 

@@ -12,9 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strided import notation
-from strided.dumps import hlo_syntax as syntax
-from strided.dumps.hlo import Computation, Instruction, read_hlo
-from strided.dumps.hlo_shapes import shape_of
+from strided.dumps.hlo import Computation, Instruction, read_hlo, syntax
+from strided.dumps.hlo.shapes import shape_of
 from strided.errors import DumpError, DumpWarning, StridedError
 from tests.hlo_samples import PAIRS, ask_everything, entry_of, module_text, text_of, text_path
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import strided as sd
 from strided.dtypes import ELEMENT_TYPES
-from strided.dumps import wire
-from strided.dumps.literal import Literal, literal_pieces, write_literal
-from strided.dumps.protos import write_shape
+from strided.dumps.literals.literal import Literal, literal_pieces, write_literal
+from strided.dumps.protobuf import wire
+from strided.dumps.protobuf.shapes import write_shape
 from strided.errors import DumpError
 
 ARRAY_TYPES = [element for element in ELEMENT_TYPES.values() if element.is_array]
@@ -226,7 +226,7 @@ def test_what_is_no_literal_is_refused(data, words):
 
 @pytest.mark.parametrize("name", ["u8", "f32", "s32", "pred", "s4", "c128"])
 def test_a_claim_of_very_many_elements_allocates_nothing(name):
-    field = sd.dumps.literal._value_fields()[name]
+    field = sd.dumps.literals.literal._value_fields()[name]
     data = proto(f"{name}[{2**50}]{{0}}", wire.bytes_field(field.number, b"\x01" * 100))
     tracemalloc.start()
     with pytest.raises(DumpError, match="found 100"):

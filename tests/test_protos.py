@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.dumps import wire
-from strided.dumps.protos import ProgramShape, read_layout, read_program_shape, read_shape, write_layout, write_shape
+from strided.dumps.protobuf import wire
+from strided.dumps.protobuf.shapes import (
+    ProgramShape,
+    read_layout,
+    read_program_shape,
+    read_shape,
+    write_layout,
+    write_shape,
+)
 from strided.errors import DumpError
 
 CASES = json.loads((Path(__file__).parent / "data/snapshots/shape_protos.json").read_text())

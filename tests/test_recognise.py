@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strided.dumps.allocations import BufferAssignment
-from strided.dumps.hlo_module import Module
+from strided.dumps.allocations.assignment import BufferAssignment
+from strided.dumps.hlo.module import Module
+from strided.dumps.literals.snapshot import Snapshot
 from strided.dumps.recognise import KINDS, READERS, read, recognise
-from strided.dumps.snapshot import Snapshot
 from strided.errors import DumpError, UnsupportedError
 
 with zipfile.ZipFile(Path(__file__).parent / "data" / "dump" / "dump.zip") as archive:

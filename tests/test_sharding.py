@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strided.dumps.sharding import Sharding
-from strided.dumps.sharding_grid import MAX_LISTED, DeviceGrid
+from strided.dumps.sharding.grid import MAX_LISTED, DeviceGrid
+from strided.dumps.sharding.sharding import Sharding
 from strided.errors import DumpError, LayoutError, NotationError, UnsupportedError
 
 DATA = Path(__file__).parent / "data" / "sharding"

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 import strided as sd
 from strided.dtypes import element_type
-from strided.dumps import snapshot_forms, wire
-from strided.dumps.literal import write_literal
-from strided.dumps.protos import write_shape
-from strided.dumps.snapshot import Snapshot, read_snapshot, write_snapshot
+from strided.dumps.literals import forms as snapshot_forms
+from strided.dumps.literals.literal import write_literal
+from strided.dumps.literals.snapshot import Snapshot, read_snapshot, write_snapshot
+from strided.dumps.protobuf import wire
+from strided.dumps.protobuf.shapes import write_shape
 from strided.errors import DumpError, UnsupportedError
 
 DATA = Path(__file__).parent / "data/snapshots"
@@ -458,7 +459,7 @@ def test_what_cannot_be_read_again_is_not_written(tmp_path: Path, monkeypatch):
     path = tmp_path / "x.pb"
     with pytest.raises(UnsupportedError, match="no element type"):
         write_snapshot(path, [np.array(["text"])])
-    monkeypatch.setattr("strided.dumps.snapshot.MAX_MESSAGE_BYTES", 100)
+    monkeypatch.setattr("strided.dumps.literals.snapshot.MAX_MESSAGE_BYTES", 100)
     with pytest.raises(UnsupportedError, match="messages of less than 2 GiB"):
         write_snapshot(path, [np.zeros(1000)])
     assert not path.exists()

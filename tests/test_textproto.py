@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.dumps import schema, wire
-from strided.dumps.literal import Literal
-from strided.dumps.protos import read_shape, write_shape
-from strided.dumps.textproto import encode
+from strided.dumps.literals.literal import Literal
+from strided.dumps.protobuf import schema, wire
+from strided.dumps.protobuf.shapes import read_shape, write_shape
+from strided.dumps.protobuf.textproto import encode
 from strided.errors import DumpError
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strided.dumps import varints, wire
+from strided.dumps.protobuf import varints, wire
 from strided.dumps.source import open_source
 from strided.errors import DumpError
 

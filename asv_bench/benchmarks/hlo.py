@@ -12,7 +12,7 @@ from pathlib import Path
 
 import strided as sd
 from benchmarks.cases import TOY
-from strided.dumps.wire import BYTES, bytes_field, fields, integer_field, integers_field
+from strided.dumps.protobuf.wire import BYTES, bytes_field, fields, integer_field, integers_field
 
 _DATA = Path(__file__).parents[2] / "tests" / "data" / "hlo"
 _PROGRAM = "control_flow_cond_switch_while.hlo"

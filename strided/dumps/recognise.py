@@ -22,14 +22,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from strided.dumps.allocation_text import HEADER
-from strided.dumps.allocations import read_allocations
+from strided.dumps.allocations.assignment import read_allocations
+from strided.dumps.allocations.text import HEADER
 from strided.dumps.hlo import is_text, read_hlo
-from strided.dumps.hlo_proto import find_module
-from strided.dumps.snapshot import read_snapshot
-from strided.dumps.snapshot_forms import UNOPTIMIZED, form_of
+from strided.dumps.hlo.proto import find_module
+from strided.dumps.literals.forms import UNOPTIMIZED, form_of
+from strided.dumps.literals.snapshot import read_snapshot
+from strided.dumps.protobuf.wire import fields
 from strided.dumps.source import open_source
-from strided.dumps.wire import fields
 from strided.errors import DumpError, UnsupportedError
 
 #: The kinds that have a reader here.

@@ -9,7 +9,7 @@ import os
 import zlib
 from typing import Any, NamedTuple, TypeAlias
 
-from strided.dumps.wire import as_view
+from strided.dumps.protobuf.wire import as_view
 from strided.errors import DumpError
 
 GZIP_MAGIC = b"\x1f\x8b"

@@ -1,0 +1,1 @@
+"""A whole dump folder, as a catalogue of what is in it."""

@@ -1,0 +1,109 @@
+"""HLO modules: `read_hlo` opens what XLA prints or serialises of one.
+
+    module = sd.read_hlo("module_0000.jit_f.after_optimizations.txt")
+    module.parameters, module.results
+    module.find(opcode="fusion", memory_space=1)
+    module.instruction("fusion.3").operands
+
+Text and protos give the same values; `module` says what they hold, `text` and `proto` how they are read.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Frame, SourceTables, Unread
+from strided.dumps.hlo.instruction import Instruction
+from strided.dumps.hlo.module import Computation, Module
+from strided.dumps.hlo.proto import read_proto
+from strided.dumps.hlo.text import read_text
+from strided.dumps.source import open_source
+from strided.errors import DumpError
+
+__all__ = [
+    "Alias",
+    "Computation",
+    "Donor",
+    "EntryLayout",
+    "Frame",
+    "Instruction",
+    "Module",
+    "SourceTables",
+    "Unread",
+    "is_text",
+    "read_hlo",
+]
+
+#: How far into the bytes to look for what no text holds.
+_PROBE_BYTES = 4096
+#: Control characters that text does hold: tab, line ends, form feed, escape sequences of terminals.
+_TEXT_CONTROLS = bytes((9, 10, 11, 12, 13, 27))
+_NOT_TEXT = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
+
+
+def read_hlo(source: Any) -> Module:
+    """The HLO module in a file, a text or bytes.
+
+    Parameters
+    ----------
+    source : path, str, or buffer
+        The path of a text (``.txt``, ``.hlo``) or a proto (``.hlo.pb``: HloModuleProto, HloProto, HloSnapshot), gzipped
+        or not; HLO text itself; or the bytes of any of these. What it is, is seen from the contents.
+
+    Returns
+    -------
+    Module
+
+    Raises
+    ------
+    DumpError
+        Contents that are no module, or that end too early; it names line and column, or the byte.
+    OSError
+        A file that cannot be opened.
+
+    Warns
+    -----
+    DumpWarning
+        Lines that were not understood. They are kept as text (`Module.unread`).
+
+    >>> module = read_hlo('''
+    ... HloModule scale, entry_computation_layout={(f32[8,128]{1,0:T(8,128)})->f32[8,128]{1,0:T(8,128)}}
+    ...
+    ... ENTRY %main (x: f32[8,128]) -> f32[8,128] {
+    ...   %x = f32[8,128]{1,0:T(8,128)} parameter(0)
+    ...   ROOT %y = f32[8,128]{1,0:T(8,128)} add(%x, %x), metadata={op_name="add"}
+    ... }
+    ... ''')
+    >>> module.entry.root.operands
+    (<Instruction x: f32[8,128]{1,0:T(8,128)} parameter>, <Instruction x: f32[8,128]{1,0:T(8,128)} parameter>)
+    >>> [i.name for i in module.find(shape="f32[8,128]", opcode="add")]
+    ['y']
+    """
+    if isinstance(source, str) and _is_hlo(source):
+        return read_text(source)
+    view, path = open_source(source)
+    if not is_text(view):
+        try:
+            return read_proto(view, path)
+        except DumpError as error:
+            error.path = error.path or path
+            raise
+    return read_text(str(view, "utf-8-sig", "backslashreplace"), path)
+
+
+def is_text(view: memoryview) -> bool:
+    """Whether bytes are text: a proto shows control characters early on.
+
+    >>> is_text(memoryview(b"HloModule m")), is_text(memoryview(b"\\n\\x01m"))
+    (True, False)
+    """
+    head = bytes(view[:_PROBE_BYTES])
+    return not any(byte in _NOT_TEXT for byte in set(head))
+
+
+def _is_hlo(text: str) -> bool:
+    """Whether a str is HLO itself and no path."""
+    if "\n" in text or "\0" in text or not text.strip():
+        return True
+    return "{" in text and not os.path.exists(text)

@@ -1,0 +1,263 @@
+"""All attributes of a proto instruction, in the words and the order of XLA's text.
+
+`OWN` lists what each opcode prints itself, `CALLEES` under which names it prints the computations that it calls, and
+`COMMON` what any instruction may print behind that. `WRITERS` writes each attribute from the decoded message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from strided.dumps.hlo import writers
+from strided.dumps.hlo.replicas import replica_groups
+from strided.dumps.hlo.syntax import escape
+from strided.dumps.hlo.writers import Message, Names, Writer
+from strided.layout import AnyShape, Shape
+
+
+def attributes_of(opcode: str, message: Message, names: Names) -> dict[str, str]:
+    """The attributes of an instruction whose proto says `opcode`, in the order of the text."""
+    own = OWN.get(opcode, "dimensions" if message.get("dimensions") else "").split()
+    found = dict(_written(own, message, names))
+    found.update(callees_of(opcode, message, names))
+    found.update(_written(COMMON, message, names))
+    return found
+
+
+def own_attributes_of(opcode: str, message: Message, names: Names) -> dict[str, str]:
+    """What an instruction prints before sharding, metadata and the like: all that its async form takes over."""
+    return {**dict(_written(OWN.get(opcode, "").split(), message, names)), **callees_of(opcode, message, names)}
+
+
+def _written(wanted: list[str], message: Message, names: Names) -> Iterator[tuple[str, str]]:
+    for name in wanted:
+        text = WRITERS[name](message, names)
+        if text is not None:
+            yield _PRINTED_AS.get(name, name), text
+
+
+def callees_of(opcode: str, message: Message, names: Names) -> dict[str, str]:
+    """The computations that an instruction calls, by the name under which it prints them."""
+    ids = message.get("called_computation_ids", ())
+    called = [f"%{names.computation_name(id)}" for id in ids]
+    if not called:
+        return {}
+    keys, reversed_ids = CALLEES.get(opcode, ("calls", False))
+    if opcode == "conditional" and len(called) == 2 and _is_pred(names.operand_shape(0)):
+        keys = "true_computation false_computation"
+    if len(keys.split()) == len(called) and keys not in _LISTS:
+        return dict(zip(keys.split(), reversed(called) if reversed_ids else called, strict=True))
+    return {keys.split()[0]: f"{{{', '.join(called)}}}"}
+
+
+def _is_pred(shape: AnyShape | None) -> bool:
+    return isinstance(shape, Shape) and shape.element_type == "pred"
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+_GATHER, _SCATTER = "gather_dimension_numbers", "scatter_dimension_numbers"
+_SOLVE = "triangular_solve_options"
+
+WRITERS: Mapping[str, Writer] = {
+    "algorithm": writers.write_algorithm,
+    "api_version": writers.word("custom_call_api_version", "CustomCallApiVersion", silent=1),
+    "async_execution_thread": writers.quoted("async_execution_thread"),
+    "backend_config": writers.write_backend_config,
+    "batch_group_count": writers.number_unless("batch_group_count", 0, 1),
+    "channel_id": writers.number_unless("channel_id", 0),
+    "collapsed_slice_dims": writers.within(_GATHER, writers.listed("collapsed_slice_dims")),
+    "constrain_layout": writers.flag("constrain_layout"),
+    "control-predecessors": writers.write_predecessors,
+    "convolution_kind": writers.write_convolution_kind,
+    "cross_program_prefetch_index": writers.write_prefetch,
+    "custom_call_has_side_effect": writers.flag("custom_call_has_side_effect"),
+    "custom_call_target": lambda message, names: f'"{escape(message.get("custom_call_target", ""))}"',
+    "delta": writers.number("delta"),
+    "dim_labels": writers.write_dim_labels,
+    "dimensions": writers.listed("dimensions"),
+    "direction": lambda message, names: str(message.get("comparison_direction", "")),
+    "distribution": writers.word("distribution", "RandomDistribution", lower=True),
+    "domain": writers.write_domain,
+    "dynamic_slice_sizes": writers.listed("dynamic_slice_sizes"),
+    "epsilon": lambda message, names: f"{message.get('epsilon', 0.0):g}",
+    "exponent_bits": writers.number("exponent_bits"),
+    "feature_group_count": writers.number_unless("feature_group_count", 0, 1),
+    "feature_index": writers.number("feature_index"),
+    "fft_length": writers.listed("fft_length"),
+    "fft_type": writers.word("fft_type", "FftType"),
+    "frontend_attributes": writers.write_frontend_attributes,
+    "index": writers.number("tuple_index"),
+    "index_vector_dim": writers.within(_GATHER, writers.number("index_vector_dim")),
+    "indices_are_sorted": writers.flag("indices_are_sorted"),
+    "infeed_config": writers.quoted("infeed_config"),
+    "input_batching_dims": writers.within(_SCATTER, writers.listed_if_any("input_batching_dims")),
+    "inserted_window_dims": writers.within(_SCATTER, writers.listed("inserted_window_dims")),
+    "iota_dimension": writers.write_iota_dimension,
+    "is_associative": writers.write_associative,
+    "is_composite": writers.flag("is_composite"),
+    "is_host_transfer": writers.flag("is_host_transfer"),
+    "is_reverse": writers.flag("is_reverse"),
+    "is_stable": writers.flag("is_stable"),
+    "k": writers.number("k"),
+    "kind": lambda message, names: str(message.get("fusion_kind", "")),
+    "largest": lambda message, names: "true" if message.get("largest") else "false",
+    "left_side": writers.within(_SOLVE, writers.flag("left_side")),
+    "lhs_batch_dims": writers.dot_dimensions("lhs_batch", always=False),
+    "lhs_contracting_dims": writers.dot_dimensions("lhs_contracting"),
+    "lhs_ragged_dims": writers.within("ragged_dot_dimension_numbers", writers.listed("lhs_ragged_dimensions")),
+    "literal": writers.write_literal,
+    "lower": writers.write_lower,
+    "mantissa_bits": writers.number("mantissa_bits"),
+    "metadata": writers.write_metadata,
+    "num_carries": writers.number("num_carries"),
+    "offset_dims": writers.within(_GATHER, writers.listed("offset_dims")),
+    "operand_batching_dims": writers.within(_GATHER, writers.listed_if_any("operand_batching_dims")),
+    "operand_layout_constraints": writers.write_operand_layouts,
+    "operand_precision": writers.write_precision,
+    "origin": writers.write_origin,
+    "outfeed_config": writers.quoted("outfeed_config"),
+    "outfeed_shape": writers.write_outfeed_shape,
+    "output_to_operand_aliasing": writers.write_aliasing,
+    "padding": writers.write_padding,
+    "padding_type": writers.word("padding_type", "PaddingType", silent=0),
+    "parameter_replication": writers.write_replication,
+    "replica_groups": lambda message, names: replica_groups(message),
+    "result_accuracy": writers.write_accuracy,
+    "rhs_batch_dims": writers.dot_dimensions("rhs_batch", always=False),
+    "rhs_contracting_dims": writers.dot_dimensions("rhs_contracting"),
+    "rhs_group_dims": writers.within("ragged_dot_dimension_numbers", writers.listed("rhs_group_dimensions")),
+    "rng_algorithm": writers.word("rng_algorithm", "RandomAlgorithm", lower=True),
+    "scatter_dims_to_operand_dims": writers.within(_SCATTER, writers.listed("scatter_dims_to_operand_dims")),
+    "scatter_index_vector_dim": writers.within(_SCATTER, writers.number("index_vector_dim")),
+    "scatter_indices_batching_dims": writers.within(_SCATTER, writers.listed_if_any("scatter_indices_batching_dims")),
+    "schedule": writers.word("custom_call_schedule", "CustomCallSchedule", silent=0),
+    "sharding": writers.write_sharding,
+    "slice": writers.write_slice,
+    "slice_sizes": writers.listed("gather_slice_sizes"),
+    "source_target_pairs": writers.write_pairs,
+    "sparsity_config": writers.write_sparsity,
+    "split_dimensions": writers.listed_if_any("dimensions"),
+    "start_index_map": writers.within(_GATHER, writers.listed("start_index_map")),
+    "start_indices_batching_dims": writers.within(_GATHER, writers.listed_if_any("start_indices_batching_dims")),
+    "statistics": writers.write_statistics,
+    "transpose_a": writers.within(_SOLVE, writers.write_transpose),
+    "type": writers.write_comparison_type,
+    "unique_indices": writers.flag("unique_indices"),
+    "unit_diagonal": writers.within(_SOLVE, writers.flag("unit_diagonal")),
+    "update_window_dims": writers.within(_SCATTER, writers.listed("update_window_dims")),
+    "use_global_device_ids": writers.flag("use_global_device_ids"),
+    "window": writers.write_window,
+}  # fmt: skip
+
+#: Writers whose attribute goes by a name that another one has too.
+_PRINTED_AS = {
+    "rng_algorithm": "algorithm",
+    "scatter_index_vector_dim": "index_vector_dim",
+    "split_dimensions": "dimensions",
+}
+
+_COLLECTIVE = "channel_id replica_groups constrain_layout"
+_ALL_REDUCE = f"{_COLLECTIVE} use_global_device_ids"
+_CONVOLUTION = "window dim_labels feature_group_count batch_group_count"
+_DOT_DIMENSIONS = "lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims"
+_BATCH_NORM = "epsilon feature_index"
+_TRANSFER = "channel_id is_host_transfer"
+
+#: What each opcode prints itself, in order.
+OWN: Mapping[str, str] = {
+    "all-gather": f"{_COLLECTIVE} dimensions use_global_device_ids",
+    "all-gather-start": f"{_COLLECTIVE} dimensions use_global_device_ids",
+    "all-reduce": _ALL_REDUCE,
+    "all-reduce-start": _ALL_REDUCE,
+    "all-to-all": f"{_COLLECTIVE} split_dimensions",
+    "async-start": "async_execution_thread",
+    "async-update": "output_to_operand_aliasing",
+    "batch-norm-grad": _BATCH_NORM,
+    "batch-norm-inference": _BATCH_NORM,
+    "batch-norm-training": _BATCH_NORM,
+    "broadcast": "dimensions",
+    "cholesky": "lower",
+    "collective-broadcast": _COLLECTIVE,
+    "collective-permute": "channel_id source_target_pairs",
+    "collective-permute-start": "channel_id source_target_pairs",
+    "compare": "direction type",
+    "concatenate": "dimensions",
+    "convolution": f"{_CONVOLUTION} convolution_kind operand_precision algorithm sparsity_config",
+    "copy-start": "cross_program_prefetch_index",
+    "custom-call": (
+        f"{_CONVOLUTION} operand_precision padding_type custom_call_target operand_layout_constraints "
+        "custom_call_has_side_effect literal output_to_operand_aliasing schedule api_version"
+    ),
+    "domain": "domain",
+    "dot": f"{_DOT_DIMENSIONS} operand_precision algorithm",
+    "dynamic-slice": "dynamic_slice_sizes",
+    "fft": "fft_type fft_length",
+    "fusion": "kind output_to_operand_aliasing",
+    "gather": (
+        "offset_dims collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims "
+        "index_vector_dim slice_sizes indices_are_sorted"
+    ),
+    "get-dimension-size": "dimensions",
+    "get-tuple-element": "index",
+    "infeed": "infeed_config",
+    "iota": "iota_dimension",
+    "map": "dimensions",
+    "outfeed": "outfeed_shape outfeed_config",
+    "pad": "padding",
+    "parameter": "parameter_replication",
+    "ragged-all-to-all": _COLLECTIVE,
+    "ragged-dot": f"{_DOT_DIMENSIONS} lhs_ragged_dims rhs_group_dims operand_precision algorithm",
+    "recv": _TRANSFER,
+    "recv-done": _TRANSFER,
+    "reduce": "dimensions",
+    "reduce-precision": "exponent_bits mantissa_bits",
+    "reduce-scatter": f"{_ALL_REDUCE} dimensions",
+    "reduce-window": "window",
+    "reverse": "dimensions",
+    "rng": "distribution",
+    "rng-bit-generator": "rng_algorithm",
+    "rng-get-and-update-state": "delta",
+    "scan": "dimensions num_carries is_reverse is_associative",
+    "scatter": (
+        "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims "
+        "scatter_indices_batching_dims scatter_index_vector_dim indices_are_sorted unique_indices"
+    ),
+    "select-and-scatter": "window",
+    "send": _TRANSFER,
+    "send-done": _TRANSFER,
+    "set-dimension-size": "dimensions",
+    "slice": "slice",
+    "sort": "dimensions is_stable",
+    "topk": "k largest",
+    "transpose": "dimensions",
+    "triangular-solve": "left_side lower unit_diagonal transpose_a",
+}
+
+#: Under which names an opcode prints the computations that it calls, and whether its proto has them in reverse.
+CALLEES: Mapping[str, tuple[str, bool]] = {
+    "all-reduce": ("to_apply", False),
+    "all-reduce-start": ("to_apply", False),
+    "call": ("to_apply", False),
+    "conditional": ("branch_computations", False),
+    "custom-call": ("called_computations", False),
+    "map": ("to_apply", False),
+    "reduce": ("to_apply", False),
+    "reduce-scatter": ("to_apply", False),
+    "reduce-window": ("to_apply", False),
+    "scan": ("to_apply", False),
+    "scatter": ("to_apply", False),
+    "select-and-scatter": ("select scatter", False),
+    "sort": ("to_apply", False),
+    "topk": ("to_apply", False),
+    "while": ("condition body", True),
+}
+
+#: Names under which computations are printed in braces, one or many.
+_LISTS = ("branch_computations", "called_computations")
+
+#: What any instruction may print behind its callees.
+COMMON = (
+    "is_composite sharding frontend_attributes control-predecessors statistics result_accuracy origin metadata "
+    "backend_config"
+).split()

@@ -1,0 +1,199 @@
+"""One instruction of an HLO module, whether it was read from text or from a proto."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from strided.dumps.hlo.header import Frame
+from strided.dumps.hlo.syntax import inside, integer, read_fields, split_list, unescape
+from strided.layout import AnyShape, BufferShape, TupleShape
+
+if TYPE_CHECKING:
+    from strided.dumps.hlo.module import Computation
+
+#: The attributes that name computations.
+CALLEES = (
+    "to_apply",
+    "calls",
+    "condition",
+    "body",
+    "select",
+    "scatter",
+    "true_computation",
+    "false_computation",
+    "branch_computations",
+    "called_computations",
+)
+
+
+class Instruction(ABC):
+    """One instruction: a line of HLO. Prints as that line.
+
+    Attributes
+    ----------
+    name : str
+        Without the percent sign.
+    opcode : str
+        As the text says it: the two halves of an asynchronous copy of a slice are ``slice-start`` and ``slice-done``.
+    is_root : bool
+        Whether its value is the computation's.
+    line : int or None
+        Number of its line in the text, from 1; None where a proto was read.
+    computation : Computation
+    """
+
+    __slots__ = ("_attributes", "_operands", "computation", "is_root", "line", "name", "opcode")
+
+    def __init__(self, name: str, opcode: str, is_root: bool, line: int | None) -> None:
+        self.name, self.opcode, self.is_root, self.line = name, opcode, is_root, line
+        self._attributes: Mapping[str, str] | None = None
+        self._operands: tuple[Instruction, ...] | None = None
+        self.computation: Computation
+
+    # What each reader knows.
+
+    @property
+    @abstractmethod
+    def shape(self) -> AnyShape | None:
+        """The result's shape with its layout; None where the text leaves it out or nobody can read it."""
+
+    @property
+    @abstractmethod
+    def operand_names(self) -> tuple[str, ...]:
+        """Names of the operands, without percent signs."""
+
+    @property
+    @abstractmethod
+    def literal(self) -> str | None:
+        """A constant's value as XLA prints it (``{...}`` where it is long); None for every other opcode."""
+
+    @property
+    @abstractmethod
+    def parameter_number(self) -> int | None:
+        """Number of the parameter, from 0; None for every other opcode."""
+
+    @property
+    def value(self) -> Any:
+        """A constant's value as a LayoutArray (a tuple of them for a tuple), from a proto; None for all others."""
+        return None
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    @abstractmethod
+    def _read_attributes(self) -> dict[str, str]: ...
+
+    def _read_callees(self) -> tuple[Computation, ...]:
+        named = [name for key in CALLEES if key in self.attributes for name in split_list(inside(self.attributes[key]))]
+        return tuple(self.computation.module.computation(name) for name in named)
+
+    def _read_operands(self) -> tuple[Instruction, ...]:
+        return tuple(self.computation.instruction(name) for name in self.operand_names)
+
+    # What follows from it.
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Everything after the operands: the text of each attribute by its name, in order."""
+        if self._attributes is None:
+            self._attributes = MappingProxyType(self._read_attributes())
+        return self._attributes
+
+    @property
+    def operands(self) -> tuple[Instruction, ...]:
+        """The instructions whose values this one takes.
+
+        Raises
+        ------
+        DumpError
+            A name that the computation does not define, in a damaged text; `operand_names` has it all the same.
+        """
+        if self._operands is None:
+            self._operands = self._read_operands()
+        return self._operands
+
+    @property
+    def users(self) -> tuple[Instruction, ...]:
+        """The instructions that take this value, each once, in their order."""
+        return self.computation.users_of(self)
+
+    @property
+    def called_computations(self) -> tuple[Computation, ...]:
+        """The computations that it calls (a fusion's body, the branches of a conditional), in the order of the text.
+
+        Raises
+        ------
+        DumpError
+            A name that the module does not hold, in a damaged text.
+        """
+        return self._read_callees()
+
+    @property
+    def control_predecessors(self) -> tuple[Instruction, ...]:
+        """The instructions that must run before this one although it does not take their values."""
+        names = split_list(inside(self.attributes.get("control-predecessors", "")))
+        return tuple(self.computation.instruction(name) for name in names)
+
+    @property
+    def memory_space(self) -> int | None:
+        """Memory space of the result (0 is the device's main memory); None for a tuple that lies in several."""
+        spaces = memory_spaces(self.shape)
+        return next(iter(spaces)) if len(spaces) == 1 else None
+
+    @property
+    def sharding(self) -> str | None:
+        """Text of the sharding, for `strided.Sharding.parse`."""
+        return self.attributes.get("sharding")
+
+    @property
+    def metadata(self) -> dict[str, str | int]:
+        """Where the instruction came from: ``op_name``, ``op_type``, ``source_file``, ``source_line``, ..."""
+        found: dict[str, str | int] = {}
+        for name, text in read_fields(self.attributes.get("metadata", "")).items():
+            number = integer(text)
+            found[name] = unescape(text) if number is None else number
+        return found
+
+    @property
+    def frontend_attributes(self) -> dict[str, str]:
+        """What the frontend wrote down for itself, by name."""
+        return frontend_attributes_in(self.attributes)
+
+    @property
+    def backend_config(self) -> str | None:
+        """What the backend wrote down for itself, often JSON; quotes and escapes undone."""
+        text = self.attributes.get("backend_config")
+        return unescape(text) if text is not None and text[:1] in ('"', "'") else text
+
+    @property
+    def stack(self) -> tuple[Frame, ...]:
+        """The lines of the program that it came from, the innermost first; empty where the dump names none."""
+        metadata = self.metadata
+        frame_id = metadata.get("stack_frame_id")
+        if isinstance(frame_id, int):
+            return self.computation.module.tables.stack(frame_id)
+        line = metadata.get("source_line", 0)
+        if "source_file" in metadata:
+            function = str(metadata.get("op_name", "?"))
+            return (Frame(str(metadata["source_file"]), function, line if isinstance(line, int) else 0),)
+        return ()
+
+    def __repr__(self) -> str:
+        return f"<Instruction {self.name}: {self.shape} {self.opcode}>"
+
+
+def memory_spaces(shape: AnyShape | None) -> frozenset[int]:
+    """The memory spaces in which a shape's parts lie; tokens lie in none."""
+    if isinstance(shape, TupleShape):
+        return frozenset(space for _, leaf in shape.leaves() for space in memory_spaces(leaf))
+    if isinstance(shape, BufferShape):
+        return memory_spaces(shape.shape)
+    return frozenset() if shape is None or shape.layout is None else frozenset((shape.layout.memory_space,))
+
+
+def frontend_attributes_in(attributes: Mapping[str, str]) -> dict[str, str]:
+    """The pairs of a ``frontend_attributes`` attribute, quotes and escapes undone."""
+    return {name: unescape(value) for name, value in read_fields(attributes.get("frontend_attributes", "")).items()}

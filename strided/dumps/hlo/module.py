@@ -1,0 +1,386 @@
+"""An HLO module as values: Module, Computation, Instruction, and the questions that people put to them.
+
+What text and proto say of a program comes out alike. Attributes are text as XLA prints it, by name and in XLA's order;
+the properties beside them (`Instruction.metadata`, `Module.aliases`, ...) read that text when they are asked. Nothing
+else is read before somebody asks for it: the readers hand over names, opcodes, and where the rest lies.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+
+from strided import notation
+from strided.dumps.hlo import header as hlo_header
+from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unread
+from strided.dumps.hlo.instruction import Instruction, frontend_attributes_in, memory_spaces
+from strided.dumps.hlo.syntax import integer
+from strided.errors import DumpError, DumpWarning
+from strided.layout import AnyShape
+
+#: Rows of a printed module's tables before the rest is only counted.
+_SHOWN = 12
+#: Unread lines that the warning names before it only counts them.
+_NAMED = 5
+
+
+class Computation:
+    """A computation: instructions in their order. Prints as HLO text.
+
+    Attributes
+    ----------
+    name : str
+        Without the percent sign; empty in dumps that print none.
+    instructions : tuple of Instruction
+    is_entry : bool
+    execution_thread : str
+        Empty for the main thread.
+    module : Module
+    """
+
+    def __init__(
+        self, name: str, instructions: tuple[Instruction, ...], *, signature: str = "", execution_thread: str = ""
+    ) -> None:
+        self.name, self.instructions, self.execution_thread = name, instructions, execution_thread
+        self.is_entry = False
+        self.module: Module
+        self._signature = signature
+        for instruction in instructions:
+            instruction.computation = self
+        if instructions and not any(instruction.is_root for instruction in instructions):
+            instructions[-1].is_root = True
+
+    @cached_property
+    def root(self) -> Instruction:
+        """The instruction whose value is the computation's: the one that says so, else the last."""
+        return next((i for i in reversed(self.instructions) if i.is_root), self.instructions[-1])
+
+    @cached_property
+    def parameters(self) -> tuple[Instruction, ...]:
+        """The parameters by their number."""
+        found = [(i.parameter_number or 0, i) for i in self.instructions if i.opcode == "parameter"]
+        return tuple(i for _, i in sorted(found, key=lambda pair: pair[0]))
+
+    @cached_property
+    def _by_name(self) -> dict[str, Instruction]:
+        return {i.name: i for i in reversed(self.instructions)}
+
+    @cached_property
+    def _users(self) -> dict[str, dict[Instruction, None]]:
+        users: dict[str, dict[Instruction, None]] = {}
+        for instruction in self.instructions:
+            for name in instruction.operand_names:
+                users.setdefault(name, {})[instruction] = None
+        return users
+
+    def instruction(self, name: str) -> Instruction:
+        """The instruction of that name (a percent sign in front is fine).
+
+        Raises
+        ------
+        DumpError
+            There is none.
+        """
+        found = self._by_name.get(name.removeprefix("%"))
+        if found is None:
+            raise DumpError(f"the computation {self.name!r} holds no instruction {name!r}")
+        return found
+
+    def users_of(self, instruction: Instruction) -> tuple[Instruction, ...]:
+        """The instructions of this computation that take the value of `instruction`."""
+        # Where a damaged text defines a name twice, it stands for the first.
+        known = self._by_name.get(instruction.name) is instruction
+        return tuple(self._users.get(instruction.name, ())) if known else ()
+
+    @property
+    def signature(self) -> str:
+        """The line that opens the computation, without the brace."""
+        return self._signature
+
+    def __str__(self) -> str:
+        thread = f', execution_thread="{self.execution_thread}"' if self.execution_thread else ""
+        return "\n".join([f"{self.signature} {{".lstrip(), *(f"  {i}" for i in self.instructions), f"}}{thread}"])
+
+    def __repr__(self) -> str:
+        return f"<Computation {self.name}: {len(self.instructions)} instructions>"
+
+
+class Module:
+    """An HLO module. Prints as a summary; `to_text` gives its HLO.
+
+    Attributes
+    ----------
+    name : str
+    computations : tuple of Computation
+        In the order of the text: callees before callers.
+    entry : Computation
+    attributes : mapping of str to str
+        Text of each attribute of the header, in order.
+    unread : tuple of Unread
+        The lines that were not understood, by their numbers. They were kept; a DumpWarning counted them.
+    path : str or None
+    """
+
+    def __init__(
+        self,
+        name: str,
+        attributes: Mapping[str, str],
+        computations: Iterable[Computation],
+        entry: Computation,
+        *,
+        read_tables: Callable[[], SourceTables] = lambda: hlo_header.NO_TABLES,
+        unread: Iterable[Unread] = (),
+        path: str | None = None,
+    ) -> None:
+        self.name, self.attributes = name, MappingProxyType(dict(attributes))
+        self.computations, self.entry = tuple(computations), entry
+        self.unread, self.path = tuple(sorted(unread, key=lambda part: part.line or 0)), path
+        self._read_tables = read_tables
+        entry.is_entry = True
+        for computation in self.computations:
+            computation.module = self
+        if self.unread:
+            self._warn()
+
+    def _warn(self) -> None:
+        count, named = len(self.unread), "; ".join(map(str, self.unread[:_NAMED]))
+        what = ("line was" if count == 1 else "lines were") + " not understood and kept as text"
+        if self.unread[0].line is None:
+            what = ("instruction has" if count == 1 else "instructions have") + " a shape that cannot be read"
+        place = f"{self.path}: " if self.path else ""
+        warnings.warn(f"{place}{count} {what}: {named}{'; ...' if count > _NAMED else ''}", DumpWarning)
+
+    # ---- the header -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether the order of the instructions is the order in which they run."""
+        return self.attributes.get("is_scheduled") == "true"
+
+    @property
+    def replica_count(self) -> int:
+        """Replicas that run the program; 1 where the dump does not say, as most protos do not."""
+        return _count(self.attributes, "replica_count")
+
+    @property
+    def num_partitions(self) -> int:
+        """Partitions of the program; 1 where the dump does not say, as most protos do not."""
+        return _count(self.attributes, "num_partitions")
+
+    @cached_property
+    def entry_layout(self) -> EntryLayout:
+        """Shapes and layouts of the entry's parameters and result.
+
+        From the header; where it says nothing, from the entry's own parameters and root.
+
+        Raises
+        ------
+        DumpError
+            Shapes that cannot be read.
+        """
+        text = self.attributes.get("entry_computation_layout")
+        if text is not None:
+            return hlo_header.entry_layout(text)
+        shapes = [instruction.shape for instruction in (*self.parameters, self.entry.root)]
+        if None in shapes:
+            raise DumpError("neither the header nor the entry says the shapes of all parameters", path=self.path)
+        *parameters, result = [shape for shape in shapes if shape is not None]
+        return EntryLayout(tuple(parameters), result)
+
+    @cached_property
+    def aliases(self) -> tuple[Alias, ...]:
+        """Results that take a parameter's buffer (``input_output_alias``)."""
+        return hlo_header.aliases(self.attributes.get("input_output_alias", ""))
+
+    @cached_property
+    def donors(self) -> tuple[Donor, ...]:
+        """Parameters whose buffers any result may take (``buffer_donor``)."""
+        return hlo_header.donors(self.attributes.get("buffer_donor", ""))
+
+    @property
+    def frontend_attributes(self) -> dict[str, str]:
+        """What the frontend wrote down for itself, by name."""
+        return frontend_attributes_in(self.attributes)
+
+    @cached_property
+    def tables(self) -> SourceTables:
+        """Source files, functions and stack frames that metadata refer to."""
+        return self._read_tables()
+
+    # ---- what it holds ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """All instructions, computation by computation."""
+        return tuple(i for computation in self.computations for i in computation.instructions)
+
+    @property
+    def parameters(self) -> tuple[Instruction, ...]:
+        """The entry's parameters by their number."""
+        return self.entry.parameters
+
+    @property
+    def results(self) -> tuple[Instruction, ...]:
+        """The instructions whose values are the entry's results: the operands of a tuple at the root, else the root."""
+        root = self.entry.root
+        return root.operands if root.opcode == "tuple" else (root,)
+
+    def computation(self, name: str) -> Computation:
+        """The computation of that name (a percent sign in front is fine).
+
+        Raises
+        ------
+        DumpError
+            There is none.
+        """
+        found = self._computations_by_name.get(name.removeprefix("%"))
+        if found is None:
+            raise DumpError(f"the module {self.name!r} holds no computation {name!r}", path=self.path)
+        return found
+
+    def instruction(self, name: str) -> Instruction:
+        """The instruction of that name (a percent sign in front is fine).
+
+        Names are unique in a module, but for dumps printed for fingerprints: there the entry's comes first.
+
+        Raises
+        ------
+        DumpError
+            There is none.
+        """
+        found = self._by_name.get(name.removeprefix("%"))
+        if not found:
+            raise DumpError(f"the module {self.name!r} holds no instruction {name!r}", path=self.path)
+        return next((i for i in found if i.computation.is_entry), found[0])
+
+    def find(
+        self,
+        name: str | None = None,
+        *,
+        opcode: str | None = None,
+        shape: str | AnyShape | None = None,
+        memory_space: int | None = None,
+    ) -> list[Instruction]:
+        """The instructions that fit all that is asked for, in the order of the module.
+
+        Parameters
+        ----------
+        name, opcode : str
+            As they are, or with the wildcards ``*`` and ``?``: ``"fusion.*"``, ``"copy-*"``.
+        shape : str or Shape
+            Text without a layout fits any layout: ``"f32[8,128]"``.
+        memory_space : int
+            Where the result, or some part of a tuple, lies.
+
+        Raises
+        ------
+        NotationError
+            Text that is no shape.
+        """
+        found: Iterable[Instruction] = self.instructions
+        if name is not None and not _is_pattern(name):
+            found = self._by_name.get(name.removeprefix("%"), [])
+        elif name is not None:
+            fits = _pattern(name.removeprefix("%"))
+            found = [i for i in found if fits(i.name)]
+        if opcode is not None and name is None and not _is_pattern(opcode):
+            found = self._by_opcode.get(opcode, [])
+        elif opcode is not None:
+            fits = _pattern(opcode)
+            found = [i for i in found if fits(i.opcode)]
+        if shape is not None:
+            same = _shape_test(shape)
+            found = [i for i in found if same(i.shape)]
+        if memory_space is not None:
+            found = [i for i in found if memory_space in memory_spaces(i.shape)]
+        return list(found)
+
+    @cached_property
+    def _computations_by_name(self) -> dict[str, Computation]:
+        return {c.name: c for c in reversed(self.computations)}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Instruction]]:
+        return _grouped((i.name, i) for i in self.instructions)
+
+    @cached_property
+    def _by_opcode(self) -> dict[str, list[Instruction]]:
+        return _grouped((i.opcode, i) for i in self.instructions)
+
+    # ---- printing ---------------------------------------------------------------------------------------------------
+
+    def to_text(self) -> str:
+        """The module as HLO text: lines as they were read, or a proto's in XLA's words."""
+        header = "".join([f"HloModule {self.name}", *(f", {name}={text}" for name, text in self.attributes.items())])
+        parts = [header, str(self.tables), *(str(computation) for computation in self.computations)]
+        return "".join(f"{part}\n\n" for part in parts if part)
+
+    def __str__(self) -> str:
+        title = [f"{len(self.computations)} computations", f"{len(self.instructions)} instructions"]
+        title += ["scheduled"] if self.is_scheduled else []
+        title += [
+            f"{n} {what}"
+            for n, what in ((self.replica_count, "replicas"), (self.num_partitions, "partitions"))
+            if n > 1
+        ]
+        lines = [f"HloModule {self.name}: {', '.join(title)}", f"entry {self.entry.name}"]
+        lines += _table("parameters", [(str(n), i.name, str(i.shape)) for n, i in enumerate(self.parameters)])
+        lines += _table("result", [("", self.entry.root.name, str(self.entry.root.shape))])
+        opcodes = Counter({opcode: len(found) for opcode, found in self._by_opcode.items()}).most_common()
+        lines += _table("opcodes", [(str(n), opcode, "") for opcode, n in opcodes])
+        if self.unread:
+            lines += ["unread", *(f"  {line}" for line in self.unread[:_SHOWN])]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Module {self.name}: {len(self.computations)} computations, {len(self.instructions)} instructions>"
+
+
+def _count(attributes: Mapping[str, str], name: str) -> int:
+    return integer(attributes.get(name, "1")) or 1
+
+
+def _grouped(pairs: Iterable[tuple[str, Instruction]]) -> dict[str, list[Instruction]]:
+    groups: dict[str, list[Instruction]] = {}
+    for key, instruction in pairs:
+        groups.setdefault(key, []).append(instruction)
+    return groups
+
+
+def _is_pattern(text: str) -> bool:
+    return any(character in text for character in "*?[")
+
+
+def _pattern(text: str) -> Callable[[str], object]:
+    return re.compile(fnmatch.translate(text)).match
+
+
+def _shape_test(wanted: str | AnyShape) -> Callable[[AnyShape | None], bool]:
+    if not isinstance(wanted, str):
+        return lambda shape: shape == wanted
+    parsed = notation.parse(wanted)
+    if "{" in wanted:
+        return lambda shape: shape == parsed
+    bare = parsed.text(layout=False)
+    known: dict[int, tuple[AnyShape | None, bool]] = {}  # by identity: equal shapes are mostly one object
+
+    def same(shape: AnyShape | None) -> bool:
+        answer = known.get(id(shape))
+        if answer is None:
+            answer = known[id(shape)] = shape, shape is not None and shape.text(layout=False) == bare
+        return answer[1]
+
+    return same
+
+
+def _table(title: str, rows: list[tuple[str, str, str]]) -> list[str]:
+    shown = rows[:_SHOWN]
+    widths = [max((len(row[k]) for row in shown), default=0) for k in range(2)]
+    lines = [f"  {row[0]:>{widths[0]}}  {row[1]:{widths[1]}}  {row[2]}".rstrip() for row in shown]
+    more = [f"  ... {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []
+    return [title, *lines, *more]

@@ -1,0 +1,271 @@
+"""HLO modules in protobuf form: HloModuleProto, alone or inside HloProto, HloSnapshot and their like.
+
+Of each instruction name, opcode and id are read at once, the rest when somebody asks. Two things are told differently
+than in text, and come out as the text has them: a schedule orders the instructions, and an asynchronous operation whose
+body is one instruction is that instruction's start or done (``slice-start``), its body no computation of the module
+(`ProtoInstruction.async_body` has it).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strided.dumps.hlo.header import Alias, Donor, SourceTables, aliases_text, donors_text
+from strided.dumps.hlo.messages import decode
+from strided.dumps.hlo.module import Computation, Module
+from strided.dumps.hlo.records import ProtoComputation, ProtoInstruction, Records
+from strided.dumps.hlo.writers import frontend_attributes
+from strided.dumps.protobuf.shapes import read_program_shape
+from strided.dumps.protobuf.wire import BYTES, Field, fields, read_varint, take
+from strided.errors import DumpError
+from strided.layout import TupleShape
+
+#: Messages around a module: HloSnapshot holds an HloProto, which holds the module, each as field 1.
+_MAX_WRAPPERS = 3
+
+_ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
+
+_OPCODE = re.compile(rb"[a-z][a-z0-9\-]*")
+
+#: The thread that XLA does not print.
+_MAIN_THREAD = "main"
+
+
+def read_proto(data: memoryview, path: str | None = None) -> Module:
+    """The module in a message that is one or holds one.
+
+    Raises
+    ------
+    DumpError
+        Bytes that hold no module; the byte says where.
+    """
+    view, at = find_module(data)
+    return _ModuleReader(view, at, path).module()
+
+
+def find_module(data: memoryview) -> tuple[memoryview, int]:
+    """The HloModuleProto in `data` and its place in bytes: all of it, or its first field, to any depth.
+
+    A length before the message, as in files of unoptimised snapshots, is stepped over.
+
+    Raises
+    ------
+    DumpError
+        There is none.
+    """
+    try:
+        return _module_in(data, 0)
+    except DumpError as error:
+        try:
+            length, start = read_varint(data, 0, "a length")
+            return _module_in(take(data, start, length, "a message of that length"), start)
+        except DumpError:
+            raise error from None
+
+
+def _module_in(view: memoryview, at: int) -> tuple[memoryview, int]:
+    for _ in range(_MAX_WRAPPERS):
+        inner: Field | None = None
+        for field in fields(view, "HloModuleProto", at):
+            if field.number == 3 and field.kind == BYTES and _is_computation(field):
+                return view, at
+            if field.number == 1 and field.kind == BYTES and inner is None:
+                inner = field
+        if inner is None:
+            break
+        view, at = inner.value, inner.at
+    raise DumpError("no HloModuleProto in these bytes", position=at)
+
+
+def _is_computation(field: Field) -> bool:
+    """Whether a field holds a computation: HloProto keeps its buffer assignment under the same number."""
+    try:
+        for inner in fields(field.value, "HloComputationProto", field.at):
+            if inner.number == 2 and inner.kind == BYTES:
+                names = {f.number: f for f in fields(inner.value, "HloInstructionProto", inner.at)}
+                return 2 in names and names[2].kind == BYTES and bool(_OPCODE.fullmatch(names[2].value))
+    except DumpError:
+        pass
+    return False
+
+
+class _ModuleReader:
+    """One pass over the fields of an HloModuleProto."""
+
+    def __init__(self, view: memoryview, at: int, path: str | None) -> None:
+        self.path, self.at = path, at
+        self.context = Records()
+        self.singular: dict[int, Field] = {}
+        self.computations: list[ProtoComputation] = []
+        self.calls: dict[Computation, list[tuple[int, ...]]] = {}
+        computations: list[Field] = []
+        for field in fields(view, "HloModuleProto", at):
+            if field.number == 3:
+                computations.append(field)
+            elif field.number == 22:
+                self.context.payloads.append(field.view("HloModuleProto.payloads"))
+            else:
+                self.singular[field.number] = field
+        self.schedule = dict(self._read_schedule())
+        for field in computations:
+            self._read_computation(field)
+        self.computations.sort(key=lambda computation: computation.id)
+        _unfold_async(self.context)
+
+    def _message(self, number: int, name: str, kind: str) -> dict[str, Any]:
+        """A field of the module that is a message; empty where there is none."""
+        field = self.singular.get(number)
+        return {} if field is None else decode(kind, field.view(f"HloModuleProto.{name}"), field.at)
+
+    def _read_schedule(self) -> Iterator[tuple[int, list[int]]]:
+        for entry in self._message(7, "schedule", "HloScheduleProto").get("sequences", ()):
+            yield entry.get("key", 0), entry.get("value", {}).get("instruction_ids", [])
+
+    def _read_computation(self, outer: Field) -> None:
+        name, thread, id, root = "", "", 0, 0
+        found: list[ProtoInstruction] = []
+        for field in fields(outer.view("HloModuleProto.computations"), "HloComputationProto", outer.at):
+            number = field.number
+            if number == 2:
+                found.append(ProtoInstruction(field.view("HloComputationProto.instructions"), field.at, self.context))
+            elif number == 1:
+                name = field.text("HloComputationProto.name")
+            elif number == 5:
+                id = field.integer("HloComputationProto.id")
+            elif number == 6:
+                root = field.integer("HloComputationProto.root_id")
+            elif number == 8:
+                thread = field.text("HloComputationProto.execution_thread")
+        if not found:
+            raise DumpError(f"HloComputationProto: the computation {name!r} holds no instruction", position=outer.at)
+        self.context.instructions.update((instruction.id, instruction) for instruction in found)
+        ids = [instruction.id for instruction in found]
+        found[len(ids) - 1 - ids[::-1].index(root) if root in ids else -1].is_root = True
+        calls = [(i.id, i.called_computation_ids) for i in found if i.called_computation_ids]
+        order = self.schedule.get(id)
+        if order is not None and sorted(order) == sorted(ids):
+            by_id = dict(zip(ids, found, strict=True))
+            found = [by_id[number] for number in order]
+        computation = ProtoComputation(name, tuple(found), execution_thread="" if thread == _MAIN_THREAD else thread)
+        computation.id = id
+        self.computations.append(computation)
+        self.calls[computation] = [ids for _, ids in sorted(calls)]
+        self.context.computations[id] = computation
+
+    def module(self) -> Module:
+        hidden = {i.async_body for i in self.context.instructions.values() if i.async_body is not None}
+        shown = [computation for computation in self._in_order() if computation not in hidden]
+        if not shown:
+            raise DumpError("HloModuleProto: no computation", position=self.at, path=self.path)
+        entry_id = self.singular[6].integer("HloModuleProto.entry_computation_id") if 6 in self.singular else 0
+        entry_name = self.singular[2].text("HloModuleProto.entry_computation_name") if 2 in self.singular else ""
+        named = (computation for computation in shown if computation.name == entry_name)
+        entry = self.context.computations.get(entry_id) or next(named, shown[-1])
+        module = Module(
+            self.singular[1].text("HloModuleProto.name") if 1 in self.singular else "",
+            dict(self._attributes()),
+            shown,
+            entry,
+            read_tables=self._read_tables,
+            unread=self.context.unread,
+            path=self.path,
+        )
+        for computation in hidden:
+            computation.module = module
+        return module
+
+    def _in_order(self) -> list[Computation]:
+        """The computations as text has them: callees before their callers, in the order of the ids of the calls."""
+        known = self.context.computations
+        calls = {c: [[known[id] for id in ids if id in known] for ids in groups] for c, groups in self.calls.items()}
+        called = {callee for groups in calls.values() for group in groups for callee in group}
+        done: list[Computation] = []
+        begun: set[Computation] = set()
+        # Only damaged protos have cycles, in which everything is called: the second round takes what is left.
+        for computation in [*(c for c in self.computations if c not in called), *self.computations]:
+            waiting: list[tuple[Computation, Iterator[list[Computation]]]]
+            waiting = [(computation, iter(calls[computation]))] if computation not in begun else []
+            begun.add(computation)
+            while waiting:
+                caller, groups = waiting[-1]
+                group = next(groups, None)
+                if group is None:
+                    done.append(caller)
+                    waiting.pop()
+                    continue
+                for callee in reversed(group):  # all of one instruction's are begun before any of theirs
+                    if callee not in begun:
+                        begun.add(callee)
+                        waiting.append((callee, iter(calls[callee])))
+        return done
+
+    def _attributes(self) -> Iterator[tuple[str, str]]:
+        """The header's attributes, as far as a proto holds them, in the order of the text."""
+        if 7 in self.singular:
+            yield "is_scheduled", "true"
+        if found := self._message(8, "input_output_alias", "HloInputOutputAliasProto").get("entries"):
+            yield "input_output_alias", aliases_text(map(_alias, found))
+        if found := self._message(18, "buffer_donor", "HloBufferDonorProto").get("entries"):
+            yield "buffer_donor", donors_text(map(_donor, found))
+        if (field := self.singular.get(4)) is not None:
+            shape = read_program_shape(field.view("HloModuleProto.host_program_shape"), field.at)
+            if shape.result is not None:
+                yield "entry_computation_layout", f"{{{TupleShape(shape.parameters)}->{shape.result}}}"
+        devices = self._message(15, "device_assignment", "DeviceAssignmentProto")
+        for name, number in (("replica_count", "replica_count"), ("num_partitions", "computation_count")):
+            if devices.get(number, 1) > 1:
+                yield name, str(devices[number])
+        text = frontend_attributes(self._message(19, "frontend_attributes", "FrontendAttributes"))
+        if text is not None:
+            yield "frontend_attributes", text
+
+    def _read_tables(self) -> SourceTables:
+        found = self._message(17, "stack_frame_index", "StackFrameIndexProto")
+        frames = ((f.get("file_location_id", 0), f.get("parent_frame_id", 0)) for f in found.get("stack_frames", ()))
+        return SourceTables(
+            dict(enumerate(found.get("file_names", ()), 1)),
+            dict(enumerate(found.get("function_names", ()), 1)),
+            dict(enumerate(found.get("file_locations", ()), 1)),
+            dict(enumerate(frames, 1)),
+        )
+
+
+def _unfold_async(context: Records) -> None:
+    """Give asynchronous operations the opcode of a body that is one instruction, as text does."""
+    for instruction in context.instructions.values():
+        kind = instruction.opcode
+        if not kind.startswith("async-") or instruction.async_body is not None:
+            continue
+        chain = [instruction]  # done and update name their start, or an update of it, as their first operand
+        while chain[-1].opcode in ("async-update", "async-done") and len(chain) < len(context.instructions):
+            ids = chain[-1].operand_ids
+            before = context.instructions.get(ids[0]) if ids else None
+            if before is None:
+                break
+            chain.append(before)
+        start = chain[-1]
+        body = start.async_body
+        if body is None and start.opcode == "async-start":
+            called = start.called_computation_ids
+            body = context.computations.get(called[0]) if called else None
+        if body is None or any(not (i.is_root or i.opcode == "parameter") for i in body.instructions):
+            continue
+        for link in chain:
+            if link.opcode.startswith("async-"):
+                link.async_body = body
+                link.opcode = f"{body.root.opcode}-{link.opcode.removeprefix('async-')}"
+
+
+def _alias(entry: Mapping[str, Any]) -> Alias:
+    return Alias(
+        tuple(entry.get("output_shape_index", ())),
+        entry.get("parameter_number", 0),
+        tuple(entry.get("parameter_shape_index", ())),
+        _ALIAS_KINDS.get(entry.get("kind", 0), "undefined-alias"),
+    )
+
+
+def _donor(entry: Mapping[str, Any]) -> Donor:
+    return Donor(entry.get("parameter_number", 0), tuple(entry.get("parameter_shape_index", ())))

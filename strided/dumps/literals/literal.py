@@ -1,0 +1,402 @@
+"""XLA's literals: arrays, tuples and tokens with their values, as files hold them.
+
+Two encodings:
+
+* ``LiteralProto``: a ShapeProto, and the values in the field of their type. 8- and 16-bit types are one run of bytes,
+  also those of fewer bits (one byte each); floats and complex numbers are packed fixed-width numbers; all of these come
+  out as views of the file, and so do bools, whose varints are one byte each. Integers of 32 and 64 bits are varints of
+  any length and are decoded when asked for.
+* The runtime's own form (``Literal::Serialize``), which unoptimised snapshots use: the length of a ShapeProto (int64,
+  little endian), the ShapeProto, then for every leaf, depth first, the sizes of its dimensions (int32; only where some
+  dimension is dynamic) and its values, little endian. Types below eight bits, pred included, are packed, the first
+  element in the low bits.
+
+Both hold elements in *physical* order: as the literal's own `minor_to_major` says. Tiles, padding and ``E(n)`` mean
+nothing in a literal. Of a dynamic dimension all elements up to the bound are stored; the array that comes out shows
+those that are in use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.array import LayoutArray
+from strided.dtypes import ELEMENT_TYPES, ElementType, element_type
+from strided.dumps.protobuf import schema, wire
+from strided.dumps.protobuf.shapes import read_shape, write_shape
+from strided.dumps.protobuf.varints import decode_varints, encode_varints
+from strided.dumps.protobuf.wire import BYTES, FIXED32, FIXED64, MAX_DEPTH, VARINT, Buffer, Field
+from strided.errors import DumpError, StridedError
+from strided.layout import UNBOUNDED, AnyShape, Layout, Shape, TupleShape
+
+_SHAPE, _TUPLE_LITERALS, _DYNAMIC_SIZES = 1, 10, 34
+
+#: Dimensions and bytes that an ndarray can have; an empty one also without its dimensions of size 0.
+_MAX_RANK, _MAX_BYTES = 64, 2**63 - 1
+
+
+class _ValueField(NamedTuple):
+    """Where a LiteralProto holds the values of one element type."""
+
+    name: str
+    number: int
+    kind: int  # of one number that is not packed; BYTES for a bytes field
+    dtype: np.dtype[Any]  # of one number
+
+
+@cache
+def _value_fields() -> dict[str, _ValueField]:
+    declared = schema.messages()["LiteralProto"]
+    table = {}
+    for element in ELEMENT_TYPES.values():
+        if element.is_array:
+            number, kind, _ = declared[f"{element.name}s"]
+            table[element.name] = _ValueField(f"{element.name}s", number, *_NUMBERS[kind])
+    return table
+
+
+@cache
+def _kinds() -> dict[int, int]:
+    return {field.number: field.kind for field in _value_fields().values()}
+
+
+_NUMBERS: dict[str, tuple[int, np.dtype[Any]]] = {
+    "bytes": (BYTES, np.dtype(np.uint8)),
+    "bool": (VARINT, np.dtype(np.bool_)),
+    "int32": (VARINT, np.dtype(np.int32)),
+    "int64": (VARINT, np.dtype(np.int64)),
+    "uint32": (VARINT, np.dtype(np.uint32)),
+    "uint64": (VARINT, np.dtype(np.uint64)),
+    "float": (FIXED32, np.dtype(np.float32)),
+    "double": (FIXED64, np.dtype(np.float64)),
+}
+
+
+class _Content(NamedTuple):
+    shape: AnyShape
+    load: Callable[[], Any]
+    elements: tuple[Literal, ...] = ()
+
+
+class Literal:
+    """One literal of a file. Nothing is read before its shape or its value is asked for.
+
+    >>> literal = Literal.of_proto(write_literal(np.float32([[1, 2], [3, 4]])))
+    >>> str(literal.shape), np.asarray(literal.value).tolist()
+    ('f32[2,2]{1,0}', [[1.0, 2.0], [3.0, 4.0]])
+    """
+
+    def __init__(self, read: Callable[[], _Content]) -> None:
+        self._read = read
+
+    @classmethod
+    def of_proto(cls, data: Any, at: int = 0) -> Literal:
+        """The literal of a LiteralProto's bytes; `at` is their place in the file, for errors."""
+        view = wire.as_view(data)
+        return cls(lambda: _read_proto(view, at, 0))
+
+    @classmethod
+    def of_serialized(cls, data: Any, at: int = 0) -> Literal:
+        """The literal of the bytes that XLA's runtime serialises; `at` is their place in the file, for errors."""
+        view = wire.as_view(data)
+        return cls(lambda: _read_serialized(view, at))
+
+    @cached_property
+    def _content(self) -> _Content:
+        return self._read()
+
+    @property
+    def shape(self) -> AnyShape:
+        """The shape with the layout that the values lie in; dynamic dimensions with their bounds.
+
+        Raises
+        ------
+        DumpError
+            Bytes that are no literal.
+        """
+        return self._content.shape
+
+    @property
+    def elements(self) -> tuple[Literal, ...]:
+        """The literals of a tuple; () of anything else."""
+        return self._content.elements
+
+    @cached_property
+    def value(self) -> Any:
+        """The value: a LayoutArray; a tuple of values for a tuple; None for a token, which has none.
+
+        Raises
+        ------
+        DumpError
+            Bytes that are no literal, or not as many values as the shape needs.
+        """
+        return self._content.load()
+
+    def __repr__(self) -> str:
+        return f"<Literal {self.shape}>"
+
+
+def _tuple(elements: list[_Content]) -> _Content:
+    literals = tuple(Literal(lambda content=content: content) for content in elements)  # type: ignore[misc]
+    shape = TupleShape([content.shape for content in elements])
+    return _Content(shape, lambda: tuple(literal.value for literal in literals), literals)
+
+
+# ---- LiteralProto ----------------------------------------------------------------------------------------------------
+
+
+class _Run:
+    """The values of one field: a view of the file while one occurrence holds them all, else a copy of all."""
+
+    __slots__ = ("at", "payload")
+
+    def __init__(self, field: Field) -> None:
+        self.at = field.at
+        self.payload: memoryview | bytearray = field.value if field.kind == BYTES else bytearray()
+        if field.kind != BYTES:
+            self.add(field)
+
+    def add(self, field: Field) -> None:
+        if not isinstance(self.payload, bytearray):
+            self.payload = bytearray(self.payload)
+        self.payload += wire.varint(field.value) if field.kind == VARINT else field.value
+
+
+def _read_proto(view: memoryview, at: int, depth: int) -> _Content:
+    if depth > MAX_DEPTH:
+        raise DumpError(f"LiteralProto: tuples nested more than {MAX_DEPTH} deep", position=at)
+    shapes: list[memoryview] = []
+    inner: list[_Content] = []
+    sizes: list[int] = []
+    runs: dict[int, _Run] = {}
+    kinds = _kinds()
+    for field in wire.fields(view, "LiteralProto", at):
+        number = field.number
+        if number in kinds:
+            _gather(runs, field, kinds[number])
+        elif number == _SHAPE:
+            shapes.append(field.view("LiteralProto.shape"))
+            shape_at = field.at
+        elif number == _TUPLE_LITERALS:
+            inner.append(_read_proto(field.view("LiteralProto.tuple_literals"), field.at, depth + 1))
+        elif number == _DYNAMIC_SIZES:
+            sizes += field.integers("LiteralProto.dynamic_sizes")
+    if not shapes:
+        raise DumpError("LiteralProto: no shape", position=at)
+    shape = read_shape(wire.merged(shapes), shape_at)
+    if isinstance(shape, TupleShape):
+        if len(inner) != len(shape):
+            raise DumpError(f"LiteralProto: {len(inner)} literals in a tuple of {len(shape)}", position=at)
+        return _tuple(inner)
+    if not isinstance(shape, Shape):
+        raise DumpError(f"LiteralProto: {shape} has no literals", position=at)
+    if shape.layout is None:
+        return _Content(shape, lambda: None)
+    dense = _dense(shape, at)
+    return _Content(dense, lambda: _in_use(_proto_array(dense, runs, at), sizes, at))
+
+
+def _gather(runs: dict[int, _Run], field: Field, kind: int) -> None:
+    """Add one occurrence of a value field to what is known of it; of a bytes field the last occurrence wins.
+
+    Nothing is held that is much larger than the file, however many occurrences the writer made of it.
+    """
+    if field.kind not in (BYTES, kind):
+        field.view("LiteralProto's values")  # raises
+    if field.number not in runs or kind == BYTES:
+        runs[field.number] = _Run(field)
+    else:
+        runs[field.number].add(field)
+
+
+def _dense(shape: Shape, at: int) -> Shape:
+    """The shape in the only layout that a literal can have: an order of its dimensions."""
+    if UNBOUNDED in shape.dimensions:
+        raise DumpError(f"LiteralProto: {shape} has a dimension of unknown size", position=at)
+    sizes = [size or 1 for size in shape.dimensions]
+    if shape.rank > _MAX_RANK or math.prod(sizes) * shape.dtype.itemsize > _MAX_BYTES:
+        raise DumpError(f"LiteralProto: {shape.text()[:80]} is more than an ndarray can be", position=at)
+    assert shape.layout is not None
+    return shape.with_layout(Layout(shape.layout.minor_to_major))
+
+
+def _proto_array(shape: Shape, runs: dict[int, _Run], at: int) -> LayoutArray:
+    element, field = element_type(shape.element_type), _value_fields()[shape.element_type]
+    run, wanted = runs.get(field.number), f"LiteralProto.{field.name}"
+    payload, place = (memoryview(b""), at) if run is None else (memoryview(run.payload), run.at)
+    if field.kind == VARINT and not (element.name == "pred" and _are_bools(payload, shape.size)):
+        wanted = f"{wanted} of {shape}"
+        payload = wire.as_view(decode_varints(payload, field.dtype, wanted, place, count=shape.size))
+    return _array(payload, shape, wanted, place)
+
+
+def _are_bools(payload: memoryview, count: int) -> bool:
+    """Whether the varints are an array of bools as they are: one byte each, as every writer makes them."""
+    return len(payload) == count and bool(np.frombuffer(payload, np.uint8).max(initial=0) <= 1)
+
+
+def _array(payload: memoryview, shape: Shape, wanted: str, at: int) -> LayoutArray:
+    needed = -(-shape.size * shape.element_bits // 8)
+    if len(payload) != needed:
+        raise DumpError(f"{wanted}: {shape} needs {needed} bytes, found {len(payload)}", position=at)
+    try:
+        return LayoutArray(payload, shape)
+    except StridedError as error:
+        raise DumpError(f"{wanted}: {error}", position=at) from error
+
+
+def _in_use(array: LayoutArray, sizes: list[int], at: int) -> LayoutArray:
+    """The part of a dynamic array that its run-time sizes cover; writers before 2026 did not note them in protos."""
+    shape = array.xla_shape
+    if not sizes or not shape.is_dynamic:
+        return array
+    bounds = zip(sizes, shape.dimensions, shape.dynamic, strict=False)
+    if len(sizes) != shape.rank or any(dynamic and not 0 <= size <= bound for size, bound, dynamic in bounds):
+        raise DumpError(f"dynamic sizes {sizes[:8]} in a literal of the shape {shape}", position=at)
+    return _front(array, sizes)
+
+
+def _front(array: LayoutArray, sizes: Sequence[int]) -> LayoutArray:
+    """A view of a dynamic array's first elements."""
+    keys = (slice(size if dynamic else None) for size, dynamic in zip(sizes, array.xla_shape.dynamic, strict=True))
+    part: LayoutArray = array[tuple(keys)] if array.ndim else array
+    return part
+
+
+# ---- the runtime's form ----------------------------------------------------------------------------------------------
+
+
+def _read_serialized(view: memoryview, at: int) -> _Content:
+    head = wire.take(view, 0, 8, "the length of a literal's shape", at)
+    length = int.from_bytes(head, "little", signed=True)
+    shape = read_shape(wire.take(view, 8, length, "the shape of a literal", at), at + 8)
+    content, end = _serialized(shape, view, 8 + length, at)
+    if end != len(view):
+        raise DumpError(f"a literal of {len(view)} bytes; its shape {shape} needs {end}", position=at)
+    return content
+
+
+def _serialized(shape: AnyShape, view: memoryview, position: int, at: int) -> tuple[_Content, int]:
+    """The literal whose values begin at `position`, and where they end."""
+    if isinstance(shape, TupleShape):
+        elements = []
+        for element in shape:
+            content, position = _serialized(element, view, position, at)
+            elements.append(content)
+        return _tuple(elements), position
+    if not isinstance(shape, Shape):
+        raise DumpError(f"a literal: {shape} has no literals", position=at + position)
+    if shape.layout is None:
+        return _Content(shape, lambda: None), position
+    packed, place = _packed(_dense(shape, at + position)), at + position
+    sizes: list[int] = []
+    if packed.is_dynamic:
+        raw = wire.take(view, position, 4 * packed.rank, f"the dynamic sizes of {packed}", at)
+        sizes, position = np.frombuffer(raw, "<i4").tolist(), position + 4 * packed.rank
+    length = -(-packed.size * packed.element_bits // 8)
+    payload = wire.take(view, position, length, f"the values of {packed}", at)
+    content = _Content(packed, lambda: _in_use(_array(payload, packed, "a literal", place), sizes, place))
+    return content, position + length
+
+
+def _packed(shape: Shape) -> Shape:
+    """The shape as the runtime serialises it: 1-, 2- and 4-bit elements packed."""
+    element, layout = element_type(shape.element_type), shape.layout
+    assert layout is not None
+    if element.bits not in (1, 2, 4):
+        return shape
+    return shape.with_layout(Layout(layout.minor_to_major, element_size_in_bits=element.bits))
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_literal(value: Any) -> bytes:
+    """The LiteralProto of a value.
+
+    Parameters
+    ----------
+    value : LayoutArray, array-like, None, or a tuple or list of such
+        The values of a LayoutArray are written in the order that its layout gives to the dimensions, without tiles and
+        padding; those of a view or of an ndarray row-major. None is a token.
+
+    Raises
+    ------
+    UnsupportedError
+        An ndarray of a type that XLA does not have.
+    DumpError
+        Tuples nested more than 100 deep.
+
+    >>> write_literal(np.uint8([1, 2])).hex()
+    '0a1010061a01022a060a01008001013201001a020102'
+    """
+    return b"".join(literal_pieces(value))
+
+
+def literal_pieces(value: Any) -> list[Buffer]:
+    """What `write_literal` joins: the values are views of an array's own buffer where they lie there as they should."""
+    return _pieces(value, 0)[1]
+
+
+def _pieces(value: Any, depth: int) -> tuple[AnyShape, list[Buffer]]:
+    if depth > MAX_DEPTH:
+        raise DumpError(f"tuples nested more than {MAX_DEPTH} deep have no LiteralProto that can be read")
+    if value is None:
+        token = Shape("token", ())
+        return token, [wire.bytes_field(_SHAPE, write_shape(token))]
+    if isinstance(value, (tuple, list)):
+        inner = [_pieces(element, depth + 1) for element in value]
+        shape = TupleShape([s for s, _ in inner])
+        parts = [wire.bytes_field(_SHAPE, write_shape(shape))]
+        return shape, parts + [piece for _, pieces in inner for piece in message_pieces(_TUPLE_LITERALS, pieces)]
+    dense, values, sizes = _values(value)
+    head = wire.bytes_field(_SHAPE, write_shape(dense))
+    tail = wire.integers_field(_DYNAMIC_SIZES, sizes)
+    if not dense.size:
+        return dense, [head, tail]
+    field = _value_fields()[dense.element_type]
+    if field.kind == VARINT and dense.element_type != "pred":
+        payload: Buffer = encode_varints(values.view(field.dtype))
+    else:
+        payload = wire.as_view(_low_bits(values, element_type(dense.element_type)))
+    return dense, [head, *message_pieces(field.number, [payload]), tail]
+
+
+def message_pieces(number: int, pieces: list[Buffer]) -> list[Buffer]:
+    """A length-delimited field around pieces that are not joined."""
+    return [wire.bytes_head(number, sum(map(len, pieces))), *pieces]
+
+
+def _values(value: Any) -> tuple[Shape, npt.NDArray[np.uint8], tuple[int, ...]]:
+    """A literal's shape for an array, its bytes in that order, and its sizes where it is dynamic."""
+    if not isinstance(value, LayoutArray):
+        value = LayoutArray.from_numpy(np.asarray(value))
+    whole: LayoutArray = value
+    sizes: tuple[int, ...] = ()
+    if value.xla_shape.is_dynamic:
+        # The buffer is without the metadata that may stand in front of a dynamic array.
+        behind = replace(value.layout, dynamic_shape_metadata_prefix_bytes=0)
+        whole = LayoutArray(value.buffer, value.xla_shape.with_layout(behind), bitorder=value.bitorder)
+        if _front(whole, value.shape).address_map == value.address_map:
+            sizes = value.shape
+        else:
+            whole = value
+    order = tuple(range(whole.ndim - 1, -1, -1)) if whole.is_view else whole.layout.minor_to_major
+    dense = Shape(whole.element_type, whole.shape, Layout(order), dynamic=whole.xla_shape.dynamic if sizes else ())
+    if whole.is_view or whole.xla_shape != dense:
+        whole = whole.to_layout(Layout(order))
+    return dense, whole.buffer, sizes
+
+
+def _low_bits(values: npt.NDArray[np.uint8], element: ElementType) -> npt.NDArray[np.uint8]:
+    """One byte an element with nothing above its bits, as XLA's own types hold them; wider types as they are."""
+    if element.name == "pred":
+        return np.not_equal(values, 0).view(np.uint8)
+    return np.bitwise_and(values, np.uint8((1 << element.bits) - 1)) if element.packs else values

@@ -1,0 +1,290 @@
+"""Shapes and layouts in protobuf form: ShapeProto, LayoutProto, ProgramShapeProto, in both directions.
+
+What is written is byte for byte what XLA writes. What is read may also come from older releases (padded dimensions of
+2017 and 2018) and from newer ones (fields unknown today are skipped). Messages that describe sparse arrays, which XLA
+itself no longer accepts, are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strided.dtypes import element_type, element_type_of_number
+from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, fields, integer_field, integers_field, merged
+from strided.errors import DumpError, StridedError
+from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, SplitConfig, Tile, TupleShape
+
+#: PrimitiveType numbers of the shapes that are no arrays.
+TUPLE, BUFFER = 13, 34
+
+#: DimLevelType of a dense dimension; the others are those of sparse arrays.
+_DENSE = 0
+
+#: A module repeats few shapes many times: short messages are read once. Only what was valid is kept.
+_known: dict[bytes, Shape | BufferShape] = {}
+_KNOWN_BYTES, _KNOWN_SHAPES = 256, 4096
+
+
+@dataclass(frozen=True)
+class ProgramShape:
+    """What goes into a program and what comes out.
+
+    Attributes
+    ----------
+    parameters : tuple of shapes
+    result : shape or None
+        None where the message names none.
+    parameter_names : tuple of str
+        May be empty.
+    """
+
+    parameters: tuple[AnyShape, ...] = ()
+    result: AnyShape | None = None
+    parameter_names: tuple[str, ...] = ()
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_shape(view: memoryview, at: int = 0) -> AnyShape:
+    """The shape of a ShapeProto.
+
+    Parameters
+    ----------
+    view : memoryview
+        The message.
+    at : int
+        Its place in the file, for errors.
+
+    Raises
+    ------
+    DumpError
+        Bytes that are no ShapeProto, or that describe no valid shape.
+
+    >>> str(read_shape(memoryview(bytes.fromhex("10101a0203052a070a020001800101"))))
+    'bf16[3,5]{0,1}'
+    """
+    return _read_inner(view, at, 0)
+
+
+def _read_inner(view: memoryview, at: int, depth: int) -> AnyShape:
+    if depth > MAX_DEPTH:
+        raise DumpError(f"ShapeProto: shapes nested more than {MAX_DEPTH} deep", position=at)
+    if len(view) > _KNOWN_BYTES:
+        return _read_shape(view, at, depth)
+    key = bytes(view)
+    known = _known.get(key)
+    if known is not None:
+        return known
+    shape = _read_shape(view, at, depth)
+    if not isinstance(shape, TupleShape):  # known ones would hide how deep they nest
+        if len(_known) >= _KNOWN_SHAPES:
+            _known.clear()
+        _known[key] = shape
+    return shape
+
+
+def _read_shape(view: memoryview, at: int, depth: int) -> AnyShape:
+    number, layouts = 0, []
+    dimensions: list[int] = []
+    dynamic: list[int] = []
+    inner: list[AnyShape] = []
+    for field in fields(view, "ShapeProto", at):
+        match field.number:
+            case 2:
+                number = field.integer("ShapeProto.element_type")
+            case 3:
+                dimensions += field.integers("ShapeProto.dimensions")
+            case 4:
+                inner.append(_read_inner(field.view("ShapeProto.tuple_shapes"), field.at, depth + 1))
+            case 5:
+                layouts.append(field.view("ShapeProto.layout"))
+                at_layout = field.at
+            case 6:
+                dynamic += field.integers("ShapeProto.is_dynamic_dimension")
+    try:
+        if number == TUPLE:
+            return TupleShape(inner)
+        if number == BUFFER:
+            if len(inner) != 1 or not isinstance(inner[0], Shape):
+                raise DumpError(f"ShapeProto: a buffer holds one array, found {len(inner)} shapes", position=at)
+            return BufferShape(inner[0])
+        name = element_type_of_number(number).name
+        if not element_type(name).is_array:
+            return Shape(name, dimensions)  # type: ignore[arg-type]  # any sequence; refuses what is not empty
+        layout = read_layout(merged(layouts), at_layout) if layouts else None
+        return Shape(name, tuple(dimensions), layout, dynamic=_dynamic(dimensions, dynamic, at))
+    except DumpError:
+        raise
+    except StridedError as error:
+        raise DumpError(f"ShapeProto: {error}", position=at) from error
+
+
+def _dynamic(dimensions: list[int], flags: list[int], at: int) -> tuple[bool, ...]:
+    if len(flags) > len(dimensions):
+        raise DumpError(
+            f"ShapeProto: {len(flags)} flags is_dynamic_dimension for {len(dimensions)} dimensions", position=at
+        )
+    flags = flags + [0] * (len(dimensions) - len(flags))  # older writers left out what was all false
+    return tuple(bool(flag) or size == UNBOUNDED for flag, size in zip(flags, dimensions, strict=True))
+
+
+def read_layout(view: memoryview, at: int = 0) -> Layout:
+    """The layout of a LayoutProto.
+
+    Raises
+    ------
+    DumpError
+        Bytes that are no LayoutProto, or that describe no valid layout of a dense array.
+
+    >>> str(read_layout(memoryview(bytes.fromhex("0a02010032040a020204"))))
+    '{1,0:T(2,4)}'
+    """
+    order: list[int] = []
+    padded: list[int] = []
+    tiles, splits, numbers = [], [], {}
+    for field in fields(view, "LayoutProto", at):
+        number = field.number
+        if number == 1:
+            order += field.integers("LayoutProto.minor_to_major")
+        elif number == 2:
+            padded += field.integers("LayoutProto.padded_dimensions")
+        elif number == 6:
+            tiles.append(_read_tile(field))
+        elif number == 9:
+            if any(level != _DENSE for level in field.integers("LayoutProto.dim_level_types")):
+                raise DumpError("LayoutProto: the layout of a sparse array", position=field.at)
+        elif number == 10:
+            raise DumpError("LayoutProto: the layout of a sparse array (a physical shape)", position=field.at)
+        elif number == 17:
+            splits.append(_read_split(field))
+        elif number in _LAYOUT_NUMBERS:
+            numbers[number] = field.integer(f"LayoutProto.{_LAYOUT_NUMBERS[number]}")
+    if any(numbers.get(number) for number in (11, 12)):
+        raise DumpError("LayoutProto: the layout of a sparse array (an index or pointer type)", position=at)
+    if numbers.get(4, 1) != 1:
+        raise DumpError(f"LayoutProto.format {numbers[4]}: only dense arrays (1) can be read", position=at)
+    try:
+        return Layout(
+            tuple(order),
+            tuple(tiles),
+            element_size_in_bits=numbers.get(7, 0),
+            memory_space=(numbers.get(8, 0) + 128) % 256 - 128,  # XLA keeps its low eight bits
+            dynamic_shape_metadata_prefix_bytes=max(numbers.get(15, 0), 0),
+            tail_padding_alignment_in_elements=numbers.get(16, 0) or 1,
+            split_configs=tuple(splits),
+            padded_dimensions=tuple(padded),
+            padding_value=numbers.get(3, 0),  # type: ignore[arg-type]  # becomes a PaddingValue
+        )
+    except (StridedError, ValueError) as error:
+        raise DumpError(f"LayoutProto: {error}", position=at) from error
+
+
+_LAYOUT_NUMBERS = {
+    3: "padding_value",
+    4: "format",
+    7: "element_size_in_bits",
+    8: "memory_space",
+    11: "index_primitive_type",
+    12: "pointer_primitive_type",
+    15: "dynamic_shape_metadata_prefix_bytes",
+    16: "tail_padding_alignment_in_elements",
+}
+
+
+def _read_tile(outer: Field) -> Tile:
+    sizes: list[int] = []
+    for field in fields(outer.view("LayoutProto.tiles"), "TileProto", outer.at):
+        if field.number == 1:
+            sizes += field.integers("TileProto.dimensions")
+    return Tile(sizes)
+
+
+def _read_split(outer: Field) -> SplitConfig:
+    dimension, indices = 0, []
+    for field in fields(outer.view("LayoutProto.split_configs"), "SplitConfigProto", outer.at):
+        if field.number == 1:
+            dimension = field.integer("SplitConfigProto.dimension")
+        elif field.number == 2:
+            indices += field.integers("SplitConfigProto.split_indices")
+    return SplitConfig(dimension, tuple(indices))
+
+
+def read_program_shape(view: memoryview, at: int = 0) -> ProgramShape:
+    """The parameters and the result of a ProgramShapeProto.
+
+    Raises
+    ------
+    DumpError
+        Bytes that are no ProgramShapeProto.
+    """
+    parameters, names = [], []
+    result = None
+    for field in fields(view, "ProgramShapeProto", at):
+        match field.number:
+            case 1:
+                parameters.append(read_shape(field.view("ProgramShapeProto.parameters"), field.at))
+            case 2:
+                result = read_shape(field.view("ProgramShapeProto.result"), field.at)
+            case 3:
+                names.append(field.text("ProgramShapeProto.parameter_names"))
+    return ProgramShape(tuple(parameters), result, tuple(names))
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_shape(shape: AnyShape) -> bytes:
+    """A ShapeProto.
+
+    Raises
+    ------
+    DumpError
+        More than 100 shapes inside each other, which no protobuf parser reads.
+
+    >>> write_shape(Shape("bf16", (3, 5))).hex()
+    '10101a0203052a070a02010080010132020000'
+    """
+    return _write_shape(shape, 0)
+
+
+def _write_shape(shape: AnyShape, depth: int) -> bytes:
+    if depth > MAX_DEPTH:
+        raise DumpError(f"shapes nested more than {MAX_DEPTH} deep have no ShapeProto that can be read")
+    match shape:
+        case TupleShape():
+            inner = (bytes_field(4, _write_shape(element, depth + 1)) for element in shape)
+            return integer_field(2, TUPLE) + b"".join(inner)
+        case BufferShape():
+            return integer_field(2, BUFFER) + bytes_field(4, _write_shape(shape.shape, depth + 1))
+        case Shape():
+            return (
+                integer_field(2, element_type(shape.element_type).number)
+                + integers_field(3, shape.dimensions)
+                + (b"" if shape.layout is None else bytes_field(5, write_layout(shape.layout)))
+                + integers_field(6, [int(flag) for flag in shape.dynamic])
+            )
+
+
+def write_layout(layout: Layout) -> bytes:
+    """A LayoutProto.
+
+    >>> write_layout(Layout((0,), memory_space=5)).hex()
+    '0a01004005800101'
+    """
+    return b"".join(
+        (
+            integers_field(1, layout.minor_to_major),
+            integers_field(2, layout.padded_dimensions),
+            integer_field(3, layout.padding_value),
+            *(bytes_field(6, integers_field(1, tile)) for tile in layout.tiles),
+            integer_field(7, layout.element_size_in_bits),
+            integer_field(8, layout.memory_space),
+            integer_field(15, layout.dynamic_shape_metadata_prefix_bytes),
+            integer_field(16, layout.tail_padding_alignment_in_elements),
+            *(
+                bytes_field(17, integer_field(1, split.dimension) + integers_field(2, split.split_indices))
+                for split in layout.split_configs
+            ),
+        )
+    )

@@ -1,0 +1,246 @@
+"""Shardings that name the axes of a mesh: ``{mesh['x'=2,'y'=4], [{'x'}, {}], replicated={'y'}}``.
+
+Each dimension of the array lists, major to minor, the mesh axes that cut it; axes left over hold copies, unless they
+are said to be manual or to hold partial sums. A sub-axis ``'x':(p)k`` of an axis of size n reads the axis as the three
+factors p, k, n/(p*k) and means the middle one. A ``?`` keeps a dimension open for further cutting and changes nothing
+about where the data are.
+
+Everything else is a `DeviceGrid`: the mesh is one, cutting its axes at the sub-axes reshapes it, and bringing the axes
+into the order of the array's dimensions transposes it (`NamedSharding.grid`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, combinations, pairwise
+
+from strided.dumps.sharding.grid import DeviceGrid
+from strided.errors import LayoutError
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A mesh axis by number, or the sub-axis of `size` that stands behind a factor of `pre_size`.
+
+    Attributes
+    ----------
+    index : int
+    pre_size, size : int
+        0 and 0 for a whole axis.
+    """
+
+    index: int
+    pre_size: int = 0
+    size: int = 0
+
+    def bounds(self, axis_size: int) -> tuple[int, int]:
+        """The two factors of the axis between which the sub-axis lies: ``(1, axis_size)`` for a whole axis."""
+        return (self.pre_size, self.pre_size * self.size) if self.size else (1, axis_size)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The axes that cut one dimension, major to minor; `open` where it may be cut further."""
+
+    axes: tuple[Axis, ...] = ()
+    open: bool = False
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Named axes over a grid of devices, or one device without axes (``maximal_mesh``), or nothing (``mesh[]``).
+
+    Attributes
+    ----------
+    names : tuple of str
+    devices : DeviceGrid or None
+        Its dimensions are the sizes of the axes; None for ``mesh[]``.
+    """
+
+    names: tuple[str, ...]
+    devices: DeviceGrid | None
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for name in self.names:
+            if name in seen:
+                raise LayoutError(f"the mesh has two axes named {quoted(name)}")
+            seen.add(name)
+        if self.names and (self.devices is None or len(self.devices.dimensions) != len(self.names)):
+            raise LayoutError("a mesh needs one size for each of its axes")
+        if self.names and self.devices is not None and self.devices.digits is None:
+            count = tuple(range(self.devices.size))
+            if tuple(sorted(self.devices.devices)) != count:
+                raise LayoutError("the devices of a mesh should be 0, 1, 2, ... in some order")
+            if self.devices.devices == count:  # XLA aborts where a list says what goes without saying
+                object.__setattr__(self, "devices", DeviceGrid.iota(self.devices.dimensions))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return () if self.devices is None else self.devices.dimensions
+
+    @property
+    def is_maximal(self) -> bool:
+        """Whether it is a single device and not a mesh."""
+        return not self.names and self.devices is not None
+
+    def __str__(self) -> str:
+        if self.devices is not None and not self.names:
+            return f"maximal_mesh[device_id={self.devices.device_text()}]"
+        axes = ",".join(f"{quoted(name)}={size}" for name, size in zip(self.names, self.sizes, strict=True))
+        plain = self.devices is None or (self.devices.digits is not None and len(self.devices.iota_form[0]) == 1)
+        order = "" if plain or self.devices is None else f", device_ids=({self.devices.device_text()})"
+        return f"mesh[{axes}]{order}"
+
+
+@dataclass(frozen=True)
+class NamedSharding:
+    """Where the axes of a mesh go. Prints as XLA does.
+
+    Where no dimension is cut and all devices hold partial sums (or are manual), that is all there is to say, and axes
+    of size 1 in the other lists are forgotten.
+
+    Raises
+    ------
+    LayoutError
+        Axes that do not exist, overlap, could be written as one, or stand in the wrong order.
+    """
+
+    mesh: Mesh
+    cuts: tuple[Cut, ...] = ()
+    replicated: tuple[Axis, ...] = ()
+    unreduced: tuple[Axis, ...] = ()
+    manual: tuple[Axis, ...] = ()
+
+    def __post_init__(self) -> None:
+        lists = [*(cut.axes for cut in self.cuts), self.replicated, self.unreduced, self.manual]
+        for axis in chain.from_iterable(lists):
+            self._check_axis(axis)
+        self._check_overlaps(chain.from_iterable(lists))
+        for axes in lists:
+            for one, next_one in pairwise(axes):
+                if one.size and one.index == next_one.index and one.pre_size * one.size == next_one.pre_size:
+                    raise LayoutError(f"{self._axis_text(one)} and {self._axis_text(next_one)} should be one axis")
+        for word in ("replicated", "unreduced", "manual"):
+            axes = getattr(self, word)
+            if list(axes) != sorted(axes, key=lambda axis: (axis.index, axis.pre_size)):
+                raise LayoutError(f"the axes of {word}={self._list_text(axes)} should stand in the order of the mesh")
+
+        for word in ("unreduced", "manual"):
+            axes = getattr(self, word)
+            if axes and not self.cuts and self._total(axes) == math.prod(self.mesh.sizes):
+                every = tuple(map(Axis, range(len(self.mesh.names))))
+                for name, value in (("replicated", ()), ("unreduced", ()), ("manual", ()), (word, every)):
+                    object.__setattr__(self, name, value)
+
+    def _total(self, axes: Iterable[Axis]) -> int:
+        return math.prod(axis.size or self.mesh.sizes[axis.index] for axis in axes)
+
+    def _check_axis(self, axis: Axis) -> None:
+        if not 0 <= axis.index < len(self.mesh.names):
+            raise LayoutError(f"the mesh has {len(self.mesh.names)} axes, found the number {axis.index}")
+        if not axis.size and not axis.pre_size:
+            return
+        whole = self.mesh.sizes[axis.index]
+        if axis.pre_size < 1 or axis.size < 2:
+            raise LayoutError(f"{self._axis_text(axis)}: a sub-axis is 2 or larger, behind a factor of at least 1")
+        if whole % (axis.pre_size * axis.size) or axis.size >= whole:
+            raise LayoutError(f"{self._axis_text(axis)} is no part of an axis of size {whole}")
+
+    def _check_overlaps(self, axes: Iterable[Axis]) -> None:
+        by_index: dict[int, list[Axis]] = {}
+        for axis in axes:
+            by_index.setdefault(axis.index, []).append(axis)
+        for index, used in by_index.items():
+            if len(used) > 64:  # an axis below 2**63 has no more factors
+                raise LayoutError(f"{self._axis_text(used[0])} is used {len(used)} times")
+            whole = self.mesh.sizes[index]
+            for one, other in combinations(used, 2):
+                first, last = sorted((one.bounds(whole), other.bounds(whole)))
+                if first[1] > last[0] or last[0] % first[1] or 0 in (one.size, other.size):
+                    raise LayoutError(f"{self._axis_text(one)} and {self._axis_text(other)} overlap")
+
+    def grid(self) -> tuple[DeviceGrid, tuple[str, ...]]:
+        """The same sharding as a grid of the array's dimensions, then one each for manual, unreduced and copied axes.
+
+        Returns
+        -------
+        grid : DeviceGrid
+        subgroups : tuple of str
+            The kinds of the grid's last dimensions.
+        """
+        mesh = self.mesh.devices or DeviceGrid.iota(())
+        parts = self._parts()
+        fine = mesh.reshaped([high // low for _, low, high in parts])
+        place = {(index, low): k for k, (index, low, _) in enumerate(parts)}
+        high = {(index, low): high for index, low, high in parts}
+
+        order: list[int] = []
+        dimensions: list[int] = []
+        subgroups: list[str] = []
+        axes_of = [*((None, cut.axes) for cut in self.cuts), ("manual", self.manual), ("unreduced", self.unreduced)]
+        for subgroup, axes in axes_of:
+            before = len(order)
+            for axis in axes:
+                point, end = axis.bounds(self.mesh.sizes[axis.index])
+                order.append(place[axis.index, point])
+                while (point := high[axis.index, point]) < end:
+                    order.append(place[axis.index, point])
+            size = math.prod(fine.dimensions[k] for k in order[before:])
+            if subgroup is None or axes:
+                dimensions.append(size)
+                subgroups += [subgroup] if subgroup else []
+        left = sorted(set(range(len(parts))) - set(order))
+        copies = math.prod(fine.dimensions[k] for k in left)
+        if copies > 1:
+            dimensions.append(copies)
+            subgroups.append("replicated")
+        return fine.transposed([*order, *left]).reshaped(dimensions), tuple(subgroups)
+
+    def _parts(self) -> list[tuple[int, int, int]]:
+        """The mesh axes cut wherever a sub-axis begins or ends: (axis, factor before, factor up to its end)."""
+        points = [{1, size} for size in self.mesh.sizes]
+        for axis in chain(*(cut.axes for cut in self.cuts), self.replicated, self.unreduced, self.manual):
+            points[axis.index].update(axis.bounds(self.mesh.sizes[axis.index]))
+        return [
+            (index, low, high)
+            for index, cut in enumerate(points)
+            for low, high in (pairwise(sorted(cut)) if len(cut) > 1 else [(1, 1)])
+        ]
+
+    def _axis_text(self, axis: Axis) -> str:
+        name = quoted(self.mesh.names[axis.index])
+        return f"{name}:({axis.pre_size}){axis.size}" if axis.size or axis.pre_size else name
+
+    def _list_text(self, axes: Iterable[Axis], last: str = "") -> str:
+        return "{" + ", ".join([*map(self._axis_text, axes), *([last] if last else [])]) + "}"
+
+    def __str__(self) -> str:
+        return f"{{{self.text()}}}"
+
+    def text(self) -> str:
+        """XLA's text without the outer braces."""
+        if self.mesh.is_maximal:
+            return str(self.mesh)
+        words = ("replicated", "unreduced", "manual")
+        lists = [getattr(self, word) for word in words]
+        if not self.cuts and not any(lists):
+            return f"{self.mesh}, replicated"
+        for word, axes in zip(words[1:], lists[1:], strict=True):
+            if axes and not self.cuts and len(axes) == len(self.mesh.names) and not any(axis.size for axis in axes):
+                return f"{self.mesh}, {word}"
+        shown = [f"[{', '.join(self._list_text(cut.axes, '?' if cut.open else '') for cut in self.cuts)}]"]
+        shown += [f"{word}={self._list_text(axes)}" for word, axes in zip(words, lists, strict=True) if axes]
+        return ", ".join([str(self.mesh), *shown])
+
+
+def quoted(name: str) -> str:
+    """An axis name as XLA prints it; quotes and backslashes are escaped, which XLA forgets.
+
+    >>> print(quoted("x"), quoted("it's"))
+    'x' 'it\\'s'
+    """
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"

@@ -1,0 +1,300 @@
+"""Which slice of a global array each device holds: XLA's shardings.
+
+A sharding is a word (``{replicated}``, ``{maximal device=3}``, ...), a grid of devices over the array's dimensions, a
+mesh with named axes (which is a grid in other words), or a tuple of those, one per leaf of a tuple shape.
+
+A dimension of size D that is cut into g tiles is cut every c = ceil(D/g) elements: tile i holds
+``[min(i*c, D), min((i+1)*c, D))``. So leading tiles are full, one may be short and the rest may be empty, and every
+per-device buffer has the full shard shape, short shards being padded at their end.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from strided.dumps.sharding.grid import DeviceGrid
+from strided.dumps.sharding.named import NamedSharding
+from strided.dumps.sharding.proto import read_sharding_proto, write_sharding_proto
+from strided.dumps.sharding.text import KINDS, SUBGROUPS, Group, read_sharding
+from strided.errors import LayoutError, UnsupportedError
+
+#: A slice of every dimension.
+Window = tuple[slice, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Sharding:
+    """How an array, or a tuple of arrays, lies over devices. Prints XLA's canonical text.
+
+    Devices are logical partition numbers (positions in the device assignment), not hardware ids.
+
+    Attributes
+    ----------
+    kind : str
+        "tiled", "replicated", "maximal", "manual", "unknown", "unreduced" or "tuple".
+    grid : DeviceGrid or None
+        Of a tiled one: the device of each tile. The last dimensions, one per subgroup, are not dimensions of the array.
+    subgroups : tuple of str
+        What those stand for: "replicated" (copies), "unreduced" (partial sums), "manual" or "maximal".
+    device : int or None
+        Of a maximal one.
+    elements : tuple of Sharding
+        Of a tuple: one per leaf, in order.
+    named : NamedSharding or None
+        The mesh and its axes where the text names them; the other attributes then say the same without names.
+    group : Group or None
+        ``shard_as`` or ``shard_like``.
+    metadata : tuple of str
+        Kept as text; neither printed nor compared.
+
+    >>> sharding = Sharding.parse("{devices=[2,4]<=[8]}")
+    >>> sharding.shard_shape((3, 5)), sharding.slices((3, 5))[6]
+    ((2, 2), (slice(2, 3, None), slice(4, 5, None)))
+    """
+
+    kind: str = ""
+    grid: DeviceGrid | None = None
+    subgroups: tuple[str, ...] = ()
+    device: int | None = None
+    elements: tuple[Sharding, ...] = ()
+    named: NamedSharding | None = None
+    group: Group | None = None
+    metadata: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if self.named is not None:
+            self._take_over(*_parts_of(self.named))
+        elif self.kind == "tiled" and self.grid is not None:
+            self._take_over(*canonical(self.grid, self.subgroups), self.device)
+        elif self.kind not in (*KINDS, "tuple"):
+            raise LayoutError(f"a sharding is {', '.join(KINDS)}, tiled over a grid or a tuple, found {self.kind!r}")
+
+    def _take_over(self, kind: str, grid: DeviceGrid | None, subgroups: tuple[str, ...], device: int | None) -> None:
+        for name, value in (("kind", kind), ("grid", grid), ("subgroups", subgroups), ("device", device)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def parse(cls, text: str) -> Sharding:
+        """The sharding that a text spells, in any of XLA's forms.
+
+        Raises
+        ------
+        NotationError
+            Not a sharding; shows what was expected and where.
+
+        >>> print(Sharding.parse("{devices=[2,4]<=[2,4]T(0,1)}"))
+        {devices=[2,4]<=[8]}
+        """
+        return read_sharding(text, cls)
+
+    @classmethod
+    def from_proto(cls, data: bytes | bytearray | memoryview) -> Sharding:
+        """The sharding in the bytes of an OpSharding message, named or not.
+
+        Raises
+        ------
+        DumpError
+            Not such a message, or one that describes no sharding.
+        """
+        return read_sharding_proto(memoryview(data), cls)
+
+    def to_proto(self) -> bytes:
+        """The bytes of the OpSharding message; metadata are left out.
+
+        >>> Sharding.from_proto(Sharding.parse("{maximal device=3}").to_proto())
+        Sharding.parse('{maximal device=3}')
+        """
+        return write_sharding_proto(self)
+
+    # ---- text -------------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, metadata: bool = False) -> str:
+        """XLA's text; with the metadata where they are wanted."""
+        if self.kind == "tuple":
+            shown = (element.text(metadata=metadata) for element in self.elements)
+            return "{" + ", ".join(f"/*index={k}*/{t}" if k and not k % 5 else t for k, t in enumerate(shown)) + "}"
+        records = ", ".join(self.metadata if len(self.metadata) == 1 else (f"{{{one}}}" for one in self.metadata))
+        extra = f"metadata={{{records}}}" if metadata and self.metadata else ""
+        if self.named is not None:
+            return f"{{{', '.join(filter(None, (self.named.text(), extra)))}}}"
+        head = self.kind if self.grid is None else f"devices={self.grid}"
+        if self.kind == "maximal":
+            head = f"maximal device={self.device}"
+        last = f"last_tile_dims={{{', '.join(self.subgroups)}}}" if self.subgroups else ""
+        last = "last_tile_dim_replicate" if self.subgroups == ("replicated",) else last
+        return "{" + " ".join(filter(None, (head, last, str(self.group or ""), extra))) + "}"
+
+    def __repr__(self) -> str:
+        return f"Sharding.parse({self.text(metadata=True)!r})"
+
+    # ---- slices -----------------------------------------------------------------------------------------------------
+
+    @property
+    def tile_counts(self) -> tuple[int, ...]:
+        """How many tiles each dimension of the array is cut into; empty where nothing is cut."""
+        return () if self.grid is None else self.grid.dimensions[: len(self.grid.dimensions) - len(self.subgroups)]
+
+    @property
+    def num_devices(self) -> int | None:
+        """How many devices there are, if the sharding says so.
+
+        >>> Sharding.parse("{devices=[2,4]<=[8]}").num_devices, Sharding.parse("{replicated}").num_devices
+        (8, None)
+        """
+        if self.named is not None and self.named.mesh.names and self.named.mesh.devices is not None:
+            return self.named.mesh.devices.size
+        return None if self.grid is None else self.grid.last_device + 1
+
+    def unnamed(self) -> Sharding:
+        """The same sharding without names: XLA's second form.
+
+        >>> print(Sharding.parse("{mesh['x'=2,'y'=4], [{'y'}, {'x'}]}").unnamed())
+        {devices=[4,2]<=[2,4]T(1,0)}
+        """
+        return replace(self, named=None, elements=tuple(element.unnamed() for element in self.elements))
+
+    def shard_shape(self, global_dims: Sequence[int]) -> tuple[int, ...]:
+        """The dimensions of every device's buffer, which short shards fill only in part.
+
+        >>> Sharding.parse("{devices=[4]<=[4]}").shard_shape((5,))
+        (2,)
+        """
+        dims = self._checked(global_dims)
+        counts = self.tile_counts or (1,) * len(dims)
+        return tuple(-(-size // count) for size, count in zip(dims, counts, strict=True))
+
+    def slices(self, global_dims: Sequence[int], num_devices: int | None = None) -> DeviceSlices:
+        """The slice of the global array that each device holds, by device number.
+
+        Parameters
+        ----------
+        global_dims : sequence of int, or a Shape
+        num_devices : int, optional
+            How many devices there are, where the sharding does not say it and somebody wants to count them.
+
+        Returns
+        -------
+        DeviceSlices
+            ``[device]`` is a tuple of slices, or None where the device holds nothing.
+
+        Raises
+        ------
+        UnsupportedError
+            A tuple, or a sharding that does not say where data are (manual, unknown).
+        LayoutError
+            Not as many dimensions as the grid has, or too few devices.
+
+        >>> Sharding.parse("{maximal device=1}").slices((4,), num_devices=3)
+        DeviceSlices([None, (slice(0, 4, None),), None])
+        """
+        dims = self._checked(global_dims)
+        if self.kind in ("manual", "unknown"):
+            raise UnsupportedError(f"{self} does not say which part of the array a device holds")
+        if "maximal" in self.subgroups:
+            raise UnsupportedError(f"{self}: it is not known where the maximal subgroup's devices keep their data")
+        needed = self.num_devices or (0 if self.device is None else self.device + 1)
+        if num_devices is not None and num_devices < needed:
+            raise LayoutError(f"{self} needs {needed} devices, there are {num_devices}")
+        return DeviceSlices(self, dims, self.num_devices if num_devices is None else num_devices)
+
+    def _checked(self, global_dims: Any) -> tuple[int, ...]:
+        if self.kind == "tuple":
+            raise UnsupportedError("a tuple has a sharding for each leaf: take one of its elements")
+        dims = tuple(map(int, getattr(global_dims, "dimensions", global_dims)))
+        if self.grid is not None and len(dims) != len(self.tile_counts):
+            raise LayoutError(f"{self} cuts {len(self.tile_counts)} dimensions, the array has {len(dims)}: {dims}")
+        if any(size < 0 for size in dims):
+            raise LayoutError(f"no slices of an array of unknown size: {dims}")
+        return dims
+
+
+class DeviceSlices:
+    """The slice of each device, by device number, computed when asked for. Made by `Sharding.slices`.
+
+    ``len`` and iteration need to know how many devices there are (see `Sharding.num_devices`).
+    """
+
+    def __init__(self, sharding: Sharding, dims: tuple[int, ...], num_devices: int | None) -> None:
+        self._sharding, self._dims, self._num_devices = sharding, dims, num_devices
+        self._shard = sharding.shard_shape(dims)
+
+    def __getitem__(self, device: int) -> Window | None:
+        device = device.__index__()
+        if device < 0 or (self._num_devices is not None and device >= self._num_devices):
+            raise IndexError(f"device {device} is out of range for {self._num_devices} devices")
+        if self._sharding.device is not None and device != self._sharding.device:
+            return None
+        if self._sharding.grid is None:
+            return tuple(slice(0, size) for size in self._dims)
+        cell = self._sharding.grid.cell_of(device)
+        return None if cell is None else self.window(cell)
+
+    def window(self, cell: Sequence[int]) -> Window:
+        """The slice of the tile at `cell`, whose coordinates begin with those of the array's dimensions."""
+        return tuple(
+            slice(min(k * step, size), min((k + 1) * step, size))
+            for k, step, size in zip(cell[: len(self._dims)], self._shard, self._dims, strict=True)
+        )
+
+    def __len__(self) -> int:
+        if self._num_devices is None:
+            raise TypeError(f"{self._sharding} does not say how many devices there are: pass num_devices")
+        return self._num_devices
+
+    def __iter__(self) -> Iterator[Window | None]:
+        return (self[device] for device in range(len(self)))
+
+    def __repr__(self) -> str:
+        if self._num_devices is None or self._num_devices > 64:
+            return f"<slices of {self._dims} as {self._sharding}>"
+        return f"DeviceSlices({list(self)})"
+
+
+def canonical(grid: DeviceGrid, subgroups: tuple[str, ...]) -> tuple[str, DeviceGrid | None, tuple[str, ...]]:
+    """A grid with subgroups as XLA keeps it: kind, grid and subgroups.
+
+    Subgroups of size 1 go, those of one kind become one, the kinds stand in one order (copies last), and the devices
+    of each set of copies ascend. A grid that cuts nothing is the word for its only kind.
+    """
+    rank = len(grid.dimensions) - len(subgroups)
+    if rank < 0 or any(kind not in SUBGROUPS for kind in subgroups):
+        raise LayoutError(f"the subgroups {subgroups} do not fit a grid of {len(grid.dimensions)} dimensions")
+    if not subgroups:
+        return "tiled", grid, ()
+    cut = math.prod(grid.dimensions[:rank])
+    if cut == 1 and len(set(subgroups)) == 1 and subgroups[0] != "maximal":
+        return subgroups[0], None, ()  # also where all sizes are 1
+    of_kind: dict[str, list[int]] = {kind: [] for kind in SUBGROUPS}
+    single: list[int] = []
+    for k, kind in enumerate(subgroups, rank):
+        (single if grid.dimensions[k] == 1 else of_kind[kind]).append(k)
+    order = [*range(rank), *(k for dims in of_kind.values() for k in dims), *single]
+    kept = {kind: math.prod(grid.dimensions[k] for k in dims) for kind, dims in of_kind.items() if dims}
+    if order != list(range(len(order))):
+        grid = grid.transposed(order)
+    grid = grid.reshaped([*grid.dimensions[:rank], *kept.values()])
+    kinds = tuple(kept)
+    if cut == 1 and len(kinds) == 1 and kinds[0] != "maximal":
+        return kinds[0], None, ()
+    return "tiled", grid.sorted_last() if kinds[-1:] == ("replicated",) else grid, kinds
+
+
+def _parts_of(named: NamedSharding) -> tuple[str, DeviceGrid | None, tuple[str, ...], int | None]:
+    if named.mesh.is_maximal and named.mesh.devices is not None:
+        return "maximal", None, (), named.mesh.devices.devices[0]
+    grid, subgroups = named.grid()
+    if grid.size == 1 and not subgroups and all(size == 1 for size in grid.dimensions):
+        return "replicated", None, (), None
+    return *canonical(grid, subgroups), None
+
+
+def as_sharding(value: Sharding | str | os.PathLike[str]) -> Sharding:
+    """A sharding, or the text of one, as a Sharding."""
+    return value if isinstance(value, Sharding) else Sharding.parse(str(value))

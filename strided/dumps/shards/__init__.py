@@ -1,0 +1,1 @@
+"""Shards: the buffers of several devices as one array, and back."""
