@@ -79,7 +79,7 @@ class Indexed(Wrapped):
             if not selection.is_basic:
                 shape, index = index_arrays(selection)
                 values = self._cast(value, key, len(shape))
-                if not _broadcasts(values.shape, shape):
+                if not _broadcasts(values.shape, shape) or (np.ndim(value) > 1 and _is_mask_of(self.shape, entries)):
                     refuse(self.shape, key, np.shape(value))
                 self._scatter(convert.offsets_at(self._map, index, shape), _spread(values, shape))
                 return
@@ -148,6 +148,14 @@ def _spread(values: Array, shape: tuple[int, ...]) -> Array:
     spread = np.empty(shape, values.dtype)
     spread[...] = values
     return spread
+
+
+def _is_mask_of(shape: tuple[int, ...], entries: tuple[Any, ...]) -> bool:
+    """Whether a key is one mask of a whole array of a shape. NumPy assigns to it one axis of values at most."""
+    if len(entries) > 1:
+        return False
+    mask = np.asarray(entries[0])
+    return mask.dtype == np.bool_ and mask.shape == shape
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

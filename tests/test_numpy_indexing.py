@@ -223,14 +223,14 @@ NEW = [1, [1], [1, 2], [1, 2, 3], [[1, 2]], [[1], [2]], [], [[]], np.zeros((1, 1
 
 @pytest.mark.parametrize("new", NEW, ids=repr)
 def test_what_a_mask_of_the_whole_array_takes(new: Any) -> None:
-    for text in ("s32[2,2]{0,1:T(2,4)}", "u4[2,2]{0,1:E(4)}", "f32[4]{0:T(2)}"):
+    for text in ("s32[2,2]{0,1:T(2,4)}", "u4[2,2]{0,1:E(4)}", "f32[4]{0:T(2)}", "s16[]"):
         case = Case.parse(text)
         for mask in (
             np.zeros(case.dimensions, bool),
             some_values(case.with_type("pred")),
             np.ones(case.dimensions, bool),
         ):
-            for key in (mask, (mask,), (mask, ...), (None, mask)):
+            for key in (mask, (mask,), mask.tolist(), (mask, ...), (None, mask)):
                 check_same_assignment(case, some_values(case), key, new)
 
 
