@@ -10,6 +10,7 @@ import gc
 import pickle
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,42 @@ def test_reading_leaves_no_reference_cycle() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def in_threads(work: Callable[[int], None], count: int = 8) -> None:
+    """Several threads at once, each of which must end well."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work, k) for k in range(count)]:
+            done.result(timeout=60)
+
+
+@pytest.mark.parametrize("text", ["u4[4000]{0:E(4)}", "pred[50,80]{0,1:T(8,16)E(1)}", "f32[50,80]{0,1:T(8,16)}"])
+def test_threads_may_write_different_elements(text: str) -> None:
+    """Also where they share a byte."""
+    case = Case.parse(text)
+    array = sd.LayoutArray(bytearray(encoded(case, some_values(case))), text)
+    expected = some_values(case, 9)
+
+    def write(k: int) -> None:
+        for _ in range(20):
+            array[k::8] = expected[k::8]
+            array[[k, k + 8]] = expected[[k, k + 8]]
+            array[(k,) * array.ndim] = expected[(k,) * array.ndim]
+
+    in_threads(write)
+    same_values(array, expected, case.bits)
+
+
+def test_threads_may_read_at_once() -> None:
+    array, values = pair("bf16[90,170]{1,0:T(8,16)(2,1)}")
+
+    def read(k: int) -> None:
+        for _ in range(5):
+            same_values(array[k:, ::2], values[k:, ::2])
+            same_values(array[k, k], values[k, k])
+            same_values(array[[k, 3]], values[[k, 3]])
+
+    in_threads(read)
 
 
 def test_shapes_and_arrays_survive_copying_where_they_can() -> None:
