@@ -82,7 +82,7 @@ def _measure(case: cases.Case, options: argparse.Namespace) -> list[str]:
             if run is not None:
                 found[name] = len(runs)
                 runs.append(run)
-    times = yardstick.rounds(runs, 1 if not small else 200)
+    times = yardstick.in_turn(runs, 1 if not small else 200)
     shares = yardstick.share_of_first(times)
     speed = 2e-9 * prepared.logical_bytes / float(np.median(times[:, 0]))
     least = LEAST[case.group][options.misaligned]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.cases import CASES, SMALL_CASES, TOY, Prepared, prepare
-from benchmarks.yardstick import plain_copy, rounds, share_of_first
+from benchmarks.yardstick import in_turn, plain_copy, share_of_first
 
 _BY_NAME = {case.name: case for case in (*CASES, *SMALL_CASES)}
 
@@ -21,12 +21,12 @@ class _Conversion:
         self.prepared.run()
 
     def track_gigabytes_per_second(self, name: str) -> float:
-        times = rounds([self.prepared.run])
+        times = in_turn([self.prepared.run])
         return 2e-9 * self.prepared.logical_bytes / float(min(times[:, 0]))
 
     def track_share_of_memcpy(self, name: str) -> float:
         repeat = 1 if self.prepared.logical_bytes > 1 << 22 or TOY else 100
-        times = rounds([plain_copy(self.prepared.logical_bytes), self.prepared.run], repeat)
+        times = in_turn([plain_copy(self.prepared.logical_bytes), self.prepared.run], repeat)
         return float(share_of_first(times)[1])
 
     track_gigabytes_per_second.unit = "GB/s, read and written"  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY
-from benchmarks.yardstick import rounds, share_of_first
+from benchmarks.yardstick import in_turn, share_of_first
 
 _SIDE = 256 if TOY else 8192
 
@@ -34,7 +34,7 @@ class WholeFile:
         np.fromfile(self.path, np.float32)
 
     def track_share_of_fromfile(self) -> float:
-        return float(share_of_first(rounds([self.time_fromfile, self.time_open_and_read]))[1])
+        return float(share_of_first(in_turn([self.time_fromfile, self.time_open_and_read]))[1])
 
     track_share_of_fromfile.unit = "of np.fromfile"  # type: ignore[attr-defined]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY, aligned
-from benchmarks.yardstick import plain_copy, rounds, share_of_first
+from benchmarks.yardstick import in_turn, plain_copy, share_of_first
 
 _SIZE = 64 if TOY else 8192
 
@@ -41,7 +41,7 @@ class Assemble:
         self.whole[17]
 
     def track_share_of_memcpy(self, sharding: str, layout: str) -> float:
-        return float(share_of_first(rounds([plain_copy(self.out.nbytes), self.run]))[1])
+        return float(share_of_first(in_turn([plain_copy(self.out.nbytes), self.run]))[1])
 
     track_share_of_memcpy.unit = "of memcpy"  # type: ignore[attr-defined]
 

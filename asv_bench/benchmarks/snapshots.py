@@ -10,7 +10,7 @@ import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY
-from benchmarks.yardstick import rounds, share_of_first
+from benchmarks.yardstick import in_turn, share_of_first
 from strided.dumps.literals.snapshot import read_snapshot, write_snapshot
 from strided.dumps.protobuf import varints, wire
 from strided.dumps.protobuf.shapes import read_shape, write_shape
@@ -75,7 +75,7 @@ class Floats(_File):
         np.fromfile(self.path, np.uint8)
 
     def track_share_of_fromfile(self) -> float:
-        return float(share_of_first(rounds([self.time_fromfile, self.time_read]))[1])
+        return float(share_of_first(in_turn([self.time_fromfile, self.time_read]))[1])
 
     track_share_of_fromfile.unit = "of np.fromfile"  # type: ignore[attr-defined]
 
@@ -104,11 +104,11 @@ class Varints:
         varints.encode_varints(self.numbers)
 
     def track_decoded_gigabytes_per_second(self, values: str, by: str) -> float:
-        times = rounds([lambda: self.time_decode(values, by)])
+        times = in_turn([lambda: self.time_decode(values, by)])
         return 1e-9 * len(self.encoded) / float(min(times[:, 0]))
 
     def track_encoded_gigabytes_per_second(self, values: str, by: str) -> float:
-        times = rounds([lambda: self.time_encode(values, by)])
+        times = in_turn([lambda: self.time_encode(values, by)])
         return 1e-9 * len(self.encoded) / float(min(times[:, 0]))
 
     track_decoded_gigabytes_per_second.unit = "GB/s of varints"  # type: ignore[attr-defined]
@@ -129,7 +129,7 @@ class Text:
         encode(self.text, "LiteralProto")
 
     def track_megabytes_per_second(self) -> float:
-        return 1e-6 * len(self.text) / float(min(rounds([self.time_encode])[:, 0]))
+        return 1e-6 * len(self.text) / float(min(in_turn([self.time_encode])[:, 0]))
 
     track_megabytes_per_second.unit = "MB/s of text"  # type: ignore[attr-defined]
 
@@ -167,6 +167,6 @@ class Write(_File):
         self.values.buffer.tofile(self.path)
 
     def track_share_of_tofile(self) -> float:
-        return float(share_of_first(rounds([self.time_tofile, self.time_write]))[1])
+        return float(share_of_first(in_turn([self.time_tofile, self.time_write]))[1])
 
     track_share_of_tofile.unit = "of ndarray.tofile"  # type: ignore[attr-defined]

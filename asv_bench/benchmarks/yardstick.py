@@ -61,7 +61,8 @@ def seconds(run: Callable[[], object], repeat: int = 1) -> float:
     return (time.perf_counter() - start) / repeat
 
 
-def rounds(runs: Sequence[Callable[[], object]], repeat: int = 1) -> np.ndarray:
+# (asv takes a name `rounds` in a module of benchmarks for a setting of its own.)
+def in_turn(runs: Sequence[Callable[[], object]], repeat: int = 1) -> np.ndarray:
     """Seconds of every call in every round: the calls take turns, so that drift hits all of them."""
     for run in runs:
         run()
