@@ -1,9 +1,9 @@
 """The threads that carry out conversions.
 
 Kernels are serial and release the GIL; a conversion is cut into pieces of a few hundred microseconds, and `run` deals
-the pieces out to the calling thread and to helpers from one shared pool. The calling thread always works too, so a
-conversion finishes even when every helper is busy (many Python threads at once, dask workers) or when none can be
-started (interpreter shutdown). A forked child starts with a new pool. An exception, Ctrl-C included, stops the
+the pieces out to the calling thread and to helpers, which all conversions share. The calling thread always works too,
+so a conversion finishes even when every helper is busy (many Python threads at once, dask workers) or when none can be
+started (interpreter shutdown). A forked child starts with no helpers. An exception, Ctrl-C included, stops the
 remaining pieces and leaves when those under way are done.
 """
 
@@ -13,15 +13,16 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 #: Threads that set_num_threads asked for; None means as many as this process has CPUs.
 _requested: int | None = None
 _available: int | None = None
-_pool: ThreadPoolExecutor | None = None
-_pool_size = 0
+#: What the helpers are asked to work on, how many of them there are, and the lock for starting more.
+_jobs: SimpleQueue[_Job] = SimpleQueue()
+_started = 0
 _lock = threading.Lock()
 
 
@@ -116,27 +117,36 @@ def _quota_of_legacy_group(folder: Path) -> float | None:
         return None
 
 
-def _helpers(number: int) -> ThreadPoolExecutor:
-    """The shared pool, with room for at least `number` helpers."""
-    global _pool, _pool_size
-    with _lock:
-        if _pool is None or _pool_size < number:
-            # The old pool's threads end by themselves once idle; whoever still uses it holds a reference.
-            if _pool is not None:
-                _pool.shutdown(wait=False)
-            _pool = ThreadPoolExecutor(number, thread_name_prefix="strided")
-            _pool_size = number
-        return _pool
+def _ask(job: _Job, number: int) -> None:
+    """Have up to `number` helpers work on a job, started if need be; fewer where the system starts no more."""
+    global _started
+    try:
+        with _lock:
+            while _started < number:
+                threading.Thread(target=_help, args=(_jobs,), name=f"strided_{_started}", daemon=True).start()
+                _started += 1
+    except RuntimeError:
+        pass  # interpreter shutdown, or the system's limit
+    for _ in range(min(number, _started)):
+        _jobs.put(job)
 
 
-def _forget_pool() -> None:
+def _help(jobs: SimpleQueue[_Job]) -> None:
+    """What a helper does all its life."""
+    while True:
+        job = jobs.get()
+        job.help()
+        del job  # it holds buffers, and the next one may be long in coming
+
+
+def _forget_helpers() -> None:
     """In a forked child: the parent's helpers do not exist here, and its lock may have been held."""
-    global _pool, _pool_size, _lock, _available
-    _pool, _pool_size, _lock, _available = None, 0, threading.Lock(), None
+    global _jobs, _started, _lock, _available
+    _jobs, _started, _lock, _available = SimpleQueue(), 0, threading.Lock(), None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_forget_helpers)
 
 
 def run(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], *, threads: int) -> None:
@@ -149,57 +159,73 @@ def run(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], *, threa
         for piece in pieces:
             work(*piece)
         return
-    queue = _Queue(work, iter(pieces))
-    helpers: list[Future[None]] = []
+    job = _Job(work, iter(pieces))
     try:
-        try:
-            pool = _helpers(threads - 1)
-            for _ in range(threads - 1):
-                helpers.append(pool.submit(queue.drain))
-        except RuntimeError:
-            pass  # no more threads: interpreter shutdown, the system's limit, or a pool just replaced. Fewer do.
-        queue.drain()
+        _ask(job, threads - 1)
+        job.drain()
     finally:
-        queue.stopped = True
-        _wait_for(helpers)
-    if queue.error is not None:
-        raise queue.error
+        job.close()
+    if job.error is not None:
+        raise job.error
 
 
-def _wait_for(helpers: list[Future[None]]) -> None:
-    """Wait until none of the helpers works any more, even when Ctrl-C comes meanwhile."""
-    interruption: KeyboardInterrupt | None = None
-    while helpers:
-        try:
-            if not helpers[-1].cancel():
-                helpers[-1].result()
-            helpers.pop()
-        except KeyboardInterrupt as error:
-            interruption = error
-    if interruption is not None:
-        raise interruption
-
-
-class _Queue:
+class _Job:
     """Pieces of one conversion, dealt out to several threads."""
 
     def __init__(self, work: Callable[..., object], pieces: Iterator[tuple[Any, ...]]) -> None:
-        self.work = work
-        self.pieces = pieces
-        self.lock = threading.Lock()
-        self.stopped = False
         self.error: BaseException | None = None
+        self._work, self._pieces = work, pieces
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._closed = False
+        self._helping = 0
+        self._left = threading.Event()
 
     def drain(self) -> None:
+        """Do pieces until there are no more, or something has gone wrong with one."""
         try:
-            while not self.stopped:
-                with self.lock:
-                    piece = next(self.pieces, None)
+            while not self._stopped:
+                with self._lock:
+                    piece = next(self._pieces, None)
                 if piece is None:
                     return
-                self.work(*piece)
+                self._work(*piece)
         except BaseException as error:
             # A helper's error must reach the caller, and no piece may begin after it.
-            self.stopped = True
+            self._stopped = True
             if self.error is None:
                 self.error = error
+
+    def help(self) -> None:
+        """Drain as a helper, unless the job is over."""
+        with self._lock:
+            if self._closed:
+                return
+            self._helping += 1
+        self.drain()
+        with self._lock:
+            self._helping -= 1
+            if not self._helping:
+                self._left.set()
+
+    def close(self) -> None:
+        """Let no more helpers begin, and wait for those at work, even when Ctrl-C comes meanwhile."""
+        interruption: KeyboardInterrupt | None = None
+        self._stopped = True
+        while True:
+            try:
+                with self._lock:
+                    self._closed = True
+                    if not self._helping:
+                        break
+                    self._left.clear()
+                self._left.wait()
+            except KeyboardInterrupt as error:
+                interruption = error
+        # A helper that was too busy to begin may find this job later: it must not keep buffers alive till then.
+        self._work, self._pieces = _nothing, iter(())
+        if interruption is not None:
+            raise interruption
+
+
+def _nothing() -> None: ...
