@@ -79,21 +79,26 @@ class Term(NamedTuple):
         >>> Term(8, 4, (Digit(1, 4, 1), Digit(4, 5, 32))).linear(3)
         (64, Term(start=0, step=1, digits=(Digit(weight=1, size=3, stride=32),)))
         """
-        if count == 1:
-            return int(self.offset_at(0)), Term(0, 1, ())
-        below = math.prod(d.size for d in self.digits[:-1])
-        if self.digits and self.start % below == 0 and self.step % below == 0:
-            top = self.digits[-1]
-            stride = self.step // below * top.stride
-            return self.start // below * top.stride, Term(0, 1, (Digit(1, count, stride),))
+        if count <= 1:
+            return int(self.offset_at(0)) if count else 0, Term(0, 1, ())
         if not self.digits:
             return 0, Term(0, 1, (Digit(1, count, 0),))
-        if self.step != 1 or self.start % below:
+        digits, start, base = list(self.digits), self.start, 0
+        # Digits that stay as they are all along the window are a constant.
+        while len(digits) > 1:
+            top = digits[-1]
+            if start // top.weight != (start + self.step * (count - 1)) // top.weight:
+                break
+            base += start // top.weight * top.stride
+            start %= top.weight
+            digits.pop()
+        top = digits.pop()
+        base += start // top.weight * top.stride
+        if start % top.weight == 0 and self.step % top.weight == 0:
+            return base, Term(0, 1, (Digit(1, count, self.step // top.weight * top.stride),))
+        if self.step != 1 or start % top.weight:
             return None
-        # The window starts on a whole top digit: shift it to zero.
-        *lower, top = self.digits
-        top = Digit(top.weight, -(-count // below), top.stride)
-        return self.start // below * self.digits[-1].stride, Term(0, 1, (*lower, top))
+        return base, Term(0, 1, (*digits, Digit(top.weight, -(-count // top.weight), top.stride)))
 
 
 @dataclass(frozen=True, slots=True)

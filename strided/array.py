@@ -139,8 +139,8 @@ class LayoutArray(Methods):
     def chunks(self) -> tuple[int, ...]:
         """The shape of chunks that the array is best read in: whole tiles, some megabytes, together in the buffer.
 
-        >>> LayoutArray(bytes(1 << 24), "f32[2048,2048]{1,0:T(8,128)}").chunks
-        (128, 2048)
+        >>> LayoutArray(np.zeros(1 << 26, np.uint8), "f32[8192,2048]{1,0:T(8,128)}").chunks
+        (2048, 2048)
         """
         return window_shape(self._map, max(1, _CHUNK_BYTES // self.itemsize))
 

@@ -311,7 +311,7 @@ def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
 
     >>> shape, (rows, columns) = index_arrays(normalise(([2, 0], slice(1, 3)), (3, 5)))
     >>> shape, rows.tolist(), columns.tolist()
-    ((2, 2), [[2], [0]], [[1, 2]])
+    ((2, 2), [[2], [0]], [1, 2])
     """
     items = selection.items
     fancy = _fancy_shape(items)

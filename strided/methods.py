@@ -79,7 +79,7 @@ class Methods(Protocols):
 
         >>> import strided as sd
         >>> sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]").count(np.isnan)
-        2
+        np.int64(2)
         """
         return reductions.count(self, predicate, axis)
 

@@ -353,7 +353,7 @@ def count(array: Wrapped, predicate: Callable[[Array], Array], axis: Any = None)
 
     >>> import strided as sd
     >>> count(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]{0:T(2)}"[:6]), np.isnan)
-    2
+    np.int64(2)
     """
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if not streams(array):

@@ -104,7 +104,8 @@ class Views(Indexed):
 
         >>> import strided as sd
         >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,4)}")
-        >>> type(a.reshape(8)).__name__, type(a.T.reshape(8)).__name__
+        >>> b = sd.LayoutArray.from_numpy(np.arange(6).reshape(2, 3), "{1,0:T(2,2)}")
+        >>> type(a.reshape(8)).__name__, type(b.reshape(6)).__name__
         ('LayoutArray', 'ndarray')
         """
         stand_in = self.stand_in()

@@ -63,7 +63,8 @@ class Addressing:
     def next_index(self, index: Index) -> tuple[int, ...] | None:
         """The index after `index`, the last dimension varying fastest; None after the last.
 
-        >>> Shape("f32", (2, 3)).next_index((0, 2))
+        >>> from strided import parse
+        >>> parse("f32[2,3]").next_index((0, 2))
         (1, 0)
         """
         self._checked_index(index)

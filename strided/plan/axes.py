@@ -131,7 +131,7 @@ def side_of(terms: tuple[Term, ...], extent: int) -> Side:
 
     >>> from strided.address import Digit
     >>> side_of((Term(300, -1, (Digit(1, 128, 1), Digit(128, 9, 1024))),), 100)
-    Side(base=2092, walks=(Walk(start=83, step=1, sizes=(128,), strides=(-1, -1024)),))
+    Side(base=2175, walks=(Walk(start=83, step=1, sizes=(128,), strides=(-1, -1024)),))
     """
     base, linear = 0, 0
     walks: list[Walk] = []
