@@ -188,7 +188,7 @@ def _reshape(rng: random.Random, view: AddressMap, reference: np.ndarray) -> Vie
 
 def numpy_reshapes(view: AddressMap, shape: tuple[int, ...]) -> bool:
     """Whether NumPy finds a view of this shape where the map is plain strides."""
-    if view.strides is None:
+    if view.strides is None or np.lib.NumpyVersion(np.__version__) < "2.1.0":  # which has no `copy=False` here
         return False
     memory = np.empty(1, np.int8)
     strided = np.lib.stride_tricks.as_strided(memory, view.shape, view.strides)  # never read
