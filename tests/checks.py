@@ -97,7 +97,7 @@ def same_values(got: Any, expected: Any, bits: int | None = None) -> None:
     assert patterns_of(got, bits) == patterns_of(expected, bits)
 
 
-# --- NumPy as the judge ---------------------------------------------------------------------------------------------
+# --- NumPy has the last word ----------------------------------------------------------------------------------------
 
 
 def outcome(action: Callable[[], Any]) -> tuple[Any, Exception | None]:
