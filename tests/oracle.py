@@ -1,7 +1,7 @@
 """Where every element of a buffer lies, worked out one element at a time.
 
-The slow and obvious reference for the package, with which it shares no line. A `Spec` says how an array is laid out; every
-function here follows the public definition of XLA's tiled layouts step by step, in Python's own integers:
+The slow and obvious reference for the package, with which it shares no line. A `Spec` says how an array is laid out;
+every function here follows the public definition of XLA's tiled layouts step by step, in Python's own integers:
 
 1. List the dimensions from the most major to the most minor one.
 2. For each tile in turn: dimensions of size one are put in front until there are as many as the tile has entries; the
