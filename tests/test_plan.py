@@ -157,7 +157,7 @@ def test_tasks_cover_a_step_and_end_on_tiles() -> None:
                 count *= part.stop - part.start
             counts.append(count)
         assert sum(counts) == step.elements
-        assert max(counts) * step.bits // 8 <= 2 * TASK_BYTES
+        assert max(counts) * step.bits // 8 <= 8 * TASK_BYTES
         if texts == COMMON[0][:2]:
             assert all((part.stop - part.start) % 8 == 0 for parts in step.tasks() for part in parts)
 

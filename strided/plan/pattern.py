@@ -19,6 +19,8 @@ from strided.plan.tables import Parts, Table, Tables, boxes_of, cuts, grain_of, 
 
 #: Bytes of the target in one task: some hundred microseconds of work.
 TASK_BYTES = 1 << 21
+#: Tasks that keep many threads busy to the end.
+_MANY_TASKS = 32
 #: Lanes of one task of a transposition: so many rows of the target are written side by side, each on a page of its own.
 _BAND = 1024
 #: Bytes of the source in one block where only the source is tiled: a few tiles side by side.
@@ -91,7 +93,7 @@ class Pattern:
 
     def tasks(self) -> Iterator[Parts]:
         """Boxes for threads to share, a part of each axis."""
-        lengths, budget = [1] * len(self.axes), max(1, TASK_BYTES * 8 // max(8, self.bits))
+        lengths, budget = [1] * len(self.axes), self._task_elements()
         grains = [grain_of(axis) for axis in self.axes]
         line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
         for k in (self.lane, self.row):
@@ -112,6 +114,13 @@ class Pattern:
                 length = length_of(self.axes[k], min(-(-share // near), most // others))
                 lengths[k] = max(lengths[k], length)
         return boxes_of(self.axes, self._order, lengths, grains)
+
+    def _task_elements(self) -> int:
+        """Elements of one task; more for a transposition, which begins and ends a line in every row of each."""
+        least, width = TASK_BYTES, max(8, self.bits) // 8
+        if self.is_transposition:
+            least = max(least, min(8 * least, self.elements * width // _MANY_TASKS))
+        return max(1, least // width)
 
     def tables(self) -> Tables:
         """Where the tables of this step are made."""
