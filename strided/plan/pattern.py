@@ -176,31 +176,43 @@ class Pattern:
             table[:, 2] = np.arange(first + start, first + stop) % self.rows
         return table
 
-    def _block_rows(self) -> int:
-        """Rows of one block: those of a tile."""
+    def _block(self) -> tuple[int, int]:
+        """Rows and lanes of one block; 0 for all of them.
+
+        Where the target is tiled: one of its tiles, so that it is written front to back. Where only the source is:
+        the rows of its tiles, as many tiles side by side as stay in the first-level cache until they are used up.
+        """
         lane, row = self.axes[self.lane], self.axes[self.row]
-        side = row.target if _unit(lane.target) else row.source
-        if not _unit(lane.target) and not _unit(lane.source):
-            return self.rows
-        return max(self.rows, math.lcm(*(walk.period for walk in side.walks)))
+        if row.extent * lane.extent * self.bits <= 8 * 2 * _BLOCK_BYTES:
+            return 0, 0
+        if _unit(lane.target):
+            return max(self.rows, grain_of(row._replace(source=_STILL))), _unit(lane.target)
+        if not _unit(lane.source):
+            return self.rows, 0
+        rows = max(self.rows, grain_of(row._replace(target=_STILL)))
+        lane_bytes = lane.source.unit_stride * rows // self.rows
+        lanes = max(1, _BLOCK_BYTES // (_unit(lane.source) * lane_bytes)) * _unit(lane.source)
+        return (0, 0) if lane.extent <= lanes else (rows, lanes)
 
     def _row_cuts(self, axis: Axis, start: int, stop: int) -> Table:
         """The limits of blocks of rows."""
-        block = self._block_rows()
-        phase = phase_of(axis, block)
-        inner = np.arange(start + block - (start + phase) % block, stop, block)
-        return np.concatenate([[start], inner, [stop]]).astype(np.int64) - start
+        return _limits(axis, start, stop, self._block()[0])
 
     def _piece_cuts(self, axis: Axis, start: int, stop: int) -> Table:
-        """The limits of blocks of pieces."""
-        limits = cuts(start, stop, (*axis.source.walks, *axis.target.walks))
-        if _unit(axis.target):
-            return np.searchsorted(limits, cuts(start, stop, axis.target.walks))
-        if _unit(axis.source):
-            tile_bytes = _unit(axis.source) * axis.source.unit_stride * self._block_rows() // self.rows
-            each = max(1, _BLOCK_BYTES // tile_bytes)
-            return np.append(np.arange(0, len(limits) - 1, each), len(limits) - 1)
-        return _ends(len(limits) - 1)
+        """The limits of blocks of pieces, which are whole pieces."""
+        pieces = cuts(start, stop, (*axis.source.walks, *axis.target.walks)) - start
+        return np.unique(np.searchsorted(pieces, _limits(axis, start, stop, self._block()[1])))
+
+
+_STILL = Side(0, ())
+
+
+def _limits(axis: Axis, start: int, stop: int, block: int) -> Table:
+    """The ends of blocks of so many indices, which begin where its tiles do, counted from `start`."""
+    if not block:
+        return np.array([0, stop - start], np.int64)
+    first = start + block - (start + phase_of(axis, block)) % block
+    return np.concatenate([[start], np.arange(first, stop, block), [stop]]).astype(np.int64) - start
 
 
 def walk_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
