@@ -22,15 +22,15 @@ and takes linear time.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from strided.dtypes import ELEMENT_TYPES
 from strided.errors import LayoutError, NotationError, NotationWarning, excerpt
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, SplitConfig, Tile, TupleShape
+from strided.scanner import Scanner
 from strided.tiling import COMBINE
 
 #: XLA's own limit on nested shapes.
@@ -38,9 +38,6 @@ _MAX_DEPTH = 32768
 #: Characters of the longest texts whose values are kept.
 _REMEMBERED_LENGTH = 1024
 
-# A NUL ends the text for XLA's lexer, in a comment too.
-_BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\0]*)*")
-_TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~]")
 _LEVELS = frozenset("DCSH")
 
 _T = TypeVar("_T")
@@ -87,7 +84,7 @@ def parse(text: str, *, strict: bool = False) -> Any:
 
 def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
     """What a text describes, and the first thing in it that XLA lets pass, if any."""
-    scanner = _Scanner(text, 0)
+    scanner = Scanner(text, 0)
     found: AnyShape | Layout
     if scanner.token == "{":
         found = _built(scanner, {"": scanner.start}, lambda: Layout(**_layout(scanner, {})))
@@ -115,101 +112,17 @@ def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[Any
     >>> str(shape), end
     ('f32[2]{0}', 14)
     """
-    scanner = _Scanner(text, pos)
+    scanner = Scanner(text, pos)
     found = _shape(scanner)
     if scanner.slips and not lenient:
         _warn(scanner.slips[0][0], text, scanner.slips[0][1])
     return found, scanner.end
 
 
-class _Scanner:
-    """Tokens of a text, one at a time. `token` is "" at the end, and at a character that begins no token."""
-
-    def __init__(self, text: str, pos: int) -> None:
-        self.text = text
-        self.end = pos  # after the token before this one
-        self.slips: list[tuple[str, int]] = []
-        self.token, self.start, self._next = "", pos, pos
-        self.advance()
-
-    def advance(self) -> str:
-        """Go on to the next token; the one left behind."""
-        left, self.end = self.token, self._next
-        self.token, self.start, self._next = self._read(self._next)
-        return left
-
-    def _read(self, pos: int) -> tuple[str, int, int]:
-        blank = _BLANK.match(self.text, pos)
-        start = blank.end() if blank else pos
-        found = _TOKEN.match(self.text, start)
-        if found is None:
-            return ("" if start == len(self.text) else "\0"), start, start
-        return found.group(), start, found.end()
-
-    def peek(self) -> str:
-        """The token after this one."""
-        return self._read(self._next)[0]
-
-    def is_integer(self) -> bool:
-        return self.token[-1:].isdigit() and (self.token[0].isdigit() or self.token[0] == "-")
-
-    def fail(self, message: str, position: int | None = None) -> NoReturn:
-        """Refuse the text; if something was already off before, that is what is wrong."""
-        found = f", found {self.shown()}" if position is None else ""
-        if self.slips:
-            message, position, found = *self.slips[0], ""
-        raise NotationError(message + found, text=self.text, position=self.start if position is None else position)
-
-    def shown(self) -> str:
-        if self.token == "":
-            return "the end"
-        if self.token == "\0":
-            return repr(self.text[self.start])
-        return repr(self.token if len(self.token) <= 40 else self.token[:40] + "...")
-
-    def slip(self, message: str, position: int | None = None) -> None:
-        """Something that XLA lets pass."""
-        found = f", found {self.shown()}" if position is None else ""
-        self.slips.append((message + found, self.start if position is None else position))
-
-    def take(self, token: str) -> bool:
-        """Whether this is the token; if so, go on."""
-        if self.token != token:
-            return False
-        self.advance()
-        return True
-
-    def expect(self, token: str, what: str) -> None:
-        if not self.take(token):
-            self.fail(f"expected {token!r} {what}")
-
-    def integer(self) -> int | None:
-        """A 64-bit integer; None, and nothing read, where there is none."""
-        if not self.is_integer():
-            return None
-        digits = self.token.lstrip("-").lstrip("0") or "0"
-        value = int(digits) if len(digits) <= 20 else 2**64
-        value = -value if self.token[0] == "-" else value
-        if not -(2**63) <= value < 2**64:
-            return None
-        if value >= 2**63:
-            self.slip(f"{self.shown()} does not fit a signed 64-bit integer", self.start)
-            value -= 2**64
-        self.advance()
-        return value
-
-    def required_integer(self, what: str) -> int:
-        value = self.integer()
-        if value is None:
-            big = self.is_integer()
-            self.fail(f"{what} does not fit 64 bits" if big else f"expected {what}")
-        return value
-
-
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _shape(scanner: _Scanner) -> AnyShape:
+def _shape(scanner: Scanner) -> AnyShape:
     """Any shape. Tuples are kept on a stack of their own: text may nest deeper than Python does."""
     stack: list[list[AnyShape]] = []
     while True:
@@ -237,7 +150,7 @@ def _shape(scanner: _Scanner) -> AnyShape:
                 break
 
 
-def _array_or_buffer(scanner: _Scanner) -> AnyShape:
+def _array_or_buffer(scanner: Scanner) -> AnyShape:
     if scanner.token == "b" and scanner.peek() == "(":
         scanner.advance()
         scanner.advance()
@@ -252,7 +165,7 @@ def _array_or_buffer(scanner: _Scanner) -> AnyShape:
     return _array(scanner)
 
 
-def _array(scanner: _Scanner) -> Shape:
+def _array(scanner: Scanner) -> Shape:
     places = {"": scanner.start}
     if scanner.token not in ELEMENT_TYPES:
         lower = scanner.token.lower()
@@ -281,7 +194,7 @@ def _array(scanner: _Scanner) -> Shape:
     return _built(scanner, places, build)
 
 
-def _built(scanner: _Scanner, places: dict[str, int], build: Callable[[], _T]) -> _T:
+def _built(scanner: Scanner, places: dict[str, int], build: Callable[[], _T]) -> _T:
     """The value, its complaints turned into NotationErrors that point into the text."""
     try:
         return build()
@@ -291,7 +204,7 @@ def _built(scanner: _Scanner, places: dict[str, int], build: Callable[[], _T]) -
         scanner.fail(str(error), places[""])
 
 
-def _sizes(scanner: _Scanner) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+def _sizes(scanner: Scanner) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     scanner.expect("[", "after the element type")
     sizes: list[int] = []
     dynamic: list[bool] = []
@@ -316,7 +229,7 @@ def _sizes(scanner: _Scanner) -> tuple[tuple[int, ...], tuple[bool, ...]]:
 # --- layouts ----------------------------------------------------------------------------------------------------------
 
 
-def _layout(scanner: _Scanner, places: dict[str, int]) -> dict[str, Any]:
+def _layout(scanner: Scanner, places: dict[str, int]) -> dict[str, Any]:
     """The fields of a layout; where each one stands goes into `places`."""
     scanner.expect("{", "before a layout")
     places["minor_to_major"] = scanner.start
@@ -332,7 +245,7 @@ def _layout(scanner: _Scanner, places: dict[str, int]) -> dict[str, Any]:
     return fields
 
 
-def _attributes(scanner: _Scanner, fields: dict[str, Any], places: dict[str, int]) -> None:
+def _attributes(scanner: Scanner, fields: dict[str, Any], places: dict[str, int]) -> None:
     """What may follow the colon, each at most once and in this order."""
     if scanner.take("D"):
         _level_types(scanner)
@@ -362,7 +275,7 @@ def _attributes(scanner: _Scanner, fields: dict[str, Any], places: dict[str, int
 
 
 def _integer_attribute(
-    scanner: _Scanner, letter: str, name: str, fields: dict[str, Any], places: dict[str, int]
+    scanner: Scanner, letter: str, name: str, fields: dict[str, Any], places: dict[str, int]
 ) -> None:
     if scanner.token != letter:
         return
@@ -380,7 +293,7 @@ def _integer_attribute(
         scanner.slip(f"expected ')' after {letter}({value}")
 
 
-def _level_types(scanner: _Scanner) -> None:
+def _level_types(scanner: Scanner) -> None:
     """Dimension level types, which XLA reads and throws away."""
     if not scanner.take("("):
         scanner.slip("expected '(' after 'D'")
@@ -399,7 +312,7 @@ def _level_types(scanner: _Scanner) -> None:
         scanner.slip("expected ')' after the dimension level types")
 
 
-def _tiles(scanner: _Scanner) -> tuple[Tile, ...]:
+def _tiles(scanner: Scanner) -> tuple[Tile, ...]:
     tiles: list[Tile] = []
     while True:
         sizes: list[int] = []
@@ -409,7 +322,7 @@ def _tiles(scanner: _Scanner) -> tuple[Tile, ...]:
             return tuple(tiles)
 
 
-def _tile(scanner: _Scanner, sizes: list[int]) -> bool:
+def _tile(scanner: Scanner, sizes: list[int]) -> bool:
     """Whether a whole tile could be read; what could be read of it goes into `sizes`."""
     if not scanner.take("("):
         scanner.slip("expected '(' before a tile")
@@ -434,7 +347,7 @@ def _tile(scanner: _Scanner, sizes: list[int]) -> bool:
     return True
 
 
-def _splits(scanner: _Scanner) -> tuple[SplitConfig, ...]:
+def _splits(scanner: Scanner) -> tuple[SplitConfig, ...]:
     splits: list[SplitConfig] = []
     while True:
         indices: list[int] = []
@@ -445,7 +358,7 @@ def _splits(scanner: _Scanner) -> tuple[SplitConfig, ...]:
             return tuple(splits)
 
 
-def _split(scanner: _Scanner, indices: list[int]) -> tuple[int | None, bool]:
+def _split(scanner: Scanner, indices: list[int]) -> tuple[int | None, bool]:
     """The dimension of a split, if it could be read, and whether the whole could be."""
     if not scanner.take("("):
         scanner.slip("expected '(' before a split")
@@ -472,7 +385,7 @@ def _split(scanner: _Scanner, indices: list[int]) -> tuple[int | None, bool]:
     return dimension, True
 
 
-def _sparse_type(scanner: _Scanner, sign: str, what: str) -> None:
+def _sparse_type(scanner: Scanner, sign: str, what: str) -> None:
     """Index and pointer types, which only sparse arrays have. XLA goes on after every failure here."""
     start = scanner.start
     if not scanner.take(sign):

@@ -25,6 +25,7 @@ ROOMS = [
     "address",
     "tiling",
     "layout",
+    "scanner",
     "notation",
     "indexing",
     "kernels",
