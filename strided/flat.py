@@ -88,6 +88,8 @@ class Flat:
         array = self._array
         if not array.buffer.flags.writeable:
             raise ValueError("assignment destination is read-only")
+        if isinstance(key, tuple) and not key:
+            array.stand_in(writeable=True).flat[key] = value  # NumPy refuses it, from 2.4 on
         places = self._places(key)
         if isinstance(places, int):
             array[tuple(int(i) for i in np.unravel_index(places, array.shape))] = value
@@ -103,6 +105,8 @@ class Flat:
     def _places(self, key: Any) -> int | npt.NDArray[np.intp]:
         """The places in row-major order that a key means."""
         entry = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+        if isinstance(key, tuple) and not key:
+            entry = Ellipsis
         if entry is None or isinstance(entry, (tuple, bool, np.bool_)):
             self._refuse(key, IndexError("unsupported iterator index"))
         try:

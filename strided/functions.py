@@ -33,9 +33,10 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
     own = _OWN.get(function)
     if own is not None:
         first, rest, named = _first(function, args, kwargs)
-        result = own(first, *rest, **named)
-        if result is not NotImplemented:
-            return result
+        if function in _OF_SEVERAL or not any(isinstance(x, Views) for x in (*rest, *named.values())):
+            result = own(first, *rest, **named)
+            if result is not NotImplemented:
+                return result
     return _converted(function, args, kwargs)
 
 
@@ -48,7 +49,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     written = [*(out if isinstance(out, tuple) else [out])]
     if returned is not result:
         written.append(returned)  # perhaps an `out` given by position
-    if function in _WRITES or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
+    if function in WRITING or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
         written.append(_first(function, args, kwargs)[0])
     operands.write_back(*(x for x in written if isinstance(x, Views) and x.flags.writeable))
     return returned
@@ -76,6 +77,9 @@ def _rearranging(function: Function) -> Function:
     def own(x: Any, *rest: Any, **named: Any) -> Any:
         if not isinstance(x, Views):
             return NotImplemented
+        if not x.ndim and function in (np.flip, np.fliplr, np.flipud):
+            function(x.stand_in(), *rest, **named)
+            return x[()]
         return x.rearranged(lambda stand_in: function(stand_in, *rest, **named))
 
     return own
@@ -98,6 +102,14 @@ def _method(name: str, **fixed: Any) -> Function:
         return getattr(x, name)(*rest, **fixed, **named) if isinstance(x, Views) else NotImplemented
 
     return own
+
+
+def _broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
+    return x.broadcast_to(shape) if isinstance(x, Views) else NotImplemented
+
+
+def _reshape(x: Any, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
+    return x.reshape(shape, order=order, copy=copy) if isinstance(x, Views) else NotImplemented
 
 
 def _real(x: Any) -> Any:
@@ -151,6 +163,8 @@ def _asking(function: Function) -> Function:
     """A function that only wants to know shapes and types."""
 
     def own(*args: Any, **named: Any) -> Any:
+        if any(isinstance(x, (list, tuple)) for x in args):
+            return NotImplemented
         return function(*map(_without_values, args), **{name: _without_values(x) for name, x in named.items()})
 
     return own
@@ -178,21 +192,36 @@ def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "
     places = np.asarray(indices)
     if not isinstance(x, Views) or out is not None or mode != "raise" or places.dtype.kind not in "iu" or x.is_strided:
         return NotImplemented
-    if axis is None:
-        return x.flat[places] if places.ndim else np.asarray(x.flat[int(places)])[()]
-    along = normalize_axis_index(axis, x.ndim)
     try:
+        if axis is None:
+            return x.flat[places] if places.ndim else x.flat[int(places)]
+        along = normalize_axis_index(axis, x.ndim)
         return np.asarray(x[(*(slice(None),) * along, places)])[()]
     except IndexError:
         return np.take(x.stand_in(), places, axis)
 
 
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
-    if not isinstance(dst, Views) or where is not True or not isinstance(src, (np.ndarray, Views)):
+    arrays = isinstance(dst, Views) and isinstance(src, (np.ndarray, Views))
+    if not arrays or where is not True or not isinstance(casting, str):
         return NotImplemented
     np.copyto(np.empty(0, dst.dtype), np.empty(0, src.dtype), casting=casting)  # type: ignore[arg-type]
     dst[...] = src
     return None
+
+
+def _may_share_memory(a: Any, b: Any, max_work: Any = None) -> Any:
+    np.may_share_memory(0, 0, max_work)
+    return overlap.may_share(_as_memory(a), _as_memory(b))
+
+
+def _shares_memory(a: Any, b: Any, max_work: Any = -1) -> Any:
+    np.shares_memory(0, 0, max_work)
+    return overlap.share(_as_memory(a), _as_memory(b), max_work)
+
+
+def _as_memory(x: Any) -> Any:
+    return x if isinstance(x, Views) else np.asarray(x)
 
 
 def _comparing(function: Function) -> Function:
@@ -225,10 +254,8 @@ def _text(function: Function) -> Function:
     return own
 
 
-#: Functions that write to their first argument.
-_WRITES = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
-
-_OWN: dict[Function, Function] = {
+#: Functions that give views: nothing is read.
+VIEWS: dict[Function, Function] = {
     **{
         f: _rearranging(f)
         for f in (
@@ -248,20 +275,26 @@ _OWN: dict[Function, Function] = {
     },
     **{f: _at_least(f) for f in (np.atleast_1d, np.atleast_2d, np.atleast_3d)},
     np.expand_dims: _method("expand_dims"),
-    np.broadcast_to: _method("broadcast_to"),
-    np.reshape: _method("reshape"),
+    np.broadcast_to: _broadcast_to,
+    np.broadcast_arrays: _broadcast_arrays,
+    np.reshape: _reshape,
     np.ravel: _method("ravel"),
     np.diagonal: _method("diagonal"),
     np.linalg.diagonal: _method("diagonal", axis1=-2, axis2=-1),
     np.diag: _diag,
     np.real: _real,
     np.imag: _imag,
-    np.broadcast_arrays: _broadcast_arrays,
     np.array_split: _splitting(np.array_split, lambda x: 0),
     np.split: _splitting(np.split, lambda x: 0),
     np.hsplit: _splitting(np.hsplit, lambda x: 0 if x.ndim == 1 else 1),
     np.vsplit: _splitting(np.vsplit, lambda x: 0),
     np.dsplit: _splitting(np.dsplit, lambda x: 2),
+}
+if hasattr(np, "unstack"):
+    VIEWS[np.unstack] = _unstack
+
+#: Functions that ask for shapes, types and addresses: nothing is read.
+QUESTIONS: dict[Function, Function] = {
     **{
         f: _asking(f)
         for f in (
@@ -273,17 +306,42 @@ _OWN: dict[Function, Function] = {
             np.result_type,
             np.can_cast,
             np.common_type,
+            np.diag_indices_from,
+            np.tril_indices_from,
+            np.triu_indices_from,
         )
     },
-    **{f: _asking(f) for f in (np.diag_indices_from, np.tril_indices_from, np.triu_indices_from)},
     **{f: _alike(f) for f in (np.empty_like, np.zeros_like, np.ones_like, np.full_like)},
-    np.may_share_memory: lambda a, b, max_work=None: overlap.may_share(a, b),
-    np.shares_memory: lambda a, b, max_work=-1: overlap.share(a, b, max_work),
+    np.may_share_memory: _may_share_memory,
+    np.shares_memory: _shares_memory,
+}
+
+#: Functions of which large arrays are read in part, or window by window.
+IN_PART: dict[Function, Function] = {
     np.take: _take,
     np.copyto: _copyto,
     np.array_equal: _comparing(np.array_equal),
     np.allclose: _comparing(np.allclose),
     **{f: _text(f) for f in (np.array2string, np.array_repr, np.array_str)},
 }
-if hasattr(np, "unstack"):
-    _OWN[np.unstack] = _unstack
+
+#: Functions that write to their first argument.
+WRITING = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
+
+_OWN = {**VIEWS, **QUESTIONS, **IN_PART}
+
+#: Functions that know what to do with several arrays in a layout.
+_OF_SEVERAL = {
+    np.allclose,
+    np.array_equal,
+    np.atleast_1d,
+    np.atleast_2d,
+    np.atleast_3d,
+    np.broadcast_arrays,
+    np.can_cast,
+    np.common_type,
+    np.copyto,
+    np.may_share_memory,
+    np.result_type,
+    np.shares_memory,
+}

@@ -78,8 +78,8 @@ class Methods(Protocols):
         """How many elements a function of ndarrays finds true: ``a.count(np.isnan)``; large arrays stream.
 
         >>> import strided as sd
-        >>> sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]").count(np.isnan)
-        np.int64(2)
+        >>> int(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]").count(np.isnan))
+        2
         """
         return reductions.count(self, predicate, axis)
 

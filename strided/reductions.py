@@ -30,7 +30,7 @@ Axes = tuple[int, ...]
 
 def streams(array: Any) -> bool:
     """Whether something is an array in a layout that is too large to be converted as a whole."""
-    return isinstance(array, Wrapped) and array.nbytes >= STREAM_BYTES
+    return isinstance(array, Wrapped) and array.nbytes >= STREAM_BYTES and array.size > 0 and array.ndim > 0
 
 
 class Question(NamedTuple):
@@ -71,7 +71,7 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     TypeError, ValueError
         As NumPy does.
     """
-    answer = _ANSWERS.get(function)
+    answer = ANSWERS.get(function)
     if answer is None or not streams(args[0] if args else kwargs.get("a")):
         return NotImplemented
     try:
@@ -81,35 +81,37 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     given = {name: value for name, value in bound.items() if value is not np._NoValue}
     array, axis, out = given.pop("a"), given.pop("axis", None), given.pop("out", None)
     where = given.pop("where", True)
+    if "ddof" in given and "correction" in given:
+        return function(array.stand_in(), axis=axis, **given)  # refused
     ddof = given.pop("correction", given.pop("ddof", 0))
     if axis == () or "mean" in given or not _fits(where, array.shape) or not isinstance(ddof, (int, float)):
         return NotImplemented
-    example = _example(function, array, axis, out, given if where is True else {**given, "where": np.True_})
+    small = np.zeros((1,) * array.ndim, array.dtype)
+    asked = given if where is True else {**given, "where": np.True_}
+    example = function(small, axis=axis, **asked)
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(array.shape))
+    if not given.get("keepdims", False):
+        kept = tuple(n for k, n in enumerate(array.shape) if k not in axes)
+    if out is not None and out.shape != kept:
+        return function(array.stand_in(), axis=axis, out=np.empty(out.shape, out.dtype), **given)  # refused
+    if out is not None:
+        natural = np.asarray(example).dtype
+        example = function(small, axis=axis, out=np.empty(np.shape(example), out.dtype), **asked)
+        if function not in _SUMS and out.dtype != natural:
+            return NotImplemented  # elements are cast before they are compared
     dtype = np.asarray(example).dtype
     work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, array.dtype, dtype)
     if function in _SUMS and work is None:
         return NotImplemented
     question = Question(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
     result = answer(question).astype(dtype, copy=False)
-    kept = tuple(1 if k in axes else n for k, n in enumerate(array.shape))
-    if not given.get("keepdims", False):
-        kept = tuple(n for k, n in enumerate(array.shape) if k not in axes)
-    return _delivered(function, result.reshape(kept), example, out)
+    return _delivered(result.reshape(kept), example, out)
 
 
 @cache
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
-
-
-def _example(function: Callable[..., Any], array: Wrapped, axis: Any, out: Any, given: dict[str, Any]) -> Any:
-    """The result for one element: NumPy refuses what it refuses, and shows the type."""
-    small = np.zeros((1,) * array.ndim, array.dtype)
-    example = function(small, axis=axis, **given)
-    if out is not None:
-        example = function(small, axis=axis, out=np.empty(np.shape(example), out.dtype), **given)
-    return example
 
 
 def _fits(where: Any, shape: tuple[int, ...]) -> bool:
@@ -136,12 +138,9 @@ def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[An
     return np.dtype(np.float32) if is_small_float and wanted == given else None
 
 
-def _delivered(function: Callable[..., Any], result: Array, example: Any, out: Any) -> Any:
+def _delivered(result: Array, example: Any, out: Any) -> Any:
     """A result as NumPy gives it: in `out`, as a scalar, or as it is."""
     if out is not None:
-        if out.shape != result.shape:
-            # NumPy says what is wrong with the shape.
-            np.add.reduce(np.empty((1, *result.shape), result.dtype), axis=0, out=np.empty(out.shape, result.dtype))
         np.copyto(out, result, casting="unsafe")
         return out
     if isinstance(example, int):
@@ -190,7 +189,10 @@ def _sums(first: State, second: State) -> State:
 
 
 def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> State:
-    """How many elements, their mean, and the sum of the squares of their distances from it."""
+    """How many elements, their mean as a large and a small part, and the sum of their squared distances from it.
+
+    Means of windows are close together; with one part alone, rounding would eat up what tells them apart.
+    """
     if skip and values.dtype.kind not in "iub":
         where = _numbers(values, where)
     values = values.astype(work, copy=False)
@@ -202,7 +204,7 @@ def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[
     # `near` is rounded; what is left over corrects both the mean and the squares.
     rest = _wide(add(apart)) / some
     squares = _wide(add(_squared(apart)))
-    return n, _wide(near) + rest, np.maximum(squares - _squared(rest) * n, 0)
+    return n, _wide(near), rest, np.maximum(squares - _squared(rest) * n, 0)
 
 
 def _squared(x: Array) -> Array:
@@ -210,11 +212,15 @@ def _squared(x: Array) -> Array:
 
 
 def _merged_moments(first: State, second: State) -> State:
-    (n, mean, squares), (m, other, more) = first, second
+    (n, mean, rest, squares), (m, other, small, more) = first, second
     total = n + m
     share = m / np.maximum(total, 1)
-    apart = np.where(m == 0, 0, np.where(n == 0, other, other - mean))
-    return total, np.where(n == 0, other, mean + apart * share), squares + more + _squared(apart) * (n * share)
+    apart = np.where(m == 0, 0, (other - mean) + (small - rest))
+    step = apart * share + rest
+    large = mean + step
+    none = n == 0
+    squares = squares + more + np.where(none, 0, _squared(apart) * (n * share))
+    return total, np.where(none, other, large), np.where(none, small, step - (large - mean)), squares
 
 
 def _extreme(values: Array, where: Any, box: Box, axes: Axes, *, ufunc: np.ufunc, initial: Any) -> State:
@@ -257,7 +263,7 @@ def _answer_sum(q: Question, *, skip: bool = False) -> Array:
 def _answer_mean(q: Question, *, skip: bool = False) -> Array:
     count, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums))
     if not np.all(count):
-        warnings.warn("Mean of empty slice" + "." * (not skip), RuntimeWarning, stacklevel=5)
+        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=5)
     if not skip:
         return np.true_divide(total, count)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -265,7 +271,7 @@ def _answer_mean(q: Question, *, skip: bool = False) -> Array:
 
 
 def _answer_var(q: Question, *, skip: bool = False) -> Array:
-    count, _, squares = q.reduced(Reduction(partial(_moments, work=q.work, skip=skip), _merged_moments))
+    count, _, _, squares = q.reduced(Reduction(partial(_moments, work=q.work, skip=skip), _merged_moments))
     freedom = count - q.ddof
     if np.any(freedom <= 0):
         warnings.warn("Degrees of freedom <= 0 for slice" + "." * skip, RuntimeWarning, stacklevel=5)
@@ -315,7 +321,8 @@ def _answer_count(q: Question, *, predicate: Callable[[Array], Array] | None = N
 
 _SUMS = {np.sum, np.nansum, np.mean, np.nanmean, np.var, np.nanvar, np.std, np.nanstd}
 
-_ANSWERS: dict[Callable[..., Any], Callable[[Question], Array]] = {
+#: NumPy's reductions that stream.
+ANSWERS: dict[Callable[..., Any], Callable[[Question], Array]] = {
     np.sum: _answer_sum,
     np.nansum: partial(_answer_sum, skip=True),
     np.mean: _answer_mean,
@@ -352,8 +359,8 @@ def count(array: Wrapped, predicate: Callable[[Array], Array], axis: Any = None)
     """How many elements a function of an ndarray finds true, along an axis or altogether; large arrays stream.
 
     >>> import strided as sd
-    >>> count(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]{0:T(2)}"[:6]), np.isnan)
-    np.int64(2)
+    >>> int(count(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]"), np.isnan))
+    2
     """
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if not streams(array):

@@ -8,6 +8,7 @@ straight into its buffer.
 from __future__ import annotations
 
 import contextvars
+import operator
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,10 @@ class _Task:
             for x, s in zip(inputs, sources, strict=True)
         ]
         self.masks = [_reader(m, shape) for m in masks]
-        every = [x for x in (*sources, *results) if isinstance(x, Wrapped) and x.shape == shape]
+        largest = max((x for x in (*sources, *results) if isinstance(x, Wrapped)), key=lambda x: x.size)
         width = max(x.dtype.itemsize for x in (*sources, *results))
-        self.boxes = list(windows.boxes(every[0]._map, max(1, windows.WINDOW_BYTES // width))) if every else []
+        map_ = largest._map.broadcast_to(shape)
+        self.boxes = list(windows.boxes(map_, max(1, windows.WINDOW_BYTES // width)))
         #: Two threads must never write to one byte.
         self.threads = 1 if any(isinstance(x, Wrapped) and x._memory.bits < 8 for x in results) else get_num_threads()
 
@@ -161,12 +163,33 @@ def _entangled(first: Any, second: Any) -> bool:
     return bool(np.may_share_memory(parts[0], parts[1]))
 
 
-class Operators(np.lib.mixins.NDArrayOperatorsMixin):
+class Operators(np.lib.mixins.NDArrayOperatorsMixin, Wrapped):
     """Operators by way of universal functions, in-place ones written through."""
 
     __slots__ = ()
     #: Operators with an ndarray on the left come here, too.
     __array_priority__ = 1000.0
+
+    def __eq__(self, other: Any) -> Any:
+        return self._compared(np.equal, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self._compared(np.not_equal, other)
+
+    def _compared(self, ufunc: np.ufunc, other: Any) -> Any:
+        if getattr(type(other), "__array_ufunc__", ()) is None:
+            return NotImplemented
+        try:
+            return ufunc(self, other)
+        except np._core._exceptions._UFuncNoLoopError:  # type: ignore[attr-defined]
+            # NumPy finds things equal to nothing that cannot be compared with it.
+            return (operator.eq if ufunc is np.equal else operator.ne)(self.stand_in(), other)
+
+    def __imatmul__(self, other: Any) -> Any:
+        if self.ndim < 1 or np.ndim(other) < 2:
+            small = np.zeros((1,) * self.ndim, self.dtype)
+            small @= np.zeros((1,) * np.ndim(other), np.asarray(other).dtype)  # refused
+        return self.__array_ufunc__(np.matmul, "__call__", self, other, out=(self,))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return call(ufunc, method, inputs, kwargs)

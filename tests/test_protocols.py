@@ -1,0 +1,453 @@
+"""NumPy's protocols: its functions and universal functions, conversions, DLPack, copies, pickles."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import gc
+import pickle
+import weakref
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strided as sd
+from tests import namespace
+from tests.cases import Case, some_values
+from tests.checks import encoded, outcome, same_error, same_values, shape_of
+from tests.strategies import cases
+
+FUNCTIONS = namespace.functions()
+UFUNCS = namespace.ufuncs()
+
+TILED, PLAIN = "f32[3,5]{0,1:T(2,2)}", "f32[3,5]{0,1}"
+VALUES = np.arange(15, dtype=np.float32).reshape(3, 5)
+
+
+def array(text: str = TILED, values: np.ndarray = VALUES) -> sd.LayoutArray:
+    return sd.LayoutArray.from_numpy(values, text)
+
+
+# --- numpy.anything -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it gives, changes and refuses is what it gives, changes and refuses of an ndarray."""
+    reads = namespace.Reads(monkeypatch)
+    uses: set[str] = set()
+    for call in namespace.calls(name):
+        verdict = namespace.judge(FUNCTIONS[name], call, "tiled", reads)
+        uses.add(verdict.use)
+    for call in namespace.calls(name)[:25]:
+        namespace.judge(FUNCTIONS[name], call, "plain")
+    assert uses - {"refused"}, "no call was accepted"
+    if FUNCTIONS[name] in sd.functions.VIEWS:
+        assert "view" in uses
+    elif FUNCTIONS[name] in sd.functions.QUESTIONS:
+        assert "nothing read" in uses
+    elif FUNCTIONS[name] in sd.functions.WRITING:
+        assert "written" in uses
+
+
+def test_functions_of_other_types_are_left_to_them() -> None:
+    class Other:
+        def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            return "other"
+
+    assert np.concatenate([array(), Other()]) == "other"
+    assert np.array_equal(Other(), array()) == "other"
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+@pytest.mark.parametrize("layouts", ["tiled", "plain"])
+def test_every_universal_function(name: str, layouts: str) -> None:
+    ufunc = UFUNCS[name]
+    two = ufunc.nin == 2
+    uses = []
+    calls: list[Any] = [lambda a, k=k: ((a[k],) * ufunc.nin, {}) for k in "mrvinbcsu"]
+    calls += [lambda a, k=k: ((a[k], 2) if two else (a[k],), {"dtype": np.float64}) for k in "rn"]
+    if two:
+        calls += [lambda a: ((a.r, a.n), {}), lambda a: ((a.r, a.v), {}), lambda a: ((2, a.n), {})]
+        calls += [lambda a: ((a.u, -1), {}), lambda a: ((a.n, 2.5), {}), lambda a: ((a.r, np.float64(2)), {})]
+        calls += [lambda a: ((a.m, a.m.T), {}), lambda a: ((a.r, a.i), {}), lambda a: ((a.r, "x"), {})]
+    if ufunc.signature is None:
+        shape = "out" if ufunc.nout == 1 else "r"
+        outs = lambda a: tuple(a[("out", "r")[k]] for k in range(ufunc.nout))  # noqa: E731
+        calls += [lambda a: ((a.r,) * ufunc.nin, {"out": outs(a)}), lambda a: ((a.n,) * ufunc.nin, {"out": outs(a)})]
+        calls += [lambda a: ((a.r,) * ufunc.nin, {"out": a[shape], "where": a.b})]
+        calls += [lambda a: ((a.v,) * ufunc.nin, {"out": a.out})]
+    for call in calls:
+        uses.append(namespace.judge(ufunc, call, layouts).use)
+    assert set(uses) - {"refused"} or name == "isnat"
+
+
+@pytest.mark.parametrize("method", ["reduce", "accumulate", "reduceat", "outer", "at"])
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum", "logical_or", "logical_and", "subtract",
+                                  "power", "bitwise_xor", "fmax", "negative", "isnan", "matmul"])  # fmt: skip
+def test_methods_of_universal_functions(name: str, method: str) -> None:
+    function = getattr(UFUNCS[name], method)
+    several = {
+        "reduce": [
+            lambda a: ((a.n,), {}),
+            lambda a: ((a.n, 1), {}),
+            lambda a: ((a.t,), {"axis": (0, 2)}),
+            lambda a: ((a.t,), {"axis": None, "keepdims": True}),
+            lambda a: ((a.r,), {"axis": 0, "out": a.out5}),
+            lambda a: ((a.b,), {"dtype": int}),
+            lambda a: ((a.n,), {"where": a.b, "initial": 3}),
+            lambda a: ((a.s,), {}),
+            lambda a: ((a.n, 7), {}),
+        ],
+        "accumulate": [lambda a: ((a.n,), {}), lambda a: ((a.t, 2), {}), lambda a: ((a.r,), {"out": a.out})],
+        "reduceat": [lambda a: ((a.n, [0, 2, 1]), {}), lambda a: ((a.v, a.i), {}), lambda a: ((a.v, [9]), {})],
+        "outer": [lambda a: ((a.v, a.i), {}), lambda a: ((a.n, [1, 2]), {}), lambda a: ((3, a.i), {})],
+        "at": [
+            lambda a: ((a.v, [0, 0, 3], 2), {}),
+            lambda a: ((a.v, a.i, a.v), {}),
+            lambda a: ((a.n, ([0, 1], [1, 1]), 5), {}),
+            lambda a: ((a.v, [0, 1]), {}),
+            lambda a: ((a.v, [77], 1), {}),
+        ],
+    }
+    for call in several[method]:
+        for layouts in ("tiled", "plain"):
+            namespace.judge(function, call, layouts)
+
+
+def test_another_operand_with_an_opinion_is_asked() -> None:
+    class Other:
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+            return "other"
+
+        def __radd__(self, left: Any) -> Any:
+            return "right"
+
+    class Opaque:
+        __array_ufunc__ = None
+
+        def __radd__(self, left: Any) -> Any:
+            return "right"
+
+    assert np.add(array(), Other()) == "other"
+    assert array() + Other() == "other"
+    assert array() + Opaque() == "right"
+    with pytest.raises(TypeError, match="does not support ufuncs"):
+        np.add(array(), Opaque())
+
+
+OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@", "<", "<=", "==", "!=", ">=", ">"]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("text", ["s32[3,3]{0,1:T(2,2)}", "f32[3,3]{0,1:T(2,2)}", "bf16[3,3]{0,1:T(2,2)}"])
+def test_operators_on_either_side(operator: str, text: str) -> None:
+    case = Case.parse(text)
+    x = np.arange(1, 10).reshape(3, 3).astype(case.dtype)
+    a = array(text, x)
+    for other in (2, 2.5, np.int8(3), np.float64(1.5), x, [1, 2, 3], True, "x", None):
+        for source in ("left {} right", "right {} left"):
+            code = source.format(operator)
+            expected, wanted = outcome(lambda code=code, other=other: eval(code, {"left": x, "right": other}))
+            got, error = outcome(lambda code=code, other=other: eval(code, {"left": a, "right": other}))
+            if wanted is not None:
+                assert type(error) is type(wanted)
+                continue
+            assert error is None, (code, other, error)
+            assert type(got) is type(expected), (code, other)
+            same_values(got, expected)
+
+
+@pytest.mark.parametrize("operator", ["+=", "-=", "*=", "/=", "//=", "%=", "**=", "<<=", "|=", "@="])
+@pytest.mark.parametrize("text", ["s32[3,3]{0,1:T(2,2)}", "f32[3,3]{0,1}", "u4[3,3]{0,1:T(2,2)E(4)}"])
+def test_operators_in_place_write_through(operator: str, text: str) -> None:
+    case = Case.parse(text)
+    for other in (2, 1.5, np.ones((3, 3), np.int8), "row"):
+        x = np.arange(1, 10).reshape(3, 3).astype(case.dtype)
+        a = array(text, x)
+        buffer = a.buffer
+        right: Any = x[1].copy() if isinstance(other, str) else other
+        mine, theirs = {"left": a, "right": right}, {"left": x, "right": right}
+        code = f"left {operator} right"
+        _, wanted = outcome(lambda code=code, theirs=theirs: exec(code, theirs))
+        _, error = outcome(lambda code=code, mine=mine: exec(code, mine))
+        assert type(error) is type(wanted), (error, wanted)
+        assert mine["left"] is a
+        assert a.buffer is buffer
+        same_values(a, x, case.bits)
+
+
+# --- as an ndarray --------------------------------------------------------------------------------------------------
+
+
+@given(cases())
+def test_copies_are_made_where_numpy_2_makes_them(case: Case) -> None:
+    values = some_values(case)
+    a = sd.LayoutArray(bytearray(encoded(case, values)), shape_of(case))
+    same_values(np.asarray(a), values, case.bits)
+    same_values(np.array(a), values, case.bits)
+    assert not np.shares_memory(np.array(a), a.buffer)
+    if a.is_strided:
+        view = a.as_strided()
+        same_values(view, values, case.bits)
+        same_values(np.array(a, copy=False), values, case.bits)
+        assert not a.size or np.shares_memory(np.asarray(a), a.buffer)
+        assert a.strides == view.strides
+    else:
+        with pytest.raises(ValueError, match="Unable to avoid copy"):
+            np.array(a, copy=False)
+        with pytest.raises(BufferError, match="to_numpy"):
+            a.as_strided()
+        with pytest.raises(AttributeError, match="to_numpy"):
+            _ = a.strides
+        assert not hasattr(a, "__array_interface__")
+        assert np.asarray(a).flags.writeable
+
+
+@pytest.mark.parametrize("text", [TILED, PLAIN])
+@pytest.mark.parametrize("dtype", [None, np.float32, np.float64, np.int8, "U"])
+@pytest.mark.parametrize("copied", [None, True, False])
+def test_the_array_method_as_numpys_own(text: str, dtype: Any, copied: Any) -> None:
+    reference = np.asarray(array(PLAIN))
+    expected, wanted = outcome(lambda: reference.__array__(dtype, copy=copied))
+    got, error = outcome(lambda: array(text).__array__(dtype, copy=copied))
+    if text == TILED and copied is False:
+        assert isinstance(error, ValueError)
+        return
+    if wanted is not None:
+        assert type(error) is type(wanted)
+        return
+    same_values(got, expected)
+
+
+def test_a_view_of_the_memory_is_just_that() -> None:
+    a = array(PLAIN)
+    view = np.asarray(a)
+    view[1, 2] = 99
+    assert a[1, 2] == 99
+    read_only = sd.LayoutArray(bytes(60), PLAIN)
+    assert not np.asarray(read_only).flags.writeable
+
+
+def test_views_are_plain_where_their_part_is() -> None:
+    a = array("f32[3,5]{1,0:T(4,8)}")
+    assert a.is_strided
+    b = array("f32[16,5]{1,0:T(8,4)}", np.zeros((16, 5), np.float32))
+    assert not b.is_strided
+    assert b[:8, 1:3].strides == (16, 4)
+    assert not b[:, 1:3].is_strided
+    assert b[::8, :4].strides == (256, 4)
+    assert b[3:4, ::4].strides[1] == 128
+
+
+@pytest.mark.parametrize("element_type", ["bf16", "s4", "f8e5m2"])
+def test_the_array_interface_does_not_forget_a_type(element_type: str) -> None:
+    case = Case.parse(f"{element_type}[3,5]{{0,1}}")
+    values = some_values(case)
+    a = sd.LayoutArray(encoded(case, values), shape_of(case))
+    assert a.is_strided
+    assert not hasattr(a, "__array_interface__")
+    same_values(np.asarray(a), values)
+
+
+# --- DLPack ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [None, (1, 0), (0, 8), (2, 5)])
+def test_dlpack_of_plain_layouts(version: Any) -> None:
+    a = array(PLAIN)
+    view = np.from_dlpack(a)
+    same_values(view, VALUES)
+    assert np.shares_memory(view, a.buffer)
+    assert a.__dlpack_device__() == (1, 0)
+    assert "dltensor" in repr(a.__dlpack__(max_version=version))
+    copied = np.from_dlpack(a, copy=True)
+    assert not np.shares_memory(copied, a.buffer)
+
+
+def test_dlpack_of_other_layouts_is_refused_or_a_copy() -> None:
+    a = array()
+    with pytest.raises(BufferError, match=r"to_numpy\(\)"):
+        np.from_dlpack(a)
+    with pytest.raises(BufferError, match=r"to_numpy\(\)"):
+        a.__dlpack__(copy=False)
+    same_values(np.from_dlpack(a, copy=True), VALUES)
+    with pytest.raises(BufferError, match="device"):
+        array(PLAIN).__dlpack__(dl_device=(2, 0))
+
+
+def test_dlpack_of_read_only_memory() -> None:
+    a = sd.LayoutArray(VALUES.tobytes(), "f32[3,5]")
+    with pytest.raises(BufferError, match="readonly"):
+        a.__dlpack__()
+    assert not np.from_dlpack(a).flags.writeable
+
+
+@pytest.mark.parametrize(("element_type", "code"), [("bf16", 4), ("f8e4m3fn", 10), ("f8e5m2", 12), ("f8e8m0fnu", 14)])
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_dlpack_names_the_types_that_numpy_lacks(element_type: str, code: int, version: Any) -> None:
+    case = Case.parse(PLAIN).with_type(element_type)
+    a = sd.LayoutArray(bytearray(encoded(case, some_values(case))), shape_of(case))
+    capsule = a.__dlpack__(max_version=version)
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = get(capsule, b"dltensor" if version is None else b"dltensor_versioned") + (0 if version is None else 32)
+    content = ctypes.string_at(tensor, 24)
+    assert int.from_bytes(content[:8], "little") == a.buffer.ctypes.data
+    assert (content[20], content[21]) == (code, 8 * a.itemsize)
+
+
+# --- copies and pickles ---------------------------------------------------------------------------------------------
+
+
+@given(cases(), st.sampled_from(["copy", "copy.copy", "deepcopy", *range(pickle.HIGHEST_PROTOCOL + 1), "out of band"]))
+def test_copies_are_equal_and_apart(case: Case, way: Any) -> None:
+    values = some_values(case)
+    a = sd.LayoutArray(bytearray(encoded(case, values)), shape_of(case))
+    b = copied(a, way)
+    assert type(b) is sd.LayoutArray
+    assert b.xla_shape == a.xla_shape
+    assert b.buffer.tobytes() == a.buffer.tobytes()
+    assert not b.is_view
+    if way != "out of band":
+        assert not np.shares_memory(a.buffer, b.buffer)
+        assert b.flags.writeable
+    same_values(b, values, case.bits)
+
+
+def copied(a: Any, way: Any) -> Any:
+    if way == "copy":
+        return a.copy()
+    if way == "copy.copy":
+        return copy.copy(a)
+    if way == "deepcopy":
+        return copy.deepcopy(a)
+    if way == "out of band":
+        buffers: list[pickle.PickleBuffer] = []
+        message = pickle.dumps(a, protocol=5, buffer_callback=buffers.append)
+        assert len(message) < 2000
+        return pickle.loads(message, buffers=buffers)
+    return pickle.loads(pickle.dumps(a, protocol=way))
+
+
+@pytest.mark.parametrize("way", ["copy", "deepcopy", 4, 5, "out of band"])
+def test_a_view_is_copied_alone(way: Any) -> None:
+    a = sd.LayoutArray.from_numpy(np.arange(100_000).reshape(100, 1000), "{1,0:T(8,128)}")
+    b = copied(a[3:5, ::100], way)
+    same_values(b, np.arange(100_000).reshape(100, 1000)[3:5, ::100])
+    assert b.buffer.nbytes == 160
+    assert not b.is_view
+    c = copied(a.T[:2], way)
+    same_values(c, np.asarray(a).T[:2])
+
+
+def test_copies_in_another_order() -> None:
+    a = array()
+    assert str(a.copy("C").xla_shape) == "f32[3,5]{1,0}"
+    assert str(a.copy("F").xla_shape) == "f32[3,5]{0,1}"
+    assert str(a.copy().xla_shape) == TILED
+    assert str(a[:, 1:].copy().xla_shape) == "f32[3,4]{1,0}"
+    assert str(array("s4[3,5]{1,0:E(4)}", VALUES.astype(ml_dtypes.int4))[1:].copy().layout) == "{1,0:E(4)}"
+    _, wanted = outcome(lambda: VALUES.copy("X"))
+    _, error = outcome(lambda: a.copy("X"))
+    same_error(error, wanted)
+
+
+def test_read_only_memory_stays_so_in_a_pickle() -> None:
+    a = sd.LayoutArray(VALUES.tobytes(), "f32[3,5]")
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert not pickle.loads(pickle.dumps(a, protocol)).flags.writeable
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "dump.bin"
+    array().buffer.tofile(path)
+    return path
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_an_array_in_a_file_is_pickled_by_its_path(file: Path, mode: str) -> None:
+    with open(file, "ab") as appended:
+        appended.write(bytes(1 << 16))
+    a = sd.open(file, TILED, mode=mode, allow_excess=True)
+    for view in (a, a[1:, ::2], a.T):
+        message = pickle.dumps(view)
+        assert len(message) < 2000
+        b = pickle.loads(message)
+        same_values(b, np.asarray(view))
+        assert b.file.path == str(file)
+        assert b.flags.writeable == (mode == "r+")
+    if mode == "r+":
+        b[1, 0] = 99
+        assert a[0, 1] == 99
+    c = pickle.loads(pickle.dumps(sd.open(file, "f32[2]", offset=8)))
+    same_values(c, np.asarray(sd.open(file, "f32[2]", offset=8)))
+    file.unlink()
+    with pytest.raises(FileNotFoundError):
+        pickle.loads(message)
+
+
+def test_an_array_with_changes_of_its_own_is_pickled_by_its_content(file: Path) -> None:
+    a = sd.open(file, TILED, mode="c")
+    a[0, 0] = 99
+    file.unlink()
+    assert pickle.loads(pickle.dumps(a))[0, 0] == 99
+
+
+def test_a_copy_of_an_array_in_a_file_is_in_memory(file: Path) -> None:
+    a = sd.open(file, TILED).copy()
+    file.unlink()
+    a[0, 0] = 5
+    assert a.file is None
+    assert pickle.loads(pickle.dumps(a))[0, 0] == 5
+
+
+def test_weak_references() -> None:
+    a = array()
+    view, seen = a[1:], weakref.ref(a)
+    del a
+    gc.collect()
+    assert seen() is None
+    same_values(view, VALUES[1:])
+
+
+def test_tokens_tell_arrays_apart(file: Path) -> None:
+    a = array()
+    assert a.__dask_tokenize__() == array().__dask_tokenize__()
+    tokens = [a, a.T, a[1:], array(PLAIN), array(TILED, VALUES + 1), sd.open(file, TILED), a.view(np.int32)]
+    assert len({repr(x.__dask_tokenize__()) for x in tokens}) == len(tokens)
+    assert sd.open(file, TILED).__dask_tokenize__() == sd.open(file, TILED).__dask_tokenize__()
+
+
+# --- what NumPy keeps to itself -------------------------------------------------------------------------------------
+
+
+def test_save_and_testing(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", array())
+    assert np.array_equal(np.load(tmp_path / "x.npy"), VALUES)
+    np.savez(tmp_path / "x.npz", array(), named=array())
+    assert np.array_equal(np.load(tmp_path / "x.npz")["named"], VALUES)
+    np.testing.assert_array_equal(array(), VALUES)
+    np.testing.assert_allclose(VALUES, array())
+    with pytest.raises(AssertionError):
+        np.testing.assert_array_equal(array(), VALUES + 1)
+
+
+def test_iteration_by_numpy() -> None:
+    assert [int(x) for x in np.nditer(array(), order="C")] == list(range(15))
+    a = array(PLAIN)
+    with np.nditer(a, op_flags=["readwrite"]) as places:
+        for x in places:
+            x[...] = -x
+    same_values(a, -VALUES)
+    assert np.broadcast(array(), VALUES).shape == (3, 5)
+    assert next(iter(np.ndenumerate(array()))) == ((0, 0), 0.0)
+    assert np.lib.array_utils.byte_bounds(array(PLAIN))[1] - np.lib.array_utils.byte_bounds(array(PLAIN))[0] == 60
+    with pytest.raises(AttributeError, match="to_numpy"):
+        np.lib.array_utils.byte_bounds(array())
