@@ -25,6 +25,8 @@ _MANY_TASKS = 32
 _BAND = 1024
 #: Bytes of the source in one block where only the source is tiled: a few tiles side by side.
 _BLOCK_BYTES = 1 << 14
+#: Rows of the source that are read side by side.
+_STREAMS = 8
 #: Bytes of a line; a cut between threads off the lines makes both write one slowly.
 _LINE_BYTES = 64
 #: Bytes of a page of memory.
@@ -179,14 +181,18 @@ class Pattern:
     def _block(self) -> tuple[int, int]:
         """Rows and lanes of one block; 0 for all of them.
 
-        Where the target is tiled: one of its tiles, so that it is written front to back. Where only the source is:
-        the rows of its tiles, as many tiles side by side as stay in the first-level cache until they are used up.
+        Where the target is tiled: one of its tiles, so that it is written front to back, or some rows of a few tiles
+        where tiles are tall. Where only the source is: the rows of its tiles, as many tiles side by side as stay in
+        the first-level cache until they are used up.
         """
         lane, row = self.axes[self.lane], self.axes[self.row]
         if row.extent * lane.extent * self.bits <= 8 * 2 * _BLOCK_BYTES:
             return 0, 0
         if _unit(lane.target):
-            return max(self.rows, grain_of(row._replace(source=_STILL))), _unit(lane.target)
+            rows = max(self.rows, grain_of(row._replace(source=_STILL)))
+            # More rows at once are more streams than the CPU fetches ahead.
+            few = max(self.rows, _STREAMS)
+            return (few, 4 * _unit(lane.target)) if rows > few and rows % few == 0 else (rows, _unit(lane.target))
         if not _unit(lane.source):
             return self.rows, 0
         rows = max(self.rows, grain_of(row._replace(target=_STILL)))
