@@ -51,12 +51,7 @@ def _operation(result, *arguments):
 
     def decorate(build):
         def typing(context, *given):
-            signature = result(
-                *(
-                    argument or own
-                    for argument, own in zip(arguments, given, strict=True)
-                )
-            )
+            signature = result(*(argument or own for argument, own in zip(arguments, given, strict=True)))
 
             def lower(context, builder, signature, values):
                 built = build(builder, *values)
@@ -88,35 +83,21 @@ def _same(vector, number):
 
 def _shuffle(builder, first, second, picks):
     picks = list(picks)
-    return builder.shuffle_vector(
-        first, second, ir.Constant(ir.VectorType(_INT32, len(picks)), picks)
-    )
+    return builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(_INT32, len(picks)), picks))
 
 
 def _splat(builder, number, vector):
     """A vector that holds one value everywhere."""
     undefined = ir.Constant(vector, ir.Undefined)
-    scalar = (
-        builder.trunc(number, vector.element)
-        if number.type.width > vector.element.width
-        else number
-    )
-    return _shuffle(
-        builder,
-        builder.insert_element(undefined, scalar, _INT32(0)),
-        undefined,
-        [0] * vector.count,
-    )
+    scalar = builder.trunc(number, vector.element) if number.type.width > vector.element.width else number
+    return _shuffle(builder, builder.insert_element(undefined, scalar, _INT32(0)), undefined, [0] * vector.count)
 
 
 def _concat(builder, parts):
     """One vector out of two, four or eight."""
     while len(parts) > 1:
         picks = range(2 * parts[0].type.count)
-        parts = [
-            _shuffle(builder, a, b, picks)
-            for a, b in zip(parts[::2], parts[1::2], strict=True)
-        ]
+        parts = [_shuffle(builder, a, b, picks) for a, b in zip(parts[::2], parts[1::2], strict=True)]
     return parts[0]
 
 
@@ -201,10 +182,7 @@ def store(builder, address, value):
 def put(builder, address, value, streaming):
     """Write a whole line, to a multiple of 64; past the caches where `streaming` is not 0."""
     pointer = _pointer(builder, address, _LINE.of(8))
-    with builder.if_else(builder.icmp_signed("!=", streaming, _INT64(0))) as (
-        past,
-        through,
-    ):
+    with builder.if_else(builder.icmp_signed("!=", streaming, _INT64(0))) as (past, through):
         with past:
             _stream(builder, value, pointer)
         with through:
@@ -217,9 +195,7 @@ def store_masked(builder, address, value, mask):
     flags = ir.VectorType(_BIT, LINE)
     pointer = _pointer(builder, address, value.type)
     kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, _INT32, flags])
-    function = cgutils.get_or_insert_function(
-        builder.module, kind, "llvm.masked.store.v64i8.p0"
-    )
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.masked.store.v64i8.p0")
     builder.call(function, [value, pointer, _INT32(1), builder.bitcast(mask, flags)])
 
 
@@ -252,11 +228,7 @@ def zero(builder):
 def blend(builder, count, first, second):
     """The first `count` bytes of one vector, the others from the second."""
     places = ir.Constant(first.type, list(range(LINE)))
-    return builder.select(
-        builder.icmp_unsigned("<", places, _splat(builder, count, first.type)),
-        first,
-        second,
-    )
+    return builder.select(builder.icmp_unsigned("<", places, _splat(builder, count, first.type)), first, second)
 
 
 @_operation(_LINE, _LINE, _LINE, _INTEGER)
@@ -283,19 +255,10 @@ def _fields(bits):
     def fields(builder, address, shift):
         """64 bytes of elements: the lowest bits of words that follow each other, after a shift to the right."""
         shifts = _splat(builder, shift, _LINE.of(32))
-        lines = [
-            _load(builder, builder.add(address, _INT64(k * LINE)), _LINE, 32)
-            for k in range(count)
-        ]
-        parts = [
-            builder.bitcast(builder.lshr(line, shifts), _LINE.of(bits))
-            for line in lines
-        ]
+        lines = [_load(builder, builder.add(address, _INT64(k * LINE)), _LINE, 32) for k in range(count)]
+        parts = [builder.bitcast(builder.lshr(line, shifts), _LINE.of(bits)) for line in lines]
         picks = range(0, 1024 // bits, count)
-        halves = [
-            _shuffle(builder, a, b, picks)
-            for a, b in zip(parts[::2], parts[1::2], strict=True)
-        ]
+        halves = [_shuffle(builder, a, b, picks) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return _as_bytes(builder, _concat(builder, halves))
 
     return fields
@@ -306,9 +269,7 @@ fields16, fields8 = _fields(16), _fields(8)
 
 def _row_of_words(builder, address, bits):
     """One row's elements of `bits`, each widened to a word of 4 bytes, as many as make a line."""
-    return builder.zext(
-        _load(builder, address, Vector(LINE * bits // 32), bits), _LINE.of(32)
-    )
+    return builder.zext(_load(builder, address, Vector(LINE * bits // 32), bits), _LINE.of(32))
 
 
 def _braid(bits):
@@ -319,9 +280,7 @@ def _braid(bits):
         words = _row_of_words(builder, address, bits)
         for shift in range(bits, 32, bits):
             address = builder.add(address, pitch)
-            field = builder.shl(
-                _row_of_words(builder, address, bits), _same(words.type, shift)
-            )
+            field = builder.shl(_row_of_words(builder, address, bits), _same(words.type, shift))
             words = builder.or_(words, field)
         return _as_bytes(builder, words)
 
@@ -335,9 +294,7 @@ braid16, braid8 = _braid(16), _braid(8)
 def add_field(builder, words, address, mask, shift):
     """Or the masked bytes from an address, shifted left, into words of 4 bytes."""
     kind = _LINE.of(32)
-    field = builder.and_(
-        _row_of_words(builder, address, 8), _splat(builder, mask, kind)
-    )
+    field = builder.and_(_row_of_words(builder, address, 8), _splat(builder, mask, kind))
     field = builder.shl(field, _splat(builder, shift, kind))
     return _as_bytes(builder, builder.or_(builder.bitcast(words, kind), field))
 
@@ -349,10 +306,7 @@ def _reversed(builder, value, bits, flip):
     """Where `flip` is not 0, the elements of `bits` in every byte in opposite order."""
     turned = value
     while bits < 8:
-        low, by = (
-            _same(value.type, sum((1 << bits) - 1 << k for k in range(0, 8, 2 * bits))),
-            _same(value.type, bits),
-        )
+        low, by = (_same(value.type, n) for n in (sum((1 << bits) - 1 << k for k in range(0, 8, 2 * bits)), bits))
         up = builder.shl(builder.and_(turned, low), by)
         turned = builder.or_(up, builder.and_(builder.lshr(turned, by), low))
         bits *= 2
@@ -369,19 +323,10 @@ def _spread(bits):
         Reads one byte more than the elements take. With `flip`, a byte's first element is in its high bits.
         """
         here, beyond = (
-            _reversed(
-                builder,
-                _load(builder, builder.add(address, _INT64(k)), packed),
-                bits,
-                flip,
-            )
-            for k in range(2)
+            _reversed(builder, _load(builder, builder.add(address, _INT64(k)), packed), bits, flip) for k in range(2)
         )
         down = _splat(builder, shift, here.type)
-        up = builder.shl(
-            builder.shl(beyond, builder.sub(_same(here.type, 7), down)),
-            _same(here.type, 1),
-        )
+        up = builder.shl(builder.shl(beyond, builder.sub(_same(here.type, 7), down)), _same(here.type, 1))
         wide = ir.VectorType(ir.IntType(8 * each), 8 * bits)
         lane = builder.zext(builder.or_(builder.lshr(here, down), up), wide)
         parts = [builder.shl(lane, _same(wide, k * (8 - bits))) for k in range(each)]
@@ -398,20 +343,9 @@ def _gather(bits):
         """64 bytes of packed elements, from the low bits of as many bytes as it takes."""
         parts = []
         for k in range(each):
-            lane = _load(
-                builder, builder.add(address, _INT64(k * LINE)), _LINE, 8 * each
-            )
-            lane = builder.and_(
-                lane,
-                _same(lane.type, sum((1 << bits) - 1 << 8 * j for j in range(each))),
-            )
-            joined = _either(
-                builder,
-                [
-                    builder.lshr(lane, _same(lane.type, j * (8 - bits)))
-                    for j in range(each)
-                ],
-            )
+            lane = _load(builder, builder.add(address, _INT64(k * LINE)), _LINE, 8 * each)
+            lane = builder.and_(lane, _same(lane.type, sum((1 << bits) - 1 << 8 * j for j in range(each))))
+            joined = _either(builder, [builder.lshr(lane, _same(lane.type, j * (8 - bits))) for j in range(each)])
             parts.append(builder.trunc(joined, ir.VectorType(_BYTE, lane.type.count)))
         return _reversed(builder, _concat(builder, parts), bits, flip)
 
@@ -436,20 +370,11 @@ def _transposed(builder, rows):
     """A square, one vector a row, with rows and columns exchanged."""
     count = rows[0].type.count
     step = 1
-    while (
-        step < count
-    ):  # rows `step` apart exchange halves of every run of 2 * step elements
+    while step < count:  # rows `step` apart exchange halves of every run of 2 * step elements
         low = [k if not k & step else count + k - step for k in range(count)]
         high = [k + step if not k & step else count + k for k in range(count)]
         rows = [
-            _shuffle(
-                builder,
-                *(
-                    (rows[k - step], row, high)
-                    if k & step
-                    else (row, rows[k + step], low)
-                ),
-            )
+            _shuffle(builder, *((rows[k - step], row, high) if k & step else (row, rows[k + step], low)))
             for k, row in enumerate(rows)
         ]
         step *= 2
@@ -472,16 +397,10 @@ def _function(module, name, arguments, body):
 
 def _interleaved(builder, first, second, bits):
     """The elements of two vectors in turn: of the low half of every 16 bytes, and of the high half."""
-    first, second = (
-        builder.bitcast(vector, _LINE.of(bits)) for vector in (first, second)
-    )
+    first, second = (builder.bitcast(vector, _LINE.of(bits)) for vector in (first, second))
     count, each = first.type.count, 128 // bits
     for half in (0, each // 2):
-        picks = (
-            run + half + k // 2 + k % 2 * count
-            for run in range(0, count, each)
-            for k in range(each)
-        )
+        picks = (run + half + k // 2 + k % 2 * count for run in range(0, count, each) for k in range(each))
         yield _shuffle(builder, first, second, picks)
 
 
@@ -489,15 +408,8 @@ def _words(builder, rows, bits):
     """Vectors of words of 32 bits, made of one element of each row; the k-th holds the k-th 4 of every 16 of them."""
     if bits == 32:
         return [builder.bitcast(row, _LINE.of(32)) for row in rows]
-    pairs = [
-        _interleaved(builder, a, b, bits)
-        for a, b in zip(rows[::2], rows[1::2], strict=True)
-    ]
-    return [
-        word
-        for group in zip(*pairs, strict=True)
-        for word in _words(builder, group, 2 * bits)
-    ]
+    pairs = [_interleaved(builder, a, b, bits) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+    return [word for group in zip(*pairs, strict=True) for word in _words(builder, group, 2 * bits)]
 
 
 def _turn(bits):
@@ -508,17 +420,12 @@ def _turn(bits):
         """An address from a table: the entry at the sum of some numbers, and `base`."""
         for number in numbers:
             table = builder.add(table, builder.mul(number, _INT64(8)))
-        return builder.add(
-            builder.load(_pointer(builder, table, _INT64), align=8), base
-        )
+        return builder.add(builder.load(_pointer(builder, table, _INT64), align=8), base)
 
     def put_rows(builder, rows, addresses, streaming):
         pointers = [_pointer(builder, address, _LINE.of(8)) for address in addresses]
         rows = [_as_bytes(builder, row) for row in rows]
-        with builder.if_else(builder.icmp_signed("!=", streaming, _INT64(0))) as (
-            past,
-            through,
-        ):
+        with builder.if_else(builder.icmp_signed("!=", streaming, _INT64(0))) as (past, through):
             with past:
                 for row, pointer in zip(rows, pointers, strict=True):
                     _stream(builder, row, pointer)
@@ -527,40 +434,25 @@ def _turn(bits):
                     builder.store(row, pointer, align=1)
 
     def square(builder, sources, source, targets, target, streaming, room):
-        rows = [
-            _load(builder, entry(builder, sources, source, _INT64(k)), _LINE, bits)
-            for k in range(count)
-        ]
+        rows = [_load(builder, entry(builder, sources, source, _INT64(k)), _LINE, bits) for k in range(count)]
         places = [entry(builder, targets, target, _INT64(k)) for k in range(count)]
         put_rows(builder, _transposed(builder, rows), places, streaming)
 
     def squares(builder, sources, source, targets, target, streaming, room):
         with cgutils.for_range(builder, _INT64(count)) as loop:
             first = builder.mul(loop.index, _INT64(each))
-            lines = [
-                entry(builder, sources, source, first, _INT64(k)) for k in range(each)
-            ]
+            lines = [entry(builder, sources, source, first, _INT64(k)) for k in range(each)]
             rows = [_load(builder, line, _LINE, bits) for line in lines]
             for k, words in enumerate(_words(builder, rows, bits)):
-                place = builder.add(
-                    room,
-                    builder.mul(
-                        builder.add(loop.index, _INT64(k * count)), _INT64(LINE)
-                    ),
-                )
+                place = builder.add(room, builder.mul(builder.add(loop.index, _INT64(k * count)), _INT64(LINE)))
                 builder.store(words, _pointer(builder, place, words.type), align=LINE)
         _wall(builder)
         with cgutils.for_range(builder, _INT64(each)) as loop:
             base = builder.add(room, builder.mul(loop.index, _INT64(count * LINE)))
-            rows = [
-                _load(builder, builder.add(base, _INT64(k * LINE)), _LINE, 32)
-                for k in range(count)
-            ]
+            rows = [_load(builder, builder.add(base, _INT64(k * LINE)), _LINE, 32) for k in range(count)]
             first = builder.mul(loop.index, _INT64(4))
             numbers = [_INT64(k // 4 * 4 * each + k % 4) for k in range(count)]
-            places = [
-                entry(builder, targets, target, first, number) for number in numbers
-            ]
+            places = [entry(builder, targets, target, first, number) for number in numbers]
             put_rows(builder, _transposed(builder, rows), places, streaming)
 
     @_operation(types.void, *[_INTEGER] * 6)
@@ -572,10 +464,7 @@ def _turn(bits):
         """
         body = square if each == 1 else squares
         arguments = [sources, source, targets, target, streaming, room]
-        builder.call(
-            _function(builder.module, f"strided_turn{bits}", [_INT64] * 6, body),
-            arguments,
-        )
+        builder.call(_function(builder.module, f"strided_turn{bits}", [_INT64] * 6, body), arguments)
 
     return turn
 

@@ -11,16 +11,7 @@ memory is touched counts more than anything else: see `_staged`.
 from __future__ import annotations
 
 from strided.kernels import lanes
-from strided.kernels.compile import (
-    BYTES,
-    LIST,
-    NUMBER,
-    TABLE,
-    WRITABLE,
-    ZERO,
-    kernel,
-    part,
-)
+from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
 # pairs; 64 rows read side by side one line at a time half as long again as by four; rows at powers of two fight for the
@@ -30,7 +21,7 @@ _BAND = 2048  # rows of the target done before the next lines of any: each may c
 _RING = 128  # rows held back before they are written
 _LAG = 64
 
-# The scratch: 4 KB for `turn`, 4 KB each for the square and the rows of `_edge`, tables, then rows held, staged, carried.
+# The scratch: 4 KB for `turn`, 4 KB each for square and rows of `_edge`, tables, then rows held, staged and carried.
 _HELD_ROW, _STAGE_ROW = 192, _CHUNK + 128
 _SQUARE, _SPILL, _SOURCES, _TARGETS = 1 << 12, 2 << 12, 3 << 12, (3 << 12) + 2048
 _HELD = 4 << 12
@@ -55,9 +46,7 @@ def _walk(turn, width, source, target, tables, streaming, scratch):
                     goal = targets, lanes.address(target) + outer[o, 1] + q_pieces[j, 0]
                     extent = p_count, q_pieces[j, 2]
                     if streaming:
-                        _staged(
-                            turn, width, origin, goal, extent, streaming, room, bounds
-                        )
+                        _staged(turn, width, origin, goal, extent, streaming, room, bounds)
                     else:
                         _direct(turn, width, origin, goal, extent, room, bounds)
     if streaming:
@@ -122,34 +111,16 @@ def _staged(turn, width, origin, goal, extent, streaming, room, bounds):
                 slot = p % _RING
                 turn(room + _SOURCES, within, targets + 8 * slot, ZERO, ZERO, room)
                 if count > side:
-                    turn(
-                        room + _SOURCES + 8 * side,
-                        within,
-                        targets + 8 * slot,
-                        ZERO + 64,
-                        ZERO,
-                        room,
-                    )
+                    turn(room + _SOURCES + 8 * side, within, targets + 8 * slot, ZERO + 64, ZERO, room)
                 if carries and not ends[0]:
                     for k in range(side):
                         carried = lanes.load(room + _CARRIED + 64 * (p + k))
                         lanes.store(room + _HELD + _HELD_ROW * (slot + k), carried)
             if p >= _LAG:
                 done = p - _LAG
-                held = (
-                    room + _HELD + _HELD_ROW * (done % _RING),
-                    room + _CARRIED + 64 * done,
-                )
+                held = (room + _HELD + _HELD_ROW * (done % _RING), room + _CARRIED + 64 * done)
                 own = goal[0] + 8 * done, goal[1] + q * width
-                _write(
-                    own,
-                    held,
-                    min(side, extent[0] - done),
-                    count * width,
-                    ends,
-                    carries,
-                    streaming,
-                )
+                _write(own, held, min(side, extent[0] - done), count * width, ends, carries, streaming)
 
 
 @part
@@ -206,10 +177,7 @@ def _write(goal, held, rows, count, ends, carries, streaming):
         t = goal[1] + lanes.integer(goal[0] + 8 * k)
         phase = t & 63
         if count == 128 and (phase == 0 or not (ends[0] or ends[1])):
-            first, second = (
-                lanes.load(slot + 64 - phase),
-                lanes.load(slot + 128 - phase),
-            )
+            first, second = (lanes.load(slot + 64 - phase), lanes.load(slot + 128 - phase))
             lanes.put(t - phase, first, streaming)
             lanes.put(t - phase + 64, second, streaming)
         else:
@@ -262,96 +230,24 @@ _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE
 
 
 @kernel(*_ARGUMENTS)
-def transpose8(
-    source,
-    target,
-    outer,
-    source_rows,
-    target_rows,
-    p_pieces,
-    q_pieces,
-    streaming,
-    scratch,
-):
+def transpose8(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 8 bits."""
-    _walk(
-        _turn8,
-        1,
-        source,
-        target,
-        (outer, source_rows, target_rows, p_pieces, q_pieces),
-        streaming,
-        scratch,
-    )
+    _walk(_turn8, 1, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
 
 
 @kernel(*_ARGUMENTS)
-def transpose16(
-    source,
-    target,
-    outer,
-    source_rows,
-    target_rows,
-    p_pieces,
-    q_pieces,
-    streaming,
-    scratch,
-):
+def transpose16(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 16 bits."""
-    _walk(
-        _turn16,
-        2,
-        source,
-        target,
-        (outer, source_rows, target_rows, p_pieces, q_pieces),
-        streaming,
-        scratch,
-    )
+    _walk(_turn16, 2, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
 
 
 @kernel(*_ARGUMENTS)
-def transpose32(
-    source,
-    target,
-    outer,
-    source_rows,
-    target_rows,
-    p_pieces,
-    q_pieces,
-    streaming,
-    scratch,
-):
+def transpose32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 32 bits."""
-    _walk(
-        _turn32,
-        4,
-        source,
-        target,
-        (outer, source_rows, target_rows, p_pieces, q_pieces),
-        streaming,
-        scratch,
-    )
+    _walk(_turn32, 4, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
 
 
 @kernel(*_ARGUMENTS)
-def transpose64(
-    source,
-    target,
-    outer,
-    source_rows,
-    target_rows,
-    p_pieces,
-    q_pieces,
-    streaming,
-    scratch,
-):
+def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 64 bits."""
-    _walk(
-        _turn64,
-        8,
-        source,
-        target,
-        (outer, source_rows, target_rows, p_pieces, q_pieces),
-        streaming,
-        scratch,
-    )
+    _walk(_turn64, 8, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
