@@ -121,7 +121,11 @@ def test_sizes_of_compiled_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [*ARRAYS, "f32[?,<=3]", "f32[0,3]", "token[]", "b(f32[3])", "(f32[3],(),(s4[2],token[]))"]
+    "text",
+    [
+        *(*ARRAYS, "f32[?,<=3]", "f32[0,3]", "token[]", "b(f32[3])", "(f32[3],(),(s4[2],token[]))"),
+        *("f32[3,5]{1,0:T(2,*)}", "f32[8,5]{1,0:SC(0:4)}", "pred[3,5]{1,0:E(1)}", "s4[0,5]{1,0:E(4)}"),
+    ],
 )
 @pytest.mark.parametrize("width", [30, 80])
 def test_everything_has_words(text: str, width: int) -> None:
@@ -177,7 +181,7 @@ def test_pictures_show_true_offsets(text: str, width: int) -> None:
     assert checked >= 3
 
 
-@pytest.mark.parametrize("text", ARRAYS)
+@pytest.mark.parametrize("text", [*ARRAYS, "f32[0,5]", "pred[3,5]{1,0:E(1)}"])
 def test_svg_is_well_formed(text: str) -> None:
     root = ET.fromstring(svg(text))
     assert root.tag.endswith("svg")

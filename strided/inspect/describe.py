@@ -102,6 +102,8 @@ def _rows(shape: Shape) -> Iterator[tuple[str, str]]:
         yield "order", order_in_words(shape)
     if known is None:
         yield "memory", f"unknown size, in {layout.memory_space_name}"
+        if UNBOUNDED not in shape.dimensions:
+            yield "caution", "a tile ends in '*', which has nothing to merge with: no sizes, no addresses"
         return
     if layout.tiles:
         yield "tiles", tiles_in_words(shape)

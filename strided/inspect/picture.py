@@ -10,7 +10,7 @@ import textwrap
 
 from strided.buffers import array_shape
 from strided.inspect.grid import GAP, Axis, Grid, grid
-from strided.inspect.sizes import sizes
+from strided.inspect.sizes import has_addresses, sizes
 from strided.layout import UNBOUNDED, AnyShape, Shape
 
 PADDING = "·"
@@ -50,7 +50,7 @@ def captioned_picture(shape: AnyShape, *, width: int = 80, max_rows: int = 12) -
     """
     if not isinstance(shape, Shape) or shape.layout is None or not shape.rank or UNBOUNDED in shape.dimensions:
         return ""
-    if not shape.size or shape.layout.split_configs:
+    if not shape.size or not has_addresses(shape):
         return ""
     cells = grid(shape, 3, 3)
     caption = "offsets of the elements"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strided.buffers import array_shape
+from strided.errors import StridedError
 from strided.layout import Shape
 
 
@@ -62,12 +63,23 @@ def sizes(shape: Shape | str) -> Sizes:
     bits = shape.element_bits
     return Sizes(
         shape.size,
-        shape.byte_size * 8 // bits,
+        shape.byte_size * 8 // bits
+        if shape.layout and shape.layout.split_configs
+        else shape.expansion.allocated_elements,
         bits,
         -(-shape.size * bits // 8),
         shape.byte_size,
         padded_dimensions(shape),
     )
+
+
+def has_addresses(shape: Shape) -> bool:
+    """Whether the layout says where elements lie: not when it is split, nor when a tile ends in ``*``."""
+    try:
+        _ = shape.address_map
+    except StridedError:
+        return False
+    return True
 
 
 def tile_of(shape: Shape, level: int = 0) -> dict[int, int]:

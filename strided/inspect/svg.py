@@ -57,7 +57,7 @@ def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
     """The array's cells; what was drawn, and how far it reaches to the right and down."""
     wide = max(32, 14 + 8 * len(str(int(cells.offsets.max(initial=0)))))
     labels = [_name(cells.rows, place) for place in cells.rows.places]
-    left = _MARGIN + 8 * max(map(len, labels)) + 8
+    left = _MARGIN + 8 * max(map(len, labels), default=0) + 8
     top = _MARGIN + _CELL_HEIGHT
     rows, columns = cells.rows.places, cells.columns.places
     drawn = [_text(left + (c + 0.5) * wide, top - 8, _name(cells.columns, p), 0.6) for c, p in enumerate(columns)]
@@ -82,7 +82,7 @@ def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
 
 def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str], int, int]:
     """The first slots of the buffer; what was drawn, and how far it reaches to the right and down."""
-    slots = shape.byte_size * 8 // shape.element_bits
+    slots = shape.expansion.allocated_elements
     shown = min(slots, count)
     found = [shape.index_at(k) for k in range(shown)]
     labels = ["" if index is None else ",".join(map(str, index)) or "()" for index in found]
