@@ -68,14 +68,28 @@ def _width(typing, like):
 
 
 @part
-def _run(source, s, target, t, lanes, like):
+def _line(source, s, s_step, target, t, t_step, count, like):
+    """Elements one after the other. Steps of one or two elements are constants to LLVM, which then makes vectors."""
     width = _width(like)
-    for j in range(lanes):
-        _store(target, t + j * width, _load(source, s + j * width, like))
+    if t_step == width and s_step == width:
+        for j in range(count):
+            _store(target, t + j * width, _load(source, s + j * width, like))
+    elif t_step == width and s_step == -width:
+        for j in range(count):
+            _store(target, t + j * width, _load(source, s - j * width, like))
+    elif t_step == width and s_step == 2 * width:
+        for j in range(count):
+            _store(target, t + j * width, _load(source, s + j * 2 * width, like))
+    elif s_step == width and t_step == 2 * width:
+        for j in range(count):
+            _store(target, t + j * 2 * width, _load(source, s + j * width, like))
+    else:
+        for j in range(count):
+            _store(target, t + j * t_step, _load(source, s + j * s_step, like))
 
 
 @part
-def _rectangle(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_target, like):
+def _square(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_target, like):
     for i0 in range(0, rows, _SQUARE):
         for j0 in range(0, lanes, _SQUARE):
             for i in range(i0, min(rows, i0 + _SQUARE)):
@@ -86,19 +100,20 @@ def _rectangle(source, s, target, t, rows, p_source, p_target, lanes, q_source, 
 
 @part
 def _nest(source, target, outer, p, p_steps, q, q_steps, like):
-    width = _width(like)
     p_source, p_target = p_steps
     q_source, q_target = q_steps
+    # Where the source's neighbours lie along p, lines of both sides are used up square by square.
+    squares = abs(p_source) < abs(q_source)
     for o in range(outer.shape[0]):
         for a in range(p.shape[0]):
             s_row, t_row, rows = outer[o, 0] + p[a, 0], outer[o, 1] + p[a, 1], p[a, 2]
             for b in range(q.shape[0]):
                 s, t, lanes = s_row + q[b, 0], t_row + q[b, 1], q[b, 2]
-                if q_source == width and q_target == width:
-                    for i in range(rows):
-                        _run(source, s + i * p_source, target, t + i * p_target, lanes, like)
+                if squares and rows > 1:
+                    _square(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_target, like)
                 else:
-                    _rectangle(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_target, like)
+                    for i in range(rows):
+                        _line(source, s + i * p_source, q_source, target, t + i * p_target, q_target, lanes, like)
 
 
 @kernel(*_NEST)

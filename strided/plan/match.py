@@ -129,6 +129,9 @@ def _zipped(name: str, box: Box, lane: int, side: int, bits: int) -> Pattern | N
     row = next((k for k, a in enumerate(box.axes) if k != lane and _side(a, side).unit_stride == bits), None)
     base = box[side - 1]
     assert isinstance(base, int)
+    if row is None and (bits >= 8 or base % WORD_BITS == 0):
+        # Every row is the first of its words, and the only one.
+        return _pattern(kernel, box, bits, _row_of(box, lane), lane)
     if row is None:
         # The only row of its words; where in its word it lies follows from where it begins.
         still = Side(0, ())
@@ -173,9 +176,10 @@ def _transpose(asked: _Question) -> Pattern | None:
         return None
     if box.axes[lane].source.unit_stride != bits or box.axes[row].target.unit_stride != bits:
         return None
-    # Runs as short as a word make tiny blocks; a wider element or a detour does better.
-    if any(0 < _unit(side) * bits <= WORD_BITS for side in (box.axes[lane].source, box.axes[row].target)):
-        return None
+    # Short runs make tiny blocks: a wider element, a detour or the nest does better.
+    for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
+        if min(axis.extent, _unit(side) or axis.extent) * bits < _RUN_BITS:
+            return None
     return _pattern(f"transpose{bits}", box, bits, row, lane)
 
 
