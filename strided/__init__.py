@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from strided.dumps.folder.catalogue import open_dump
     from strided.dumps.hlo import read_hlo
     from strided.dumps.literals.snapshot import read_snapshot, write_snapshot
+    from strided.dumps.recognise import read_dump
     from strided.dumps.sharding.sharding import Sharding
     from strided.dumps.shards.assemble import assemble, shard
     from strided.export import convert_file, save_npy
@@ -63,6 +64,7 @@ _LAZY = {
     "load_npy": "strided.npy",
     "open_dump": "strided.dumps.folder.catalogue",
     "read_allocations": "strided.dumps.allocations.assignment",
+    "read_dump": "strided.dumps.recognise",
     "read_hlo": "strided.dumps.hlo",
     "read_snapshot": "strided.dumps.literals.snapshot",
     "save_npy": "strided.export",
@@ -99,6 +101,7 @@ __all__ = [
     "open_dump",
     "parse",
     "read_allocations",
+    "read_dump",
     "read_hlo",
     "read_snapshot",
     "save_npy",

@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,6 +34,9 @@ _INDEX_HELP = "INDEX is what stands between NumPy's brackets, as in '9, 200:204'
 _TARGET_HELP = "A target that ends in .npy becomes NumPy's; any other one raw bytes, row-major without --to."
 
 _offset = click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Bytes in front of the array.")
+_kind = click.option(
+    "--kind", type=click.Choice(["hlo", "snapshot", "allocations"]), help="What a file is, where its content misleads."
+)
 _bitorder = click.option(
     "--bitorder",
     type=click.Choice(["little", "big"]),
@@ -98,16 +101,17 @@ def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, 
 
 # An index may begin with a minus sign, which click would take for an option's.
 @commands.command(epilog=f"{_SHAPE_HELP} {_INDEX_HELP}", context_settings={"ignore_unknown_options": True})
-@click.argument("operands", nargs=-1, required=True, metavar="FILE SHAPE [INDEX] | DIR:NAME [INDEX]")
+@click.argument("operands", nargs=-1, required=True, metavar="FILE SHAPE [INDEX] | DUMP:NAME [INDEX]")
 @_offset
 @_bitorder
-def show(operands: tuple[str, ...], offset: int, bitorder: str) -> None:
-    """The values in a raw buffer, a .npy file or a dump folder, with their extremes and mean."""
+@_kind
+def show(operands: tuple[str, ...], offset: int, bitorder: str, kind: str | None) -> None:
+    """The values in a raw buffer, a .npy file, a dump folder or a snapshot, with their extremes and mean."""
     if wrong := [operand for operand in operands if operand.startswith("--")]:
         raise click.NoSuchOption(wrong[0])
 
     def selected() -> Any:
-        array, rest = _array_of(operands, offset, bitorder)
+        array, rest = _array_of(operands, offset, bitorder, kind)
         if len(rest) > 1:
             raise click.UsageError(f"one index too many: {rest[1]!r}")
         return array[inspect.parse_index(rest[0])] if rest else array
@@ -157,10 +161,17 @@ def _what_was_written(shape: strided.Shape, layout: strided.Layout | None) -> st
 
 
 @commands.command()
-@click.argument("directory", type=click.Path(exists=True, file_okay=False))
-def ls(directory: str) -> None:
-    """What is in a dump folder, and what is missing and why."""
-    click.echo(str(strided.open_dump(directory)))
+@click.argument("path", metavar="DIR | FILE", type=click.Path(exists=True))
+@_kind
+def ls(path: str, kind: str | None) -> None:
+    """What is in a dump folder, and what is missing and why; or what is in one file."""
+    if Path(path).is_dir():
+        click.echo(str(strided.open_dump(path)))
+        return
+    found = strided.read_dump(Path(path), kind)
+    click.echo(str(found))
+    for name, array in _named_arrays(found).items():
+        click.echo(f"  {name}: {array.xla_shape}")
 
 
 @commands.command()
@@ -233,14 +244,16 @@ def _width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _array_of(operands: Sequence[str], offset: int, bitorder: str) -> tuple[Any, Sequence[str]]:
+def _array_of(operands: Sequence[str], offset: int, bitorder: str, kind: str | None) -> tuple[Any, Sequence[str]]:
     """The array that the operands of `show` name, and the operands behind it."""
     first, *rest = operands
     path = Path(first)
     if not path.is_file():
         folder, colon, name = first.rpartition(":")
         if colon and Path(folder).is_dir():
-            return _from_dump(folder, name), rest
+            return _named(folder, strided.open_dump(folder), name), rest
+        if colon and Path(folder).is_file():
+            return _named(folder, _named_arrays(strided.read_dump(Path(folder), kind)), name), rest
         if path.is_dir():
             raise click.UsageError(
                 f"{first} is a folder; name an array in it as {first}:NAME ('strided ls' lists them)"
@@ -253,13 +266,24 @@ def _array_of(operands: Sequence[str], offset: int, bitorder: str) -> tuple[Any,
     return strided.open(path, rest[0], offset=offset, bitorder=bitorder), rest[1:]
 
 
-def _from_dump(folder: str, name: str) -> Any:
+def _named_arrays(content: Any) -> dict[str, Any]:
+    """The arrays of a snapshot, named as in a dump folder; none of anything else."""
+    values = [
+        (f"{what}{number}", value)
+        for what in ("argument", "result")
+        for number, value in enumerate(getattr(content, f"{what}s", ()))
+    ]
+    return {name: value for name, value in values if isinstance(value, strided.LayoutArray)}
+
+
+def _named(place: str, arrays: Mapping[str, Any], name: str) -> Any:
     try:
-        array = strided.open_dump(folder)[name]
+        array = arrays[name]
     except KeyError as error:
-        raise StridedError(error.args[0]) from None
+        known = f"{place} holds no array {name!r}; it has {', '.join(arrays) or 'none'}"
+        raise StridedError(known if error.args == (name,) else error.args[0]) from None
     if not isinstance(array, strided.LayoutArray):
-        raise StridedError(f"{folder}:{name} is no array but {type(array).__name__}")
+        raise StridedError(f"{place}:{name} is no array but {type(array).__name__}")
     return array
 
 

@@ -251,6 +251,23 @@ def test_show_an_array_of_a_dump(run: Run, folder: Path) -> None:
     assert "no array is named 'argument7'" in err
 
 
+def test_one_file_of_a_dump(run: Run, folder: Path) -> None:
+    snapshot = folder / "module_0000.jit_f.snapshot.7.pb"
+    code, out, err = run("ls", snapshot)
+    assert (code, err) == (0, "")
+    assert "argument0: f32[3,5]{0,1}" in out
+    assert "jit_f" in run("ls", folder / "module_0000.jit_f.before_optimizations.txt")[1]
+    code, out, err = run("show", f"{snapshot}:result0", "1, 1:3")
+    assert (code, err) == (0, "")
+    assert out.startswith("[6. 7.]")
+    code, out, err = run("show", f"{snapshot}:result3")
+    assert (code, out) == (2, "")
+    assert "it has argument0, result0" in err
+    code, out, err = run("ls", snapshot, "--kind", "allocations")
+    assert (code, out) == (2, "")
+    assert err.startswith("strided: ")
+
+
 def test_hlo(run: Run, folder: Path) -> None:
     file = folder / "module_0000.jit_f.before_optimizations.txt"
     code, out, err = run("hlo", file, "--opcode", "neg*")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from strided.dumps.allocations.assignment import BufferAssignment
 from strided.dumps.hlo.module import Module
 from strided.dumps.literals.snapshot import Snapshot
-from strided.dumps.recognise import KINDS, READERS, read, recognise
+from strided.dumps.recognise import KINDS, READERS, read_dump, recognise
 from strided.errors import DumpError, UnsupportedError
 
 with zipfile.ZipFile(Path(__file__).parent / "data" / "dump" / "dump.zip") as archive:
@@ -72,29 +72,29 @@ def test_reading_by_content():
     for name, content in FILES.items():
         kind = recognise(content)
         if kind in READERS:
-            assert isinstance(read(content), kinds[kind]), name
+            assert isinstance(read_dump(content), kinds[kind]), name
         else:
             with pytest.raises(UnsupportedError, match="nothing in it can be read as arrays"):
-                read(content)
+                read_dump(content)
 
 
 def test_a_wrong_guess_is_overridden():
     (proto,) = [data for name, data in FILES.items() if "while_loop.cpu_after" in name and name.endswith(".pb")]
-    assert isinstance(read(proto), Module)
-    assert isinstance(read(proto, "allocations"), BufferAssignment)
+    assert isinstance(read_dump(proto), Module)
+    assert isinstance(read_dump(proto, "allocations"), BufferAssignment)
     with pytest.raises(DumpError):
-        read(proto, "snapshot")
+        read_dump(proto, "snapshot")
     with pytest.raises(ValueError, match="kind must be one of 'hlo', 'snapshot', 'allocations'"):
-        read(proto, "picture")
+        read_dump(proto, "picture")
 
 
 def test_refusals_say_what_would_do(tmp_path):
     path = tmp_path / "raw.bin"
     path.write_bytes(bytes(100))
     with pytest.raises(UnsupportedError, match=r"raw\.bin is binary data of no known kind: .* open it with its shape"):
-        read(path)
+        read_dump(path)
     with pytest.raises(UnsupportedError, match=r"numpy\.load reads it"):
-        read(npy(np.arange(3)))
+        read_dump(npy(np.arange(3)))
     with pytest.raises(DumpError, match="broken gzip"):
         recognise(b"\x1f\x8b\x08broken")
 

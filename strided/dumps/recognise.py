@@ -97,7 +97,7 @@ def _is_snapshot(view: memoryview) -> bool:
     return form is not None and (form != UNOPTIMIZED or any(one.number != 1 for one in fields(view, form)))
 
 
-def read(origin: Any, kind: str | None = None) -> Any:
+def read_dump(origin: Any, kind: str | None = None) -> Any:
     """A file's content by the reader for its kind: a Module, a Snapshot or a BufferAssignment.
 
     Parameters

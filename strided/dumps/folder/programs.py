@@ -15,7 +15,7 @@ from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.module import Module
 from strided.dumps.literals.forms import UNOPTIMIZED
 from strided.dumps.literals.snapshot import Snapshot, Values, read_snapshot
-from strided.dumps.recognise import read
+from strided.dumps.recognise import read_dump
 from strided.dumps.source import open_source
 from strided.errors import DumpError
 
@@ -55,9 +55,9 @@ class DumpFile:
         Raises
         ------
         DumpError, UnsupportedError, ValueError
-            As `strided.dumps.recognise.read`.
+            As `strided.read_dump`.
         """
-        return read(self.path, kind)
+        return read_dump(self.path, kind)
 
     def __str__(self) -> str:
         return f"{self.path.name} ({self.kind}, {self.size} bytes)"
