@@ -80,9 +80,6 @@ def _line(source, s, s_step, target, t, t_step, count, like):
     elif t_step == width and s_step == 2 * width:
         for j in range(count):
             _store(target, t + j * width, _load(source, s + j * 2 * width, like))
-    elif s_step == width and t_step == 2 * width:
-        for j in range(count):
-            _store(target, t + j * 2 * width, _load(source, s + j * width, like))
     else:
         for j in range(count):
             _store(target, t + j * t_step, _load(source, s + j * s_step, like))

@@ -15,7 +15,7 @@ from strided.plan.boxes import Axis, Box, cut
 from strided.plan.match import WORD_BITS, match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
-from strided.plan.tables import Part, Parts, boxes_of, length_of, nearness
+from strided.plan.tables import Part, Parts, boxes_of, length_of, nearness, phase_of
 
 #: Bytes of a block. Half of the second-level cache of common CPUs.
 BLOCK_BYTES = 1 << 18
@@ -94,8 +94,24 @@ def detour_of(box: Box, source_bits: int, target_bits: int) -> Detour | None:
         halves = _halves(box, tuple(Part(0, length) for length in lengths), order, bits)
         if all(half.is_good for half in halves):
             names = ", ".join(half.patterns[0].kernel for half in halves)
-            return Detour(kernel=names, box=box, bits=bits, order=order, lengths=lengths, divides=target_bits >= 8)
+            divides = target_bits >= 8 or _divides(halves[1], box, lengths)
+            return Detour(kernel=names, box=box, bits=bits, order=order, lengths=lengths, divides=divides)
     return None
+
+
+def _divides(half: _Half, box: Box, lengths: Sequence[int]) -> bool:
+    """Whether blocks of these extents never meet in a byte of packed elements."""
+    (pattern, *others) = half.patterns
+    if others or half.rest or not pattern.divides:
+        return False
+    # Blocks are cut at multiples of their extents, in lanes and in the rows that share words.
+    zipped = pattern.kernel == "zip_bits"
+    place, each = (pattern.row, pattern.rows) if zipped else (pattern.lane, 8 // pattern.bits)
+    if len(box.axes) != len(pattern.axes) or lengths[place] % each:
+        return False
+    axis = box.axes[place]
+    start = axis.target.walks[0].start if zipped else 0
+    return (start - phase_of(axis, lengths[place])) % each == 0
 
 
 def _keys(box: Box, source_bits: int, target_bits: int) -> list[int]:

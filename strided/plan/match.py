@@ -198,6 +198,8 @@ def _packed(asked: _Question) -> Pattern | None:
     others = [a.target for k, a in enumerate(box.axes) if k != lane]
     between = [walk.at(0) + stride for side in others for walk in side.walks for stride in walk.strides]
     whole = not any(n % 8 for n in (box.target_base, *between, *(w.at(0) for w in axis.target.walks)))
+    # Tasks end on tiles of the source.
+    whole = whole and not any(w.sizes and w.start * bits % 8 for w in axis.source.walks)
     return found if found is None or whole or target_bits == 8 else replace(found, divides=False)
 
 
