@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from dataclasses import replace
 from typing import Any, Self
@@ -150,6 +149,8 @@ class Protocols(Operators, Views):
         if memory.file is not None and memory.file.mode != "c":
             start = _offset_in(memory.buffer, memory.file.content)
             return (*about, *memory.file.identity, memory.file.offset + start)
+        import hashlib  # only dask asks, and every import of this package would pay for it
+
         return (*about, hashlib.blake2b(memory.buffer.data, digest_size=20).hexdigest())
 
     def __str__(self) -> str:

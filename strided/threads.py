@@ -9,11 +9,9 @@ remaining pieces and leaves when those under way are done.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -56,65 +54,11 @@ def get_num_threads() -> int:
     if _requested is not None:
         return _requested
     if _available is None:
-        _available = _usable_cpus()
+        # Loaded when first asked: with pathlib it costs more to import than all the rest of this package's small rooms.
+        from strided.cpus import usable_cpus
+
+        _available = usable_cpus()
     return _available
-
-
-def _usable_cpus() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    cpus = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    quota = _container_cpus(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
-    return max(1, min(cpus, math.ceil(quota)) if quota is not None else cpus)
-
-
-def _container_cpus(membership: Path, root: Path) -> float | None:
-    """CPUs' worth of time that the tightest enclosing control group grants; None where nothing limits it.
-
-    `membership` lists this process's groups (``/proc/self/cgroup``), `root` is where the groups are mounted.
-    """
-    try:
-        lines = membership.read_text().splitlines()
-    except OSError:
-        return None
-    limits: list[float] = []
-    for line in lines:
-        number, _, rest = line.partition(":")
-        controllers, _, group = rest.partition(":")
-        if number == "0" and not controllers:
-            limits += _quotas(root, group, _quota_of_unified_group)
-        elif "cpu" in controllers.split(","):
-            for mount in ("cpu", controllers):
-                limits += _quotas(root / mount, group, _quota_of_legacy_group)
-    return min(limits, default=None)
-
-
-def _quotas(root: Path, group: str, quota_of: Callable[[Path], float | None]) -> Iterator[float]:
-    """The quotas of a group and of all groups around it. In a container the outer ones may not be visible."""
-    folder = root / group.lstrip("/")
-    while True:
-        quota = quota_of(folder)
-        if quota is not None:
-            yield quota
-        if folder == root or root not in folder.parents:
-            return
-        folder = folder.parent
-
-
-def _quota_of_unified_group(folder: Path) -> float | None:
-    try:
-        quota, period = (folder / "cpu.max").read_text().split()[:2]
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):
-        return None
-
-
-def _quota_of_legacy_group(folder: Path) -> float | None:
-    try:
-        quota = int((folder / "cpu.cfs_quota_us").read_text())
-        period = int((folder / "cpu.cfs_period_us").read_text())
-        return quota / period if quota > 0 and period > 0 else None
-    except (OSError, ValueError):
-        return None
 
 
 def _ask(job: _Job, number: int) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import strided as sd
-from strided import threads
+from strided import cpus, threads
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +58,10 @@ class TestContainers:
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return threads._container_cpus(listed, root)
+        return cpus.container_cpus(listed, root)
 
     def test_no_groups_grant_everything(self, tmp_path: Path) -> None:
-        assert threads._container_cpus(tmp_path / "missing", tmp_path) is None
+        assert cpus.container_cpus(tmp_path / "missing", tmp_path) is None
         assert self.quota(tmp_path, "0::/\n", {"cpu.max": "max 100000\n"}) is None
 
     def test_unified_group_limits(self, tmp_path: Path) -> None:
