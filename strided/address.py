@@ -69,6 +69,15 @@ class Term(NamedTuple):
         return total
 
     @property
+    def carries(self) -> tuple[tuple[int, int], ...]:
+        """Weights and factors: the offset at coordinate c is the sum of ``c // weight * factor``.
+
+        >>> Term(0, 1, (Digit(1, 4, 1), Digit(4, 5, 32))).carries
+        ((1, 1), (4, 28))
+        """
+        return ((1, self.digits[0].stride), *_carries(self.digits)) if self.digits else ()
+
+    @property
     def is_linear(self) -> bool:
         """Whether equal steps along the axis are equal steps in the buffer."""
         return len(self.digits) <= 1

@@ -77,8 +77,12 @@ class Flat:
         return value
 
     def __getitem__(self, key: Any) -> Any:
-        places = self._places(key)
         array = self._array
+        if type(key) is np.ndarray and key.dtype.kind in "iu" and key.ndim:
+            found = array._at_points([key])
+            if found is not None:
+                return found
+        places = self._places(key)
         if isinstance(places, int):
             return array[tuple(int(i) for i in np.unravel_index(places, array.shape))]
         index = np.unravel_index(places, array.shape) if array.ndim else ()

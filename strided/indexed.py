@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strided import convert
+from strided import convert, selecting
 from strided.encode import cast
 from strided.indexing import element_at, index_arrays, normalise, refuse, view, view_at
 from strided.wrapped import Array, Wrapped, move
@@ -46,6 +46,9 @@ class Indexed(Wrapped):
         moved = view_at(self._map, entries)
         if moved is not None:
             return self._with_map(moved)
+        chosen = self._chosen(entries)
+        if chosen is not None:
+            return chosen
         selection = normalise(key, self._map.shape)
         if selection.is_element:
             return self._memory.value_at(int(self._map.offset_of(selection.items)))  # type: ignore[arg-type]
@@ -55,10 +58,26 @@ class Indexed(Wrapped):
         shape, index = index_arrays(selection)
         return self._gathered(shape, index)
 
+    def _chosen(self, entries: tuple[Any, ...]) -> Array | None:
+        """What a key of long index arrays or a mask of the whole array selects; None of any other key."""
+        if len(entries) == 1 and type(entries[0]) is np.ndarray and entries[0].dtype == np.bool_:
+            return selecting.gather_masked(self, entries[0]) if entries[0].shape == self.shape else None
+        arrays = selecting.points_of(entries, self.shape)
+        return None if arrays is None else self._at_points(arrays)
+
+    def _at_points(self, arrays: Sequence[npt.NDArray[Any]]) -> Array | None:
+        """The elements at index arrays of one shape, or at places; None where they are few, or NumPy has to refuse."""
+        source = self.region
+        if not selecting.is_large(source, arrays[0].size):
+            return None
+        out = np.empty(arrays[0].shape, self.dtype)
+        return out if selecting.gather_points(source, arrays, out) else None
+
     def _gathered(self, shape: tuple[int, ...], index: Sequence[Any]) -> Array:
         """The elements at arrays of indices, which broadcast to a shape."""
-        out = np.empty(shape, self.dtype)
-        convert.gather_at(self.region, index, out)
+        source, out = self.region, np.empty(shape, self.dtype)
+        if not selecting.is_large(source, out.size) or not selecting.gather_sums(source, index, out):
+            convert.gather_at(source, index, out)
         return out
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -1,0 +1,193 @@
+"""Large selections: index arrays, rows and masks, each in the way that reads least.
+
+``a[i, j]`` of arrays as long as the result goes through one kernel that checks, wraps and follows the indices, a block
+at a time. In ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]`` the offset of an element is the sum of an outer and
+an inner one: two short tables, and runs of neighbours are copied as such. ``a[mask]`` of many elements converts some
+rows at a time and picks from these.
+
+Each function says NotImplemented where it does not apply; `gathering` then does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided import kernels, windows
+from strided.address import AddressMap
+from strided.gathering import Offsets, check_offsets
+from strided.region import Region, read_only
+from strided.threads import get_num_threads, run
+from strided.wrapped import Array, Wrapped
+
+Integers: TypeAlias = npt.NDArray[np.intp]
+
+#: Elements from which on a kernel is worth loading Numba, and worth calling once it is loaded.
+_LOADING_ELEMENTS = 1 << 16
+_CALLING_ELEMENTS = 1 << 11
+#: Elements in one task, and in a block within it.
+_TASK_ELEMENTS = 1 << 16
+_BLOCK_ELEMENTS = 1 << 10
+#: Inner offsets: at least as many make a table worth while, and at most.
+_LEAST_INNER, _MOST_INNER = 8, 1 << 16
+#: Of a mask: bytes of values that are converted at a time, and one element in how many must be chosen for that.
+_BAND_BYTES = 1 << 20
+_SPARSE = 24
+
+
+def is_large(source: Region, size: int) -> bool:
+    """Whether a selection of so many elements is worth a kernel, and of a kind that these kernels know."""
+    least = _CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS
+    regular = source.map.is_regular and source.map.ndim > 0
+    return size >= least and 8 <= source.bits <= 64 and not source.unit_bits and regular
+
+
+class Points:
+    """Index arrays of one shape, one for every axis of a map; or one array of places in row-major order."""
+
+    def __init__(self, map_: AddressMap, arrays: Sequence[Integers]) -> None:
+        self._base = map_.base
+        self._kept = [_in_line(x) for x in arrays]
+        axes: list[tuple[int, ...]] = []
+        terms: list[tuple[int, ...]] = []
+        carries: list[tuple[int, int]] = []
+        each = len(arrays) == map_.ndim
+        for k, own in enumerate(map_.axes):
+            x = self._kept[k if each else 0]
+            where = x.__array_interface__["data"][0], x.strides[0] // 8
+            rest = map_.shape[k + 1 :]
+            axes.append((*where, map_.shape[k], 1, 0) if each else (*where, map_.size, math.prod(rest), map_.shape[k]))
+            for start, step, steps in [(t.start, t.step, t.carries) for t in own if t.digits] or [(0, 1, ((1, 0),))]:
+                terms.append((k, start, step, len(carries), len(carries) + len(steps)))
+                carries += steps
+        self._tables = tuple(np.array(t, np.int64) for t in (axes, terms, carries))
+        self.outside = 0
+
+    def offsets(self, start: int, stop: int) -> Offsets:
+        """The offsets from one place to another; indices out of bounds are counted in `outside`."""
+        offsets = np.empty(stop - start, np.int64)
+        numbers = np.empty(min(_BLOCK_ELEMENTS, stop - start), np.int64)
+        outside = kernels.load("locate")(*self._tables, self._base, start, numbers, offsets)
+        if outside:
+            self.outside += outside
+        return offsets
+
+
+def _in_line(x: Integers) -> Integers:
+    """An index array in one axis; not copied where its entries lie at equal steps."""
+    x = x.astype(np.int64, copy=False)
+    return x if x.ndim == 1 and x.strides[0] % 8 == 0 else np.ascontiguousarray(x).reshape(-1)
+
+
+def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> bool:
+    """Put the elements at index arrays into `out`, a contiguous array of their shape; negative indices count backwards.
+
+    One array for every axis, or one of places in row-major order. Returns False where an index is out of bounds; what
+    is in `out` is then of no use.
+    """
+    points = Points(source.map, arrays)
+    kernel, width, from_ = kernels.load("gather"), source.bits // 8, read_only(source.buffer)
+    target = out.reshape(-1).view(np.uint8)
+
+    def task(start: int, stop: int) -> None:
+        offsets = points.offsets(start, stop)
+        if kernel(from_, target[start * width : stop * width], offsets, width):
+            check_offsets(offsets, source.elements)
+
+    pieces = ((k, min(out.size, k + _TASK_ELEMENTS)) for k in range(0, out.size, _TASK_ELEMENTS))
+    run(task, pieces, threads=get_num_threads())
+    return not points.outside
+
+
+def points_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Integers] | None:
+    """The arrays of a key of integer arrays of one shape, one for every axis; None of any other key."""
+    if len(key) != len(shape) or not shape:
+        return None
+    for x in key:
+        if type(x) is not np.ndarray or x.dtype.kind not in "iu" or x.ndim == 0 or x.shape != key[0].shape:
+            return None
+    return list(key)
+
+
+def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
+    """Put the elements at arrays of indices, which broadcast to the shape of `out`, into `out`; all are in bounds.
+
+    Returns False, and does nothing, where the offsets are not sums of outer and inner ones.
+    """
+    split = _split([np.shape(at) for at in index], out.shape)
+    if split is None:
+        return False
+    shapes = out.shape[:split], out.shape[split:]
+    tables = [np.full(shapes[0], source.map.base, np.int64), np.zeros(shapes[1], np.int64)]
+    for terms, at in zip(source.map.axes, index, strict=True):
+        inner = np.ndim(at) > 0 and any(n != 1 for n in np.shape(at)[-len(shapes[1]) :])
+        places = np.asarray(at, np.int64)
+        if not inner and places.ndim:
+            places = places.reshape(places.shape[: max(0, places.ndim - len(shapes[1]))])
+        elif inner:
+            places = places.reshape(places.shape[-len(shapes[1]) :])
+        for term in terms:
+            tables[inner] = tables[inner] + term.offset_at(places)
+    outer, inside = (np.ascontiguousarray(t).reshape(-1) for t in tables)
+    ends = np.array([outer.min() + inside.min(), outer.max() + inside.max()])
+    check_offsets(ends, source.elements)
+    _copy_sums(source, outer, inside, out)
+    return True
+
+
+def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
+    """How many axes are outer ones, so that each index array varies along outer or along inner axes alone."""
+    varies = []
+    for shape in shapes:
+        front = len(out) - len(shape)
+        varies.append([front + k for k, n in enumerate(shape) if n != 1])
+    for split in range(1, len(out)):
+        inner = math.prod(out[split:])
+        apart = all(not own or own[0] >= split or own[-1] < split for own in varies)
+        if apart and _LEAST_INNER <= inner <= _MOST_INNER:
+            return split
+    return None
+
+
+def _copy_sums(source: Region, outer: Offsets, inner: Offsets, out: Array) -> None:
+    width, from_ = source.bits // 8, read_only(source.buffer)
+    target = out.reshape(-1).view(np.uint8)
+    heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - 2) != 1)
+    if 4 * len(heads) <= len(inner):
+        kernel = kernels.load("gather_runs")
+        table = np.stack([inner[heads], np.diff(heads, append=len(inner))], axis=1)
+    else:
+        kernel, table = kernels.load("gather_sums"), inner
+
+    def task(start: int, stop: int) -> None:
+        size = len(inner) * width
+        kernel(from_, target[start * size : stop * size], outer[start:stop], table, width)
+
+    length = max(1, _TASK_ELEMENTS // len(inner))
+    pieces = ((k, min(len(outer), k + length)) for k in range(0, len(outer), length))
+    run(task, pieces, threads=get_num_threads())
+
+
+def gather_masked(array: Wrapped, mask: npt.NDArray[np.bool_]) -> Array | None:
+    """The elements where a mask of the array's shape is true; None where they are so few that a look-up is better."""
+    count = int(np.count_nonzero(mask))
+    if not mask.ndim or count * _SPARSE < mask.size or mask.size < _LOADING_ELEMENTS:
+        return None
+    out = np.empty(count, array.dtype)
+    tile, _ = windows.tile_of(array._map)[0]
+    rows = max(1, _BAND_BYTES * array.shape[0] // max(1, array.nbytes) // tile) * tile
+    starts = range(0, array.shape[0], rows)
+    ends = np.cumsum([np.count_nonzero(mask[k : k + rows]) for k in starts])
+
+    def task(band: int, start: int) -> None:
+        size = min(rows, array.shape[0] - start)
+        values = array._with_map(array._map.sliced(0, start, 1, size)).to_numpy()
+        chosen = values[mask[start : start + size]]
+        out[ends[band] - len(chosen) : ends[band]] = chosen
+
+    run(task, enumerate(starts), threads=get_num_threads())
+    return out

@@ -1,0 +1,118 @@
+"""The short ways of large selections find what NumPy finds: they are taken here for selections of any size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strided as sd
+from strided import selecting
+from tests.cases import Case, some_values
+from tests.checks import Guarded, check_same, encoded, outcome, same_error, same_values, shape_of
+from tests.strategies import cases, index_arrays, keys, masks
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_LOADING_ELEMENTS", "_CALLING_ELEMENTS", "_LEAST_INNER"):
+        monkeypatch.setattr(selecting, name, 1)
+    monkeypatch.setattr(selecting, "_TASK_ELEMENTS", 7)
+    monkeypatch.setattr(selecting, "_BLOCK_ELEMENTS", 3)
+    monkeypatch.setattr(selecting, "_BAND_BYTES", 16)
+    monkeypatch.setattr(selecting, "_SPARSE", 1000)
+
+
+def array_of(case: Case, values: np.ndarray) -> sd.LayoutArray:
+    return sd.LayoutArray(Guarded(encoded(case, values), writable=False).buffer, shape_of(case))
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_any_key(data: st.DataObject) -> None:
+    case = data.draw(cases(max_rank=4))
+    values = some_values(case, 1)
+    wrong = data.draw(st.integers(0, 4)) == 0
+    check_same(array_of(case, values), values, data.draw(keys(case.dimensions, wrong=wrong)))
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_index_arrays_for_every_axis(data: st.DataObject) -> None:
+    case = data.draw(cases(max_rank=4))
+    values = some_values(case, 1)
+    shape = tuple(data.draw(st.lists(st.integers(1, 6), max_size=2)))
+    wrong = data.draw(st.integers(0, 4)) == 0
+    key = tuple(np.asarray(data.draw(index_arrays(n, shape, wrong=wrong))) for n in case.dimensions)
+    check_same(array_of(case, values), values, key)
+    strided = tuple(np.repeat(k, 2, axis=-1)[..., ::2] if k.ndim else k for k in key)
+    check_same(array_of(case, values), values, strided)
+    backwards = tuple(slice(None, None, -1) for _ in case.dimensions)
+    if values.size:
+        same_values(array_of(case, values)[backwards][key], values[backwards][key]) if not wrong else None
+
+
+@given(st.data())
+def test_masks_of_the_whole_array(data: st.DataObject) -> None:
+    case = data.draw(cases(max_rank=4))
+    values = some_values(case, 1)
+    check_same(array_of(case, values), values, data.draw(masks(case.dimensions)))
+    check_same(array_of(case, values), values, np.ones(case.dimensions, bool))
+
+
+@given(st.data())
+def test_outer_selections(data: st.DataObject) -> None:
+    case = data.draw(cases(max_rank=4, empty=False))
+    values = some_values(case, 1)
+    picks = [data.draw(st.lists(st.integers(-n, n - 1), min_size=1, max_size=9)) for n in case.dimensions]
+    check_same(array_of(case, values), values, np.ix_(*(np.array(p) for p in picks)))
+    for axis, pick in enumerate(picks):
+        check_same(array_of(case, values), values, (*(slice(None),) * axis, np.array(pick)))
+        check_same(array_of(case, values), values, (..., np.array(pick), *(slice(None),) * (values.ndim - axis - 1)))
+
+
+@given(st.data())
+def test_places(data: st.DataObject) -> None:
+    """``take`` and ``flat`` of places in row-major order."""
+    case = data.draw(cases(max_rank=4, empty=False))
+    values, size = some_values(case, 1), int(np.prod(case.dimensions))
+    wrong = data.draw(st.integers(0, 4)) == 0
+    places = np.array(data.draw(st.lists(st.integers(-size - wrong, size - 1 + wrong), min_size=1, max_size=9)))
+    a = array_of(case, values)
+    for mine, theirs in (
+        (lambda: a.flat[places], lambda: values.flat[places]),
+        (lambda: np.take(a, places), lambda: np.take(values, places)),
+    ):
+        expected, wanted = outcome(theirs)
+        got, error = outcome(mine)
+        same_error(error, wanted)
+        if wanted is None:
+            same_values(got, expected)
+    for axis in range(values.ndim):
+        at = places % case.dimensions[axis]
+        same_values(np.take(a, at, axis), np.take(values, at, axis))
+
+
+@pytest.mark.parametrize(
+    "text", ["f32[40,50,60]{2,0,1:T(8,128)}", "bf16[50,300]{1,0:T(8,128)(2,1)}", "u8[30,7,9]{0,1,2}"]
+)
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_larger_ones_over_threads(text: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    case = Case.parse(text)
+    values = some_values(case, 1)
+    a = array_of(case, values)
+    rng = np.random.default_rng(3)
+    sd.set_num_threads(threads)
+    try:
+        key: Any = tuple(rng.integers(-n, n, (70, 1000)) for n in case.dimensions)
+        mask = rng.random(values.shape) < 0.3
+        for selection in (key, key[0][0], mask, (slice(None), key[1][0])):
+            got, wanted = a[selection], values[selection]
+            assert got.shape == wanted.shape
+            assert got.tobytes() == wanted.tobytes()
+    finally:
+        sd.set_num_threads(None)
