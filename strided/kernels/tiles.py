@@ -25,7 +25,20 @@ SCRATCH_BYTES = 1 << 18
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
 
-_AHEAD = 512  # bytes between a load and the line prefetched with it, where the tables tell nothing better
+BLANK = 1 << 60
+"""A source offset, of a row or a piece, that stands for no source: what the scratch begins with goes there.
+
+The scratch then begins with 128 bytes of one element, over and over. Where a word's rows are not all there, blank ones
+are left alone.
+"""
+
+# What the rows of a group are. Uneven ones are brought together in the scratch, so many bytes of each at a time.
+_EVEN, _UNEVEN, _BLANK, _ALONE = range(4)
+_GATHERED = 1088
+
+# Every load of a line has another one prefetched: the same piece's in the next block, where that is not so far that the
+# line would be gone again when its turn comes, else one so many bytes on.
+_FAR, _AHEAD = 1 << 17, 1024
 
 
 @part
@@ -41,67 +54,130 @@ def walk(fetch, spill, aim, patch, widths, source, target, tables, streaming, sc
     step = 64 * s_lane // t_lane
     turns = max(1, step >> 6) - 1
     start = lanes.address(source)
-    room = lanes.address(scratch) + 4096 & -4096
+    room = lanes.address(scratch) + 128 + 255 & -256
+    blank = lanes.address(scratch)
     line = room, room, lanes.zero()
     for o in range(outer.shape[0]):
         for r in range(row_cuts.shape[0] - 1):
             for p in range(piece_cuts.shape[0] - 1):
-                lead = _lead(rows, pieces, row_cuts, piece_cuts, r, p)
+                lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p)
                 cut = piece_cuts[p], piece_cuts[p + 1]
                 i = row_cuts[r]
                 while i < row_cuts[r + 1]:
                     s = start + outer[o, 0] + rows[i, 0]
                     t = lanes.address(target) + outer[o, 1] + rows[i, 1]
                     member = rows[i, 2]
-                    pitch = 0
-                    if shared > 1:
-                        pitch = _pitch(rows, i, row_cuts[r + 1], shared)
-                    alone = shared > 1 and pitch == 0
+                    group, pitch = _group(rows, i, row_cuts[r + 1], shared)
                     reach = pitch * (shared - 1)
                     bounds = start - min(0, reach), start + source.size - step - max(0, reach)
                     how = aim(member, pitch, options)
-                    if alone:
+                    if group == _ALONE:
                         for k in range(cut[0], cut[1]):
-                            place = t + pieces[k, 1], s + pieces[k, 0], pieces[k, 2] * t_lane
-                            patch(fetch, spill, place, step, how, bounds, room, member)
+                            if rows[i, 0] < BLANK and pieces[k, 0] < BLANK:
+                                place = t + pieces[k, 1], s + pieces[k, 0], pieces[k, 2] * t_lane
+                                patch(fetch, spill, place, step, how, bounds, room, member)
                         i += 1
-                        continue
-                    ahead = lead + (member & turns) * 64, pitch, shared - 1
-                    line = _row(
-                        fetch, spill, t_lane, pieces, cut, s, t, step, how, bounds, ahead, streaming, room, line
-                    )
-                    i += shared
+                    elif group == _UNEVEN:
+                        apart = aim(member, ZERO + _GATHERED, options)
+                        base = start + outer[o, 0]
+                        line = _gather(
+                            fetch, spill, widths, rows, i, pieces, cut, base, t, apart, streaming, room, blank, line
+                        )
+                        i += shared
+                    else:
+                        ahead = lead + (member & turns) * 64, pitch, shared - 1
+                        if group == _BLANK:
+                            s = start + BLANK
+                        line = _row(
+                            fetch,
+                            spill,
+                            t_lane,
+                            pieces,
+                            cut,
+                            s,
+                            t,
+                            step,
+                            how,
+                            bounds,
+                            ahead,
+                            streaming,
+                            room,
+                            blank,
+                            line,
+                        )
+                        i += shared
     _flush(line, room)
     if streaming:
         lanes.fence()
 
 
 @part
-def _lead(rows, pieces, row_cuts, piece_cuts, r, p):
+def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p):
     """Bytes of the source from a piece of this block to its like in the next block."""
     here = pieces[piece_cuts[p], 0]
     if p + 2 < piece_cuts.shape[0]:
         return pieces[piece_cuts[p + 1], 0] - here
+    here += rows[row_cuts[r], 0] - pieces[0, 0]
     if r + 2 < row_cuts.shape[0]:
-        return pieces[0, 0] - here + rows[row_cuts[r + 1], 0] - rows[row_cuts[r], 0]
+        return rows[row_cuts[r + 1], 0] - here
+    if o + 1 < outer.shape[0]:
+        lead = outer[o + 1, 0] - outer[o, 0] + rows[0, 0] - here
+        if abs(lead) <= _FAR:
+            return lead
     return _AHEAD
 
 
 @part
-def _pitch(rows, i, stop, shared):
-    """How far apart in the source the rows of a group lie; 0 where they are not all there, or not evenly spaced."""
+def _group(rows, i, stop, shared):
+    """What the rows of a group are, beginning with row `i`, and how far apart in the source where that is even."""
+    blank = 1 if rows[i, 0] >= BLANK else 0
+    if shared == 1:
+        return _BLANK if blank else _EVEN, ZERO
     if rows[i, 2] != 0 or i + shared > stop:
-        return 0
+        return _ALONE, ZERO
     pitch = rows[i + 1, 0] - rows[i, 0]
+    even = True
     for k in range(1, shared):
-        apart = rows[i + k, 0] - rows[i + k - 1, 0]
-        if rows[i + k, 2] != k or rows[i + k, 1] != rows[i, 1] or apart != pitch:
-            return 0
-    return pitch
+        if rows[i + k, 2] != k or rows[i + k, 1] != rows[i, 1]:
+            return _ALONE, ZERO
+        blank += 1 if rows[i + k, 0] >= BLANK else 0
+        even &= rows[i + k, 0] - rows[i + k - 1, 0] == pitch
+    if blank == shared:
+        return _BLANK, ZERO
+    return (_EVEN, pitch) if even and blank == 0 else (_UNEVEN, ZERO)
 
 
 @part
-def _row(fetch, spill, t_lane, pieces, cut, s_row, t_row, step, how, bounds, ahead, streaming, room, line):
+def _gather(fetch, spill, widths, rows, i, pieces, cut, base, t, how, streaming, room, blank, line):
+    """Copy a group whose rows lie anywhere, by way of the scratch."""
+    s_lane, t_lane, shared = widths
+    step = 64 * s_lane // t_lane
+    side = room + 8192
+    for p in range(cut[0], cut[1]):
+        place = t + pieces[p, 1]
+        count = pieces[p, 2] * s_lane
+        if pieces[p, 0] >= BLANK:
+            line = _blank(blank, place, pieces[p, 2] * t_lane, streaming, room, line)
+            continue
+        for done in range(0, count, _GATHERED - 64):
+            part = min(_GATHERED - 64, count - done)
+            for k in range(shared):
+                if rows[i + k, 0] < BLANK:
+                    lanes.move(side + _GATHERED * k, base + rows[i + k, 0] + pieces[p, 0] + done, part)
+                else:
+                    for b in range(0, part, 64):
+                        lanes.store(side + _GATHERED * k + b, lanes.load(blank))
+            to = place + done * t_lane // s_lane, side, part * t_lane // s_lane
+            bounds = side - 64, side + _GATHERED * shared
+            if streaming and not place & t_lane - 1:
+                line = _piece(fetch, spill, to, step, how, bounds, (ZERO, ZERO, ZERO), streaming, room, line)
+            else:
+                _plain(fetch, spill, to, step, how, bounds, room)
+    return line
+
+
+@part
+def _row(fetch, spill, t_lane, pieces, cut, s_row, t_row, step, how, bounds, ahead, streaming, room, blank, line):
     """Copy one row's pieces of a block; the line begun, as it then is.
 
     Where the target goes on from one block to the next, the limit between them moves to the next limit of a line.
@@ -114,7 +190,9 @@ def _row(fetch, spill, t_lane, pieces, cut, s_row, t_row, step, how, bounds, ahe
         t = t_row + pieces[p, 1] + skip
         s = s_row + pieces[p, 0] + (skip * step >> 6)
         count = pieces[p, 2] * t_lane - skip if p < last else extra
-        if streaming and not t & t_lane - 1:
+        if s >= BLANK:
+            line = _blank(blank + (skip & 15), t, count, streaming, room, line)
+        elif streaming and not t & t_lane - 1:
             line = _piece(fetch, spill, (t, s, count), step, how, bounds, ahead, streaming, room, line)
         else:
             _plain(fetch, spill, (t, s, count), step, how, bounds, room)
@@ -145,6 +223,7 @@ def _piece(fetch, spill, place, step, how, bounds, ahead, streaming, room, line)
         first, end = t, t
     filled = end & 63
     if filled:
+        lanes.prefetch(s + lead + (end >> 6 & turns) * pitch)
         carry = lanes.blend(filled, carry, _edge(fetch, spill, s, filled, count, step, how, bounds, room))
         filled = min(64 - filled, count)
         end += filled
@@ -164,7 +243,45 @@ def _piece(fetch, spill, place, step, how, bounds, ahead, streaming, room, line)
         count -= 64
     first = end
     if count:
+        lanes.prefetch(s + lead + (end >> 6 & turns) * pitch)
         carry = _edge(fetch, spill, s, ZERO, count, step, how, bounds, room)
+        end += count
+    return first, end, carry
+
+
+@part
+def _blank(blank, t, count, streaming, room, line):
+    """Set a piece to the pattern at `blank`, as if it had been copied."""
+    first, end, carry = line
+    if not streaming:
+        while count > 0:
+            lanes.move(t, blank, min(64, count))
+            t += 64
+            count -= 64
+        return line
+    if t != end:
+        _flush(line, room)
+        first, end = t, t
+    filled = end & 63
+    if filled:
+        carry = lanes.blend(filled, carry, lanes.load(blank + (-filled & 15)))
+        made = min(64 - filled, count)
+        end += made
+        count -= made
+        if end & 63:
+            return first, end, carry
+        if first == end - 64:
+            lanes.put(first, carry, streaming)
+        else:
+            _flush((first, end, carry), room)
+        blank += made & 15
+    while count >= 64:
+        lanes.put(end, lanes.load(blank), streaming)
+        end += 64
+        count -= 64
+    first = end
+    if count:
+        carry = lanes.load(blank)
         end += count
     return first, end, carry
 
