@@ -17,7 +17,7 @@ from strided.layout import AnyShape, Layout, Shape
 from strided.methods import Methods
 from strided.windows import window_shape
 
-#: Bytes of values in one of `LayoutArray.chunks`: enough that a task's own cost does not matter.
+#: Bytes of values in one of `LayoutArray.chunk_shape`: enough that a task's own cost does not matter.
 _CHUNK_BYTES = 1 << 24
 
 
@@ -136,10 +136,12 @@ class LayoutArray(Methods):
         return out if isinstance(out, type(self)) else self._on(memory)
 
     @property
-    def chunks(self) -> tuple[int, ...]:
+    def chunk_shape(self) -> tuple[int, ...]:
         """The shape of chunks that the array is best read in: whole tiles, some megabytes, together in the buffer.
 
-        >>> LayoutArray(np.zeros(1 << 26, np.uint8), "f32[8192,2048]{1,0:T(8,128)}").chunks
+        It is not called ``chunks``: xarray takes every duck array with an attribute of that name for one of dask's.
+
+        >>> LayoutArray(np.zeros(1 << 26, np.uint8), "f32[8192,2048]{1,0:T(8,128)}").chunk_shape
         (2048, 2048)
         """
         return window_shape(self._map, max(1, _CHUNK_BYTES // self.itemsize))

@@ -146,7 +146,8 @@ class Protocols(Operators, Views):
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         memory = self._memory
         about = type(self).__name__, str(memory.shape), str(memory.dtype), memory.bitorder, repr(self._map)
-        if memory.file is not None and memory.file.mode != "c":
+        # Writes through a mapping need not change the time of the file: only what cannot write is told by its file.
+        if memory.file is not None and memory.file.mode == "r":
             start = _offset_in(memory.buffer, memory.file.content)
             return (*about, *memory.file.identity, memory.file.offset + start)
         import hashlib  # only dask asks, and every import of this package would pay for it
