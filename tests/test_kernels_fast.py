@@ -347,6 +347,37 @@ def test_packed_runs_become_bytes_and_bytes_packed_runs(seed, bits, streaming, h
     check(lambda s, t: packed.pack(s, t, start, element, count, *options), target, packed_bytes, expected, places)
 
 
+@settings(max_examples=100, deadline=None)
+@given(seeds, st.sampled_from([4, 2, 1]), flags, flags, flags, places)
+def test_many_packed_runs_at_once(seed, bits, streaming, high_first, signed, places):
+    rng = np.random.default_rng(seed)
+    matrices, rows, pieces = (int(n) for n in rng.integers(1, 4, 3))
+    # Runs of up to 90 elements, 100 apart on the packed side and 95 apart in bytes.
+    lengths = rng.integers(0, 91, pieces)
+    number = np.arange(matrices * rows * pieces).reshape(matrices, rows, pieces)
+    starts = number * 100 + int(rng.integers(0, 8)), number * 95 + int(rng.integers(0, 8))
+    lane = np.concatenate([np.arange(n) for n in lengths])
+    run = np.repeat(np.arange(pieces), lengths)
+    packed_at, byte_at = ((x[:, :, run] + lane).ravel() for x in starts)
+    packed_at = packed_at * bits ^ (8 - bits if high_first else 0)
+    packed_bytes = rng.integers(0, 256, -(-(number.size * 100 + 8) * bits // 8), np.uint8)
+    flat = rng.integers(0, 256, number.size * 95 + 8, np.uint8)
+
+    def tables(first, second):
+        outer, rows, pieces = (np.stack([x, y], 1) for x, y in zip(parts(first), parts(second), strict=True))
+        return outer, np.pad(rows, ((0, 0), (0, 1))), np.column_stack([pieces, lengths])
+
+    def parts(x):
+        return x[:, 0, 0], x[0, :, 0] - x[0, 0, 0], x[0, 0, :] - x[0, 0, 0]
+
+    expected = moved(packed_bytes, flat, packed_at, byte_at * 8, bits, signed=signed, to_bytes=True)
+    there, options = tables(*starts), (bits, signed, high_first, streaming, SCRATCH)
+    check(lambda s, t: packed.unpack_runs(s, t, *there, *options), packed_bytes, flat, expected, places)
+    expected = moved(flat, packed_bytes, byte_at * 8, packed_at, bits)
+    back, options = tables(*starts[::-1]), (bits, high_first, streaming, SCRATCH)
+    check(lambda s, t: packed.pack_runs(s, t, *back, *options), flat, packed_bytes, expected, places)
+
+
 @settings(max_examples=60, deadline=None)
 @given(seeds, flags, places)
 def test_copy_moves_a_run(seed, streaming, places):

@@ -7,8 +7,10 @@ element's highest bit is extended to its byte. On the way to packed elements, hi
 from __future__ import annotations
 
 from strided.kernels import lanes
-from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel, part, shared
+from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, shared
 from strided.kernels.tiles import ARGUMENTS, no_patch, spill_run, walk
+
+_AHEAD = 1024  # bytes between a load and the line prefetched with it
 
 # --- words that rows share ------------------------------------------------------------------------------------------
 
@@ -111,20 +113,19 @@ def _gather(s, bits, flip):
     return lanes.gather1(s, flip)
 
 
-@kernel(BYTES, WRITABLE, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, WRITABLE)
-def unpack(source, target, source_element, target_start, count, bits, signed, high_first, streaming, scratch):
-    """Copy `count` packed elements, the first of which is number `source_element` of the source, to bytes."""
-    room = lanes.address(scratch)
-    t = lanes.address(target) + target_start
-    bit = source_element * bits
-    mask, sign = (1 << bits) - 1, signed << bits - 1
+@part
+def _unpack_run(source, element, t, count, how, streaming, room):
+    """Copy `count` packed elements, the first of which is number `element` of the source, to bytes at `t`."""
+    bits, mask, sign, flip = how
+    bit = element * bits
     while count > 0:
         made = min(count, 64 - (t & 63))
         s = lanes.address(source) + (bit >> 3)
+        lanes.prefetch(s + _AHEAD)
         if (bit >> 3) + 8 * bits + 1 > source.size:
             lanes.move(room, s, source.size - (bit >> 3))
             s = room
-        line = lanes.narrow(_spread(s, bit & 7, bits, high_first), mask, sign)
+        line = lanes.narrow(_spread(s, bit & 7, bits, flip), mask, sign)
         if made == 64:
             lanes.put(t, line, streaming)
         else:
@@ -133,42 +134,100 @@ def unpack(source, target, source_element, target_start, count, bits, signed, hi
         t += made
         bit += made * bits
         count -= made
+
+
+@part
+def _put_field(t, element, value, how):
+    bits, mask, _, flip = how
+    place = t + (element * bits >> 3)
+    shift = element * bits & 7 ^ (8 - bits) * flip
+    lanes.put_byte(place, lanes.byte(place) & ~(mask << shift) | (value & mask) << shift)
+
+
+@part
+def _pack_run(s, target, element, count, how, streaming, room):
+    """Copy `count` bytes at `s` to packed elements, the first of which is number `element` of the target.
+
+    Elements outside that share a byte with the first or the last one keep their bits.
+    """
+    bits, _, _, flip = how
+    each = 8 // bits
+    base = lanes.address(target)
+    while count > 0 and (element % each or count < each):
+        _put_field(base, element, lanes.byte(s), how)
+        element, s, count = element + 1, s + 1, count - 1
+    while count >= each:
+        t = base + element // each
+        made = min(count // each, 64 - (t & 63))
+        if made == 64:
+            for k in range(each):
+                lanes.prefetch(s + 64 * k + _AHEAD)
+            lanes.put(t, _gather(s, bits, flip), streaming)
+        else:
+            lanes.move(room, s, made * each)
+            lanes.store(room + 1024, _gather(room, bits, flip))
+            lanes.move(t, room + 1024, made)
+        element, s, count = element + made * each, s + made * each, count - made * each
+    while count > 0:
+        _put_field(base, element, lanes.byte(s), how)
+        element, s, count = element + 1, s + 1, count - 1
+
+
+_RUNS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER)
+
+
+@kernel(*_RUNS, NUMBER, WRITABLE)
+def unpack_runs(source, target, outer, rows, pieces, bits, signed, high_first, streaming, scratch):
+    """Copy runs of packed elements to bytes.
+
+    Tables as in `tiles`: offsets of the source count elements, those of the target bytes; a lane is an element.
+    """
+    how = bits, (1 << bits) - 1, signed << bits - 1, high_first
+    room = lanes.address(scratch)
+    for o in range(outer.shape[0]):
+        for r in range(rows.shape[0]):
+            for p in range(pieces.shape[0]):
+                element = outer[o, 0] + rows[r, 0] + pieces[p, 0]
+                t = lanes.address(target) + outer[o, 1] + rows[r, 1] + pieces[p, 1]
+                _unpack_run(source, element, t, pieces[p, 2], how, streaming, room)
     if streaming:
         lanes.fence()
 
 
-@part
-def _put_field(target, element, value, bits, high_first):
-    place = lanes.address(target) + (element * bits >> 3)
-    shift = element * bits & 7 ^ (8 - bits) * high_first
-    mask = (1 << bits) - 1 << shift
-    lanes.put_byte(place, lanes.byte(place) & ~mask | value << shift & mask)
+@kernel(*_RUNS, WRITABLE)
+def pack_runs(source, target, outer, rows, pieces, bits, high_first, streaming, scratch):
+    """Copy runs of bytes to packed elements.
+
+    Tables as in `tiles`: offsets of the source count bytes, those of the target elements; a lane is an element. Bits
+    that no table names stay as they are, by reading and writing whole bytes: threads may not share those.
+    """
+    how = bits, (1 << bits) - 1, ZERO, high_first
+    room = lanes.address(scratch)
+    for o in range(outer.shape[0]):
+        for r in range(rows.shape[0]):
+            for p in range(pieces.shape[0]):
+                s = lanes.address(source) + outer[o, 0] + rows[r, 0] + pieces[p, 0]
+                element = outer[o, 1] + rows[r, 1] + pieces[p, 1]
+                _pack_run(s, target, element, pieces[p, 2], how, streaming, room)
+    if streaming:
+        lanes.fence()
+
+
+@kernel(BYTES, WRITABLE, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, WRITABLE)
+def unpack(source, target, source_element, target_start, count, bits, signed, high_first, streaming, scratch):
+    """Copy `count` packed elements, the first of which is number `source_element` of the source, to bytes."""
+    how = bits, (1 << bits) - 1, signed << bits - 1, high_first
+    t = lanes.address(target) + target_start
+    _unpack_run(source, source_element, t, count, how, streaming, lanes.address(scratch))
+    if streaming:
+        lanes.fence()
 
 
 @kernel(BYTES, WRITABLE, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, WRITABLE)
 def pack(source, target, source_start, target_element, count, bits, high_first, streaming, scratch):
-    """Copy `count` bytes to packed elements, the first of which is number `target_element` of the target.
-
-    Elements outside that share a byte with the first or the last one keep their bits.
-    """
-    room = lanes.address(scratch)
+    """Copy `count` bytes to packed elements, the first of which is number `target_element` of the target."""
+    how = bits, (1 << bits) - 1, ZERO, high_first
     s = lanes.address(source) + source_start
-    each = 8 // bits
-    while count > 0 and (target_element % each or count < each):
-        _put_field(target, target_element, lanes.byte(s), bits, high_first)
-        target_element, s, count = target_element + 1, s + 1, count - 1
-    while count >= each:
-        t = lanes.address(target) + target_element // each
-        made = min(count // each, 64 - (t & 63))
-        if made == 64:
-            lanes.put(t, _gather(s, bits, high_first), streaming)
-        else:
-            lanes.move(room, s, made * each)
-            lanes.store(room + 1024, _gather(room, bits, high_first))
-            lanes.move(t, room + 1024, made)
-        target_element, s, count = target_element + made * each, s + made * each, count - made * each
-    while count > 0:
-        _put_field(target, target_element, lanes.byte(s), bits, high_first)
-        target_element, s, count = target_element + 1, s + 1, count - 1
+    _pack_run(s, target, target_element, count, how, streaming, lanes.address(scratch))
     if streaming:
         lanes.fence()

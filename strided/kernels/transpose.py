@@ -46,7 +46,17 @@ def _walk(turn, width, source, target, tables, streaming, scratch):
                     goal = targets, lanes.address(target) + outer[o, 1] + q_pieces[j, 0]
                     extent = p_count, q_pieces[j, 2]
                     if streaming:
-                        _staged(turn, width, origin, goal, extent, streaming, room, bounds)
+                        # What comes next is told, so that its lines can be on their way.
+                        after = lanes.address(source_rows) + 8 * q_pieces[(j + 1) % q_pieces.shape[0], 1], s
+                        if j + 1 == q_pieces.shape[0]:
+                            if band + _BAND < p_pieces[i, 2]:
+                                after = after[0], s + _BAND * width
+                            elif i + 1 < p_pieces.shape[0]:
+                                after = after[0], s - band * width + p_pieces[i + 1, 0] - p_pieces[i, 0]
+                            elif o + 1 < outer.shape[0]:
+                                first = outer[o + 1, 0] + p_pieces[0, 0]
+                                after = after[0], lanes.address(source) + first
+                        _staged(turn, width, origin, goal, extent, after, streaming, room, bounds)
                     else:
                         _direct(turn, width, origin, goal, extent, room, bounds)
     if streaming:
@@ -86,7 +96,7 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
 
 
 @part
-def _staged(turn, width, origin, goal, extent, streaming, room, bounds):
+def _staged(turn, width, origin, goal, extent, after, streaming, room, bounds):
     """Turn a band by reading `_CHUNK` bytes of each row at a time and writing pairs of lines.
 
     Rows of the source are copied to the scratch. From there blocks are turned into a ring of rows of two lines, which
@@ -107,7 +117,7 @@ def _staged(turn, width, origin, goal, extent, streaming, room, bounds):
                 if within == 0:
                     run = p * width, min(_CHUNK, (extent[0] - p) * width)
                     _stage(rows, run, 2 * side, count, room, bounds)
-                _ask(origin, (p, q), extent, width)
+                _ask(origin, (p, q), extent, after, width)
                 slot = p % _RING
                 turn(room + _SOURCES, within, targets + 8 * slot, ZERO, ZERO, room)
                 if count > side:
@@ -150,19 +160,23 @@ def _stage(rows, run, side, count, room, bounds):
 
 
 @part
-def _ask(origin, at, extent, width):
+def _ask(origin, at, extent, after, width):
     """Ask for a share of the next chunk's lines, so that all are on their way when this chunk is done."""
     side = 64 // width
-    within = at[0] * width % _CHUNK
-    next_p, q = at[0] + (_CHUNK - within) // width, at[1] + ZERO
-    if next_p >= extent[0]:
-        next_p, q = ZERO, q + 2 * side
+    p, q = at
+    within = p * width % _CHUNK
+    sources, s = origin[0] + 8 * q, origin[1] + p * width - within + _CHUNK
+    count = extent[1] - q
+    if p + (_CHUNK - within) // width >= extent[0]:
+        sources, s, count = origin[0] + 8 * (q + 2 * side), origin[1] + ZERO, extent[1] - q - 2 * side
+        if count <= 0:
+            sources, s, count = after[0], after[1], extent[1]
     share = 2 * side * 64 // _CHUNK
-    first = q + within // 64 * share
-    for k in range(first, min(first + share, extent[1])):
-        s = origin[1] + next_p * width + lanes.integer(origin[0] + 8 * k)
-        for line in range(0, _CHUNK, 64):
-            lanes.prefetch(s + line + 63)
+    first = within // 64 * share
+    for k in range(first, min(first + share, count)):
+        place = s + lanes.integer(sources + 8 * k)
+        for line in range(63, _CHUNK, 64):
+            lanes.prefetch(place + line)
 
 
 @part
