@@ -46,7 +46,7 @@ def ordered(values: Any, order: tuple[int, ...], **options: Any) -> Any:
 
 def same_bits(left: Any, right: Any) -> bool:
     left, right = np.asarray(left), np.asarray(right)
-    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+    return bool(left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes())
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["rows", "columns"])
