@@ -109,7 +109,7 @@ WAYS = [
     Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "unzip16, transpose32", "unzip16, transpose32", 16),
     Way("{1,0:T(8,128)(4,1)}", "{0,1:T(32,128)(4,1)}", "unzip8, transpose32", "unzip8, transpose32", 8),
     Way("{1,0:T(8,128)(8,1)}", "{0,1}", "unzip_bits, transpose8", "transpose8, zip_bits", 4, 8),
-    Way("{1,0:T(8,128)(8,1)}", "{1,0}", "unzip_bits, pack", "unpack, zip_bits", 4),
+    Way("{1,0:T(8,128)(8,1)}", "{1,0}", "unzip_bits, nest_bits", "nest_bits, zip_bits", 4),
 ]
 
 
@@ -148,7 +148,7 @@ def test_kernels_do_what_the_general_nest_does(
 
 
 def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
-    used = {name for way in WAYS for kernels in (way.there, way.back) for name in kernels.split(", ")}
+    used = {name for way in WAYS for kernels in (way.there, way.back) for name in kernels.split(", ")} - {"nest_bits"}
     homes = {"tiles", "packed", "transpose", "stream"}
     assert used == {name for name, module in HOMES.items() if module in homes and name != "fill"}
 

@@ -69,7 +69,9 @@ COMMON = [
         "unzip16, transpose32",
         "unzip16, transpose32",
     ),
-    ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{0,1}", "unpack, transpose8", "transpose8, pack"),
+    ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{0,1}", "nest_bits, transpose8", "transpose8, nest_bits"),
+    ("s4[8192,8192]{1,0:T(8,128)(8,1)E(4)}", "s4[8192,8192]{0,1}", "unzip_bits, transpose8", "transpose8, zip_bits"),
+    ("u8[334,224,224,3]{2,1,3,0:T(32,128)(4,1)}", "u8[334,224,224,3]{3,2,1,0}", "unzip8, nest8", "nest8, zip8"),
     # A combined tile, one that cuts across dimensions too.
     ("f32[64,32,64,512]{3,2,1,0:T(*,8,128)}", "f32[64,32,64,512]{3,2,1,0}", "rows", "rows"),
     ("f32[64,30,60,500]{3,2,1,0:T(*,8,128)}", "f32[64,30,60,500]{3,2,1,0}", "rows", "rows"),

@@ -6,6 +6,7 @@ it makes a block dense, with one axis contiguous; the second half takes the bloc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,10 +18,10 @@ from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
 from strided.plan.tables import Part, Parts, boxes_of, length_of, nearness, phase_of
 
-#: Bytes of a block. Half of the second-level cache of common CPUs.
-BLOCK_BYTES = 1 << 18
+#: Bytes of a block: half of the second-level cache of common CPUs.
+BLOCK_BYTES = 1 << 19
 #: Bytes of a block along its contiguous axis.
-_LANE_BYTES = 1 << 10
+_LANE_BYTES = 1 << 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +72,33 @@ class Detour:
 
 
 class _Half(NamedTuple):
-    """Patterns, and boxes left over with the widths of their elements."""
+    """Patterns, and boxes left over with the widths of their elements.
+
+    `between_bytes` tells that the elements are bytes here, but packed in the other half.
+    """
 
     patterns: tuple[Pattern, ...]
     rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
+    between_bytes: bool = False
+
+    @property
+    def kernel(self) -> str:
+        """The kernel that does most of it."""
+        return self.patterns[0].kernel if self.patterns else nest_of(*self.rest[0]).kernel
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether the nest for the other half alone is better than the nest for both."""
+        return self.kernel.startswith(("unzip", "zip")) or self.between_bytes
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether it takes packed elements one by one, not side by side."""
+        if self.patterns:
+            return False
+        nest = nest_of(*self.rest[0])
+        near = nest.axes[nest.q]
+        return nest.kernel == "nest_bits" and (near.source.unit_stride, near.target.unit_stride) != (1, 1)
 
     @property
     def is_good(self) -> bool:
@@ -87,23 +111,32 @@ def detour_of(box: Box, source_bits: int, target_bits: int) -> Detour | None:
     between = max(8, source_bits, target_bits)
     bits = source_bits, between, target_bits
     keys = _keys(box, source_bits, target_bits)
+    fallback = None
     for lane in keys:
         rest = [k for k in range(len(box.axes)) if k not in keys]
         order = (*rest, *(k for k in reversed(keys) if k != lane), lane)
-        lengths = _lengths(box.axes, order, between)
+        lengths = _lengths(box.axes, keys, lane, bits)
         halves = _halves(box, tuple(Part(0, length) for length in lengths), order, bits)
-        if all(half.is_good for half in halves):
-            names = ", ".join(half.patterns[0].kernel for half in halves)
-            divides = target_bits >= 8 or _divides(halves[1], box, lengths)
-            return Detour(kernel=names, box=box, bits=bits, order=order, lengths=lengths, divides=divides)
-    return None
+        good = [half for half in halves if half.is_good]
+        if len(good) < 2 and not any(half.is_worth_it for half in good):
+            continue
+        if any(half.is_scattered for half in halves):
+            continue
+        names = ", ".join(half.kernel for half in halves)
+        divides = target_bits >= 8 or _divides(halves[1], box, lengths)
+        found = Detour(kernel=names, box=box, bits=bits, order=order, lengths=lengths, divides=divides)
+        if len(good) == 2:
+            return found
+        fallback = fallback or found
+    # One half by a kernel, and the other by the nest inside the cache, can still be better than the nest alone.
+    return fallback
 
 
 def _divides(half: _Half, box: Box, lengths: Sequence[int]) -> bool:
     """Whether blocks of these extents never meet in a byte of packed elements."""
-    (pattern, *others) = half.patterns
-    if others or half.rest or not pattern.divides:
+    if half.rest or len(half.patterns) != 1 or not half.patterns[0].divides:
         return False
+    pattern = half.patterns[0]
     # Blocks are cut at multiples of their extents, in lanes and in the rows that share words.
     zipped = pattern.kernel == "zip_bits"
     place, each = (pattern.row, pattern.rows) if zipped else (pattern.lane, 8 // pattern.bits)
@@ -126,14 +159,23 @@ def _keys(box: Box, source_bits: int, target_bits: int) -> list[int]:
     return keys
 
 
-def _lengths(axes: Sequence[Axis], order: Sequence[int], bits: int) -> tuple[int, ...]:
-    """The extents of a block: whole tiles, and long along its contiguous axis."""
-    lengths, budget = [1] * len(axes), BLOCK_BYTES * 8 // bits
-    most = _LANE_BYTES * 8 // bits
-    for k in reversed(order):
-        lengths[k] = length_of(axes[k], min(budget, most))
-        budget //= lengths[k]
-        most = budget
+def _lengths(axes: Sequence[Axis], keys: Sequence[int], lane: int, bits: tuple[int, int, int]) -> tuple[int, ...]:
+    """The extents of a block: long where a side is contiguous, and only a few rows of a word where they must be."""
+    lengths, budget = [1] * len(axes), BLOCK_BYTES * 8 // bits[1]
+    long = _LANE_BYTES * 8 // bits[1]
+    near_source = [k for k in keys if axes[k].source.unit_stride == bits[0]]
+    near_target = [k for k in keys if axes[k].target.unit_stride == bits[2]]
+    rows = [k for k in (*near_source, *near_target) if k != lane]
+    goals = [
+        (lane, 128),
+        *((k, 8) for k in rows),
+        *((k, 256) for k in near_target),
+        *((k, long) for k in (lane, *near_source, *near_target)),
+        *((k, budget) for k in (*keys, *range(len(axes)))),
+    ]
+    for k, goal in goals:
+        room = budget * lengths[k] // math.prod(lengths)
+        lengths[k] = max(lengths[k], length_of(axes[k], min(goal, room)))
     return tuple(lengths)
 
 
@@ -149,11 +191,13 @@ def _halves(box: Box, parts: Parts, order: Sequence[int], bits: tuple[int, int, 
         between = Side(0, (Walk(0, 1, (), (step,)),))
         first = first.with_axes(len(first.axes), [axis._replace(target=between)])
         second = second.with_axes(len(second.axes), [axis._replace(source=between)])
-    return _matched(first, bits[:2]), _matched(second, bits[1:])
+    packed = min(bits) < 8
+    return _matched(first, bits[:2], packed=packed), _matched(second, bits[1:], packed=packed)
 
 
-def _matched(box: Box, bits: tuple[int, int]) -> _Half:
+def _matched(box: Box, bits: tuple[int, int], *, packed: bool) -> _Half:
     found = match(box, *bits)
     if found is None:
         return _Half((), ((box, bits),))
-    return _Half(found.patterns, tuple((left, (width, width)) for left, width in found.rest))
+    rest = tuple((left, (width, width)) for left, width in found.rest)
+    return _Half(found.patterns, rest, packed and min(bits) == 8)

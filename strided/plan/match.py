@@ -24,7 +24,7 @@ _RUN_BITS = 128
 #: The widest element that kernels move.
 _WIDEST_BITS = 64
 #: Runs of packed elements from this length on are worth a call of a kernel each.
-_PACKED_RUN = 1024
+_PACKED_RUN = 1 << 14
 
 
 class Matched(NamedTuple):
@@ -188,7 +188,9 @@ def _packed(asked: _Question) -> Pattern | None:
     box, lane, other, source_bits, target_bits = asked
     bits = min(source_bits, target_bits)
     axis = box.axes[lane]
-    if lane != other or source_bits == target_bits or bits >= 8 or _run(axis) < min(_PACKED_RUN, axis.extent):
+    if lane != other or source_bits == target_bits or bits >= 8:
+        return None
+    if _run(axis) < _PACKED_RUN and len(box.axes) > 1:
         return None
     if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
         return None

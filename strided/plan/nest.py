@@ -75,7 +75,7 @@ class Nest:
         lengths, budget = [1] * len(self.axes), TASK_ELEMENTS
         if self.q >= 0:
             share = min(_BREADTH, self.axes[self.p].extent) if self.p >= 0 else 1
-            lengths[self.q] = length_of(self.axes[self.q], budget // share)
+            lengths[self.q] = length_of(self.axes[self.q], budget // share, in_pieces=True)
             budget //= lengths[self.q]
         for k in (self.p, *reversed(self.outer)):
             if k >= 0:

@@ -102,7 +102,8 @@ class Pattern:
             if k >= 0:
                 least = self.rows if k == self.row else line
                 most = min(budget, _BAND) if k == self.lane and self.is_transposition else budget
-                lengths[k] = length_of(self.axes[k], most, least)
+                pieces = k == self.lane and not self.is_transposition
+                lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
                 budget //= lengths[k]
                 if lengths[k] % grains[k]:
                     grains[k] = least

@@ -24,7 +24,7 @@ from strided.plan.boxes import Axis
 
 Table: TypeAlias = npt.NDArray[np.int64]
 
-#: The longest range of an axis in one task, in indices; a table of offsets then takes a megabyte at most.
+#: The most rows of a table in one task; it then takes 1.5 MB at most.
 MOST_INDICES = 1 << 16
 #: Tables that a step keeps for its next tasks.
 _MOST_KEPT = 64
@@ -111,13 +111,18 @@ def grain_of(axis: Axis) -> int:
     return math.lcm(*(walk.period for side in (axis.source, axis.target) for walk in side.walks))
 
 
-def length_of(axis: Axis, budget: int, grain: int = 1) -> int:
-    """How much of an axis one task takes: all of it, or as many whole tiles as its budget of indices holds."""
-    budget = max(1, min(budget, MOST_INDICES))
+def length_of(axis: Axis, budget: int, grain: int = 1, *, in_pieces: bool = False) -> int:
+    """How much of an axis one task takes: all of it, or as many whole tiles as its budget of indices holds.
+
+    `in_pieces` says that its tables have a row for each piece, not for each index.
+    """
+    units = [w.unit for s in (axis.target, axis.source) for w in s.walks if w.sizes]
+    most = MOST_INDICES * min(units, default=1 << 40) if in_pieces else MOST_INDICES
+    budget = max(1, min(budget, most))
     if axis.extent <= budget:
         return axis.extent
     whole = grain_of(axis)
-    for tile in (whole, *(w.unit for s in (axis.target, axis.source) for w in s.walks)):
+    for tile in (whole, *units):
         if 1 < tile <= budget and tile % grain == 0:
             return budget - budget % tile
     if whole == 1 and grain == 1:
