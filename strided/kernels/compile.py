@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -87,20 +88,18 @@ class _Cache(FunctionCache):
         try:
             return super().load_overload(*key)
         except Exception:  # whatever a damaged file may raise as it is unpickled
+            with suppress(OSError):
+                self.flush()
             return None
 
     def save_overload(self, *entry: Any) -> None:
-        try:
+        with suppress(Exception):  # no space, no permission, a damaged index that could not be replaced
             super().save_overload(*entry)
-        except OSError:
-            return
 
 
 def _keep_on_disk(dispatcher: Any) -> None:
-    try:
+    with suppress(OSError, RuntimeError):  # the latter where Numba finds no folder to write to
         dispatcher._cache = _Cache(dispatcher.py_func)
-    except (OSError, RuntimeError):  # the latter where Numba finds no folder to write to
-        return
 
 
 @cache

@@ -1,0 +1,105 @@
+"""How kernels are compiled and kept on disk: nothing that is wrong with a cache may ever be noticed."""
+
+from __future__ import annotations
+
+import os
+
+import numba
+import numpy as np
+import pytest
+
+from strided.kernels import compile as compiling
+from strided.kernels.compile import BYTES, NUMBER, SWITCH, WRITABLE, kernel
+
+
+def add(source, target, number):
+    """Put the first byte and a number together."""
+    target[0] = source[0] + number
+
+
+def fresh():
+    return kernel(BYTES, WRITABLE, NUMBER)(add)
+
+
+def result(kernel, number=2):
+    target = np.zeros(1, np.uint8)
+    kernel(np.array([40], np.uint8), target, number)
+    return int(target[0])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache folder of the test's own."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv(SWITCH, raising=False)
+    return tmp_path
+
+
+def test_a_kernel_is_compiled_once_for_all_kinds_of_arguments(folder):
+    kernel = fresh()
+    read_only = np.array([40], np.uint8)
+    read_only.flags.writeable = False
+    target = np.zeros(1, np.uint8)
+    for number in (2, True, np.int32(2), np.int64(2)):
+        kernel(read_only, target, number)
+    assert result(kernel) == 42
+    assert len(kernel.compiled.signatures) == 1
+    with pytest.raises(TypeError, match="No matching definition"):
+        kernel(np.zeros(1, np.float32), target, 2)
+
+
+def test_a_second_process_finds_the_code_on_disk(folder):
+    first, second = fresh(), fresh()
+    assert result(first) == result(second) == 42
+    assert sum(first.compiled.stats.cache_misses.values()) == 1
+    assert sum(second.compiled.stats.cache_hits.values()) == 1
+
+
+def test_the_switch_leaves_the_disk_alone(folder, monkeypatch):
+    monkeypatch.setenv(SWITCH, "0")
+    assert result(fresh()) == 42
+    assert not list(folder.rglob("*"))
+
+
+def test_code_of_other_sources_is_not_used(folder, monkeypatch):
+    assert result(fresh()) == 42
+    monkeypatch.setattr(compiling, "_stamp", lambda: "other sources")
+    again = fresh()
+    assert result(again) == 42
+    assert not again.compiled.stats.cache_hits
+
+
+def test_the_stamp_changes_with_every_file_of_the_folder(tmp_path, monkeypatch):
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("x = 1")
+    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "a.py"))
+    stamp = compiling._stamp.__wrapped__
+    before = stamp()
+    (tmp_path / "b.py").write_text("x = 2")
+    assert stamp() != before
+
+
+@pytest.mark.parametrize("suffix", ["nbc", "nbi"])
+def test_a_damaged_file_is_a_miss(folder, suffix):
+    assert result(fresh()) == 42
+    damaged = list(folder.rglob(f"*.{suffix}"))
+    assert damaged
+    for path in damaged:
+        path.write_bytes(b"no pickle")
+    again = fresh()
+    assert result(again) == 42
+    assert not again.compiled.stats.cache_hits
+
+
+def test_a_folder_that_cannot_be_written_is_no_matter(folder, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(compiling.IndexDataCacheFile, "save", full)
+    assert result(fresh()) == 42
+
+
+def test_no_folder_at_all_is_no_matter(folder, monkeypatch):
+    monkeypatch.setattr(compiling.FunctionCache._impl_class, "_locator_classes", [])
+    assert result(fresh()) == 42
+    assert not os.listdir(folder)
