@@ -7,7 +7,7 @@ the buffer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -124,6 +124,8 @@ class Methods(Protocols):
         swapped = np.asarray(self).byteswap()
         if not inplace:
             return swapped
+        if not self.flags.writeable:
+            raise ValueError("array to be byte-swapped is read-only")
         self[...] = swapped
         return self
 
@@ -211,6 +213,9 @@ class Methods(Protocols):
         return any(
             bool(np.any(read(box) == value)) for box in windows.boxes(self._map, windows.WINDOW_BYTES // self.itemsize)
         )
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise ValueError("cannot delete array elements")
 
     def _one(self) -> Array:
         """The array where it has one element; else a stand-in, for NumPy to refuse."""

@@ -105,8 +105,7 @@ class Protocols(Operators, Views):
         if order not in ("C", "F", "A", "K"):
             self.stand_in().copy(order)  # type: ignore[arg-type]
         if order in ("A", "K") and not self.is_view:
-            buffer = np.empty_like(self.buffer)
-            np.copyto(buffer, self.buffer)
+            buffer = self.region.buffer.copy()
             return self._on(replace(self._memory, buffer=buffer, excess=0, file=None))
         order_of_axes = range(self.ndim) if order == "F" else range(self.ndim)[::-1]
         bits = self.layout.element_size_in_bits if self._memory.bits < 8 else 0
@@ -152,7 +151,7 @@ class Protocols(Operators, Views):
             return (*about, *memory.file.identity, memory.file.offset + start)
         import hashlib  # only dask asks, and every import of this package would pay for it
 
-        return (*about, hashlib.blake2b(memory.buffer.data, digest_size=20).hexdigest())
+        return (*about, hashlib.blake2b(self.region.buffer.data, digest_size=20).hexdigest())
 
     def __str__(self) -> str:
         return shown.text(self)

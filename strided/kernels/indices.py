@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, kernel, part
-from strided.kernels.general import _load, _log2, _run, _store
+from strided.kernels.general import _load, _log2, _store
 
 intrinsic: Any = numba.extending.intrinsic
 
@@ -116,8 +116,10 @@ def _runs(source, target, outer, runs, width, like):
     t = 0
     for i in range(outer.shape[0]):
         for k in range(runs.shape[0]):
-            _run(source, (outer[i] + runs[k, 0]) * width, target, t, runs[k, 1], like)
-            t += runs[k, 1] * width
+            s, count = (outer[i] + runs[k, 0]) * width, runs[k, 1]
+            for j in range(count):
+                _store(target, t + j * width, _load(source, s + j * width, like))
+            t += count * width
 
 
 @kernel(BYTES, WRITABLE, LIST, TABLE, NUMBER)
