@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
@@ -46,6 +47,12 @@ def test_a_kernel_is_compiled_once_for_all_kinds_of_arguments(folder):
     assert len(kernel.compiled.signatures) == 1
     with pytest.raises(TypeError, match="No matching definition"):
         kernel(np.zeros(1, np.float32), target, 2)
+
+
+def test_threads_may_meet_at_the_first_call(folder):
+    kernel = fresh()
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: result(kernel), range(8))) == {42}
 
 
 def test_a_second_process_finds_the_code_on_disk(folder):

@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numba
@@ -58,14 +59,17 @@ class Kernel:
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self._dispatcher = _njit(**_OPTIONS)(function)
+        self._lock = Lock()
 
     @cached_property
     def compiled(self) -> Any:
         """The machine code, as a function of the same arguments."""
-        if os.environ.get(SWITCH) != "0":
-            _keep_on_disk(self._dispatcher)
-        self._dispatcher.compile(self.arguments)
-        self._dispatcher.disable_compile()
+        with self._lock:
+            if not self._dispatcher.signatures:
+                if os.environ.get(SWITCH) != "0":
+                    _keep_on_disk(self._dispatcher)
+                self._dispatcher.compile(self.arguments)
+                self._dispatcher.disable_compile()
         return self._dispatcher
 
     def __call__(self, *arguments: Any) -> Any:
