@@ -68,12 +68,19 @@ def _width(typing, like):
 
 
 @part
+def _run(source, s, target, t, count, like):
+    """Elements side by side, to elements side by side."""
+    width = _width(like)
+    for j in range(count):
+        _store(target, t + j * width, _load(source, s + j * width, like))
+
+
+@part
 def _line(source, s, s_step, target, t, t_step, count, like):
     """Elements one after the other. Steps of one or two elements are constants to LLVM, which then makes vectors."""
     width = _width(like)
     if t_step == width and s_step == width:
-        for j in range(count):
-            _store(target, t + j * width, _load(source, s + j * width, like))
+        _run(source, s, target, t, count, like)
     elif t_step == width and s_step == -width:
         for j in range(count):
             _store(target, t + j * width, _load(source, s - j * width, like))
