@@ -169,7 +169,7 @@ def test_assignment_is_refused() -> None:
     def assign(a: Any) -> None:
         a[0, 0] = 1
 
-    with pytest.raises(numba.TypingError):
+    with pytest.raises(numba.TypingError, match=r"do not assign.*out = a\.to_numpy\(\)"):
         assign(sd.LayoutArray(bytearray(12), "u8[3,4]"))
 
 

@@ -148,6 +148,15 @@ def _getitem(a: Any, index: Any) -> Any:
     return by_tuple if isinstance(index, types.BaseTuple) else by_number
 
 
+@overload(operator.setitem)
+def _setitem(a: Any, index: Any, value: Any) -> Any:
+    if isinstance(a, LayoutArrayType):
+        raise errors.NumbaTypeError(
+            "compiled functions do not assign to a LayoutArray: give them out = a.to_numpy(), then assign a[...] = out"
+        )
+    return None
+
+
 def _read(a: Any, index: Any) -> Any:
     """The element at an index of as many intp as there are axes."""
     raise NotImplementedError("compiled functions alone call this")
