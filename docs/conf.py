@@ -23,7 +23,7 @@ extensions = [
     "layout_picture",
 ]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_tables"]
 default_role = "code"
 
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,13 @@ def shape_for(
         return array_shape(wanted)
     if wanted is not None and not isinstance(wanted, Layout):
         raise TypeError(f"layout must be text, a Layout or a Shape, not {layout!r}")
-    return array_shape(Shape(name or element_type_of_dtype(dtype).name, dimensions, wanted))
+    return _composed(name or element_type_of_dtype(dtype).name, dimensions, wanted)
+
+
+@lru_cache(maxsize=512)
+def _composed(name: str, dimensions: tuple[int, ...], layout: Layout | None) -> Shape:
+    """A checked shape, kept: conversions of small arrays would spend most of their time on making it again."""
+    return array_shape(Shape(name, dimensions, layout))
 
 
 def encode(
