@@ -265,23 +265,26 @@ def _stride_at(walk: Walk, weight: int) -> int:
 
 def _bounds(first: int, last: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
     """Least and largest sum of digits of the coordinates from `first` to `last`."""
+    stride = strides[-1]
     if not sizes:
-        ends = first * strides[0], last * strides[0]
-        return min(ends), max(ends)
+        low, high = first * stride, last * stride
+        return (low, high) if low <= high else (high, low)
     period = math.prod(sizes)
-    low_digit, high_digit = first // period, last // period
-    found: list[tuple[int, int]] = []
-
-    def add(digit: int, start: int, stop: int) -> None:
-        low, high = _bounds(start, stop, sizes[:-1], strides[:-1])
-        found.append((digit * strides[-1] + low, digit * strides[-1] + high))
-
+    low_digit, head = divmod(first, period)
+    high_digit, tail = divmod(last, period)
+    sizes, strides = sizes[:-1], strides[:-1]
     if low_digit == high_digit:
-        add(low_digit, first % period, last % period)
-    else:
-        add(low_digit, first % period, period - 1)
-        add(high_digit, 0, last % period)
-        if high_digit - low_digit > 1:
-            add(low_digit + 1, 0, period - 1)
-            add(high_digit - 1, 0, period - 1)
-    return min(low for low, _ in found), max(high for _, high in found)
+        low, high = _bounds(head, tail, sizes, strides)
+        return low_digit * stride + low, low_digit * stride + high
+    # The last digit's part may end early, the first one's begin late; those between are whole.
+    low, high = _bounds(0, tail, sizes, strides)
+    low, high = high_digit * stride + low, high_digit * stride + high
+    if head:
+        least, most = _bounds(head, period - 1, sizes, strides)
+        low, high = min(low, low_digit * stride + least), max(high, low_digit * stride + most)
+        low_digit += 1
+    if low_digit < high_digit:
+        least, most = _bounds(0, period - 1, sizes, strides)
+        ends = low_digit * stride, (high_digit - 1) * stride
+        low, high = min(low, min(ends) + least), max(high, max(ends) + most)
+    return low, high

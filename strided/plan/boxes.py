@@ -84,28 +84,40 @@ def _joined(box: Box) -> Box:
     axes = list(box.axes)
     place = 0
     while place < len(axes):
-        for other in range(len(axes)):
-            axis = _join(axes[other], axes[place]) if other != place else None
-            if axis is not None:
-                axes[place] = axis
-                del axes[other]
-                place = 0
-                break
+        inner = axes[place]
+        walks = inner.walks
+        if walks is None or walks[0].start or walks[1].start:
+            place += 1
+            continue
+        # What the first step of an axis that follows on is, on both sides; most axes differ there.
+        wanted = _next_step(inner.extent, walks[0]), _next_step(inner.extent, walks[1])
+        for other, outer in enumerate(axes):
+            if other != place and (outer.source.unit_stride, outer.target.unit_stride) == wanted:
+                axis = _join(outer, inner)
+                if axis is not None:
+                    axes[place] = axis
+                    del axes[other]
+                    place = 0
+                    break
         else:
             place += 1
     return box if len(axes) == len(box.axes) else box._replace(axes=tuple(axes))
 
 
+def _next_step(extent: int, walk: Walk) -> int | None:
+    """The step with which another axis counts on where this one ends; None where it ends inside a tile."""
+    turns, left = divmod(extent, walk.period)
+    return None if left else walk.strides[-1] * turns
+
+
 def _join(outer: Axis, inner: Axis) -> Axis | None:
-    """One axis for two, where the outer one only counts on where the inner one ends."""
+    """One axis for two, where the first step of the outer one counts on from the end of the inner one."""
     inner_walks, outer_walks = inner.walks, outer.walks
-    if inner_walks is None or outer_walks is None:
+    if inner_walks is None or outer_walks is None or outer_walks[0].start or outer_walks[1].start:
         return None
     walks = []
     for low, high in zip(inner_walks, outer_walks, strict=True):
-        turns, left = divmod(inner.extent, low.period)
-        if left or low.start or high.start or high.strides[0] != low.strides[-1] * turns:
-            return None
+        turns = inner.extent // low.period
         sizes = (*low.sizes, *((turns * high.sizes[0], *high.sizes[1:]) if high.sizes else ()))
         walks.append(Walk(0, 1, sizes, (*low.strides, *high.strides[1:])))
     return Axis.of_walks(inner.extent * outer.extent, walks[0], walks[1])
@@ -199,9 +211,13 @@ def _split_digits(walk: Walk, weight: int) -> tuple[Walk, Walk] | None:
 
 def divided(side: Side, unit: int) -> Side | None:
     """The same side with offsets that count something larger; None where they are no multiples of that."""
-    if any(stride % unit for walk in side.walks for stride in walk.strides):
-        return None
-    return Side(0, tuple(walk._replace(strides=tuple(s // unit for s in walk.strides)) for walk in side.walks))
+    walks = []
+    for walk in side.walks:
+        for stride in walk.strides:
+            if stride % unit:
+                return None
+        walks.append(Walk(walk.start, walk.step, walk.sizes, tuple([s // unit for s in walk.strides])))
+    return Side(0, tuple(walks))
 
 
 def cut(axis: Axis, first: int, last: int) -> Axis:

@@ -72,4 +72,5 @@ def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> t
 
 def _in_bits(side: Side, unit: int) -> Side:
     """The same side without its base, in bits."""
-    return Side(0, tuple(walk._replace(strides=tuple(s * unit for s in walk.strides)) for walk in side.walks))
+    walks = [Walk(w.start, w.step, w.sizes, tuple([s * unit for s in w.strides])) for w in side.walks]
+    return Side(0, tuple(walks))

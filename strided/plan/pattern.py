@@ -228,6 +228,9 @@ def walk_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
     A step along an axis brings new pages on both sides, as many as the inner axes spread over unless it stays on them.
     The axis that brings the fewest is walked innermost. Pages of the source count twice, for they are waited for.
     """
+    outer = tuple([k for k in range(len(axes)) if k not in inner])
+    if len(outer) < 2:
+        return outer
     pages = [
         math.prod(max(1, axes[k].extent * min(_stride(side(axes[k])), _PAGE_BYTES) // _PAGE_BYTES) for k in inner)
         for side in (_source, _target)
@@ -237,7 +240,7 @@ def walk_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
         new = (min(1, _stride(side(axes[k])) / _PAGE_BYTES) for side in (_source, _target))
         return sum(weight * n * p for weight, n, p in zip((2, 1), new, pages, strict=True))
 
-    return tuple(sorted((k for k in range(len(axes)) if k not in inner), key=cost, reverse=True))
+    return tuple(sorted(outer, key=cost, reverse=True))
 
 
 def _source(axis: Axis) -> Side:
