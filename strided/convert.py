@@ -26,6 +26,7 @@ from strided.gathering import (
     refuse_offsets_outside,
     scatter,
 )
+from strided.mapped import few_pages, mapping_of
 from strided.plan import Computed, Plan, Step, plan_copy, plan_fill, refuse_misfit
 from strided.region import Bytes, Region, empty_aligned, may_overlap, read_only, refuse_outside, region_of_ndarray
 
@@ -82,6 +83,15 @@ def copy(source: Region, destination: Region) -> None:
     """
     if not destination.buffer.flags.writeable:
         raise ValueError("assignment destination is read-only")
+    mapping = mapping_of(source.buffer)
+    if mapping is None:
+        _copy(source, destination)
+    else:
+        with few_pages(mapping, source):
+            _copy(source, destination)
+
+
+def _copy(source: Region, destination: Region) -> None:
     key = (id(source.map), id(destination.map), source[2:], destination[2:])
     known = _remembered.get(key)
     if source.map.size <= (SMALL_ELEMENTS if known is None or not kernels.is_loaded() else TINY_ELEMENTS):

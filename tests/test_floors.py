@@ -32,6 +32,7 @@ ROOMS = [
     "kernels",
     "plan",
     "region",
+    "mapped",
     "gathering",
     "execution",
     "convert",

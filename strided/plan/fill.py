@@ -87,16 +87,16 @@ class Fill:
         """The tables of the kernel for one task."""
         if self.kernel == "fill":
             rows = np.zeros((math.prod(extent for extent, _ in loops), 3), np.int64)
-            rows[:, 1] = _spread(loops)
+            rows[:, 1] = spread(loops)
             return np.array([[0, first]]), rows, np.array([[0, 0, run_bytes]])
         # The source is one element, which every step stays on.
         *others, p, q = ((1, 0), (1, 0), *loops, (run_bytes // self.element_bytes, self.element_bytes))
-        places = first + _spread(others)
+        places = first + spread(others)
         outer = np.stack([np.zeros_like(places), places], axis=1)
         return outer, np.array([[0, 0, p[0]]]), (0, p[1]), np.array([[0, 0, q[0]]]), (0, q[1])
 
 
-def _spread(loops: Sequence[Loop]) -> Table:
+def spread(loops: Sequence[Loop]) -> Table:
     """The offset of every combination of steps."""
     table = np.zeros(1, np.int64)
     for extent, step in loops:
