@@ -144,7 +144,7 @@ def _too_short(shape: Shape, have: int, needed: int, prefix: int) -> str:
     return message
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class MappedFile:
     """A file, and its bytes mapped into memory.
 
@@ -160,6 +160,10 @@ class MappedFile:
         Those bytes.
     mapping : mmap.mmap or None
         None where there are no bytes.
+    inode : tuple of int
+        Device and inode of the file: another file may come to lie at the path.
+    touched : bool
+        Mode "c": whether the bytes may no longer be the file's.
     """
 
     path: str
@@ -168,6 +172,29 @@ class MappedFile:
     size: int
     content: Bytes
     mapping: mmap.mmap | None
+    inode: tuple[int, int]
+    touched: bool = False
+
+    @property
+    def is_the_file(self) -> bool:
+        """Whether the bytes in memory are those of the file, as far as this process goes."""
+        return self.mode != "c" or not self.touched
+
+    def touch(self) -> None:
+        """Remember that the bytes may be changed from now on, or are in the hands of somebody who may change them."""
+        if self.mode == "c":
+            self.touched = True
+
+    def mapped_anew(self, start: int, size: int) -> MappedFile | None:
+        """Some of the bytes mapped once more, in mode "c"; None where the path no longer leads to the file.
+
+        Nothing is read: the file has to stay as it is while the new mapping is in use.
+        """
+        try:
+            found = map_file(self.path, "c", self.offset + start, size)
+        except (OSError, BufferSizeError):
+            return None
+        return found if found.inode == self.inode else None
 
     def check(self) -> None:
         """Make sure that the bytes are still there: reading behind the end of a file kills the process.
@@ -207,7 +234,8 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
         raise ValueError(f'mode must be "r", "r+" or "c", not {mode!r}')
     name = os.path.abspath(os.fsdecode(path))
     with open(path, "r+b" if mode == "r+" else "rb") as file:
-        size = file.seek(0, os.SEEK_END)
+        size, status = file.seek(0, os.SEEK_END), os.fstat(file.fileno())
+        inode = status.st_dev, status.st_ino
         length = size - offset if length is None else length
         if offset < 0 or length < 0 or offset + length > size:
             raise BufferSizeError(
@@ -216,8 +244,8 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
                 needed=offset + length,
             )
         if length == 0:
-            return MappedFile(name, mode, offset, 0, np.empty(0, np.uint8), None)
+            return MappedFile(name, mode, offset, 0, np.empty(0, np.uint8), None, inode)
         start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
         mapping = mmap.mmap(file.fileno(), offset - start + length, access=access[mode], offset=start)
     content = np.frombuffer(mapping, np.uint8)[offset - start :]
-    return MappedFile(name, mode, offset, length, content, mapping)
+    return MappedFile(name, mode, offset, length, content, mapping, inode)

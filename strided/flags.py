@@ -52,7 +52,7 @@ class Flags:
     @property
     def writeable(self) -> bool:
         """Whether elements can be assigned to."""
-        return bool(self._array.buffer.flags.writeable)
+        return bool(self._array._memory.buffer.flags.writeable)
 
     @writeable.setter
     def writeable(self, value: bool) -> None:
@@ -62,7 +62,7 @@ class Flags:
         if not value:
             array._memory = array._memory.read_only()
             return
-        buffer = array.buffer.view()
+        buffer = array._memory.buffer.view()
         try:
             buffer.flags.writeable = True
         except ValueError:

@@ -90,7 +90,7 @@ class Flat:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         array = self._array
-        if not array.buffer.flags.writeable:
+        if not array._memory.buffer.flags.writeable:
             raise ValueError("assignment destination is read-only")
         if isinstance(key, tuple) and not key:
             array.stand_in(writeable=True).flat[key] = value  # NumPy refuses it, from 2.4 on

@@ -84,6 +84,8 @@ class Indexed(Wrapped):
         memory = self._memory
         if not memory.buffer.flags.writeable:
             raise ValueError("assignment destination is read-only")
+        if memory.file is not None:
+            memory.file.touch()
         entries = key if type(key) is tuple else (key,)
         offset = element_at(self._map, entries)
         if offset is not None:
@@ -134,6 +136,8 @@ class Indexed(Wrapped):
         return values
 
     def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
+        if self._memory.file is not None:
+            self._memory.file.touch()
         if self._memory.bits >= 8:
             convert.scatter(self.region, offsets, values)
             return

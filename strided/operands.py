@@ -38,7 +38,7 @@ class Operands:
                 return found
         found = array.to_numpy()
         # As in NumPy, views of a read-only array are read-only, and nothing is written to it.
-        found.flags.writeable = array.buffer.flags.writeable
+        found.flags.writeable = array._memory.buffer.flags.writeable
         self._copies[id(found)] = array, found
         return found
 

@@ -68,8 +68,8 @@ def _span(x: Any) -> tuple[int, int]:
     """Addresses from and to."""
     if not isinstance(x, Wrapped):
         return byte_bounds(x)
-    start = _address(x.buffer)
-    span = span_of(x._map, x.region.storage) or (0, x.buffer.size)
+    start = _address(x._memory.buffer)
+    span = span_of(x._map, x.region.storage) or (0, x._memory.buffer.size)
     return start + span[0], start + span[1]
 
 
@@ -84,8 +84,8 @@ def _bytes_of(x: Any) -> npt.NDArray[np.int64]:
     bits = x._memory.bits
     offsets = x._map.offsets().reshape(-1)
     if bits < 8:
-        return np.unique(offsets * bits // 8) + _address(x.buffer)
-    return np.unique(offsets[:, None] * (bits // 8) + np.arange(bits // 8)) + _address(x.buffer)
+        return np.unique(offsets * bits // 8) + _address(x._memory.buffer)
+    return np.unique(offsets[:, None] * (bits // 8) + np.arange(bits // 8)) + _address(x._memory.buffer)
 
 
 def _boxes_meet(first: Wrapped, second: Wrapped) -> bool | None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from strided import dlpack, functions, shown
 from strided.address import AddressMap
-from strided.buffers import map_file
-from strided.encode import encode, shape_for, wrap
+from strided.buffers import flat_bytes, map_file
+from strided.encode import encode, shape_for
 from strided.layout import Layout, Shape
 from strided.ufuncs import Operators
 from strided.views import Views
@@ -100,15 +100,22 @@ class Protocols(Operators, Views):
     def copy(self, order: str = "K") -> Self:
         """The same values in a buffer of their own: in the same layout, or with "C" and "F" row- or column-major.
 
-        Of a view, the values alone are copied, row-major by default.
+        Of a view, the values alone are copied, row-major by default. An array in a file that is mapped read-only is
+        mapped once more instead: nothing is read, and what is assigned to the copy stays in memory.
         """
         if order not in ("C", "F", "A", "K"):
             self.stand_in().copy(order)  # type: ignore[arg-type]
+        memory = self._memory
+        if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file and order in ("A", "K"):
+            memory.file.check()
+            file = memory.file.mapped_anew(_offset_in(memory.buffer, memory.file.content), memory.buffer.size)
+            if file is not None:
+                return self._with_map(self._map, replace(memory, buffer=file.content, file=file))
         if order in ("A", "K") and not self.is_view:
             buffer = self.region.buffer.copy()
-            return self._on(replace(self._memory, buffer=buffer, excess=0, file=None))
+            return self._on(replace(memory, buffer=buffer, excess=0, file=None))
         order_of_axes = range(self.ndim) if order == "F" else range(self.ndim)[::-1]
-        bits = self.layout.element_size_in_bits if self._memory.bits < 8 else 0
+        bits = self.layout.element_size_in_bits if memory.bits < 8 else 0
         shape = shape_for(
             self.shape, self.dtype, Layout(tuple(order_of_axes), element_size_in_bits=bits), self.element_type
         )
@@ -125,7 +132,7 @@ class Protocols(Operators, Views):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         memory = self._memory
-        if memory.file is not None and memory.file.mode != "c":
+        if memory.file is not None and memory.file.is_the_file:
             memory.file.check()
             start = _offset_in(memory.buffer, memory.file.content)
             seen = None if not self.is_view else (self._map, memory.dtype, memory.bits)
@@ -138,7 +145,7 @@ class Protocols(Operators, Views):
             content = pickle.PickleBuffer(content)
         else:
             content = content.tobytes() if not content.flags.writeable else bytearray(content)
-        return _rewrapped, (type(self), content, memory.shape, memory.bitorder)
+        return _rewrapped, (type(self), content, memory.shape, memory.bitorder, memory.excess)
 
     # Telling arrays apart, and showing them.
 
@@ -146,7 +153,7 @@ class Protocols(Operators, Views):
         memory = self._memory
         about = type(self).__name__, str(memory.shape), str(memory.dtype), memory.bitorder, repr(self._map)
         # Writes through a mapping need not change the time of the file: only what cannot write is told by its file.
-        if memory.file is not None and memory.file.mode == "r":
+        if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file:
             start = _offset_in(memory.buffer, memory.file.content)
             return (*about, *memory.file.identity, memory.file.offset + start)
         import hashlib  # only dask asks, and every import of this package would pay for it
@@ -174,9 +181,9 @@ def _offset_in(part: Array, whole: Array) -> int:
     return start
 
 
-def _rewrapped(cls: type[Protocols], content: Any, shape: Shape, bitorder: str) -> Protocols:
+def _rewrapped(cls: type[Protocols], content: Any, shape: Shape, bitorder: str, excess: int) -> Protocols:
     """An unpickled array."""
-    memory = wrap(content, shape, bitorder=bitorder, allow_excess=True)
+    memory = Memory(flat_bytes(content), shape, _dtype_of(shape), shape.element_bits, bitorder, excess)
     return object.__new__(cls)._with_map(shape.address_map, memory)
 
 
@@ -190,7 +197,7 @@ def _reopened(
 ) -> Protocols:
     """An unpickled array in a file: the file is mapped anew."""
     file = map_file(*where)
-    memory = Memory(file.content, shape, _dtype_of(shape), _bits_of(shape), bitorder, excess, file)
+    memory = Memory(file.content, shape, _dtype_of(shape), shape.element_bits, bitorder, excess, file)
     if seen is None:
         return object.__new__(cls)._with_map(shape.address_map, memory)
     map_, dtype, bits = seen
@@ -200,7 +207,3 @@ def _reopened(
 def _dtype_of(shape: Shape) -> np.dtype[Any]:
     assert shape.dtype is not None
     return shape.dtype
-
-
-def _bits_of(shape: Shape) -> int:
-    return shape.element_bits

@@ -54,7 +54,7 @@ def in_line(a: Indexed, width: int) -> str:
 
 def as_html(a: Indexed) -> str:
     """A table of what the array is, and its values, for notebooks."""
-    buffer = a.buffer.nbytes
+    buffer = a._memory.buffer.nbytes
     rows: list[tuple[str, Any]] = [
         ("shape", a.shape),
         ("dtype", a.dtype.name),

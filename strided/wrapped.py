@@ -149,6 +149,8 @@ class Wrapped:
     @property
     def buffer(self) -> npt.NDArray[np.uint8]:
         """The flat bytes, padding included, on the same memory."""
+        if self._memory.file is not None:
+            self._memory.file.touch()
         return self._memory.buffer
 
     @property
@@ -225,6 +227,7 @@ class Wrapped:
         memory = self._memory
         if memory.file is not None:
             memory.file.check()
+            memory.file.touch()
         if self.size == 0:
             return np.ndarray(self.shape, self.dtype, memory.buffer[:0])
         strides = self._byte_strides()

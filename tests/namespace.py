@@ -29,7 +29,8 @@ import numpy as np
 import numpy.lib.stride_tricks
 
 import strided as sd
-from strided import convert
+from strided import convert, reductions
+from strided import functions as dispatch
 from tests.checks import outcome
 
 #: Where NumPy's dispatched functions are, as people write it.
@@ -354,3 +355,61 @@ def same_refusal(got: Exception | None, expected: Exception) -> None:
 
 
 __all__ = ["PLAIN", "TILED", "Reads", "Verdict", "calls", "functions", "judge", "same", "ufuncs", "values"]
+
+
+# --- the table of the documentation ---------------------------------------------------------------------------------
+
+
+def groups() -> dict[str, list[str]]:
+    """The functions by what they do with an array in a layout; those that get a converted array are not listed."""
+    kinds = {
+        "views": set(dispatch.VIEWS),
+        "questions": set(dispatch.QUESTIONS),
+        "streams": set(reductions.ANSWERS),
+        "in part": set(dispatch.IN_PART) - dispatch.WRITING,
+        "writes": dispatch.WRITING,
+    }
+    found: dict[str, list[str]] = {kind: [] for kind in kinds}
+    found["converted"] = []
+    for name, function in functions().items():
+        kind = next((k for k, members in kinds.items() if function in members), "converted")
+        found[kind].append(name)
+    return found
+
+
+_TITLES = {
+    "views": "give views: nothing is read",
+    "questions": "ask for shapes, types and memory: nothing is read",
+    "streams": "stream, from 16 MiB of values on, window by window and over threads",
+    "in part": "read what they need: the chosen elements, or up to the first difference",
+    "writes": "write to the buffer",
+    "converted": "get a converted array",
+}
+
+
+def table() -> str:
+    """What `docs/numpy.md` shows."""
+    lines = ["| | functions of NumPy that | |", "| ---: | --- | --- |"]
+    for kind, names in groups().items():
+        shown = "all others" if kind == "converted" else ", ".join(f"`{n.removeprefix('np.')}`" for n in names)
+        lines.append(f"| {len(names)} | {_TITLES[kind]} | {shown} |")
+    return "\n".join(lines)
+
+
+def counts() -> str:
+    """How many calls were judged, and how."""
+    tally = {"accepted": 0, "refused": 0}
+    for name, function in functions().items():
+        for layouts in ("tiled", "plain"):
+            for call in calls(name):
+                verdict = judge(function, call, layouts)
+                tally["accepted" if verdict.accepted else "refused"] += 1
+    total, accepted, refused = sum(tally.values()), tally["accepted"], tally["refused"]
+    return (
+        f"With NumPy {np.__version__}: {len(functions())} functions in {total:,} calls, of which NumPy accepts "
+        f"{accepted:,} and refuses {refused:,}, and {len(ufuncs())} universal functions."
+    )
+
+
+if __name__ == "__main__":
+    print(counts(), table(), sep="\n\n")

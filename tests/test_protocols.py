@@ -400,12 +400,67 @@ def test_an_array_with_changes_of_its_own_is_pickled_by_its_content(file: Path) 
     assert pickle.loads(pickle.dumps(a))[0, 0] == 99
 
 
-def test_a_copy_of_an_array_in_a_file_is_in_memory(file: Path) -> None:
-    a = sd.open(file, TILED).copy()
+@pytest.mark.parametrize("way", ["copy", "deepcopy"])
+def test_a_copy_of_a_file_that_is_only_read_is_mapped_anew(file: Path, way: str) -> None:
+    content = file.read_bytes()
+    for key in ((), slice(1, None)):
+        a = sd.open(file, TILED)[key]
+        b = copied(a, way)
+        assert b.file is not None
+        assert b.file.mode == "c"
+        assert len(pickle.dumps(b)) < 2000, "untouched, it is what the file is"
+        assert b.__dask_tokenize__() == a.__dask_tokenize__()
+        b[0, 0] = 99
+        same_values(pickle.loads(pickle.dumps(b)), np.asarray(b))
+        assert pickle.loads(pickle.dumps(b))[0, 0] == 99
+        assert b.__dask_tokenize__() != a.__dask_tokenize__()
+        assert copied(b, way)[0, 0] == 99
+        same_values(a, VALUES[key])
+    assert file.read_bytes() == content
+
+
+CHANGES: dict[str, Any] = {
+    "one element": lambda a: a.__setitem__((0, 0), 99),
+    "a row": lambda a: a.__setitem__(0, 99),
+    "by index arrays": lambda a: a.__setitem__([0], 99),
+    "flat": lambda a: a.flat.__setitem__([0], 99),
+    "the buffer": lambda a: a.buffer.view(np.float32).__setitem__(0, 99),
+    "fill": lambda a: a.fill(99),
+    "out": lambda a: np.add(a, 99, out=a),
+    "copyto": lambda a: np.copyto(a, 99),
+    "a view": lambda a: a.T.__setitem__((0, 0), 99),
+    "another type": lambda a: a.view(np.int32).__setitem__((0, 0), 99),
+    "sort": lambda a: a.sort(),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("text", [TILED, PLAIN])
+def test_changes_that_stay_in_memory_are_pickled(name: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "dump.bin"
+    array(text, VALUES[::-1, ::-1]).buffer.tofile(path)
+    a = sd.open(path, text, mode="c")
+    CHANGES[name](a)
+    same_values(pickle.loads(pickle.dumps(a)), np.asarray(a))
+    assert a[0, 0] != 14
+
+
+def test_other_copies_are_in_memory(file: Path) -> None:
+    a = sd.open(file, TILED, mode="r+")
+    assert a.copy().file is None
+    assert sd.open(file, TILED).copy("C").file is None
+    b = sd.open(file, TILED)
     file.unlink()
-    a[0, 0] = 5
-    assert a.file is None
-    assert pickle.loads(pickle.dumps(a))[0, 0] == 5
+    c = b.copy()
+    assert c.file is None, "the path leads nowhere"
+    c[0, 0] = 5
+    assert pickle.loads(pickle.dumps(c))[0, 0] == 5
+
+
+def test_metadata_in_front_of_an_array_do_not_matter_to_copies() -> None:
+    a = sd.LayoutArray.from_numpy(VALUES, "{0,1:M(8)}")
+    for way in ("copy", "deepcopy", 2, 5, "out of band"):
+        same_values(copied(a, way), VALUES)
 
 
 def test_weak_references() -> None:
@@ -451,3 +506,9 @@ def test_iteration_by_numpy() -> None:
     assert np.lib.array_utils.byte_bounds(array(PLAIN))[1] - np.lib.array_utils.byte_bounds(array(PLAIN))[0] == 60
     with pytest.raises(AttributeError, match="to_numpy"):
         np.lib.array_utils.byte_bounds(array())
+
+
+def test_the_table_of_the_documentation() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "numpy.md").read_text(encoding="utf-8")
+    if f"With NumPy {np.__version__}:" in page:
+        assert namespace.table() in page, "python -m tests.namespace prints it"
