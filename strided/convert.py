@@ -28,7 +28,7 @@ from strided.gathering import (
 )
 from strided.mapped import few_pages, mapping_of
 from strided.plan import Computed, Plan, Step, plan_copy, plan_fill, refuse_misfit
-from strided.region import Bytes, Region, empty_aligned, may_overlap, read_only, refuse_outside, region_of_ndarray
+from strided.region import Bytes, Region, empty_aligned, may_overlap, refuse_outside, region_of_ndarray
 
 __all__ = [
     "Region",
@@ -108,7 +108,7 @@ def _copy(source: Region, destination: Region) -> None:
     if known.execution is None:
         copy_by_offsets(source, destination)
     else:
-        known.execution.run(read_only(source.buffer), destination.buffer, plan.shift)
+        known.execution.run(source.buffer, destination.buffer, plan.shift)
 
 
 def _conversion(source: Region, destination: Region) -> _Conversion:

@@ -16,7 +16,7 @@ import numpy as np
 from strided import kernels
 from strided.plan import Detour, Fill, Nest, Part, Parts, Pattern, Step
 from strided.plan.detour import BLOCK_BYTES
-from strided.region import Bytes, empty_aligned, read_only
+from strided.region import Bytes, empty_aligned
 from strided.threads import get_num_threads, run
 
 #: Bytes of the target from which on lines are written past the caches.
@@ -110,7 +110,6 @@ class _Detoured:
             block = _block()
             for call in first:
                 call.run(source, block, (place[0] - phase[0], 0))
-            block = read_only(block)
             for call in second:
                 call.run(block, target, (0, place[1] - phase[1]))
 

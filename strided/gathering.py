@@ -16,7 +16,7 @@ import numpy.typing as npt
 from strided import kernels
 from strided.address import AddressMap, Term
 from strided.errors import BufferSizeError
-from strided.region import Bytes, Region, read_only, refuse_outside
+from strided.region import Bytes, Region, refuse_outside
 from strided.threads import get_num_threads, run
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
         values = take(source, offsets, whole_bytes=True)
         target[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         return
-    kernel, width, from_ = kernels.load("gather"), source.bits // 8, read_only(source.buffer)
+    kernel, width, from_ = kernels.load("gather"), source.bits // 8, source.buffer
     flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
 
     def task(start: int, stop: int) -> None:
@@ -75,7 +75,7 @@ def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> 
         put(destination, offsets.reshape(-1), patterns)
         return
     # One thread alone: with several, not the last value might stay.
-    kernel, width, from_ = kernels.load("scatter"), destination.bits // 8, read_only(patterns.view(np.uint8))
+    kernel, width, from_ = kernels.load("scatter"), destination.bits // 8, patterns.view(np.uint8)
     flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
     for start, stop in _ranges(flat.size):
         kernel(from_[start * width : stop * width], destination.buffer, flat[start:stop], width)
@@ -97,7 +97,7 @@ def gather_at(source: Region, index: Sequence[Offsets | int], out: npt.NDArray[A
         gather(source, offsets_at(source.map, index, out.shape), out)
         return
     places = _Places(source.map, index, out.shape)
-    kernel, width, from_ = kernels.load("gather"), source.bits // 8, read_only(source.buffer)
+    kernel, width, from_ = kernels.load("gather"), source.bits // 8, source.buffer
     target = out.reshape(-1).view(np.uint8)
 
     def task(start: int, stop: int) -> None:
