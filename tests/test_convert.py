@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ml_dtypes
@@ -376,3 +379,41 @@ def test_the_source_of_an_interrupted_copy_is_as_it_was() -> None:
         convert._executions.clear()
     assert Interrupts.calls >= 1
     np.testing.assert_array_equal(source.memory, before)
+
+
+def _converted(case: tuple[str, str, int]) -> bool:
+    """One conversion there and back, in buffers of its own."""
+    first, second, seed = case
+    values = np.random.default_rng(seed).integers(0, 1 << 16, (300, 700), dtype=np.uint16)
+    there = sd.LayoutArray.from_numpy(values, first).to_layout(second)
+    return bool((there.to_layout("{1,0}").to_numpy() == values).all())
+
+
+_PAIRS = [
+    ("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}"),
+    ("{1,0:T(8,128)}", "{0,1}"),
+    ("{0,1:T(16,128)}", "{1,0:T(8,128)(2,1)}"),
+]
+
+
+def test_conversions_from_many_python_threads_at_once() -> None:
+    cases = [(*pair, seed) for seed in range(20) for pair in _PAIRS]
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(_converted, cases))
+
+
+def _convert_in_child(results: Any) -> None:
+    results.put(all(_converted((*pair, 1)) for pair in _PAIRS))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_conversions_in_a_forked_child() -> None:
+    assert all(_converted((*pair, 0)) for pair in _PAIRS)
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    child = context.Process(target=_convert_in_child, args=(results,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert results.get()
