@@ -120,10 +120,14 @@ class Pattern:
 
     def _task_elements(self) -> int:
         """Elements of one task; more for a transposition, which begins and ends a line in every row of each."""
-        least, width = TASK_BYTES, max(8, self.bits) // 8
+        width = max(8, self.bits) // 8
+        size, most = self.elements * width, TASK_BYTES
         if self.is_transposition:
-            least = max(least, min(8 * least, self.elements * width // _MANY_TASKS))
-        return max(1, least // width)
+            most = max(most, min(8 * most, size // _MANY_TASKS))
+        elif size > TASK_BYTES:
+            # Not so many tasks yet: smaller ones end together.
+            most = max(most // 4, min(most, size // 8))
+        return max(1, most // width)
 
     def tables(self) -> Tables:
         """Where the tables of this step are made."""
