@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strided.kernels import packed, stream, tiles, transpose
+from strided.kernels import BLANK, SCRATCH_BYTES, packed, stream, tiles, transpose
 
 PAGE = mmap.PAGESIZE
 BITS = {"unzip16": 16, "unzip8": 8, "zip16": 16, "zip8": 8}
@@ -60,7 +60,7 @@ def fences() -> tuple[Fenced, Fenced]:
     return Fenced(1 << 22), Fenced(1 << 22)
 
 
-SCRATCH = np.zeros(tiles.SCRATCH_BYTES, np.uint8)
+SCRATCH = np.zeros(SCRATCH_BYTES, np.uint8)
 
 
 def read_only(x: np.ndarray) -> np.ndarray:
@@ -202,7 +202,7 @@ def check_blanks(seed, kernel, bits, streaming, high_first, places):
         value = int(rng.integers(0, 1 << bits))
         element = np.frombuffer(sum(value << k for k in range(0, 32, bits)).to_bytes(4, "little"), np.uint8)
     marked = rows.copy(), pieces.copy()
-    marked[0][blank_rows, 0], marked[1][blank_pieces, 0] = tiles.BLANK, tiles.BLANK
+    marked[0][blank_rows, 0], marked[1][blank_pieces, 0] = BLANK, BLANK
     # First all that is copied, then all that gets the pattern, from a source that holds nothing else.
     width = 8 if kernel == "rows" else bits
     expected = target.copy()
@@ -218,7 +218,7 @@ def check_blanks(seed, kernel, bits, streaming, high_first, places):
                 s = np.zeros_like(s)
             expected = moved(np.tile(element, 16) if blanks else source, expected, s, t, width)
     options = {"zip_bits": (bits, high_first)}.get(kernel, ())
-    scratch = np.zeros(tiles.SCRATCH_BYTES, np.uint8)
+    scratch = np.zeros(SCRATCH_BYTES, np.uint8)
     scratch[:128] = np.tile(element, 128 // element.size)
     marked = outer, *marked, row_cuts, piece_cuts
     check(lambda a, b: KERNELS[kernel](a, b, *marked, streaming, scratch, *options), source, target, expected, places)
@@ -417,7 +417,7 @@ def test_kernels_run_side_by_side_in_threads():
 
         def once(_):
             mine = target.copy()
-            tiles.unzip8(source, mine, *tables, 1, np.zeros(tiles.SCRATCH_BYTES, np.uint8))
+            tiles.unzip8(source, mine, *tables, 1, np.zeros(SCRATCH_BYTES, np.uint8))
             return np.array_equal(mine, expected)
 
         assert all(pool.map(once, range(64)))

@@ -19,13 +19,19 @@ _HOMES = {
     "general": ("nest8", "nest16", "nest32", "nest64", "nest_bits", "gather", "scatter", "add_digits"),
     "indices": ("locate", "gather_runs", "gather_sums"),
     "tiles": ("rows", "unzip16", "unzip8", "zip16", "zip8"),
-    "packed": ("unzip_bits", "zip_bits", "unpack", "pack"),
+    "packed": ("unzip_bits", "zip_bits", "unpack", "pack", "unpack_runs", "pack_runs"),
     "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),
     "stream": ("copy", "fill"),
     "varint": ("decode_varints32", "decode_varints64", "encode_varints"),
 }
 #: The module of every kernel.
 HOMES = {name: module for module, names in _HOMES.items() for name in names}
+
+
+#: Bytes of scratch memory that a kernel takes at most; each thread hands in its own.
+SCRATCH_BYTES = 1 << 18
+#: A source offset that stands for no source: padding goes there. See `strided.kernels.walk`.
+BLANK = 1 << 60
 
 
 @cache

@@ -39,10 +39,7 @@ _njit: Any = numba.njit
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 part = _njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)
-"""Decorate a function that kernels are put together from, each with a copy of its own."""
-
-shared = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)
-"""The same for a long function, of which LLVM is to compile one copy for several callers."""
+"""Decorate a function that kernels are put together from."""
 
 
 class Kernel:

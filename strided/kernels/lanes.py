@@ -140,6 +140,13 @@ def integer(builder, address):
     return builder.load(_pointer(builder, address, _INT64), align=8)
 
 
+@_operation(_INTEGER, _INTEGER, _INTEGER, _INTEGER)
+def cell(builder, table, row, column):
+    """A number of a table of three columns that begins at an address."""
+    place = builder.add(builder.mul(row, _INT64(24)), builder.mul(column, _INT64(8)))
+    return builder.load(_pointer(builder, builder.add(table, place), _INT64), align=8)
+
+
 @_operation(types.void, _INTEGER, _INTEGER)
 def put_integer(builder, address, value):
     """Write an int64."""
@@ -290,13 +297,41 @@ def _braid(bits):
 braid16, braid8 = _braid(16), _braid(8)
 
 
-@_operation(_LINE, _LINE, _INTEGER, _INTEGER, _INTEGER)
-def add_field(builder, words, address, mask, shift):
-    """Or the masked bytes from an address, shifted left, into words of 4 bytes."""
+def _function(module, name, result, arguments, body):
+    """A function of its own, so that LLVM compiles a long body once for all its callers."""
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(result, arguments), name)
+    function.linkage = "linkonce_odr"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    builder = ir.IRBuilder(function.append_basic_block())
+    body(builder, *function.args)
+    return function
+
+
+def _braid_packed(builder, address, pitch, bits, flip):
+    """Or the low `bits` of every row into words, in a loop over the rows."""
     kind = _LINE.of(32)
-    field = builder.and_(_row_of_words(builder, address, 8), _splat(builder, mask, kind))
-    field = builder.shl(field, _splat(builder, shift, kind))
-    return _as_bytes(builder, builder.or_(builder.bitcast(words, kind), field))
+    words, place = (cgutils.alloca_once_value(builder, value) for value in (ir.Constant(kind, None), address))
+    mask = _splat(builder, builder.sub(builder.shl(_INT64(1), bits), _INT64(1)), kind)
+    with cgutils.for_range_slice(builder, _INT64(0), _INT64(32), bits, inc=True) as (shift, _):
+        row = builder.load(place)
+        field = builder.and_(_row_of_words(builder, row, 8), mask)
+        field = builder.shl(field, _splat(builder, builder.xor(shift, flip), kind))
+        builder.store(builder.or_(builder.load(words), field), words)
+        builder.store(builder.add(row, pitch), place)
+    builder.ret(_as_bytes(builder, builder.load(words)))
+
+
+@_operation(_LINE, _INTEGER, _INTEGER, _INTEGER, _INTEGER)
+def braid_packed(builder, address, pitch, bits, flip):
+    """A line of words, each with the low `bits` of a byte of every one of 32 / `bits` rows `pitch` bytes apart.
+
+    With `flip`, 8 - `bits`, a byte's first element is in its high bits.
+    """
+    function = _function(builder.module, "strided_braid_packed", _LINE.of(8), [_INT64] * 4, _braid_packed)
+    return builder.call(function, [address, pitch, bits, flip])
 
 
 # --- packed elements that lie side by side --------------------------------------------------------------------------
@@ -381,20 +416,6 @@ def _transposed(builder, rows):
     return rows
 
 
-def _function(module, name, arguments, body):
-    """A function of its own, so that LLVM compiles a long body once for all its callers."""
-    if name in module.globals:
-        return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), arguments), name)
-    function.linkage = "linkonce_odr"
-    function.attributes.add("noinline")
-    function.attributes.add("nounwind")
-    builder = ir.IRBuilder(function.append_basic_block())
-    body(builder, *function.args)
-    builder.ret_void()
-    return function
-
-
 def _interleaved(builder, first, second, bits):
     """The elements of two vectors in turn: of the low half of every 16 bytes, and of the high half."""
     first, second = (builder.bitcast(vector, _LINE.of(bits)) for vector in (first, second))
@@ -437,6 +458,7 @@ def _turn(bits):
         rows = [_load(builder, entry(builder, sources, source, _INT64(k)), _LINE, bits) for k in range(count)]
         places = [entry(builder, targets, target, _INT64(k)) for k in range(count)]
         put_rows(builder, _transposed(builder, rows), places, streaming)
+        builder.ret_void()
 
     def squares(builder, sources, source, targets, target, streaming, room):
         with cgutils.for_range(builder, _INT64(count)) as loop:
@@ -454,6 +476,7 @@ def _turn(bits):
             numbers = [_INT64(k // 4 * 4 * each + k % 4) for k in range(count)]
             places = [entry(builder, targets, target, first, number) for number in numbers]
             put_rows(builder, _transposed(builder, rows), places, streaming)
+        builder.ret_void()
 
     @_operation(types.void, *[_INTEGER] * 6)
     def turn(builder, sources, source, targets, target, streaming, room):
@@ -464,7 +487,7 @@ def _turn(bits):
         """
         body = square if each == 1 else squares
         arguments = [sources, source, targets, target, streaming, room]
-        builder.call(_function(builder.module, f"strided_turn{bits}", [_INT64] * 6, body), arguments)
+        builder.call(_function(builder.module, f"strided_turn{bits}", ir.VoidType(), [_INT64] * 6, body), arguments)
 
     return turn
 

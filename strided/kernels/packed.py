@@ -6,9 +6,9 @@ element's highest bit is extended to its byte. On the way to packed elements, hi
 
 from __future__ import annotations
 
-from strided.kernels import lanes
-from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, shared
-from strided.kernels.tiles import ARGUMENTS, no_patch, spill_run, walk
+from strided.kernels import BLANK, lanes
+from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
+from strided.kernels.walk import ARGUMENTS, edge, gather, no_gather, no_patch, spill_run, walk
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 
@@ -27,18 +27,13 @@ def _shift(member, pitch, options):
     return member * bits ^ flip, (1 << bits) - 1, sign
 
 
-@shared
+@part
 def _braid(s, how):
     pitch, bits, flip = how
-    words = lanes.zero()
-    mask = (1 << bits) - 1
-    for shift in range(0, 32, bits):
-        words = lanes.add_field(words, s, mask, shift ^ flip)
-        s += pitch
-    return words
+    return lanes.braid_packed(s, pitch, bits, flip)
 
 
-@shared
+@part
 def _spill(room, s, count, how):
     pitch, bits, flip = how
     place = room
@@ -46,7 +41,7 @@ def _spill(room, s, count, how):
         lanes.move(place, s, count)
         place += 64
         s += pitch
-    return room, (64, bits, flip)
+    return room, (ZERO + 64, bits, flip)
 
 
 @part
@@ -56,46 +51,51 @@ def _apart(member, pitch, options):
 
 
 @part
-def _patch(fetch, spill, place, step, how, bounds, room, member):
+def _patch(fetch, spill, fixed, place, member, cut, how):
     """Write one row of words, with the bits of their other rows as they are."""
-    t, s, count = place
-    _, bits, flip = how
+    t_lane, step, room = fixed[1], fixed[2], fixed[5]
+    pieces, first, last, _ = cut
+    _, bits, flip = how[0]
     mask = (1 << bits) - 1 << (member * bits ^ flip)
-    while count > 0:
-        present = min(64, count)
-        inside = bounds[0] <= s <= bounds[1]
-        words = fetch(s, how) if inside else fetch(spill(room + 1024, s, present * step >> 6, how)[0], how)
-        lanes.move(room, t, present)
-        lanes.store(room, lanes.choose(lanes.load(room), words, mask))
-        lanes.move(t, room, present)
-        t += 64
-        s += step
-        count -= 64
+    for p in range(first, last):
+        s, t = place[0] + lanes.cell(pieces, p, 0), place[1] + lanes.cell(pieces, p, 1)
+        count = lanes.cell(pieces, p, 2) * t_lane if s < BLANK else ZERO
+        while count > 0:
+            present = min(64, count)
+            words = edge(fetch, spill, s, ZERO, present, step, how, room)
+            lanes.move(room, t, present)
+            lanes.store(room, lanes.choose(lanes.load(room), words, mask))
+            lanes.move(t, room, present)
+            s, t, count = s + step, t + 64, count - 64
 
 
 @kernel(*ARGUMENTS, NUMBER, NUMBER, NUMBER)
 def unzip_bits(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch, bits, signed, high_first):
-    """Take rows of elements out of words that 32 / `bits` of them share, into bytes; tables as in `tiles`."""
+    """Take rows of elements out of words that 32 / `bits` of them share, into bytes; tables as in `walk`."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
     options = bits, (8 - bits) * high_first, signed << bits - 1
-    walk(_fields, spill_run, _shift, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, options)
+    walk(
+        _fields, spill_run, _shift, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, options
+    )
 
 
 @kernel(*ARGUMENTS, NUMBER, NUMBER)
 def zip_bits(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch, bits, high_first):
-    """Put rows of bytes into words that 32 / `bits` of them share; tables as in `tiles`.
+    """Put rows of bytes into words that 32 / `bits` of them share; tables as in `walk`.
 
     Rows that are alone keep the bits of others by reading and writing whole bytes: threads may not share their words.
     """
     tables = outer, rows, pieces, row_cuts, piece_cuts
     options = bits, (8 - bits) * high_first
-    walk(_braid, _spill, _apart, _patch, (1, 4, 32 // bits), source, target, tables, streaming, scratch, options)
+    walk(
+        _braid, _spill, _apart, gather, _patch, (1, 4, 32 // bits), source, target, tables, streaming, scratch, options
+    )
 
 
 # --- elements side by side ------------------------------------------------------------------------------------------
 
 
-@shared
+@part
 def _spread(s, shift, bits, flip):
     if bits == 4:
         return lanes.spread4(s, shift, flip)
@@ -104,7 +104,7 @@ def _spread(s, shift, bits, flip):
     return lanes.spread1(s, shift, flip)
 
 
-@shared
+@part
 def _gather(s, bits, flip):
     if bits == 4:
         return lanes.gather4(s, flip)
@@ -180,7 +180,7 @@ _RUNS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER)
 def unpack_runs(source, target, outer, rows, pieces, bits, signed, high_first, streaming, scratch):
     """Copy runs of packed elements to bytes.
 
-    Tables as in `tiles`: offsets of the source count elements, those of the target bytes; a lane is an element.
+    Tables as in `walk`: offsets of the source count elements, those of the target bytes; a lane is an element.
     """
     how = bits, (1 << bits) - 1, signed << bits - 1, high_first
     room = lanes.address(scratch)
@@ -198,7 +198,7 @@ def unpack_runs(source, target, outer, rows, pieces, bits, signed, high_first, s
 def pack_runs(source, target, outer, rows, pieces, bits, high_first, streaming, scratch):
     """Copy runs of bytes to packed elements.
 
-    Tables as in `tiles`: offsets of the source count bytes, those of the target elements; a lane is an element. Bits
+    Tables as in `walk`: offsets of the source count bytes, those of the target elements; a lane is an element. Bits
     that no table names stay as they are, by reading and writing whole bytes: threads may not share those.
     """
     how = bits, (1 << bits) - 1, ZERO, high_first

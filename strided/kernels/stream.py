@@ -29,7 +29,7 @@ def copy(source, target, source_start, target_start, count, streaming):
 def fill(target, outer, rows, pieces, pattern, streaming):
     """Set all pieces of all rows to a pattern.
 
-    Tables as in `tiles`, with bytes as lanes; what they say of a source does not matter. `pattern` is 128 bytes, one
+    Tables as in `walk`, with bytes as lanes; what they say of a source does not matter. `pattern` is 128 bytes, one
     element over and over, and begins anew with every piece.
     """
     p = lanes.address(pattern)
