@@ -21,12 +21,13 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from strided.nodes import Node, Offsets, dimensions_of, evaluate
+from strided.once import once
 
 # --- digits -----------------------------------------------------------------------------------------------------------
 
@@ -67,6 +68,10 @@ class Term(NamedTuple):
         for weight, factor in _carries(self.digits):
             total = total + c // weight * factor
         return total
+
+    def moved(self, start: int) -> Term:
+        """The term of indices counted from another one."""
+        return Term(self.start + self.step * start, self.step, self.digits)
 
     @property
     def carries(self) -> tuple[tuple[int, int], ...]:
@@ -230,7 +235,7 @@ class AddressMap:
         """Axes of the view."""
         return len(self.shape)
 
-    @cached_property
+    @once
     def size(self) -> int:
         """Elements of the view."""
         return math.prod(self.shape)
@@ -240,12 +245,12 @@ class AddressMap:
         """Whether all of it is digits, so that it can be carried out as a nest of loops."""
         return not self.coupled
 
-    @cached_property
+    @once
     def is_separable(self) -> bool:
         """Whether offsets are a sum of one table an axis."""
         return all(len(c.axes) <= 1 for c in self.coupled)
 
-    @cached_property
+    @once
     def strides(self) -> tuple[int, ...] | None:
         """Elements from one index to the next along each axis; None where that is not the same everywhere."""
         if self.coupled:
@@ -284,7 +289,7 @@ class AddressMap:
                 total += c.offset_at([*zeros[:axis], v, *zeros[axis + 1 :]])
         return total
 
-    @cached_property
+    @once
     def constant(self) -> int:
         """`base`, and the coupled parts that depend on no axis."""
         return self.base + sum(int(c.offset_at([0] * self.ndim)) for c in self.coupled if not c.axes)

@@ -298,7 +298,21 @@ def _answer_extreme_number(q: Question, *, ufunc: np.ufunc) -> Array:
 
 def _answer_place(q: Question, *, function: Any, better: np.ufunc) -> Array:
     start = partial(_place, function=function, shape=q.array.shape)
-    return q.reduced(Reduction(start, partial(_first_place, better=better)))[1]
+    combine = partial(_first_place, better=better)
+    if len(q.axes) < q.array.ndim:
+        return q.reduced(Reduction(start, combine, in_order=True))[1]
+    extreme = np.max if better is np.greater else np.min
+    best: list[Any] = []
+
+    def matters(values: Array) -> bool:
+        """Whether the extreme may be in here: only then it is worth while to find out where."""
+        own = extreme(values)
+        if not best or own != own or not better(best[0], own):
+            best[:] = [own]
+            return True
+        return False
+
+    return q.reduced(Reduction(start, combine, matters=matters, in_order=True))[1]
 
 
 def _answer_range(q: Question) -> Array:

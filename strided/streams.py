@@ -25,7 +25,7 @@ from strided.wrapped import Array, Wrapped
 State: TypeAlias = tuple[Array, ...]
 
 #: Windows of one axis-less result that one thread takes at a time.
-_SEGMENT = 16
+_SEGMENT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,18 @@ class Reduction:
         ``combine(first, second)`` gives the state of two windows, the one with lower indices first.
     done : callable, optional
         Whether a state is final whatever the other windows hold; asked where everything is reduced to one value.
+    matters : callable, optional
+        ``matters(values)``, of the values of a window in any order: whether the result can depend on them.
+    in_order : bool
+        Whether `start` needs the values of a window as they are indexed. Without, it may get them with several axes in
+        the place of one, and must leave of size 1 those that `axes` names.
     """
 
     start: Callable[[Array, Any, Box, tuple[int, ...]], State]
     combine: Callable[[State, State], State]
     done: Callable[[State], bool] | None = None
+    matters: Callable[[Array], bool] | None = None
+    in_order: bool = False
 
 
 def reduced(array: Wrapped, axes: tuple[int, ...], reduction: Reduction, where: Any = True) -> State:
@@ -66,9 +73,24 @@ def reduced(array: Wrapped, axes: tuple[int, ...], reduction: Reduction, where: 
         if not decided:
             contexts[place].run(reduce, place, segment)
 
+    def window(box: Box) -> State | None:
+        """The state of a window; None where it does not matter."""
+        digits = windows.digits_of(array, box) if where is True else None
+        if reduction.matters is not None and digits is not None and not reduction.matters(digits[0]):
+            return None
+        if digits is None or reduction.in_order:
+            return reduction.start(read(box), mask(box), box, axes)
+        values, counts = digits
+        ends = list(itertools.accumulate(counts, initial=0))
+        gone = tuple(k for axis in axes for k in range(ends[axis], ends[axis + 1]))
+        kept = tuple(1 if k in axes else stop - start for k, (start, stop) in enumerate(box))
+        return tuple(s.reshape(kept) if s.ndim else s for s in reduction.start(values, True, box, gone))
+
     def reduce(place: int, segment: list[Box]) -> None:
         nonlocal decided
-        states = (reduction.start(read(box), mask(box), box, axes) for box in segment)
+        states = [s for s in (window(box) for box in segment) if s is not None]
+        if not states:
+            return
         state = found[place] = _pairwise(states, reduction.combine)
         if reduction.done is not None and len(axes) == array.ndim and reduction.done(state):
             decided = True
@@ -104,7 +126,7 @@ def _assembled(
 def _segments(array: Wrapped, axes: tuple[int, ...]) -> Iterator[tuple[Box, list[Box]]]:
     """Windows in pieces of work: those of one piece go into the same results, whose place stands in front."""
     elements = max(1, windows.WINDOW_BYTES // array.itemsize)
-    cuts = windows.cuts(array._map, windows.window_shape(array._map, elements))
+    cuts = windows.cuts(array._map, windows.window_shape(array._map, elements), whole_tiles=True)
     kept = [[(0, 1)] if k in axes else own for k, own in enumerate(cuts)]
     gone = [own if k in axes else [(0, 1)] for k, own in enumerate(cuts)]
     # Where results are large, their partial results are too: then one piece each.

@@ -15,7 +15,7 @@ import itertools
 import math
 import operator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy.typing as npt
 from strided.address import AddressMap, Coupled, Digit, Term
 from strided.errors import LayoutError
 from strided.nodes import Combined, Coordinate, Node, Offsets, Quotient, Remainder, Zero, dimensions_of
+from strided.once import once
 
 #: What stands for ``*`` in a tile: the dimension is combined with the next more minor one. (XLA uses the same number.)
 COMBINE = -(2**63)
@@ -139,28 +140,28 @@ class Expansion:
     parts: tuple[tuple[_Part, ...] | None, ...]
     applied: tuple[_Applied, ...]
 
-    @cached_property
+    @once
     def strides(self) -> tuple[int, ...]:
         """Elements from one to the next along each expanded dimension."""
         minor_first = itertools.accumulate(reversed(self.bounds[1:]), operator.mul, initial=1)
         return tuple(reversed([*minor_first])) if self.bounds else ()
 
-    @cached_property
+    @once
     def grid_elements(self) -> int:
         """Slots of the address formula: the product of the bounds."""
         return math.prod(self.bounds)
 
-    @cached_property
+    @once
     def address_elements(self) -> int:
         """`grid_elements`, rounded up by the alignment."""
         return -(-self.grid_elements // self.alignment) * self.alignment
 
-    @cached_property
+    @once
     def allocated_elements(self) -> int:
         """Elements that XLA allocates. Less than `address_elements` where a later tile pads again."""
         return -(-self.tile_elements // self.alignment) * self.alignment
 
-    @cached_property
+    @once
     def address_map(self) -> AddressMap:
         """Logical index to offset.
 
@@ -225,7 +226,7 @@ class Expansion:
             over = np.where((over < 0) & (value >= self.dimensions[dimension]), dimension, over)
         return tuple(index), over
 
-    @cached_property
+    @once
     def padding_maps(self) -> tuple[AddressMap, ...] | None:
         """Maps whose elements are all the slots that hold no element, each slot once; None for irregular layouts.
 

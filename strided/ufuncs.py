@@ -19,6 +19,9 @@ from strided.threads import get_num_threads, run
 from strided.windows import Box
 from strided.wrapped import Array, Wrapped
 
+#: Elements of a run from which on NumPy takes operands as they lie.
+_RUN = 16
+
 
 def understood(values: Any) -> bool:
     """Whether none of the operands wants to carry out universal functions in its own way."""
@@ -67,6 +70,12 @@ def _in_windows(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...],
         shape = np.broadcast_shapes(*(x.shape for x in sources))
     except ValueError:
         return NotImplemented
+    if any(isinstance(out, Wrapped) and not out._memory.buffer.flags.writeable for out in given):
+        return NotImplemented
+    for out in given:
+        if isinstance(out, Wrapped) and out._memory.file is not None:
+            out._memory.file.check()
+            out._memory.file.touch()
     if any(out.shape != shape for out in given) or any(not _fits(m.shape, shape) for m in masks):
         return NotImplemented
     # Without an element, for the types of the results, and for what NumPy refuses.
@@ -101,14 +110,17 @@ class _Task:
         self.ufunc, self.options, self.results = ufunc, options, results
         # Python's own numbers stay what they are: NumPy gives them the type of the arrays beside them.
         self.readers = [
-            x if isinstance(x, (bool, int, float, complex)) else _reader(s, shape)
+            x if isinstance(x, (bool, int, float, complex)) else _Operand(s, shape)
             for x, s in zip(inputs, sources, strict=True)
         ]
-        self.masks = [_reader(m, shape) for m in masks]
-        largest = max((x for x in (*sources, *results) if isinstance(x, Wrapped)), key=lambda x: x.size)
+        self.masks = [_Operand(m, shape) for m in masks]
+        self.leader = _Operand(
+            max((x for x in (*sources, *results) if isinstance(x, Wrapped)), key=lambda x: x.size), shape
+        )
+        assert self.leader.view is not None
         width = max(x.dtype.itemsize for x in (*sources, *results))
-        map_ = largest._map.broadcast_to(shape)
-        self.boxes = list(windows.boxes(map_, max(1, windows.WINDOW_BYTES // width)))
+        elements = max(1, windows.WINDOW_BYTES // width)
+        self.boxes = list(windows.boxes(self.leader.view._map, elements, whole_tiles=True))
         #: Two threads must never write to one byte.
         self.threads = 1 if any(isinstance(x, Wrapped) and x._memory.bits < 8 for x in results) else get_num_threads()
 
@@ -122,32 +134,71 @@ class _Task:
         )
 
     def one(self, box: Box) -> None:
-        """One window."""
-        values = [read(box) if callable(read) else read for read in self.readers]
+        """One window: as it is indexed, or where rows are runs of neighbours with an axis for every digit."""
+        assert self.leader.view is not None
+        digits = windows.digits_of(self.leader.view, box)
+        shape = digits[0].shape if digits is not None and _has_runs(digits[0]) else None
+        values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in self.readers]
         options = dict(self.options)
         if self.masks:
-            options["where"] = self.masks[0](box)
+            options["where"] = self.masks[0].values(box, shape)
+        targets = [_Target(r, box, shape, filled=bool(self.masks)) for r in self.results]
+        self.ufunc(*values, out=tuple(t.array for t in targets), **options)
+        for target in targets:
+            target.write()
+
+
+def _has_runs(values: Array) -> bool:
+    """Whether neighbours along the last axis are neighbours in memory, so many that NumPy is fast with them."""
+    return bool(values.ndim) and values.strides[-1] == values.itemsize and values.shape[-1] >= _RUN
+
+
+class _Operand:
+    """An operand that is broadcast to a shape, window by window."""
+
+    def __init__(self, x: Any, shape: tuple[int, ...]) -> None:
+        self.view: Any = None
+        if isinstance(x, Wrapped):
+            self.view = x._with_map(x._map.broadcast_to(shape))
+            self._read: Any = windows.Reader(self.view)
+        elif not x.ndim:
+            self._read = lambda box: x
+        else:
+            spread = np.broadcast_to(x, shape)
+            self._read = lambda box: spread[tuple(slice(*edge) for edge in box)]
+
+    def values(self, box: Box, shape: tuple[int, ...] | None) -> Array:
+        """The values in a window, in the shape that its digits make."""
+        digits = None if shape is None or self.view is None else windows.digits_of(self.view, box)
+        if digits is not None and digits[0].shape == shape:
+            return digits[0]
+        values: Array = self._read(box)
+        return values if shape is None or not values.ndim else values.reshape(shape)
+
+
+class _Target:
+    """Where a window of a result goes: straight to its place, or there from a copy."""
+
+    def __init__(self, result: Any, box: Box, shape: tuple[int, ...] | None, *, filled: bool) -> None:
+        self._part = None
         key = tuple(slice(*edge) for edge in box)
-        targets = [r[key] for r in self.results]
+        if not isinstance(result, Wrapped):
+            part = result[key]
+            self.array = part if shape is None else part.reshape(shape)
+            return
+        digits = None if shape is None else windows.digits_of(result, box)
+        if digits is not None and digits[0].shape == shape:
+            self.array = digits[0]
+            return
+        self._part = windows.part(result, box)
         # Where a mask leaves elements as they are, they have to be there first.
-        arrays = [
-            t if isinstance(t, np.ndarray) else (t.to_numpy() if self.masks else np.empty(t.shape, t.dtype))
-            for t in targets
-        ]
-        self.ufunc(*values, out=tuple(arrays), **options)
-        for target, array in zip(targets, arrays, strict=True):
-            if target is not array:
-                target[...] = array
+        values = self._part.to_numpy() if filled else np.empty(self._part.shape, result.dtype)
+        self.array = values if shape is None else values.reshape(shape)
 
-
-def _reader(x: Any, shape: tuple[int, ...]) -> Any:
-    """Windows of an operand that is broadcast to a shape."""
-    if isinstance(x, Wrapped):
-        return windows.Reader(x._with_map(x._map.broadcast_to(shape)))
-    if not x.ndim:
-        return lambda box: x
-    spread = np.broadcast_to(x, shape)
-    return lambda box: spread[tuple(slice(*edge) for edge in box)]
+    def write(self) -> None:
+        """Put the copy in its place."""
+        if self._part is not None:
+            self._part[...] = self.array.reshape(self._part.shape)
 
 
 def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:

@@ -13,12 +13,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from strided import convert
 from strided.address import AddressMap, Term
 from strided.wrapped import Array, Wrapped
 
 #: Bytes of values in a window: they stay in a core's own cache between being converted and being used.
-WINDOW_BYTES = 1 << 20
+WINDOW_BYTES = 1 << 21
+
+_MAX_NDIM = 64
 
 #: A window: start and stop along every axis.
 Box: TypeAlias = tuple[tuple[int, int], ...]
@@ -68,18 +72,24 @@ def _outer_stride(terms: tuple[Term, ...]) -> int:
     return max((abs(t.step * d.stride) for t in terms for d in t.digits[-1:]), default=0)
 
 
-def cuts(map_: AddressMap, window: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """For every axis the (start, stop) of its windows; they begin on tile edges where there are any."""
+def cuts(map_: AddressMap, window: Sequence[int], *, whole_tiles: bool = False) -> list[list[tuple[int, int]]]:
+    """For every axis the (start, stop) of its windows; they begin on tile edges where there are any.
+
+    With `whole_tiles` a window that ends inside a tile has that part of it for itself.
+    """
     found = []
     for n, w, (size, first) in zip(map_.shape, window, tile_of(map_), strict=True):
         edges = [0, *range(first if first else w, n, w), n] if size > 1 and n else [*range(0, n, w), n]
+        last = n - (n - first) % size
+        if whole_tiles and size > 1 and edges[-2:-1] < [last] < edges[-1:]:
+            edges.insert(-1, last)
         found.append(list(itertools.pairwise(edges)))
     return found
 
 
-def boxes(map_: AddressMap, elements: int) -> Iterator[Box]:
+def boxes(map_: AddressMap, elements: int, *, whole_tiles: bool = False) -> Iterator[Box]:
     """Windows of about so many elements that cover a view."""
-    yield from itertools.product(*cuts(map_, window_shape(map_, elements)))
+    yield from itertools.product(*cuts(map_, window_shape(map_, elements), whole_tiles=whole_tiles))
 
 
 def part(array: Wrapped, box: Box) -> Any:
@@ -89,6 +99,44 @@ def part(array: Wrapped, box: Box) -> Any:
         if (start, stop) != (0, array.shape[axis]):
             map_ = map_.sliced(axis, start, 1, stop - start)
     return array._with_map(map_)
+
+
+def digits_of(array: Wrapped, box: Box) -> tuple[Array, tuple[int, ...]] | None:
+    """A window as an ndarray on the array's own memory, with an axis for every digit, and how many each axis has.
+
+    Within whole tiles a layout is plain strides: only, the coordinate along an axis is made of several digits. The
+    digits of an axis stand together, major first. None where a digit is not filled, or elements are packed.
+
+    >>> import strided as sd
+    >>> a = sd.LayoutArray.from_numpy(np.arange(16).reshape(4, 4), "{1,0:T(2,2)}")
+    >>> values, counts = digits_of(a, ((0, 4), (2, 4)))
+    >>> values.shape, counts, values.reshape(4, 2).tolist()
+    ((2, 2, 2), (2, 1), [[2, 3], [6, 7], [10, 11], [14, 15]])
+    """
+    memory, map_ = array._memory, array._map
+    if memory.bits < 8 or map_.coupled:
+        return None
+    base, shape, strides, counts = map_.base, [], [], []
+    for (start, stop), terms in zip(box, map_.axes, strict=True):
+        n = stop - start
+        if len(terms) > 1:
+            return None
+        found = terms[0].moved(start).linear(n) if terms else (0, Term(0, 1, ()))
+        if found is None:
+            return None
+        constant, (_, _, digits) = found
+        *lower, _ = digits or (None,)
+        below = math.prod(d.size for d in lower)
+        if n % below:
+            return None
+        base += constant
+        sizes = [n // below, *(d.size for d in reversed(lower))]
+        shape += sizes
+        strides += [d.stride * array.itemsize for d in reversed(digits)] or [0]
+        counts.append(len(sizes))
+    if len(shape) > _MAX_NDIM:
+        return None
+    return np.ndarray(shape, array.dtype, memory.buffer, base * array.itemsize, strides), tuple(counts)
 
 
 class Reader:

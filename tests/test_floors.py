@@ -19,6 +19,7 @@ PACKAGE = Path(strided.__file__).parent
 #: The rooms from the ground up: each imports rooms before it, and itself.
 ROOMS = [
     "errors",
+    "once",
     "cpus",
     "threads",
     "dtypes",

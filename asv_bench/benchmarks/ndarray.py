@@ -13,7 +13,6 @@ import numpy as np
 import strided as sd
 from benchmarks.cases import TOY
 from benchmarks.yardstick import in_turn, share_of_first
-from strided import reductions
 
 _SIDE = 128 if TOY else 8192
 _TEXT = {
@@ -36,8 +35,6 @@ class Reductions:
     param_names = ("layout", "function", "axis")
 
     def setup(self, layout: str, function: str, axis: int | None) -> None:
-        if TOY:
-            reductions.STREAM_BYTES = 1
         self.a, self.x = _pair(_TEXT[layout])
         self.function: Callable[..., Any] = getattr(np, function)
         self.time_reduction(layout, function, axis)
@@ -79,8 +76,6 @@ class Functions:
     param_names = ("layout", "what")
 
     def setup(self, layout: str, what: str) -> None:
-        if TOY:
-            reductions.STREAM_BYTES = 1
         self.a, self.x = _pair(_TEXT[layout])
         run: dict[str, Callable[[Any], Any]] = {
             "a + 1": lambda a: a + 1,

@@ -6,7 +6,6 @@ import itertools
 import math
 import operator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -16,6 +15,7 @@ from strided.errors import LayoutError, UnsupportedError
 from strided.layout.addressing import Addressing
 from strided.layout.fields import INT64_MAX, FieldError, integers, shortened
 from strided.layout.layout import Layout
+from strided.once import once
 from strided.tiling import Expansion, expand
 
 #: What XLA stores as the size of a dimension of unknown size (``?``).
@@ -179,7 +179,7 @@ class Shape(Addressing):
             return 0
         return math.prod(self._known_dimensions)
 
-    @cached_property
+    @once
     def expansion(self) -> Expansion:
         """The layout taken apart: expanded dimensions, sizes, addresses.
 
