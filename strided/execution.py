@@ -65,19 +65,17 @@ class _Shared:
         self._call = _caller(step, source, target, streaming=_streams(step, step.bits))
         tasks = list(islice(step.tasks(), 2))
         # What fits into one task is done at once, with tables at hand.
-        self._single = list(step.calls(self._tables, tasks[0])) if len(tasks) == 1 else None
+        self._single = step.arguments(self._tables, tasks[0]) if len(tasks) == 1 else None
 
     def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
         call, step, tables = self._call, self._step, self._tables
         units = shift[0] // step.units[0], shift[1] // step.units[1]
         if self._single is not None:
-            for arguments in self._single:
-                call(source, target, _further(arguments, units))
+            call(source, target, _further(self._single, units))
             return
 
         def task(*parts: Part) -> None:
-            for arguments in step.calls(tables, parts, units):
-                call(source, target, arguments)
+            call(source, target, step.arguments(tables, parts, units))
 
         run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
 
@@ -122,7 +120,7 @@ class _Detoured:
         if calls is None:
             streaming = 0, _streams(self._step, self._step.bits[2])
             calls = [
-                [call for step in steps for call in _calls_of(step, *self._hows[k], streaming[k])]
+                [_call_of(step, *self._hows[k], streaming[k]) for step in steps]
                 for k, steps in enumerate(self._step.halves(parts, phase))
             ]
             self._known[key] = calls
@@ -142,11 +140,11 @@ class _Call(NamedTuple):
         self.caller(source, target, _further(self.arguments, units))
 
 
-def _calls_of(step: Pattern | Nest, source: How, target: How, streaming: int) -> list[_Call]:
-    """All calls of a step that is one task."""
+def _call_of(step: Pattern | Nest, source: How, target: How, streaming: int) -> _Call:
+    """The call of a step that is one task."""
     whole = tuple(Part(0, axis.extent) for axis in step.axes)
     caller = _caller(step, source, target, streaming=streaming)
-    return [_Call(step.units, caller, arguments) for arguments in step.calls(step.tables(), whole)]
+    return _Call(step.units, caller, step.arguments(step.tables(), whole))
 
 
 def _caller(step: Pattern | Nest, source: How, target: How, *, streaming: int) -> Caller:

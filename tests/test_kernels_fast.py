@@ -328,9 +328,9 @@ def test_transposes_of_more_rows_than_a_band_holds(bits):
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seeds, st.sampled_from([4, 2, 1]), flags, flags, flags, places)
-def test_packed_runs_become_bytes_and_bytes_packed_runs(seed, bits, streaming, high_first, signed, places):
+def test_a_packed_run_becomes_bytes_and_bytes_a_packed_run(seed, bits, streaming, high_first, signed, places):
     rng = np.random.default_rng(seed)
     count, element, start = (int(rng.integers(0, n)) for n in (1500, 40, 70))
     packed_bytes, flat = rng.integers(0, 256, -(-(element + count) * bits // 8), np.uint8), start + count
@@ -340,11 +340,16 @@ def test_packed_runs_become_bytes_and_bytes_packed_runs(seed, bits, streaming, h
     whole = (start + np.arange(count)) * 8
     target = rng.integers(0, 256, flat, np.uint8)
     expected = moved(packed_bytes, target, where, whole, bits, signed=signed, to_bytes=True)
-    options = bits, signed, high_first, streaming, SCRATCH
-    check(lambda s, t: packed.unpack(s, t, element, start, count, *options), packed_bytes, target, expected, places)
+    there, options = _run(element, start, count), (bits, signed, high_first, streaming, SCRATCH)
+    check(lambda s, t: packed.unpack(s, t, *there, *options), packed_bytes, target, expected, places)
     expected = moved(target, packed_bytes, whole, where, bits)
-    options = bits, high_first, streaming, SCRATCH
-    check(lambda s, t: packed.pack(s, t, start, element, count, *options), target, packed_bytes, expected, places)
+    back, options = _run(start, element, count), (bits, high_first, streaming, SCRATCH)
+    check(lambda s, t: packed.pack(s, t, *back, *options), target, packed_bytes, expected, places)
+
+
+def _run(source, target, count):
+    """The tables of one run."""
+    return np.array([[source, target]]), np.zeros((1, 3), np.int64), np.array([[0, 0, count]])
 
 
 @settings(max_examples=100, deadline=None)
@@ -372,10 +377,10 @@ def test_many_packed_runs_at_once(seed, bits, streaming, high_first, signed, pla
 
     expected = moved(packed_bytes, flat, packed_at, byte_at * 8, bits, signed=signed, to_bytes=True)
     there, options = tables(*starts), (bits, signed, high_first, streaming, SCRATCH)
-    check(lambda s, t: packed.unpack_runs(s, t, *there, *options), packed_bytes, flat, expected, places)
+    check(lambda s, t: packed.unpack(s, t, *there, *options), packed_bytes, flat, expected, places)
     expected = moved(flat, packed_bytes, byte_at * 8, packed_at, bits)
     back, options = tables(*starts[::-1]), (bits, high_first, streaming, SCRATCH)
-    check(lambda s, t: packed.pack_runs(s, t, *back, *options), flat, packed_bytes, expected, places)
+    check(lambda s, t: packed.pack(s, t, *back, *options), flat, packed_bytes, expected, places)
 
 
 @settings(max_examples=60, deadline=None)

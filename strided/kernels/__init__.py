@@ -19,7 +19,7 @@ _HOMES = {
     "general": ("nest8", "nest16", "nest32", "nest64", "nest_bits", "gather", "scatter", "add_digits"),
     "indices": ("locate", "gather_runs", "gather_sums"),
     "tiles": ("rows", "unzip16", "unzip8", "zip16", "zip8"),
-    "packed": ("unzip_bits", "zip_bits", "unpack", "pack", "unpack_runs", "pack_runs"),
+    "packed": ("unzip_bits", "zip_bits", "unpack", "pack"),
     "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),
     "stream": ("copy", "fill"),
     "varint": ("decode_varints32", "decode_varints64", "encode_varints"),

@@ -177,7 +177,7 @@ _RUNS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER)
 
 
 @kernel(*_RUNS, NUMBER, WRITABLE)
-def unpack_runs(source, target, outer, rows, pieces, bits, signed, high_first, streaming, scratch):
+def unpack(source, target, outer, rows, pieces, bits, signed, high_first, streaming, scratch):
     """Copy runs of packed elements to bytes.
 
     Tables as in `walk`: offsets of the source count elements, those of the target bytes; a lane is an element.
@@ -195,7 +195,7 @@ def unpack_runs(source, target, outer, rows, pieces, bits, signed, high_first, s
 
 
 @kernel(*_RUNS, WRITABLE)
-def pack_runs(source, target, outer, rows, pieces, bits, high_first, streaming, scratch):
+def pack(source, target, outer, rows, pieces, bits, high_first, streaming, scratch):
     """Copy runs of bytes to packed elements.
 
     Tables as in `walk`: offsets of the source count bytes, those of the target elements; a lane is an element. Bits
@@ -209,25 +209,5 @@ def pack_runs(source, target, outer, rows, pieces, bits, high_first, streaming, 
                 s = lanes.address(source) + outer[o, 0] + rows[r, 0] + pieces[p, 0]
                 element = outer[o, 1] + rows[r, 1] + pieces[p, 1]
                 _pack_run(s, target, element, pieces[p, 2], how, streaming, room)
-    if streaming:
-        lanes.fence()
-
-
-@kernel(BYTES, WRITABLE, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, WRITABLE)
-def unpack(source, target, source_element, target_start, count, bits, signed, high_first, streaming, scratch):
-    """Copy `count` packed elements, the first of which is number `source_element` of the source, to bytes."""
-    how = bits, (1 << bits) - 1, signed << bits - 1, high_first
-    t = lanes.address(target) + target_start
-    _unpack_run(source, source_element, t, count, how, streaming, lanes.address(scratch))
-    if streaming:
-        lanes.fence()
-
-
-@kernel(BYTES, WRITABLE, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, WRITABLE)
-def pack(source, target, source_start, target_element, count, bits, high_first, streaming, scratch):
-    """Copy `count` bytes to packed elements, the first of which is number `target_element` of the target."""
-    how = bits, (1 << bits) - 1, ZERO, high_first
-    s = lanes.address(source) + source_start
-    _pack_run(s, target, target_element, count, how, streaming, lanes.address(scratch))
     if streaming:
         lanes.fence()

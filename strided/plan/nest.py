@@ -87,7 +87,7 @@ class Nest:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def calls(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> Iterator[tuple[Any, ...]]:
+    def arguments(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
         """What the kernel takes for one task: outer, p, steps of p, q, steps of q.
 
         `shift` moves both sides, counted as the axes are.
@@ -98,7 +98,7 @@ class Nest:
             for k in (self.p, self.q)
         )
         bases = self.source_base + shift[0], self.target_base + shift[1]
-        yield tables.outer(bases, self.outer, box), p, p_steps, q, q_steps
+        return tables.outer(bases, self.outer, box), p, p_steps, q, q_steps
 
 
 _ONE = np.array([[0, 0, 1]], np.int64)

@@ -133,8 +133,8 @@ class Pattern:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def calls(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> Iterator[tuple[Any, ...]]:
-        """What the kernel takes for one task, besides buffers and options: once, or for each run of packed elements.
+    def arguments(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
+        """What the kernel takes for one task, besides buffers and options.
 
         `shift` moves both sides, counted as the axes are.
         """
@@ -142,30 +142,24 @@ class Pattern:
         lane = box[self.lane]
         if self.kernel == "copy":
             count = (lane.stop - lane.start) * self.bits // 8
-            yield bases[0] + lane.source, bases[1] + lane.target, count
-            return
+            return bases[0] + lane.source, bases[1] + lane.target, count
         outer = tables.outer(bases, self.outer, box)
         if self.is_transposition:
-            yield (
+            return (
                 outer,
                 tables.made("source rows", self.row, box[self.row], _source_offsets),
                 tables.made("target rows", self.lane, lane, _target_offsets),
                 tables.made("source runs", self.lane, lane, _source_runs),
                 tables.made("target runs", self.row, box[self.row], _target_runs),
             )
-            return
         pieces = tables.made("pieces", self.lane, lane, self._pieces)
         rows = _SINGLE if self.row < 0 else tables.made("rows", self.row, box[self.row], self._rows)
         if self.kernel in ("pack", "unpack"):
-            starts = outer[:, None, None, :] + rows[None, :, None, :2] + pieces[None, None, :, :2]
-            counts = np.broadcast_to(pieces[:, 2], starts.shape[:-1])
-            for (source, target), count in zip(starts.reshape(-1, 2).tolist(), counts.ravel().tolist(), strict=True):
-                yield source, target, count
-        elif self.row < 0:
-            yield outer, rows, pieces, _ends(1), _ends(len(pieces))
-        else:
-            row_cuts = tables.made("row cuts", self.row, box[self.row], self._row_cuts)
-            yield outer, rows, pieces, row_cuts, tables.made("piece cuts", self.lane, lane, self._piece_cuts)
+            return outer, rows, pieces
+        if self.row < 0:
+            return outer, rows, pieces, _ends(1), _ends(len(pieces))
+        row_cuts = tables.made("row cuts", self.row, box[self.row], self._row_cuts)
+        return outer, rows, pieces, row_cuts, tables.made("piece cuts", self.lane, lane, self._piece_cuts)
 
     def _pieces(self, axis: Axis, start: int, stop: int) -> Table:
         """(source offset, target offset, length) of pieces; bytes where whole runs are copied, else lanes."""
