@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -17,13 +17,14 @@ from strided.address import AddressMap
 from strided.buffers import MappedFile
 from strided.dtypes import element_type_of_dtype
 from strided.layout import Layout, Shape
+from strided.once import once
 
 Array: TypeAlias = npt.NDArray[Any]
 
 _BUILTIN = 1
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Memory:
     """A buffer, and what its elements are.
 
@@ -43,8 +44,6 @@ class Memory:
         Bytes that the buffer had behind the array.
     file : MappedFile or None
         Where the bytes are mapped from.
-    elements : ndarray
-        The elements by their offsets, on the same memory; below eight bits every value by its pattern.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -54,14 +53,13 @@ class Memory:
     bitorder: str = "little"
     excess: int = 0
     file: MappedFile | None = None
-    elements: Array = field(init=False)
 
-    def __post_init__(self) -> None:
+    @once
+    def elements(self) -> Array:
+        """The elements by their offsets, on the same memory; below eight bits every value by its pattern."""
         if self.bits < 8:
-            self.elements = np.arange(1 << self.bits, dtype=np.uint8).view(self.dtype)
-        else:
-            whole = self.buffer.size // self.dtype.itemsize * self.dtype.itemsize
-            self.elements = self.buffer[:whole].view(self.dtype)
+            return np.arange(1 << self.bits, dtype=np.uint8).view(self.dtype)
+        return self.buffer[: self.buffer.size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
 
     def value_at(self, offset: int) -> Any:
         """The element at an offset, as a NumPy scalar."""
