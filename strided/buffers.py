@@ -19,6 +19,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 #: NumPy's limit on dimensions.
 _MAX_NDIM = 64
+_BYTE = np.dtype(np.uint8)
 #: Sizes that allocators and file systems round buffers up to, in bytes.
 GRANULES = (512, 1024, 4096)
 
@@ -41,7 +42,7 @@ def flat_bytes(buffer: Any) -> Bytes:
             raise TypeError(f"a buffer of dtype {buffer.dtype} holds references, not data")
         if not buffer.flags.c_contiguous:
             raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")
-        return np.asarray(buffer).reshape(-1).view(np.uint8)
+        return np.asarray(buffer).ravel().view(_BYTE)
     try:
         memory = memoryview(buffer)
     except TypeError:
@@ -66,11 +67,11 @@ def array_shape(shape: str | AnyShape) -> Shape:
     parsed = parse(shape) if isinstance(shape, str) else shape
     if isinstance(parsed, BufferShape):
         parsed = parsed.shape
-    if isinstance(parsed, TupleShape):
-        raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
-    if isinstance(parsed, Layout):
-        raise LayoutError(f"{parsed} is a layout alone; write the shape with it, as in f32[3,5]{parsed}")
     if not isinstance(parsed, Shape):
+        if isinstance(parsed, TupleShape):
+            raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
+        if isinstance(parsed, Layout):
+            raise LayoutError(f"{parsed} is a layout alone; write the shape with it, as in f32[3,5]{parsed}")
         raise TypeError(f"shape must be text or a Shape, not {shape!r}")
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} holds no values")
@@ -117,10 +118,7 @@ def cut(memory: Bytes, shape: Shape, offset: int, allow_excess: bool) -> Bytes:
         raise BufferSizeError(f"offset {offset} is outside a buffer of {memory.size} bytes", actual=memory.size)
     if have < needed:
         raise BufferSizeError(_too_short(shape, have, needed, prefix), actual=have, needed=needed)
-    explained = any(have <= -(-needed // g) * g for g in GRANULES)
-    # The CPU runtime reports packed elements with one byte each, and allocates as much.
-    unpacked = shape.element_bits < 8 and have == prefix + shape.expansion.address_elements
-    if not (explained or unpacked or offset or allow_excess):
+    if have > needed and not (offset or allow_excess or _is_explained(shape, have, needed, prefix)):
         raise BufferSizeError(
             f"{shape} takes {needed} bytes, but the buffer has {have}: {have - needed} too many for padding. "
             "Check the shape; give an offset if the array lies inside a larger buffer, or allow_excess=True",
@@ -128,6 +126,14 @@ def cut(memory: Bytes, shape: Shape, offset: int, allow_excess: bool) -> Bytes:
             needed=needed,
         )
     return memory[offset + prefix : offset + needed]
+
+
+def _is_explained(shape: Shape, have: int, needed: int, prefix: int) -> bool:
+    """Whether a buffer is longer than needed as allocators make it."""
+    if any(have <= -(-needed // granule) * granule for granule in GRANULES):
+        return True
+    # The CPU runtime reports packed elements with one byte each, and allocates as much.
+    return shape.element_bits < 8 and have == prefix + shape.expansion.address_elements
 
 
 def _too_short(shape: Shape, have: int, needed: int, prefix: int) -> str:
@@ -185,13 +191,13 @@ class MappedFile:
         if self.mode == "c":
             self.touched = True
 
-    def mapped_anew(self, start: int, size: int) -> MappedFile | None:
-        """Some of the bytes mapped once more, in mode "c"; None where the path no longer leads to the file.
+    def mapped_anew(self, start: int, size: int, mode: str = "c") -> MappedFile | None:
+        """Some of the bytes mapped once more; None where the path no longer leads to the file.
 
         Nothing is read: the file has to stay as it is while the new mapping is in use.
         """
         try:
-            found = map_file(self.path, "c", self.offset + start, size)
+            found = map_file(self.path, mode, self.offset + start, size)
         except (OSError, BufferSizeError):
             return None
         return found if found.inode == self.inode else None

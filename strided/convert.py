@@ -94,13 +94,13 @@ def copy(source: Region, destination: Region) -> None:
 def _copy(source: Region, destination: Region) -> None:
     key = (id(source.map), id(destination.map), source[2:], destination[2:])
     known = _remembered.get(key)
-    if source.map.size <= (SMALL_ELEMENTS if known is None or not kernels.is_loaded() else TINY_ELEMENTS):
-        refuse_misfit(source.map, destination.map, source.bits, destination.bits)
-        copy_small(source, destination)
-        if known is None:
-            _keep(_remembered, key, (source.map, destination.map))
-        return
     if not isinstance(known, _Conversion):
+        if source.map.size <= (SMALL_ELEMENTS if known is None or not kernels.is_loaded() else TINY_ELEMENTS):
+            refuse_misfit(source.map, destination.map, source.bits, destination.bits)
+            copy_small(source, destination)
+            if known is None:
+                _keep(_remembered, key, (source.map, destination.map))
+            return
         known = _keep(_remembered, key, _conversion(source, destination))
     plan = known.plan
     _check(source, plan.source_span, "source")

@@ -11,7 +11,7 @@ from strided import convert, padding
 from strided.buffers import array_shape, cut, flat_bytes, needed_bytes, stored_bits
 from strided.dtypes import element_type_of_dtype
 from strided.errors import LayoutError
-from strided.layout import AnyShape, Layout, PaddingValue, Shape
+from strided.layout import AnyShape, Layout, Shape
 from strided.notation import parse
 from strided.wrapped import Array, Memory, Wrapped
 
@@ -20,15 +20,15 @@ def wrap(
     buffer: Any, shape: str | AnyShape, offset: int = 0, bitorder: str = "little", allow_excess: bool = False
 ) -> Memory:
     """A buffer as the memory of an array of a shape; errors as for LayoutArray."""
+    return _wrapped(buffer, array_shape(shape), offset, bitorder, allow_excess)
+
+
+def _wrapped(buffer: Any, shape: Shape, offset: int, bitorder: str, allow_excess: bool) -> Memory:
     if bitorder not in ("little", "big"):
         raise ValueError(f'bitorder must be "little" or "big", not {bitorder!r}')
-    parsed = array_shape(shape)
-    bits = stored_bits(parsed)
-    memory = flat_bytes(buffer)
-    own = cut(memory, parsed, offset, allow_excess)
-    dtype = parsed.dtype
-    assert dtype is not None
-    return Memory(own, parsed, dtype, bits, bitorder, memory.size - offset - own.size)
+    bits, memory = stored_bits(shape), flat_bytes(buffer)
+    own = cut(memory, shape, offset, allow_excess)
+    return Memory(own, shape, shape.dtype, bits, bitorder, memory.size - offset - own.size)
 
 
 def shape_for(
@@ -52,13 +52,13 @@ def shape_for(
         return array_shape(wanted)
     if wanted is not None and not isinstance(wanted, Layout):
         raise TypeError(f"layout must be text, a Layout or a Shape, not {layout!r}")
-    return _composed(name or element_type_of_dtype(dtype).name, dimensions, wanted)
+    return _composed(name, dtype, dimensions, wanted)
 
 
 @lru_cache(maxsize=512)
-def _composed(name: str, dimensions: tuple[int, ...], layout: Layout | None) -> Shape:
+def _composed(name: str | None, dtype: np.dtype[Any], dimensions: tuple[int, ...], layout: Layout | None) -> Shape:
     """A checked shape, kept: conversions of small arrays would spend most of their time on making it again."""
-    return array_shape(Shape(name, dimensions, layout))
+    return array_shape(Shape(name or element_type_of_dtype(dtype).name, dimensions, layout))
 
 
 def encode(
@@ -73,13 +73,10 @@ def encode(
     BufferSizeError
         `out` is too short.
     """
-    layout = shape.layout
-    assert layout is not None
     memory = _target(shape, out, bitorder)
     if not memory.buffer.flags.writeable:
         raise ValueError("out is read-only")
-    kind = PaddingValue(layout.padding_value) if fill is None else fill
-    scalar = padding.padding_scalar(kind, memory.dtype)
+    scalar = _scalar(shape, fill)
     target = convert.Region(memory.buffer, shape.address_map, memory.bits, bitorder == "little")
     if isinstance(values, Wrapped) and values.dtype == memory.dtype:
         source = values.region
@@ -93,19 +90,28 @@ def encode(
     return memory
 
 
+def _scalar(shape: Shape, fill: Any) -> Any:
+    """What goes into the padding, as a 0-d array; None where nothing does."""
+    layout = shape.layout
+    assert layout is not None
+    if fill is not None:
+        return padding.padding_scalar(fill, shape.dtype)
+    return None if shape.expansion.padding_maps == () else padding.padding_scalar(layout.padding_value, shape.dtype)
+
+
 def _target(shape: Shape, out: Any, bitorder: str) -> Memory:
     if isinstance(out, Wrapped):
         if out.is_view or out.xla_shape != shape or out.bitorder != bitorder:
             raise ValueError(f"out holds {out.xla_shape}, not {shape}")
         return out._memory
     if out is not None:
-        return wrap(out, shape, bitorder=bitorder, allow_excess=True)
+        return _wrapped(out, shape, 0, bitorder, True)
     assert shape.layout is not None
     prefix = shape.layout.dynamic_shape_metadata_prefix_bytes
     buffer = convert.empty_aligned(prefix + needed_bytes(shape))
     buffer[:prefix] = 0
     buffer[-1:] = 0  # its last bits may belong to no slot at all
-    return wrap(buffer, shape, bitorder=bitorder, allow_excess=True)
+    return _wrapped(buffer, shape, 0, bitorder, True)
 
 
 def cast(value: Any, dtype: np.dtype[Any]) -> Array:

@@ -44,50 +44,66 @@ class Execution:
     """How steps are carried out on any buffers, and anywhere in them."""
 
     def __init__(self, steps: tuple[Step, ...], source: How, target: How) -> None:
-        self._steps: list[_Shared | _Detoured] = []
+        self._works: list[_Call | _Shared | _Detoured] = []
         for step in steps:
             if isinstance(step, Detour):
-                self._steps.append(_Detoured(step, source, target))
+                self._works.append(_Detoured(step, source, target))
             elif isinstance(step, Pattern | Nest):
-                self._steps.append(_Shared(step, source, target))
+                streaming = _streams(step, step.bits)
+                # What fits into one task is done at once, with tables at hand.
+                made = _call_of if len(list(islice(step.tasks(), 2))) == 1 else _Shared
+                self._works.append(made(step, source, target, streaming))
 
     def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
         """Copy from buffer to buffer, both so many bits further on than the steps say."""
-        for step in self._steps:
-            step.run(source, target, shift)
+        for work in self._works:
+            work.run(source, target, shift)
+
+
+class _Call(NamedTuple):
+    """One call of a kernel, to be repeated elsewhere."""
+
+    units: tuple[int, int]
+    caller: Caller
+    arguments: tuple[Any, ...]
+
+    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
+        """Call it so many bits further on."""
+        self.caller(source, target, self.arguments if shift == _NOWHERE else self._further(shift))
+
+    def _further(self, shift: tuple[int, int]) -> tuple[Any, ...]:
+        """The arguments so many bits further on in the source and the target."""
+        units = shift[0] // self.units[0], shift[1] // self.units[1]
+        first, *rest = self.arguments
+        if isinstance(first, np.ndarray):
+            return (first + np.array([units]), *rest)
+        return (first + units[0], rest[0] + units[1], *rest[1:])
+
+
+_NOWHERE = (0, 0)
+
+
+def _call_of(step: Pattern | Nest, source: How, target: How, streaming: int) -> _Call:
+    """The call of a step that is one task."""
+    whole = tuple(Part(0, axis.extent) for axis in step.axes)
+    return _Call(step.units, _caller(step, source, target, streaming), step.arguments(step.tables(), whole))
 
 
 class _Shared:
-    """One kernel over a step."""
+    """One kernel over a step of many tasks."""
 
-    def __init__(self, step: Pattern | Nest, source: How, target: How) -> None:
+    def __init__(self, step: Pattern | Nest, source: How, target: How, streaming: int) -> None:
         self._step, self._tables = step, step.tables()
-        self._call = _caller(step, source, target, streaming=_streams(step, step.bits))
-        tasks = list(islice(step.tasks(), 2))
-        # What fits into one task is done at once, with tables at hand.
-        self._single = step.arguments(self._tables, tasks[0]) if len(tasks) == 1 else None
+        self._call = _caller(step, source, target, streaming)
 
     def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
         call, step, tables = self._call, self._step, self._tables
         units = shift[0] // step.units[0], shift[1] // step.units[1]
-        if self._single is not None:
-            call(source, target, _further(self._single, units))
-            return
 
         def task(*parts: Part) -> None:
             call(source, target, step.arguments(tables, parts, units))
 
         run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
-
-
-def _further(arguments: tuple[Any, ...], shift: tuple[int, int]) -> tuple[Any, ...]:
-    """The tables of a call, so much further on in the source and the target."""
-    if shift == (0, 0):
-        return arguments
-    first, *rest = arguments
-    if isinstance(first, np.ndarray):
-        return (first + np.array([shift]), *rest)
-    return (first + shift[0], rest[0] + shift[1], *rest[1:])
 
 
 class _Detoured:
@@ -127,27 +143,7 @@ class _Detoured:
         return calls
 
 
-class _Call(NamedTuple):
-    """One call of a kernel, to be repeated elsewhere."""
-
-    units: tuple[int, int]
-    caller: Caller
-    arguments: tuple[Any, ...]
-
-    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
-        """Call it so many bits further on."""
-        units = shift[0] // self.units[0], shift[1] // self.units[1]
-        self.caller(source, target, _further(self.arguments, units))
-
-
-def _call_of(step: Pattern | Nest, source: How, target: How, streaming: int) -> _Call:
-    """The call of a step that is one task."""
-    whole = tuple(Part(0, axis.extent) for axis in step.axes)
-    caller = _caller(step, source, target, streaming=streaming)
-    return _Call(step.units, caller, step.arguments(step.tables(), whole))
-
-
-def _caller(step: Pattern | Nest, source: How, target: How, *, streaming: int) -> Caller:
+def _caller(step: Pattern | Nest, source: How, target: How, streaming: int) -> Caller:
     """A kernel with all that it takes besides buffers and tables."""
     kernel = kernels.load(step.kernel)
     signed = int(source.signed and target.bits == 8)

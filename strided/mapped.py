@@ -38,9 +38,9 @@ class Mapping(NamedTuple):
 
 
 def mapping_of(buffer: Bytes) -> Mapping | None:
-    """The file mapping that a buffer lies in; None where it is other memory."""
+    """The file mapping that a buffer lies in; None where it is other memory, or so small that it is read as it is."""
     owner: Any = buffer.base
-    if owner is None or not hasattr(mmap.mmap, "madvise"):
+    if buffer.size <= _LEAST_BYTES or owner is None or not hasattr(mmap.mmap, "madvise"):
         return None
     outermost = buffer
     while isinstance(owner, np.ndarray):

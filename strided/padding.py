@@ -79,10 +79,12 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
 
 def fill_padding(buffer: npt.NDArray[np.uint8], shape: Shape, bits: int, bitorder: str, value: Any) -> None:
     """Set every slot of a buffer that holds no element to a value (a 0-d array of the shape's dtype)."""
-    pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
     low_first = bitorder == "little"
     maps = shape.expansion.padding_maps
+    if maps == ():
+        return
     if maps is not None:
+        pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
         for map_ in maps:
             convert.fill(convert.Region(buffer, map_, bits, low_first), pattern)
         return

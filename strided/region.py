@@ -24,6 +24,8 @@ from strided.threads import get_num_threads, run
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
+#: The dtype itself: NumPy makes it of the type anew each time.
+_BYTE = np.dtype(np.uint8)
 _LINE_BYTES = 64
 #: Memory from this size on has its pages made beforehand, so many bytes at a time.
 _POPULATED_BYTES = 1 << 22
@@ -92,7 +94,7 @@ def region_of_ndarray(x: npt.NDArray[Any], *, signed: bool = False) -> Region:
         x = x.view(np.ndarray)
     bits = 8 * x.itemsize
     if x.flags.c_contiguous:
-        return Region(x.reshape(-1).view(np.uint8), _row_major(x.shape), bits, True, signed)
+        return Region(x.ravel().view(_BYTE), _row_major(x.shape), bits, True, signed)
     low, high = np.lib.array_utils.byte_bounds(x)
     address = x.__array_interface__["data"][0]
     # Fields of records may lie at steps that are no multiple of their size.

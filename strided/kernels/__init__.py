@@ -1,7 +1,7 @@
 """Everything that Numba compiles, and the only place that knows Numba.
 
 Importing this package loads nothing: `load` imports the module of a kernel when one is first wanted, which takes about
-0.2 s, and Numba compiles the kernel, or finds it in its cache on disk, when it is first called.
+0.2 s, and Numba compiles the kernel, or finds it in its cache on disk.
 
 Kernels take flat arrays of bytes, integers and tables of integers. They decide nothing, allocate nothing, raise
 nothing and release the GIL.
@@ -36,9 +36,10 @@ BLANK = 1 << 60
 
 @cache
 def load(name: str) -> Callable[..., Any]:
-    """The kernel of this name."""
-    kernel: Callable[..., Any] = getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
-    return kernel
+    """The kernel of this name, compiled: calling it costs no more than Numba's own dispatch."""
+    kernel = getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
+    compiled: Callable[..., Any] = kernel.compiled
+    return compiled
 
 
 def is_loaded() -> bool:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from strided.address import AddressMap
 from strided.errors import LayoutError, UnsupportedError
+from strided.once import once
 
 if TYPE_CHECKING:
     from strided.layout.layout import Layout
@@ -41,7 +42,7 @@ class Addressing:
         def _known_dimensions(self) -> tuple[int, ...]: ...
         def dimension_number(self, dimension: SupportsIndex) -> int: ...
 
-    @property
+    @once
     def address_map(self) -> AddressMap:
         """Logical index to element offset.
 

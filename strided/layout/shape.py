@@ -115,7 +115,7 @@ class Shape(Addressing):
 
     # What it is.
 
-    @property
+    @once
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type for the values.
 
@@ -197,12 +197,12 @@ class Shape(Addressing):
             layout.tail_padding_alignment_in_elements,
         )
 
-    @property
+    @once
     def element_bits(self) -> int:
         """Bits of one element in the buffer: ``E(n)``, or whole bytes."""
         return self._array_layout.element_size_in_bits or element_type(self.element_type).storage_bits
 
-    @property
+    @once
     def byte_size(self) -> int:
         """Bytes that XLA allocates, padding included (``ShapeUtil::ByteSizeOf``).
 
@@ -225,7 +225,7 @@ class Shape(Addressing):
             sizes[logical] = max(b - a for a, b in itertools.pairwise(edges))
         return expand(tuple(sizes), layout.minor_to_major, layout.tiles, (), layout.tail_padding_alignment_in_elements)
 
-    @property
+    @once
     def address_byte_size(self) -> int:
         """Bytes that the address formula can reach: `byte_size`, or more where a later tile does not divide evenly.
 
