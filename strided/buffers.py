@@ -42,7 +42,8 @@ def flat_bytes(buffer: Any) -> Bytes:
             raise TypeError(f"a buffer of dtype {buffer.dtype} holds references, not data")
         if not buffer.flags.c_contiguous:
             raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")
-        return np.asarray(buffer).ravel().view(_BYTE)
+        flat = np.asarray(buffer).ravel()
+        return flat if flat.dtype is _BYTE else flat.view(_BYTE)
     try:
         memory = memoryview(buffer)
     except TypeError:
@@ -97,11 +98,6 @@ def stored_bits(shape: Shape) -> int:
     return bits
 
 
-def needed_bytes(shape: Shape) -> int:
-    """Bytes that a buffer of this shape must have: all that addresses reach, the metadata prefix not counted."""
-    return max(shape.byte_size, shape.address_byte_size)
-
-
 def cut(memory: Bytes, shape: Shape, offset: int, allow_excess: bool) -> Bytes:
     """The bytes of `memory` that belong to an array of a shape.
 
@@ -113,7 +109,7 @@ def cut(memory: Bytes, shape: Shape, offset: int, allow_excess: bool) -> Bytes:
         Too few bytes; or more than rounding up to a granule explains, unless `allow_excess` or an offset is given.
     """
     prefix = 0 if shape.layout is None else shape.layout.dynamic_shape_metadata_prefix_bytes
-    needed, have = prefix + needed_bytes(shape), memory.size - offset
+    needed, have = shape.buffer_byte_size, memory.size - offset
     if not 0 <= offset <= memory.size:
         raise BufferSizeError(f"offset {offset} is outside a buffer of {memory.size} bytes", actual=memory.size)
     if have < needed:

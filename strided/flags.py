@@ -17,7 +17,7 @@ class Flags:
         self._array = array
 
     def _strided(self) -> Any:
-        return self._array.as_strided().flags if self._array.is_strided else None
+        return self._array._as_strided().flags if self._array.is_strided else None
 
     @property
     def c_contiguous(self) -> bool:

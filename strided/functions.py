@@ -42,10 +42,17 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
 
 def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The function of converted arrays; what it writes to one of them goes back to the buffer."""
-    operands = Operands()
-    result = function(*operands.handed(args), **operands.handed(kwargs))
+    operands, out = Operands(), kwargs.get("out")
+    handed, named = operands.handed(args), operands.handed(kwargs)
+    if function in WRITING or out is not None or any(map(_is_function, (*args, *kwargs.values()))):
+        operands.touch()
+    try:
+        result = function(*handed, **named)
+    except BaseException:
+        operands.touch()
+        raise
+    operands.touch_shared(result)
     returned = operands.returned(result)
-    out = kwargs.get("out")
     written = [*(out if isinstance(out, tuple) else [out])]
     if returned is not result:
         written.append(returned)  # perhaps an `out` given by position
@@ -53,6 +60,10 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         written.append(_first(function, args, kwargs)[0])
     operands.write_back(*(x for x in written if isinstance(x, Views) and x.flags.writeable))
     return returned
+
+
+def _is_function(x: Any) -> bool:
+    return callable(x) and not isinstance(x, type)
 
 
 @cache
@@ -172,7 +183,7 @@ def _asking(function: Function) -> Function:
 
 def _without_values(x: Any) -> Any:
     if isinstance(x, Views):
-        return x.as_strided() if x.is_strided else x.stand_in()
+        return x._as_strided() if x.is_strided else x.stand_in()
     return x
 
 

@@ -31,7 +31,7 @@ def _converted(name: str) -> Any:
     """A method of ndarray, called on the converted array."""
 
     def method(self: Protocols, *args: Any, **kwargs: Any) -> Any:
-        return getattr(np.asarray(self), name)(*args, **kwargs)
+        return getattr(self._values(), name)(*args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"As ``numpy.ndarray.{name}`` of the converted array."
@@ -95,7 +95,6 @@ class Methods(Protocols):
     dot = _function(np.dot, "dot")
     dump = _converted("dump")
     dumps = _converted("dumps")
-    getfield = _converted("getfield")
     nonzero = _function(np.nonzero, "nonzero")
     repeat = _function(np.repeat, "repeat")
     round = _function(np.round, "round")
@@ -121,7 +120,7 @@ class Methods(Protocols):
 
     def byteswap(self, inplace: bool = False) -> Any:
         """The elements with their bytes in reverse."""
-        swapped = np.asarray(self).byteswap()
+        swapped = self._values().byteswap()
         if not inplace:
             return swapped
         if not self.flags.writeable:
@@ -149,7 +148,7 @@ class Methods(Protocols):
 
     def tobytes(self, order: Any = "C") -> bytes:
         """The values as bytes, in logical order and without padding; ``a.buffer.tobytes()`` are the physical bytes."""
-        return np.asarray(self).tobytes(order)
+        return self._values().tobytes(order)
 
     def astype(
         self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
@@ -159,7 +158,7 @@ class Methods(Protocols):
         if not copy and wanted == self.dtype and order in ("K", "A"):
             return self
         if not reductions.streams(self) or self.is_strided or order not in ("K", "C"):
-            return np.asarray(self).astype(wanted, order, casting, subok, True)
+            return self._values().astype(wanted, order, casting, subok, True)
         np.empty(0, self.dtype).astype(wanted, casting=casting)
         result = np.empty(self.shape, wanted)
         read = windows.Reader(self)
@@ -167,13 +166,17 @@ class Methods(Protocols):
             np.copyto(result[tuple(slice(*edge) for edge in box)], read(box), casting=casting)
         return result
 
+    def getfield(self, dtype: Any, offset: int = 0) -> Array:
+        """Some of the bytes of every element as another type: of a layout of plain strides on the same memory."""
+        return np.asarray(self).getfield(dtype, offset)
+
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
         """The entries along an axis where a condition holds."""
         return np.compress(condition, self, axis, out)
 
     def flatten(self, order: Any = "C") -> Array:
         """A copy of the elements in one axis."""
-        return np.asarray(self).flatten(order)
+        return self._values().flatten(order)
 
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
         """The elements at indices along an axis, or of the flattened array: only these are read."""

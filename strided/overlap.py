@@ -43,7 +43,7 @@ def share(first: Any, second: Any, max_work: Any = -1) -> bool:
         return may_share(first, second)
     if not may_share(first, second):
         return False
-    plain = [x.as_strided() if isinstance(x, Wrapped) and x.is_strided else x for x in (first, second)]
+    plain = [x._as_strided() if isinstance(x, Wrapped) and x.is_strided else x for x in (first, second)]
     if not any(isinstance(x, Wrapped) for x in plain):
         return bool(np.shares_memory(plain[0], plain[1], max_work))
     if isinstance(first, Wrapped) and isinstance(second, Wrapped):

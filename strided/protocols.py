@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -51,7 +52,7 @@ class Protocols(Operators, Views):
         AttributeError
             The layout is not plain strides.
         """
-        return self._strided_or(AttributeError).strides
+        return self._strided_or(AttributeError, self._as_strided).strides
 
     @property
     def data(self) -> memoryview:
@@ -63,9 +64,9 @@ class Protocols(Operators, Views):
         """Address, shape and strides for ctypes, where the layout is plain strides."""
         return self._strided_or(AttributeError).ctypes
 
-    def _strided_or(self, error: type[Exception]) -> Array:
+    def _strided_or(self, error: type[Exception], strided: Callable[[], Array] | None = None) -> Array:
         try:
-            return self.as_strided()
+            return (strided or self.as_strided)()
         except BufferError as refused:
             raise error(str(refused)) from None
 
@@ -107,10 +108,9 @@ class Protocols(Operators, Views):
             self.stand_in().copy(order)  # type: ignore[arg-type]
         memory = self._memory
         if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file and order in ("A", "K"):
-            memory.file.check()
-            file = memory.file.mapped_anew(_offset_in(memory.buffer, memory.file.content), memory.buffer.size)
-            if file is not None:
-                return self._with_map(self._map, replace(memory, buffer=file.content, file=file))
+            found = self._mapped_anew("c")
+            if found is not None:
+                return found
         if order in ("A", "K") and not self.is_view:
             buffer = self.region.buffer.copy()
             return self._on(replace(memory, buffer=buffer, excess=0, file=None))
@@ -120,6 +120,16 @@ class Protocols(Operators, Views):
             self.shape, self.dtype, Layout(tuple(order_of_axes), element_size_in_bits=bits), self.element_type
         )
         return self._on(encode(self, shape, bitorder=self.bitorder))
+
+    def _mapped_anew(self, mode: str) -> Self | None:
+        """The same view of the same file through a mapping of its own; None where the path leads elsewhere."""
+        memory = self._memory
+        assert memory.file is not None
+        memory.file.check()
+        file = memory.file.mapped_anew(_offset_in(memory.buffer, memory.file.content), memory.buffer.size, mode)
+        if file is None:
+            return None
+        return self._with_map(self._map, replace(memory, buffer=file.content, file=file))
 
     __copy__ = copy
 

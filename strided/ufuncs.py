@@ -49,7 +49,10 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
         if found is not NotImplemented:
             return found
     operands = Operands()
-    result = getattr(ufunc, method)(*operands.handed(inputs), **operands.handed(kwargs))
+    handed, options = operands.handed(inputs), operands.handed(kwargs)
+    if outs or method == "at":
+        operands.touch()
+    result = getattr(ufunc, method)(*handed, **options)
     if method == "at":
         operands.write_back(inputs[0])
         return None

@@ -113,7 +113,7 @@ class Views(Indexed):
         wanted = stand_in.reshape(*shape, order=order).shape  # type: ignore[call-overload]
         backwards = _is_fortran(self, order)
         found = None if copy else self._reshaped(wanted, backwards)
-        if found is not None and (not self.is_strided or _is_view(self.as_strided(), wanted, order)):
+        if found is not None and (not self.is_strided or _is_view(self._as_strided(), wanted, order)):
             return found
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")

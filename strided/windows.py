@@ -148,7 +148,9 @@ class Reader:
 
     def __init__(self, array: Wrapped) -> None:
         self._array = array
-        self._whole = array.as_strided() if array.is_strided else None
+        self._whole = array._as_strided() if array.is_strided else None
+        if self._whole is not None:
+            self._whole.flags.writeable = False
         self._own = threading.local()
         #: The maps of windows, each once: plans are remembered by them.
         self._maps: dict[AddressMap, AddressMap] = {}

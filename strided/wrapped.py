@@ -222,10 +222,15 @@ class Wrapped:
         >>> a.as_strided().strides
         (2, 4)
         """
+        if self._memory.file is not None and self.size:
+            self._memory.file.touch()
+        return self._as_strided()
+
+    def _as_strided(self) -> Array:
+        """As `as_strided`, for those who only read, and keep nothing of it."""
         memory = self._memory
         if memory.file is not None:
             memory.file.check()
-            memory.file.touch()
         if self.size == 0:
             return np.ndarray(self.shape, self.dtype, memory.buffer[:0])
         strides = self._byte_strides()
@@ -233,6 +238,10 @@ class Wrapped:
             raise BufferError(self._why_no_strides())
         start = int(self._map.offset_of((0,) * self.ndim)) * self.itemsize
         return np.ndarray(self.shape, self.dtype, memory.buffer, start, strides)
+
+    def _values(self) -> Array:
+        """The values for those who only read, and keep nothing of it: the own memory of plain strides, else a copy."""
+        return self._as_strided() if self.is_strided else self.to_numpy()
 
     @property
     def is_strided(self) -> bool:

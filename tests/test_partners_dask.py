@@ -191,6 +191,36 @@ def test_chunks_are_views_of_the_file(path: Path) -> None:
     assert np.array_equal(d.blocks[1, 1].compute(), VALUES[64:, 256:])
 
 
+def test_chunks_have_mappings_of_their_own(path: Path) -> None:
+    """So that the pages that were read of a chunk go with it."""
+    a = sd.open(path, TILED)
+
+    def mapping(block: Any) -> np.ndarray:
+        return np.full((1, 1), block.buffer.__array_interface__["data"][0])
+
+    # All in memory at once: no two at the same place.
+    d = sddask.from_array(a, chunks=(64, 256)).persist(scheduler="sync")
+    places = d.map_blocks(mapping, dtype=np.int64, chunks=(1, 1)).compute()
+    assert len({*places.ravel().tolist(), a.buffer.__array_interface__["data"][0]}) == 5
+    # Where the path leads to another file now, the mapping that there is goes on.
+    d = sddask.from_array(a, chunks=(64, 256))
+    path.unlink()
+    path.write_bytes(bytes(a.buffer.nbytes))
+    assert np.array_equal(d.compute(), VALUES)
+
+
+@pytest.mark.parametrize("text", [TILED, "f32[100,300]{1,0}"])
+def test_an_array_that_dask_copied_is_still_its_file(tmp_path: Path, text: str) -> None:
+    array(text).buffer.tofile(tmp_path / "x")
+    a = sd.open(tmp_path / "x", text)
+    d = da.from_array(a, chunks=a.chunk_shape)
+    for _ in range(2):
+        assert len(pickle.dumps(d)) < 3000
+        assert d.mean(dtype=np.float64).compute(scheduler="threads") == VALUES.mean(dtype=np.float64)
+        assert da.from_array(a, chunks=a.chunk_shape).name == d.name
+    assert (d + 1).sum().compute(scheduler="processes", num_workers=1) == (VALUES + 1).sum()
+
+
 def test_small_elements_and_foreign_types() -> None:
     small = sd.LayoutArray.from_numpy(VALUES.astype(np.int8) % 8, "s4[100,300]{1,0:T(8,128)E(4)}")
     d = sddask.from_array(small, chunks=(40, 128))
@@ -215,6 +245,19 @@ def test_processes_map_the_file_anew(path: Path) -> None:
     assert total == VALUES.sum(dtype=np.float64)
     np.testing.assert_allclose(memory, VALUES.sum(axis=0))
     assert np.array_equal(sd.open(out, TILED), VALUES * 2)
+
+
+@pytest.mark.filterwarnings("ignore")  # by a network of others
+def test_workers_of_distributed_map_the_file_anew(path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    a = sd.open(path, TILED)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        for d in (sddask.from_array(a, chunks=(40, 128)), da.from_array(a, chunks=(40, 128))):
+            assert d.sum(dtype=np.float64).compute() == VALUES.sum(dtype=np.float64)
+            assert np.array_equal(d[5:, ::7].compute(), VALUES[5:, ::7])
 
 
 # --- storing --------------------------------------------------------------------------------------------------------

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import ctypes
-import gc
-import pickle
-import weakref
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import strided as sd
 from tests import namespace
 from tests.cases import Case, some_values
-from tests.checks import encoded, outcome, same_error, same_values, shape_of
+from tests.checks import encoded, outcome, same_values, shape_of
 from tests.strategies import cases
 
 FUNCTIONS = namespace.functions()
@@ -300,184 +294,6 @@ def test_dlpack_names_the_types_that_numpy_lacks(element_type: str, code: int, v
     content = ctypes.string_at(tensor, 24)
     assert int.from_bytes(content[:8], "little") == a.buffer.ctypes.data
     assert (content[20], content[21]) == (code, 8 * a.itemsize)
-
-
-# --- copies and pickles ---------------------------------------------------------------------------------------------
-
-
-@given(cases(), st.sampled_from(["copy", "copy.copy", "deepcopy", *range(pickle.HIGHEST_PROTOCOL + 1), "out of band"]))
-def test_copies_are_equal_and_apart(case: Case, way: Any) -> None:
-    values = some_values(case)
-    a = sd.LayoutArray(bytearray(encoded(case, values)), shape_of(case))
-    b = copied(a, way)
-    assert type(b) is sd.LayoutArray
-    assert b.xla_shape == a.xla_shape
-    assert b.buffer.tobytes() == a.buffer.tobytes()
-    assert not b.is_view
-    if way != "out of band":
-        assert not np.shares_memory(a.buffer, b.buffer)
-        assert b.flags.writeable
-    same_values(b, values, case.bits)
-
-
-def copied(a: Any, way: Any) -> Any:
-    if way == "copy":
-        return a.copy()
-    if way == "copy.copy":
-        return copy.copy(a)
-    if way == "deepcopy":
-        return copy.deepcopy(a)
-    if way == "out of band":
-        buffers: list[pickle.PickleBuffer] = []
-        message = pickle.dumps(a, protocol=5, buffer_callback=buffers.append)
-        assert len(message) < 2000
-        return pickle.loads(message, buffers=buffers)
-    return pickle.loads(pickle.dumps(a, protocol=way))
-
-
-@pytest.mark.parametrize("way", ["copy", "deepcopy", 4, 5, "out of band"])
-def test_a_view_is_copied_alone(way: Any) -> None:
-    a = sd.LayoutArray.from_numpy(np.arange(100_000).reshape(100, 1000), "{1,0:T(8,128)}")
-    b = copied(a[3:5, ::100], way)
-    same_values(b, np.arange(100_000).reshape(100, 1000)[3:5, ::100])
-    assert b.buffer.nbytes == 160
-    assert not b.is_view
-    c = copied(a.T[:2], way)
-    same_values(c, np.asarray(a).T[:2])
-
-
-def test_copies_in_another_order() -> None:
-    a = array()
-    assert str(a.copy("C").xla_shape) == "f32[3,5]{1,0}"
-    assert str(a.copy("F").xla_shape) == "f32[3,5]{0,1}"
-    assert str(a.copy().xla_shape) == TILED
-    assert str(a[:, 1:].copy().xla_shape) == "f32[3,4]{1,0}"
-    assert str(array("s4[3,5]{1,0:E(4)}", VALUES.astype(ml_dtypes.int4))[1:].copy().layout) == "{1,0:E(4)}"
-    _, wanted = outcome(lambda: VALUES.copy("X"))
-    _, error = outcome(lambda: a.copy("X"))
-    same_error(error, wanted)
-
-
-def test_read_only_memory_stays_so_in_a_pickle() -> None:
-    a = sd.LayoutArray(VALUES.tobytes(), "f32[3,5]")
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        assert not pickle.loads(pickle.dumps(a, protocol)).flags.writeable
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "dump.bin"
-    array().buffer.tofile(path)
-    return path
-
-
-@pytest.mark.parametrize("mode", ["r", "r+"])
-def test_an_array_in_a_file_is_pickled_by_its_path(file: Path, mode: str) -> None:
-    with open(file, "ab") as appended:
-        appended.write(bytes(1 << 16))
-    a = sd.open(file, TILED, mode=mode, allow_excess=True)
-    for view in (a, a[1:, ::2], a.T):
-        message = pickle.dumps(view)
-        assert len(message) < 2000
-        b = pickle.loads(message)
-        same_values(b, np.asarray(view))
-        assert b.file.path == str(file)
-        assert b.flags.writeable == (mode == "r+")
-    if mode == "r+":
-        b[1, 0] = 99
-        assert a[0, 1] == 99
-    c = pickle.loads(pickle.dumps(sd.open(file, "f32[2]", offset=8)))
-    same_values(c, np.asarray(sd.open(file, "f32[2]", offset=8)))
-    file.unlink()
-    with pytest.raises(FileNotFoundError):
-        pickle.loads(message)
-
-
-def test_an_array_with_changes_of_its_own_is_pickled_by_its_content(file: Path) -> None:
-    a = sd.open(file, TILED, mode="c")
-    a[0, 0] = 99
-    file.unlink()
-    assert pickle.loads(pickle.dumps(a))[0, 0] == 99
-
-
-@pytest.mark.parametrize("way", ["copy", "deepcopy"])
-def test_a_copy_of_a_file_that_is_only_read_is_mapped_anew(file: Path, way: str) -> None:
-    content = file.read_bytes()
-    for key in ((), slice(1, None)):
-        a = sd.open(file, TILED)[key]
-        b = copied(a, way)
-        assert b.file is not None
-        assert b.file.mode == "c"
-        assert len(pickle.dumps(b)) < 2000, "untouched, it is what the file is"
-        assert b.__dask_tokenize__() == a.__dask_tokenize__()
-        b[0, 0] = 99
-        same_values(pickle.loads(pickle.dumps(b)), np.asarray(b))
-        assert pickle.loads(pickle.dumps(b))[0, 0] == 99
-        assert b.__dask_tokenize__() != a.__dask_tokenize__()
-        assert copied(b, way)[0, 0] == 99
-        same_values(a, VALUES[key])
-    assert file.read_bytes() == content
-
-
-CHANGES: dict[str, Any] = {
-    "one element": lambda a: a.__setitem__((0, 0), 99),
-    "a row": lambda a: a.__setitem__(0, 99),
-    "by index arrays": lambda a: a.__setitem__([0], 99),
-    "flat": lambda a: a.flat.__setitem__([0], 99),
-    "the buffer": lambda a: a.buffer.view(np.float32).__setitem__(0, 99),
-    "fill": lambda a: a.fill(99),
-    "out": lambda a: np.add(a, 99, out=a),
-    "copyto": lambda a: np.copyto(a, 99),
-    "a view": lambda a: a.T.__setitem__((0, 0), 99),
-    "another type": lambda a: a.view(np.int32).__setitem__((0, 0), 99),
-    "sort": lambda a: a.sort(),
-}
-
-
-@pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.parametrize("text", [TILED, PLAIN])
-def test_changes_that_stay_in_memory_are_pickled(name: str, text: str, tmp_path: Path) -> None:
-    path = tmp_path / "dump.bin"
-    array(text, VALUES[::-1, ::-1]).buffer.tofile(path)
-    a = sd.open(path, text, mode="c")
-    CHANGES[name](a)
-    same_values(pickle.loads(pickle.dumps(a)), np.asarray(a))
-    assert a[0, 0] != 14
-
-
-def test_other_copies_are_in_memory(file: Path) -> None:
-    a = sd.open(file, TILED, mode="r+")
-    assert a.copy().file is None
-    assert sd.open(file, TILED).copy("C").file is None
-    b = sd.open(file, TILED)
-    file.unlink()
-    c = b.copy()
-    assert c.file is None, "the path leads nowhere"
-    c[0, 0] = 5
-    assert pickle.loads(pickle.dumps(c))[0, 0] == 5
-
-
-def test_metadata_in_front_of_an_array_do_not_matter_to_copies() -> None:
-    a = sd.LayoutArray.from_numpy(VALUES, "{0,1:M(8)}")
-    for way in ("copy", "deepcopy", 2, 5, "out of band"):
-        same_values(copied(a, way), VALUES)
-
-
-def test_weak_references() -> None:
-    a = array()
-    view, seen = a[1:], weakref.ref(a)
-    del a
-    gc.collect()
-    assert seen() is None
-    same_values(view, VALUES[1:])
-
-
-def test_tokens_tell_arrays_apart(file: Path) -> None:
-    a = array()
-    assert a.__dask_tokenize__() == array().__dask_tokenize__()
-    tokens = [a, a.T, a[1:], array(PLAIN), array(TILED, VALUES + 1), sd.open(file, TILED), a.view(np.int32)]
-    assert len({repr(x.__dask_tokenize__()) for x in tokens}) == len(tokens)
-    assert sd.open(file, TILED).__dask_tokenize__() == sd.open(file, TILED).__dask_tokenize__()
 
 
 # --- what NumPy keeps to itself -------------------------------------------------------------------------------------

@@ -42,7 +42,13 @@ class _Source:
         return self.array.chunk_shape
 
     def __getitem__(self, key: Any) -> Any:
-        return self.array[key]
+        array, file = self.array, self.array.file
+        if file is not None and file.mode == "r":
+            # A mapping of the chunk's own: the pages that were read go with it, and memory stays bounded for those,
+            # too, who count pages of files, as the workers of dask.distributed do.
+            anew = array._mapped_anew("r")
+            array = array if anew is None else anew
+        return array[key]
 
     def __dask_tokenize__(self) -> Any:
         return self.array.__dask_tokenize__()
