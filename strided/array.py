@@ -118,7 +118,7 @@ class LayoutArray(Methods):
         values = x if isinstance(x, (np.ndarray, LayoutArray)) else np.asarray(x)
         shape = shape_for(values.shape, values.dtype, layout, element_type)
         memory = encode(values, shape, padding, out, bitorder)
-        return out if isinstance(out, cls) else object.__new__(cls)._on(memory)
+        return out if isinstance(out, cls) else cls._on(memory)
 
     def to_layout(
         self, layout: str | Layout | None = None, padding: Any = None, out: Any = None, *, bitorder: str = "little"

@@ -121,7 +121,8 @@ def cut(memory: Bytes, shape: Shape, offset: int, allow_excess: bool) -> Bytes:
             actual=have,
             needed=needed,
         )
-    return memory[offset + prefix : offset + needed]
+    start = offset + prefix
+    return memory[start : offset + needed] if start or needed < memory.size else memory
 
 
 def _is_explained(shape: Shape, have: int, needed: int, prefix: int) -> bool:

@@ -10,13 +10,14 @@ anything is touched.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from strided import kernels
 from strided.address import AddressMap
-from strided.execution import PATTERN_BYTES, Execution, How, run_fill
+from strided.execution import PATTERN_BYTES, Copy, Execution, How, run_fill
 from strided.gathering import (
     copy_by_offsets,
     copy_small,
@@ -55,11 +56,16 @@ _T = TypeVar("_T")
 
 
 class _Conversion(NamedTuple):
-    """A plan and how it is carried out, and the maps that they are for, kept alive."""
+    """A plan and what carries it out, and the maps that they are for, kept alive.
+
+    A plan that is computed as it goes has nothing to `run`. `ends` are sizes of buffers that hold all that the plan
+    touches; shorter ones are looked at more closely.
+    """
 
     maps: tuple[AddressMap, AddressMap]
     plan: Plan
-    execution: Execution | None
+    run: Copy | None
+    ends: tuple[int, int]
 
 
 #: By the identity of both maps, which takes no time to hash, and the widths. Bare maps were asked for once, and are not
@@ -102,18 +108,19 @@ def _copy(source: Region, destination: Region) -> None:
                 _keep(_remembered, key, (source.map, destination.map))
             return
         known = _keep(_remembered, key, _conversion(source, destination))
-    plan = known.plan
-    _check(source, plan.source_span, "source")
-    _check(destination, plan.target_span, "destination")
-    if known.execution is None:
+    plan, ends = known.plan, known.ends
+    if source.buffer.size < ends[0] or destination.buffer.size < ends[1]:
+        _check(source, plan.source_span, "source")
+        _check(destination, plan.target_span, "destination")
+    if known.run is None:
         copy_by_offsets(source, destination)
     else:
-        known.execution.run(source.buffer, destination.buffer, plan.shift)
+        known.run(source.buffer, destination.buffer)
 
 
 def _conversion(source: Region, destination: Region) -> _Conversion:
     plan = plan_copy(source.map, destination.map, source.storage, destination.storage)
-    execution = None
+    run = None
     if not isinstance(plan.steps[0], Computed):
         hows = [How(region.bits, region.low_first, region.signed) for region in (source, destination)]
         key = (id(plan.steps), *hows)
@@ -121,8 +128,12 @@ def _conversion(source: Region, destination: Region) -> _Conversion:
         if found is None:
             # Numba is loaded here.
             found = _keep(_executions, key, (plan.steps, Execution(plan.steps, *hows)))
-        execution = found[1]
-    return _Conversion((source.map, destination.map), plan, execution)
+        run = found[1].at(plan.shift)
+    return _Conversion((source.map, destination.map), plan, run, (_end(plan.source_span), _end(plan.target_span)))
+
+
+def _end(span: tuple[int, int] | None) -> int:
+    return sys.maxsize if span is None or span[0] < 0 else span[1]
 
 
 def _keep(memory: dict[tuple[object, ...], Any], key: tuple[object, ...], value: _T) -> _T:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from strided import convert, padding
-from strided.buffers import array_shape, cut, flat_bytes, needed_bytes, stored_bits
+from strided.buffers import array_shape, cut, flat_bytes, stored_bits
 from strided.dtypes import element_type_of_dtype
 from strided.errors import LayoutError
 from strided.layout import AnyShape, Layout, Shape
@@ -20,15 +20,22 @@ def wrap(
     buffer: Any, shape: str | AnyShape, offset: int = 0, bitorder: str = "little", allow_excess: bool = False
 ) -> Memory:
     """A buffer as the memory of an array of a shape; errors as for LayoutArray."""
-    return _wrapped(buffer, array_shape(shape), offset, bitorder, allow_excess)
+    return _wrapped(buffer, _readable(shape), offset, bitorder, allow_excess)
+
+
+def _readable(shape: str | AnyShape) -> Shape:
+    """The shape of one array, checked to be one that can be read."""
+    parsed = array_shape(shape)
+    stored_bits(parsed)
+    return parsed
 
 
 def _wrapped(buffer: Any, shape: Shape, offset: int, bitorder: str, allow_excess: bool) -> Memory:
     if bitorder not in ("little", "big"):
         raise ValueError(f'bitorder must be "little" or "big", not {bitorder!r}')
-    bits, memory = stored_bits(shape), flat_bytes(buffer)
+    memory = flat_bytes(buffer)
     own = cut(memory, shape, offset, allow_excess)
-    return Memory(own, shape, shape.dtype, bits, bitorder, memory.size - offset - own.size)
+    return Memory(own, shape, shape.dtype, shape.element_bits, bitorder, memory.size - offset - own.size)
 
 
 def shape_for(
@@ -43,22 +50,25 @@ def shape_for(
     UnsupportedError
         XLA has no element type for the dtype.
     """
-    wanted = parse(layout) if isinstance(layout, str) else layout
-    if isinstance(wanted, Shape):
-        if wanted.dimensions != dimensions:
-            raise LayoutError(f"{wanted} has not the dimensions of the array, {list(dimensions)}")
-        if name is not None and name != wanted.element_type:
-            raise LayoutError(f"{wanted} is not of the element type {name}")
-        return array_shape(wanted)
-    if wanted is not None and not isinstance(wanted, Layout):
+    if layout is not None and not isinstance(layout, (str, Layout, Shape)):
         raise TypeError(f"layout must be text, a Layout or a Shape, not {layout!r}")
-    return _composed(name, dtype, dimensions, wanted)
+    return _shape_for(dimensions, dtype, layout, name)
 
 
 @lru_cache(maxsize=512)
-def _composed(name: str | None, dtype: np.dtype[Any], dimensions: tuple[int, ...], layout: Layout | None) -> Shape:
-    """A checked shape, kept: conversions of small arrays would spend most of their time on making it again."""
-    return array_shape(Shape(name or element_type_of_dtype(dtype).name, dimensions, layout))
+def _shape_for(
+    dimensions: tuple[int, ...], dtype: np.dtype[Any], layout: str | Layout | Shape | None, name: str | None
+) -> Shape:
+    """The same, kept: conversions of small arrays would spend most of their time on making it again."""
+    wanted = parse(layout) if isinstance(layout, str) else layout
+    if wanted is None or isinstance(wanted, Layout):
+        return _readable(Shape(name or element_type_of_dtype(dtype).name, dimensions, wanted))
+    shape = _readable(wanted)
+    if shape.dimensions != dimensions:
+        raise LayoutError(f"{shape} has not the dimensions of the array, {list(dimensions)}")
+    if name is not None and name != shape.element_type:
+        raise LayoutError(f"{shape} is not of the element type {name}")
+    return shape
 
 
 def encode(
@@ -107,9 +117,8 @@ def _target(shape: Shape, out: Any, bitorder: str) -> Memory:
     if out is not None:
         return _wrapped(out, shape, 0, bitorder, True)
     assert shape.layout is not None
-    prefix = shape.layout.dynamic_shape_metadata_prefix_bytes
-    buffer = convert.empty_aligned(prefix + needed_bytes(shape))
-    buffer[:prefix] = 0
+    buffer = convert.empty_aligned(shape.buffer_byte_size)
+    buffer[: shape.layout.dynamic_shape_metadata_prefix_bytes] = 0
     buffer[-1:] = 0  # its last bits may belong to no slot at all
     return _wrapped(buffer, shape, 0, bitorder, True)
 

@@ -28,8 +28,10 @@ PATTERN_BYTES = 128
 #: Blocks of a detour repeat where they are shifted by a multiple of this.
 _PHASE_BITS = 64
 
-#: A kernel with its options, ready for (source, target, tables).
-Caller: TypeAlias = Callable[[Bytes, Bytes, tuple[Any, ...]], None]
+#: What copies from a buffer to another.
+Copy: TypeAlias = Callable[[Bytes, Bytes], None]
+#: A kernel with its options: with tables, it copies.
+Bound: TypeAlias = Callable[[tuple[Any, ...]], Copy]
 
 
 class How(NamedTuple):
@@ -54,39 +56,41 @@ class Execution:
                 made = _call_of if len(list(islice(step.tasks(), 2))) == 1 else _Shared
                 self._works.append(made(step, source, target, streaming))
 
-    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
-        """Copy from buffer to buffer, both so many bits further on than the steps say."""
-        for work in self._works:
-            work.run(source, target, shift)
+    def at(self, shift: tuple[int, int]) -> Copy:
+        """The copy from buffer to buffer, in both so many bits further on than the steps say."""
+        copies = [work.at(shift) for work in self._works]
+        if len(copies) == 1:
+            return copies[0]
+
+        def copy(source: Bytes, target: Bytes) -> None:
+            for each in copies:
+                each(source, target)
+
+        return copy
 
 
 class _Call(NamedTuple):
     """One call of a kernel, to be repeated elsewhere."""
 
     units: tuple[int, int]
-    caller: Caller
-    arguments: tuple[Any, ...]
+    bound: Bound
+    tables: tuple[Any, ...]
 
-    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
-        """Call it so many bits further on."""
-        self.caller(source, target, self.arguments if shift == _NOWHERE else self._further(shift))
-
-    def _further(self, shift: tuple[int, int]) -> tuple[Any, ...]:
-        """The arguments so many bits further on in the source and the target."""
+    def at(self, shift: tuple[int, int]) -> Copy:
+        """The call so many bits further on in the source and the target."""
+        if shift == (0, 0):
+            return self.bound(self.tables)
         units = shift[0] // self.units[0], shift[1] // self.units[1]
-        first, *rest = self.arguments
+        first, *rest = self.tables
         if isinstance(first, np.ndarray):
-            return (first + np.array([units]), *rest)
-        return (first + units[0], rest[0] + units[1], *rest[1:])
-
-
-_NOWHERE = (0, 0)
+            return self.bound((first + np.array([units]), *rest))
+        return self.bound((first + units[0], rest[0] + units[1], *rest[1:]))
 
 
 def _call_of(step: Pattern | Nest, source: How, target: How, streaming: int) -> _Call:
     """The call of a step that is one task."""
     whole = tuple(Part(0, axis.extent) for axis in step.axes)
-    return _Call(step.units, _caller(step, source, target, streaming), step.arguments(step.tables(), whole))
+    return _Call(step.units, _bound(step, source, target, streaming), step.arguments(step.tables(), whole))
 
 
 class _Shared:
@@ -94,16 +98,20 @@ class _Shared:
 
     def __init__(self, step: Pattern | Nest, source: How, target: How, streaming: int) -> None:
         self._step, self._tables = step, step.tables()
-        self._call = _caller(step, source, target, streaming)
+        self._bound = _bound(step, source, target, streaming)
 
-    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
-        call, step, tables = self._call, self._step, self._tables
+    def at(self, shift: tuple[int, int]) -> Copy:
+        """The step so many bits further on."""
+        bound, step, tables = self._bound, self._step, self._tables
         units = shift[0] // step.units[0], shift[1] // step.units[1]
 
-        def task(*parts: Part) -> None:
-            call(source, target, step.arguments(tables, parts, units))
+        def copy(source: Bytes, target: Bytes) -> None:
+            def task(*parts: Part) -> None:
+                bound(step.arguments(tables, parts, units))(source, target)
 
-        run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
+            run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
+
+        return copy
 
 
 class _Detoured:
@@ -116,18 +124,27 @@ class _Detoured:
         # Blocks repeat but for where they begin: what a block takes is made once.
         self._known: dict[tuple[object, ...], list[list[_Call]]] = {}
 
-    def run(self, source: Bytes, target: Bytes, shift: tuple[int, int]) -> None:
-        def task(*parts: Part) -> None:
-            place = shift[0] + sum(part.source for part in parts), shift[1] + sum(part.target for part in parts)
-            phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
-            first, second = self._calls(parts, phase)
-            block = _block()
-            for call in first:
-                call.run(source, block, (place[0] - phase[0], 0))
-            for call in second:
-                call.run(block, target, (0, place[1] - phase[1]))
+    def at(self, shift: tuple[int, int]) -> Copy:
+        """The step so many bits further on."""
 
-        run(task, self._step.tasks(), threads=get_num_threads() if self._step.divides else 1)
+        def copy(source: Bytes, target: Bytes) -> None:
+            def task(*parts: Part) -> None:
+                place = shift[0] + sum(part.source for part in parts), shift[1] + sum(part.target for part in parts)
+                self._block(source, target, parts, place)
+
+            run(task, self._step.tasks(), threads=get_num_threads() if self._step.divides else 1)
+
+        return copy
+
+    def _block(self, source: Bytes, target: Bytes, parts: Parts, place: tuple[int, int]) -> None:
+        """Copy one block, which is so many bits further on."""
+        phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
+        first, second = self._calls(parts, phase)
+        block = _block()
+        for call in first:
+            call.at((place[0] - phase[0], 0))(source, block)
+        for call in second:
+            call.at((0, place[1] - phase[1]))(block, target)
 
     def _calls(self, parts: Parts, phase: tuple[int, int]) -> list[list[_Call]]:
         """The calls of both halves of a block, as if it had no shift but `phase`."""
@@ -143,7 +160,7 @@ class _Detoured:
         return calls
 
 
-def _caller(step: Pattern | Nest, source: How, target: How, streaming: int) -> Caller:
+def _bound(step: Pattern | Nest, source: How, target: How, streaming: int) -> Bound:
     """A kernel with all that it takes besides buffers and tables."""
     kernel = kernels.load(step.kernel)
     signed = int(source.signed and target.bits == 8)
@@ -161,8 +178,8 @@ def _caller(step: Pattern | Nest, source: How, target: How, streaming: int) -> C
     elif step.kernel == "zip_bits":
         behind = (step.bits, orders[1])
     if isinstance(step, Nest) or step.kernel == "copy":
-        return lambda from_, to, tables: kernel(from_, to, *tables, *before)
-    return lambda from_, to, tables: kernel(from_, to, *tables, *before, _scratch(), *behind)
+        return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before)
+    return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before, _scratch(), *behind)
 
 
 def _streams(step: Pattern | Nest | Detour, bits: int) -> int:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from strided.array import LayoutArray, open_array
-from strided.buffers import array_shape, needed_bytes
+from strided.buffers import array_shape
 from strided.dtypes import ELEMENT_TYPES, element_type_of_dtype
 from strided.errors import LayoutError
 from strided.layout import AnyShape, Layout, Shape
@@ -151,7 +151,7 @@ def _write_mapped(file: BinaryIO, opened: Opener, shape: Shape, progress: Progre
     layout = shape.layout
     assert layout is not None
     start = file.tell()
-    _allocate(file, layout.dynamic_shape_metadata_prefix_bytes + needed_bytes(shape))
+    _allocate(file, shape.buffer_byte_size)
     file.flush()
     if not shape.size:
         return

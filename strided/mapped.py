@@ -39,9 +39,9 @@ class Mapping(NamedTuple):
 
 def mapping_of(buffer: Bytes) -> Mapping | None:
     """The file mapping that a buffer lies in; None where it is other memory, or so small that it is read as it is."""
-    owner: Any = buffer.base
-    if buffer.size <= _LEAST_BYTES or owner is None or not hasattr(mmap.mmap, "madvise"):
+    if buffer.size <= _LEAST_BYTES or buffer.base is None or not hasattr(mmap.mmap, "madvise"):
         return None
+    owner: Any = buffer.base
     outermost = buffer
     while isinstance(owner, np.ndarray):
         outermost, owner = owner, owner.base

@@ -136,9 +136,12 @@ class Protocols(Operators, Views):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
 
-    def _on(self, memory: Memory) -> Self:
+    @classmethod
+    def _on(cls, memory: Memory) -> Self:
         """The whole array of a memory."""
-        return self._with_map(memory.shape.address_map, memory)
+        array = object.__new__(cls)
+        array._memory, array._map = memory, memory.shape.address_map
+        return array
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         memory = self._memory

@@ -238,6 +238,17 @@ class Shape(Addressing):
             return 0
         return -(-self.expansion.address_elements * self.element_bits // 8)
 
+    @once
+    def buffer_byte_size(self) -> int:
+        """Bytes that a buffer must have: the metadata prefix, and all that is allocated or that addresses reach.
+
+        >>> from strided import parse
+        >>> parse("f32[3,5]{1,0:M(16)}").buffer_byte_size
+        76
+        """
+        prefix = 0 if self.layout is None else self.layout.dynamic_shape_metadata_prefix_bytes
+        return prefix + max(self.byte_size, self.address_byte_size)
+
     @property
     def unpadded_byte_size(self) -> int:
         """Bytes of the logical elements alone."""

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.array import LayoutArray, open_array
-from strided.buffers import needed_bytes
 from strided.dtypes import element_type_of_dtype
 from strided.dumps.sharding.sharding import DeviceSlices, Sharding, Window
 from strided.dumps.shards.replicas import ReplicaReport, compare_tiles
@@ -190,7 +189,7 @@ class ShardedArray:
         """
         name = self._xla.element_type if self._xla is not None else element_type_of_dtype(self.dtype).name
         shape = with_layout(name, self.shape, layout)
-        out = LayoutArray(np.zeros(needed_bytes(shape), np.uint8), shape)
+        out = LayoutArray(np.zeros(shape.buffer_byte_size, np.uint8), shape)
         self._fill(out)
         return out
 
