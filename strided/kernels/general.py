@@ -15,6 +15,7 @@ import numpy as np
 from numba import types
 from numba.core import cgutils
 
+from strided.kernels import lanes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, kernel, part
 
 #: Elements on a side of the square in which a transposing nest walks; both sides' lines stay in the first-level cache.
@@ -144,11 +145,19 @@ def nest64(source, target, outer, p, p_steps, q, q_steps):
     _nest(source, target, outer, p, p_steps, q, q_steps, np.uint64(0))
 
 
+# Bytes of a source that the second-level cache holds; elements to ask for ahead, a third faster than none.
+_CACHED, _AHEAD = 1 << 21, 96
+
+
 @part
 def _gather(source, target, offsets, width, like):
     elements = source.shape[0] // width
     outside = 0
+    # Beyond the caches elements are asked for ahead: more of them are on their way at once than by loads alone.
+    asked = offsets.shape[0] if source.shape[0] > _CACHED else 0
     for i in range(offsets.shape[0]):
+        if i + _AHEAD < asked:
+            lanes.prefetch(lanes.address(source) + offsets[i + _AHEAD] * width)
         at = offsets[i]
         if 0 <= at < elements:
             _store(target, i * width, _load(source, at * width, like))
