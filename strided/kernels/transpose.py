@@ -5,7 +5,7 @@ plus its place in a piece of p, and goes to ``target_rows[p]`` plus its place in
 number of its first p or q, count). So tiles on either side are only other tables. All offsets are in bytes and add up.
 
 Blocks are squares of 64 bytes a side. In the cache they are turned straight from one side to the other. Beyond it, how
-memory is touched counts more than anything else: see `_staged`.
+memory is touched counts more than anything else: see `_by_ring`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from strided.kernels import lanes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
-# pairs; 64 rows read side by side one line at a time half as long again as by four; rows at powers of two fight for the
-# sets of the first-level cache; a load that must wait for a store behind streaming stores waits for memory.
-_CHUNK = 256  # bytes read of one row before the next row's turn
-_BAND = 2048  # rows of the target done before the next lines of any: each may carry 64 bytes, 128 KB in all
-_RING = 128  # rows held back before they are written
-_LAG = 64
+# pairs; 64 rows read side by side one line at a time half as long again as by eight; lines that come by a hint of what is
+# read next take a third less; a load that must wait for a store behind streaming stores waits for memory.
+_CHUNK = 512  # bytes of one row that are asked for at once
+_BAND = 1024 # rows of the target done before the next lines of any: each may carry 64 bytes, 64 KB in all
+_ROWS = 32  # rows of the source that are read side by side; as many more where they make less than two lines
+_LAG = 128  # lines held back before they are written; the ring holds twice as many
 
-# The scratch: 4 KB for `turn`, 4 KB each for square and rows of `_edge`, tables, then rows held, staged and carried.
-_HELD_ROW, _STAGE_ROW = 192, _CHUNK + 128
-_SQUARE, _SPILL, _SOURCES, _TARGETS = 1 << 12, 2 << 12, 3 << 12, (3 << 12) + 2048
-_HELD = 4 << 12
-_STAGE = _HELD + _RING * _HELD_ROW
-_CARRIED = _STAGE + 128 * _STAGE_ROW
+# The scratch: 4 KB for `turn` and for the square of `_edge`, 8 KB for rows, tables, then the ring, and what is carried.
+_SQUARE, _SPILL, _SOURCES, _SPILLED, _TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12) + 1024, (4 << 12) + 2048
+_HELD = 5 << 12
+_CARRIED = _HELD + 3 * 64 * _LAG
 
 
 @part
@@ -56,7 +54,7 @@ def _walk(turn, width, source, target, tables, streaming, scratch):
                             elif o + 1 < outer.shape[0]:
                                 first = outer[o + 1, 0] + p_pieces[0, 0]
                                 after = after[0], lanes.address(source) + first
-                        _staged(turn, width, origin, goal, extent, after, streaming, room, bounds)
+                        _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds)
                     else:
                         _direct(turn, width, origin, goal, extent, room, bounds)
     if streaming:
@@ -81,56 +79,85 @@ def _direct(turn, width, origin, goal, extent, room, bounds):
 @part
 def _edge(turn, width, origin, goal, extent, room, bounds):
     """Turn a block of which only `extent` (p, q) is there; neither reads nor writes the rest."""
-    sources, targets = room + _SOURCES, room + _TARGETS
+    targets = room + _TARGETS
     for k in range(64 // width):
-        s = origin[1] + lanes.integer(origin[0] + 8 * min(k, extent[1] - 1))
-        if s + 64 > bounds[1]:
-            lanes.move(room + _SPILL + 64 * k, s, extent[0] * width)
-            s = room + _SPILL + 64 * k
-        lanes.put_integer(sources + 8 * k, s)
         lanes.put_integer(targets + 8 * k, 64 * k)
-    turn(sources, ZERO, targets, room + _SQUARE, ZERO, room)
+    at = _sources(origin, extent[1], 64 // width, room), origin[1]
+    if _passes(at, 64 // width, bounds):
+        at = _spilled(at, 64 // width, extent[0] * width, room)
+    turn(at[0], at[1], targets, room + _SQUARE, ZERO, room)
     for k in range(extent[0]):
         t = goal[1] + lanes.integer(goal[0] + 8 * k)
         lanes.move(t, room + _SQUARE + 64 * k, extent[1] * width)
 
 
 @part
-def _staged(turn, width, origin, goal, extent, after, streaming, room, bounds):
-    """Turn a band by reading `_CHUNK` bytes of each row at a time and writing pairs of lines.
+def _sources(origin, count, rows, room):
+    """A table of so many row offsets: that of `origin`, or where `count` is less one that repeats the last row."""
+    if count >= rows:
+        return origin[0]
+    for k in range(rows):
+        lanes.put_integer(room + _SOURCES + 8 * k, lanes.integer(origin[0] + 8 * min(k, count - 1)))
+    return room + _SOURCES
 
-    Rows of the source are copied to the scratch. From there blocks are turned into a ring of rows of two lines, which
-    are written `_LAG` rows later. A row that does not begin with a line keeps its last 64 bytes for its next two lines.
+
+@part
+def _passes(at, rows, bounds):
+    """Whether 64 bytes of each row pass the end of the source."""
+    last = lanes.integer(at[0])
+    for k in range(1, rows):
+        last = max(last, lanes.integer(at[0] + 8 * k))
+    return at[1] + last + 64 > bounds[1]
+
+
+@part
+def _spilled(at, rows, count, room):
+    """Copy `count` bytes of each row to where 64 can be read."""
+    for k in range(rows):
+        place = room + _SPILL + 64 * k
+        lanes.move(place, at[1] + lanes.integer(at[0] + 8 * k), min(64, count))
+        lanes.put_integer(room + _SPILLED + 8 * k, place)
+    return room + _SPILLED, ZERO
+
+
+@part
+def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
+    """Turn a band by writing some lines of each of its rows, then the next lines of each.
+
+    Blocks are turned into a ring of rows, which are written `_LAG` lines later. A row that does not begin with a line
+    keeps its last 64 bytes for its next lines.
     """
     side = 64 // width
+    lines = max(2, _ROWS // side)
+    lag, held_row = _LAG // lines, 64 * lines + 64
     targets = room + _TARGETS
-    for k in range(_RING):
-        lanes.put_integer(targets + 8 * k, room + _HELD + _HELD_ROW * k + 64)
+    for k in range(2 * lag):
+        lanes.put_integer(targets + 8 * k, room + _HELD + held_row * k + 64)
     carries = _carries(goal, extent[0])
-    for q in range(0, extent[1], 2 * side):
-        count = min(2 * side, extent[1] - q)
+    for q in range(0, extent[1], lines * side):
+        count = min(lines * side, extent[1] - q)
+        squares = (count + side - 1) // side
         ends = q == 0, q + count == extent[1]
-        rows = origin[0] + 8 * q, origin[1]
-        for p in range(0, extent[0] + _LAG, side):
+        sources = _sources((origin[0] + 8 * q, origin[1]), count, squares * side, room)
+        safe = not _passes((sources, origin[1] + extent[0] * width), squares * side, bounds)
+        for p in range(0, extent[0] + lag, side):
             if p < extent[0]:
-                within = p * width % _CHUNK
-                if within == 0:
-                    run = p * width, min(_CHUNK, (extent[0] - p) * width)
-                    _stage(rows, run, 2 * side, count, room, bounds)
                 _ask(origin, (p, q), extent, after, width)
-                slot = p % _RING
-                turn(room + _SOURCES, within, targets + 8 * slot, ZERO, ZERO, room)
-                if count > side:
-                    turn(room + _SOURCES + 8 * side, within, targets + 8 * slot, ZERO + 64, ZERO, room)
+                at = sources, origin[1] + p * width
+                if not safe and _passes(at, squares * side, bounds):
+                    at = _spilled(at, squares * side, (extent[0] - p) * width, room)
+                slot = p % (2 * lag)
+                for k in range(squares):
+                    turn(at[0] + 8 * side * k, at[1], targets + 8 * slot, 64 * k, ZERO, room)
                 if carries and not ends[0]:
                     for k in range(side):
                         carried = lanes.load(room + _CARRIED + 64 * (p + k))
-                        lanes.store(room + _HELD + _HELD_ROW * (slot + k), carried)
-            if p >= _LAG:
-                done = p - _LAG
-                held = (room + _HELD + _HELD_ROW * (done % _RING), room + _CARRIED + 64 * done)
+                        lanes.store(room + _HELD + held_row * (slot + k), carried)
+            if p >= lag:
+                done = p - lag
+                held = (room + _HELD + held_row * (done % (2 * lag)), room + _CARRIED + 64 * done)
                 own = goal[0] + 8 * done, goal[1] + q * width
-                _write(own, held, min(side, extent[0] - done), count * width, ends, carries, streaming)
+                _write(own, held, min(side, extent[0] - done), (lines, count * width), ends, carries, streaming)
 
 
 @part
@@ -143,35 +170,19 @@ def _carries(goal, count):
 
 
 @part
-def _stage(rows, run, side, count, room, bounds):
-    """Copy a run of bytes of some rows to the scratch, by whole lines, and note where each then begins."""
-    for k in range(side):
-        s = rows[1] + run[0] + lanes.integer(rows[0] + 8 * min(k, count - 1))
-        line, stop = s & -64, s + run[1] + 63 & -64
-        place = room + _STAGE + _STAGE_ROW * k
-        lanes.put_integer(room + _SOURCES + 8 * k, place + s - line)
-        if bounds[0] <= line and stop <= bounds[1]:
-            while line < stop:
-                lanes.store(place, lanes.load(line))
-                line += 64
-                place += 64
-        else:
-            lanes.move(place + s - line, s, run[1])
-
-
-@part
 def _ask(origin, at, extent, after, width):
     """Ask for a share of the next chunk's lines, so that all are on their way when this chunk is done."""
     side = 64 // width
+    together = side * max(2, _ROWS // side)
     p, q = at
     within = p * width % _CHUNK
     sources, s = origin[0] + 8 * q, origin[1] + p * width - within + _CHUNK
     count = extent[1] - q
     if p + (_CHUNK - within) // width >= extent[0]:
-        sources, s, count = origin[0] + 8 * (q + 2 * side), origin[1] + ZERO, extent[1] - q - 2 * side
+        sources, s, count = origin[0] + 8 * (q + together), origin[1] + ZERO, extent[1] - q - together
         if count <= 0:
             sources, s, count = after[0], after[1], extent[1]
-    share = 2 * side * 64 // _CHUNK
+    share = together * 64 // _CHUNK
     first = within // 64 * share
     for k in range(first, min(first + share, count)):
         place = s + lanes.integer(sources + 8 * k)
@@ -180,25 +191,25 @@ def _ask(origin, at, extent, after, width):
 
 
 @part
-def _write(goal, held, rows, count, ends, carries, streaming):
+def _write(goal, held, rows, size, ends, carries, streaming):
     """Write what is complete of some rows.
 
-    At ``held[0]``, one `_HELD_ROW` apart, are the 64 bytes of a row before its place, then `count` new ones that belong
-    there. `ends` tells whether the row begins with the new ones, and whether it ends with them.
+    At ``held[0]``, one after the other, are the 64 bytes of a row before its place and then up to ``size[0]`` lines,
+    ``size[1]`` bytes, that belong there. `ends` tells whether the row begins with the new ones, and ends with them.
     """
     slot, carried = held
+    lines, count = size
     for k in range(rows):
         t = goal[1] + lanes.integer(goal[0] + 8 * k)
         phase = t & 63
-        if count == 128 and (phase == 0 or not (ends[0] or ends[1])):
-            first, second = (lanes.load(slot + 64 - phase), lanes.load(slot + 128 - phase))
-            lanes.put(t - phase, first, streaming)
-            lanes.put(t - phase + 64, second, streaming)
+        if count == 64 * lines and (phase == 0 or not (ends[0] or ends[1])):
+            for n in range(lines):
+                lanes.put(t - phase + 64 * n, lanes.load(slot + 64 - phase + 64 * n), streaming)
         else:
             _write_end(t - phase, phase, slot + 64 - phase, count, ends, streaming)
         if carries:
-            lanes.store(carried, lanes.load(slot + 128))
-        slot += _HELD_ROW
+            lanes.store(carried, lanes.load(slot + 64 * lines))
+        slot += 64 * lines + 64
         carried += 64
 
 
