@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import strided as sd
-from benchmarks.cases import TOY
+from benchmarks.cases import TOY, aligned
+from strided import plan
 from strided.convert import region_of_ndarray
 from strided.plan import plan_copy
+from strided.plan.axes import side_of
 
 _TEXTS = {
     "plain": "f32[3,5]{1,0}",
@@ -58,13 +60,14 @@ class Addresses:
 class Planning:
     """Two layouts to a ready plan."""
 
-    params = (["f32 T(8,128)", "bf16 T(8,128)(2,1)", "transpose", "window"],)
+    params = (["f32 T(8,128)", "bf16 T(8,128)(2,1)", "s8 4-D", "transpose", "window"],)
     param_names = ("case",)
 
     def setup(self, name: str) -> None:
         text, key = {
             "f32 T(8,128)": ("f32[8192,8192]{1,0:T(8,128)}", ...),
             "bf16 T(8,128)(2,1)": ("bf16[8192,8192]{1,0:T(8,128)(2,1)}", ...),
+            "s8 4-D": ("s8[8,16,1280,1384]{3,2,0,1:T(8,128)(4,1)}", ...),
             "transpose": ("f32[8192,8192]{0,1}", ...),
             "window": ("bf16[8192,8192]{1,0:T(8,128)(2,1)}", np.s_[5:-3, 77:-11]),
         }[name]
@@ -76,11 +79,38 @@ class Planning:
         plan_copy(*self.arguments)
 
     def time_plan_anew(self, name: str) -> None:
-        plan_copy.cache_clear()
+        for kept in (plan_copy, plan._steps, side_of):
+            kept.cache_clear()
         plan_copy(*self.arguments)
 
     def time_plan_again(self, name: str) -> None:
         plan_copy(*self.arguments)
+
+
+class Conversions:
+    """64 KB there and back, beside a copy of as many bytes: what is more than that is Python."""
+
+    params = (["f32[64,256]{1,0:T(8,128)}", "bf16[128,256]{1,0:T(8,128)(2,1)}", "s8[256,256]{1,0:T(8,128)(4,1)}"],)
+    param_names = ("shape",)
+
+    def setup(self, text: str) -> None:
+        self.shape = sd.parse(text)
+        self.memory, self.other = aligned(self.shape.byte_size), aligned(self.shape.byte_size)
+        self.a = sd.LayoutArray(self.memory, self.shape)
+        self.out = aligned(self.a.nbytes).view(self.a.dtype).reshape(self.a.shape)
+        self.layout = str(self.shape.layout)
+        for _ in range(2):
+            self.time_to_numpy(text)
+            self.time_from_numpy(text)
+
+    def time_to_numpy(self, text: str) -> None:
+        self.a.to_numpy(out=self.out)
+
+    def time_from_numpy(self, text: str) -> None:
+        sd.LayoutArray.from_numpy(self.out, self.layout, out=self.memory)
+
+    def time_copy(self, text: str) -> None:
+        np.copyto(self.other, self.memory)
 
 
 class Elements:

@@ -8,19 +8,31 @@ import subprocess
 import sys
 import tempfile
 
+from benchmarks.cases import TOY
+
 _FIRST = """
 import time, numpy as np, strided as sd
-a = sd.LayoutArray(np.zeros(1 << 24, np.uint8), "bf16[2048,4096]{1,0:T(8,128)(2,1)}")
+shape = sd.parse("SHAPE")
+a = sd.LayoutArray(np.zeros(shape.byte_size, np.uint8), shape)
 start = time.perf_counter()
 a.to_numpy()
 print(time.perf_counter() - start)
 """
 
+_SHAPES = {
+    "f32": "f32[2048,2048]{1,0:T(8,128)}",
+    "bf16": "bf16[2048,4096]{1,0:T(8,128)(2,1)}",
+    "s8": "s8[4096,4096]{1,0:T(8,128)(4,1)}",
+    "s4": "s4[4096,8192]{1,0:T(8,128)(8,1)E(4)}",
+    "f32 transposed": "f32[2048,2048]{0,1}",
+    "bf16 transposed": "bf16[2048,4096]{0,1}",
+}
 
-def _run(code: str, **environment: str) -> float:
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
-    )
+
+def _run(code: str, cache: str) -> float:
+    """What a fresh process prints that keeps its kernels in a folder."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
@@ -40,24 +52,26 @@ class Import:
 class FirstConversion:
     """16 MB in a fresh process."""
 
+    params = (list(_SHAPES)[: 1 if TOY else None],)
+    param_names = ("shape",)
     timeout = 120
 
-    def setup(self) -> None:
+    def setup(self, name: str) -> None:
+        self.code = _FIRST.replace("SHAPE", _SHAPES[name])
         self.cache = tempfile.mkdtemp()
 
-    def teardown(self) -> None:
+    def teardown(self, name: str) -> None:
         shutil.rmtree(self.cache)
 
-    def track_seconds_without_kernel_cache(self) -> float:
-        return _run(_FIRST, STRIDED_CACHE_DIR=self.cache)
+    def track_seconds_without_kernel_cache(self, name: str) -> float:
+        return _run(self.code, self.cache)
 
-    def track_seconds_with_kernel_cache(self) -> float:
-        _run(_FIRST, STRIDED_CACHE_DIR=self.cache)
-        return _run(_FIRST, STRIDED_CACHE_DIR=self.cache)
+    def track_seconds_with_kernel_cache(self, name: str) -> float:
+        _run(self.code, self.cache)
+        return _run(self.code, self.cache)
 
-    def track_seconds_of_a_small_read(self) -> float:
-        code = _FIRST.replace("a.to_numpy()", "a[0, 0]; a[:4, :4].to_numpy()")
-        return _run(code, STRIDED_CACHE_DIR=self.cache)
+    def track_seconds_of_a_small_read(self, name: str) -> float:
+        return _run(self.code.replace("a.to_numpy()", "a[0, 0]; a[:4, :4].to_numpy()"), self.cache)
 
     track_seconds_without_kernel_cache.unit = "s"  # type: ignore[attr-defined]
     track_seconds_with_kernel_cache.unit = "s"  # type: ignore[attr-defined]
