@@ -82,6 +82,7 @@ def simplified(box: Box) -> tuple[Box, ...]:
 def _joined(box: Box) -> Box:
     """The same box with axes joined that follow on from each other on both sides."""
     axes = list(box.axes)
+    steps = [_first_steps(axis) for axis in axes]
     place = 0
     while place < len(axes):
         inner = axes[place]
@@ -92,16 +93,20 @@ def _joined(box: Box) -> Box:
         # What the first step of an axis that follows on is, on both sides; most axes differ there.
         wanted = _next_step(inner.extent, walks[0]), _next_step(inner.extent, walks[1])
         for other, outer in enumerate(axes):
-            if other != place and (outer.source.unit_stride, outer.target.unit_stride) == wanted:
+            if steps[other] == wanted and other != place:
                 axis = _join(outer, inner)
                 if axis is not None:
-                    axes[place] = axis
-                    del axes[other]
+                    axes[place], steps[place] = axis, _first_steps(axis)
+                    del axes[other], steps[other]
                     place = 0
                     break
         else:
             place += 1
     return box if len(axes) == len(box.axes) else box._replace(axes=tuple(axes))
+
+
+def _first_steps(axis: Axis) -> tuple[int, int]:
+    return axis.source.unit_stride, axis.target.unit_stride
 
 
 def _next_step(extent: int, walk: Walk) -> int | None:

@@ -73,11 +73,20 @@ class _Ranges:
         self.axis, self.length = axis, length
         self.head = length - (phase_of(axis, grain) if length % grain == 0 else 0)
         self.repeat = math.lcm(*(_repeat(walk) for side in (axis.source, axis.target) for walk in side.walks))
-        count = -(-axis.extent // length)
-        self.known = list(self._made()) if count <= MOST_INDICES else None
+        self.known: list[Part] | None = None
 
     def __iter__(self) -> Iterator[Part]:
-        return self._made() if self.known is None else iter(self.known)
+        return self._listed() if self.known is None else iter(self.known)
+
+    def _listed(self) -> Iterator[Part]:
+        """The ranges as they are made; kept for the next round if they are few."""
+        made: list[Part] = []
+        for part in self._made():
+            if len(made) < MOST_INDICES:
+                made.append(part)
+            yield part
+        if len(made) < MOST_INDICES:
+            self.known = made
 
     def _made(self) -> Iterator[Part]:
         start, extent = 0, self.axis.extent
