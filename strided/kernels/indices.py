@@ -8,6 +8,7 @@ import numba.extending
 import numpy as np
 from numba import types
 
+from strided.kernels import lanes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, kernel, part
 from strided.kernels.general import _load, _log2, _store
 
@@ -111,28 +112,15 @@ def locate(axes, terms, carries, base, first, numbers, offsets):
     return outside
 
 
-@part
-def _runs(source, target, outer, runs, width, like):
-    t = 0
-    for i in range(outer.shape[0]):
-        for k in range(runs.shape[0]):
-            s, count = (outer[i] + runs[k, 0]) * width, runs[k, 1]
-            for j in range(count):
-                _store(target, t + j * width, _load(source, s + j * width, like))
-            t += count * width
-
-
 @kernel(BYTES, WRITABLE, LIST, TABLE, NUMBER)
 def gather_runs(source, target, outer, runs, width):
     """For every outer offset all runs (offset, length), one after another; elements of `width` bytes."""
-    if width == 1:
-        _runs(source, target, outer, runs, 1, np.uint8(0))
-    elif width == 2:
-        _runs(source, target, outer, runs, 2, np.uint16(0))
-    elif width == 4:
-        _runs(source, target, outer, runs, 4, np.uint32(0))
-    else:
-        _runs(source, target, outer, runs, 8, np.uint64(0))
+    s, t = lanes.address(source), lanes.address(target)
+    for i in range(outer.shape[0]):
+        for k in range(runs.shape[0]):
+            count = runs[k, 1] * width
+            lanes.move(t, s + (outer[i] + runs[k, 0]) * width, count)
+            t += count
 
 
 @part
