@@ -14,10 +14,10 @@ from strided.kernels import lanes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
-# pairs; 64 rows read side by side one line at a time half as long again as by eight; lines that come by a hint of what is
-# read next take a third less; a load that must wait for a store behind streaming stores waits for memory.
+# pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
+# wanted take a third less; a load that must wait for a store behind streaming stores waits for memory.
 _CHUNK = 512  # bytes of one row that are asked for at once
-_BAND = 1024 # rows of the target done before the next lines of any: each may carry 64 bytes, 64 KB in all
+_BAND = 1024  # rows of the target done before the next lines of any: each may carry 64 bytes, 64 KB in all
 _ROWS = 32  # rows of the source that are read side by side; as many more where they make less than two lines
 _LAG = 128  # lines held back before they are written; the ring holds twice as many
 

@@ -17,9 +17,10 @@ from strided.plan.axes import Side
 from strided.plan.boxes import Axis
 from strided.plan.tables import Parts, Table, Tables, boxes_of, cuts, grain_of, length_of, nearness, phase_of, pieces_of
 
-#: Bytes of the target in one task: some hundred microseconds of work.
+#: Bytes of the target from which on a step is more than one task. One of so many takes some hundred microseconds, and
+#: some twenty to prepare and to begin: larger arrays have larger ones.
 TASK_BYTES = 1 << 21
-#: Tasks that keep many threads busy to the end.
+#: Tasks of a large array, which keep many threads busy to the end.
 _MANY_TASKS = 32
 #: Lanes of one task of a transposition: so many rows of the target are written side by side, each on a page of its own.
 _BAND = 1024
@@ -119,15 +120,12 @@ class Pattern:
         return boxes_of(self.axes, self._order, lengths, grains)
 
     def _task_elements(self) -> int:
-        """Elements of one task; more for a transposition, which begins and ends a line in every row of each."""
+        """Elements of one task: all of what is small, else so few that threads end together, but worth a task."""
         width = max(8, self.bits) // 8
-        size, most = self.elements * width, TASK_BYTES
-        if self.is_transposition:
-            most = max(most, min(8 * most, size // _MANY_TASKS))
-        elif size > TASK_BYTES:
-            # Not so many tasks yet: smaller ones end together.
-            most = max(most // 4, min(most, size // 8))
-        return max(1, most // width)
+        size = self.elements * width
+        if size > TASK_BYTES:
+            size = max(TASK_BYTES // 4, min(TASK_BYTES, size // 8), min(8 * TASK_BYTES, size // _MANY_TASKS))
+        return max(1, size // width)
 
     def tables(self) -> Tables:
         """Where the tables of this step are made."""
@@ -195,8 +193,10 @@ class Pattern:
         if not _unit(lane.source):
             return self.rows, 0
         rows = max(self.rows, grain_of(row._replace(target=_STILL)))
-        lane_bytes = lane.source.unit_stride * rows // self.rows
-        lanes = max(1, _BLOCK_BYTES // (_unit(lane.source) * lane_bytes)) * _unit(lane.source)
+        tile_bytes = _unit(lane.source) * lane.source.unit_stride * rows // self.rows
+        # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
+        page = self.zipped and tile_bytes < _PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
+        lanes = max(1, (_PAGE_BYTES if page else _BLOCK_BYTES) // tile_bytes) * _unit(lane.source)
         return (0, 0) if lane.extent <= lanes else (rows, lanes)
 
     def _row_cuts(self, axis: Axis, start: int, stop: int) -> Table:
