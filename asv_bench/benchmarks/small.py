@@ -138,21 +138,38 @@ class Elements:
 
 
 class Gather:
-    """A million elements chosen at random, beside NumPy's take on a row-major array."""
+    """A million elements chosen at random, and as many in whole rows, beside NumPy's of a row-major array."""
 
-    def setup(self) -> None:
-        n, side = (1000, 256) if TOY else (1_000_000, 8192)
+    params = (["f32[8192,8192]{1,0:T(8,128)}", "bf16[8192,8192]{1,0:T(8,128)(2,1)}", "f32[1024,1024]{1,0:T(8,128)}"],)
+    param_names = ("shape",)
+
+    def setup(self, text: str) -> None:
+        shape = sd.parse(text)
+        n, side = (1000, 256) if TOY else (1_000_000, shape.dimensions[0])
+        shape = sd.Shape(shape.element_type, (side, side), shape.layout)
         rng = np.random.default_rng(0)
-        self.a = sd.LayoutArray(np.zeros(4 * side * side, np.uint8), f"f32[{side},{side}]{{1,0:T(8,128)}}")
+        self.a = sd.LayoutArray(np.zeros(shape.byte_size, np.uint8), shape)
         self.rows, self.columns = rng.integers(0, side, n), rng.integers(0, side, n)
-        self.flat, self.places = self.a.buffer.view(np.float32), self.rows * side + self.columns
+        self.few = self.rows[: max(1, n // side)]
+        self.flat, self.places = self.a.buffer.view(shape.dtype), self.rows * side + self.columns
+        self.x = self.flat.reshape(self.a.shape)
+        for run in (self.time_gather, self.time_take, self.time_rows):
+            run(text)
+
+    def time_gather(self, text: str) -> None:
         self.a[self.rows, self.columns]
 
-    def time_gather(self) -> None:
-        self.a[self.rows, self.columns]
+    def time_fancy_of_numpy(self, text: str) -> None:
+        self.x[self.rows, self.columns]
 
-    def time_take_of_numpy(self) -> None:
+    def time_take(self, text: str) -> None:
+        self.a.take(self.places)
+
+    def time_take_of_numpy(self, text: str) -> None:
         self.flat.take(self.places)
 
-    def time_fancy_of_numpy(self) -> None:
-        self.flat.reshape(self.a.shape)[self.rows, self.columns]
+    def time_rows(self, text: str) -> None:
+        self.a[self.few]
+
+    def time_rows_of_numpy(self, text: str) -> None:
+        self.x[self.few]
