@@ -179,7 +179,7 @@ def _bound(step: Pattern | Nest, source: How, target: How, streaming: int) -> Bo
         behind = (step.bits, orders[1])
     if isinstance(step, Nest) or step.kernel == "copy":
         return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before)
-    return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before, _scratch(), *behind)
+    return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before, scratch(), *behind)
 
 
 def _streams(step: Pattern | Nest | Detour, bits: int) -> int:
@@ -190,12 +190,12 @@ def _streams(step: Pattern | Nest | Detour, bits: int) -> int:
 _own = threading.local()
 
 
-def _scratch() -> Bytes:
+def scratch() -> Bytes:
     """This thread's scratch memory for kernels."""
-    scratch: Bytes | None = getattr(_own, "scratch", None)
-    if scratch is None:
-        scratch = _own.scratch = empty_aligned(_SCRATCH_BYTES)
-    return scratch
+    memory: Bytes | None = getattr(_own, "scratch", None)
+    if memory is None:
+        memory = _own.scratch = empty_aligned(_SCRATCH_BYTES)
+    return memory
 
 
 def _block() -> Bytes:

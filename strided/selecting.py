@@ -2,7 +2,7 @@
 
 ``a[i, j]`` of arrays as long as the result goes through one kernel that checks, wraps and follows the indices, a block
 at a time. In ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]`` the offset of an element is the sum of an outer and
-an inner one: two short tables, and runs of neighbours are copied as such. ``a[mask]`` of many elements converts some
+an inner one: two short tables, and runs of neighbours are left to the kernels of conversions. ``a[mask]`` of many elements converts some
 rows at a time and picks from these.
 
 Each function says NotImplemented where it does not apply; `gathering` then does.
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from strided import kernels, windows
 from strided.address import AddressMap
+from strided.execution import STREAM_BYTES, scratch
 from strided.gathering import Offsets, check_offsets
 from strided.region import Region, read_only
 from strided.threads import get_num_threads, run
@@ -34,6 +35,10 @@ _TASK_ELEMENTS = 1 << 16
 _BLOCK_ELEMENTS = 1 << 10
 #: Inner offsets: at least as many make a table worth while, and at most.
 _LEAST_INNER, _MOST_INNER = 8, 1 << 16
+#: Average length of the runs in a row that make it one for vectors.
+_LEAST_RUN = 8
+#: Bytes of the word that a sub-tile fills with elements of neighbouring rows.
+_WORD_BYTES = 4
 #: Of a mask: bytes of values that are converted at a time, and one element in how many must be chosen for that.
 _BAND_BYTES = 1 << 20
 _SPARSE = 24
@@ -156,20 +161,55 @@ def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
 def _copy_sums(source: Region, outer: Offsets, inner: Offsets, out: Array) -> None:
     width, from_ = source.bits // 8, read_only(source.buffer)
     target = out.reshape(-1).view(np.uint8)
-    heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - 2) != 1)
-    if 4 * len(heads) <= len(inner):
-        kernel = kernels.load("gather_runs")
-        table = np.stack([inner[heads], np.diff(heads, append=len(inner))], axis=1)
-    else:
-        kernel, table = kernels.load("gather_sums"), inner
+    size = len(inner) * width
+    found = _lanes_of(source, outer, inner)
+    if found is None:
+        kernel = kernels.load("gather_sums")
 
-    def task(start: int, stop: int) -> None:
-        size = len(inner) * width
-        kernel(from_, target[start * size : stop * size], outer[start:stop], table, width)
+        def task(start: int, stop: int) -> None:
+            kernel(from_, target[start * size : stop * size], outer[start:stop], inner, width)
+
+    else:
+        kernel, rows, pieces = kernels.load(found.kernel), found.rows, found.pieces
+        streaming, every = int(target.size >= STREAM_BYTES), np.array([0, len(pieces)])
+
+        def task(start: int, stop: int) -> None:
+            cuts = np.array([0, stop - start]), every
+            kernel(from_, target, _NOWHERE, rows[start:stop], pieces, *cuts, streaming, scratch())
 
     length = max(1, _TASK_ELEMENTS // len(inner))
-    pieces = ((k, min(len(outer), k + length)) for k in range(0, len(outer), length))
-    run(task, pieces, threads=get_num_threads())
+    pieces_of_rows = ((k, min(len(outer), k + length)) for k in range(0, len(outer), length))
+    run(task, pieces_of_rows, threads=get_num_threads())
+
+
+_NOWHERE = np.zeros((1, 2), np.int64)
+
+
+class _Lanes(NamedTuple):
+    """Rows for a kernel of `strided.kernels.tiles`, which says what the tables are."""
+
+    kernel: str
+    rows: Offsets
+    pieces: Offsets
+
+
+def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> _Lanes | None:
+    """Rows that begin anywhere, of long runs of neighbours, or of one place in neighbouring words; None of others."""
+    width = source.bits // 8
+    for step in {1, max(1, _WORD_BYTES // width)}:
+        heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - step - 1) != step)
+        if _LEAST_RUN * len(heads) > len(inner) or (inner[heads] % step).any():
+            continue
+        members = outer % step
+        # A word is read as a whole: its other members must be in the buffer, too.
+        if ((outer - members).max() + inner.max() + step) * width > source.buffer.size:
+            continue
+        places = np.arange(len(outer), dtype=np.int64) * len(inner)
+        rows = np.stack([(outer - members) * width, places * width, members], axis=1)
+        counts = np.diff(heads, append=len(inner)) * (width if step == 1 else 1)
+        pieces = np.stack([inner[heads] * width, heads * width, counts], axis=1)
+        return _Lanes("rows" if step == 1 else f"unzip{8 * width}", rows, pieces)
+    return None
 
 
 def gather_masked(array: Wrapped, mask: npt.NDArray[np.bool_]) -> Array | None:

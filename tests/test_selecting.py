@@ -21,6 +21,7 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_LOADING_ELEMENTS", "_CALLING_ELEMENTS", "_LEAST_INNER"):
         monkeypatch.setattr(selecting, name, 1)
     monkeypatch.setattr(selecting, "_TASK_ELEMENTS", 7)
+    monkeypatch.setattr(selecting, "_LEAST_RUN", 2)
     monkeypatch.setattr(selecting, "_BLOCK_ELEMENTS", 3)
     monkeypatch.setattr(selecting, "_BAND_BYTES", 16)
     monkeypatch.setattr(selecting, "_SPARSE", 1000)
@@ -116,3 +117,45 @@ def test_larger_ones_over_threads(text: str, threads: int, monkeypatch: pytest.M
             assert got.tobytes() == wanted.tobytes()
     finally:
         sd.set_num_threads(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        ("f32[24,384]{1,0:T(8,128)}", "rows"),
+        ("u8[24,384]{1,0}", "rows"),
+        ("bf16[24,384]{1,0:T(8,128)(2,1)}", "unzip16"),
+        ("u8[24,384]{1,0:T(8,128)(4,1)}", "unzip8"),
+        ("f32[24,384]{0,1}", None),
+        ("bf16[24,384]{1,0:T(4,128)(4,1)}", None),
+    ],
+)
+def test_whole_rows_are_taken_by_the_kernel_of_their_layout(
+    text: str, kernel: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str | None] = []
+
+    def lanes_of(*arguments: Any) -> Any:
+        lanes = lanes_of_(*arguments)
+        found.append(lanes and lanes.kernel)
+        return lanes
+
+    lanes_of_ = selecting._lanes_of
+    monkeypatch.setattr(selecting, "_lanes_of", lanes_of)
+    shape = sd.parse(text)
+    values = np.random.default_rng(0).integers(0, 100, shape.dimensions).astype(shape.dtype)
+    a = sd.LayoutArray.from_numpy(values, shape)
+    rows = np.array([5, -1, 5, 0, 23, 7, 12])
+    same_values(a[rows], values[rows])
+    same_values(a[rows, 3:-5], values[rows, 3:-5])
+    assert found == [kernel] * 2
+
+
+def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
+    values = np.arange(9 * 33, dtype=np.uint8).reshape(9, 33)
+    a = sd.LayoutArray(values.copy(), "u8[9,33]{1,0}")
+    inner = np.arange(0, 33, 4)
+    assert selecting._lanes_of(a.region, np.array([0, 33, 7 * 33]), inner) is not None
+    assert selecting._lanes_of(a.region, np.array([0, 8 * 33]), inner) is None
+    for rows in ([0, 1, 7], [8, 0, 8]):
+        same_values(a[rows, ::4], values[rows, ::4])

@@ -1,4 +1,4 @@
-"""Kernels that follow index arrays: to single elements, and to rows that lie in runs."""
+"""Kernels that follow index arrays to single elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numba.extending
 import numpy as np
 from numba import types
 
-from strided.kernels import lanes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, kernel, part
 from strided.kernels.general import _load, _log2, _store
 
@@ -110,17 +109,6 @@ def locate(axes, terms, carries, base, first, numbers, offsets):
                 read = axis
             _add(carries[low:high], start, step, numbers, count, part_)
     return outside
-
-
-@kernel(BYTES, WRITABLE, LIST, TABLE, NUMBER)
-def gather_runs(source, target, outer, runs, width):
-    """For every outer offset all runs (offset, length), one after another; elements of `width` bytes."""
-    s, t = lanes.address(source), lanes.address(target)
-    for i in range(outer.shape[0]):
-        for k in range(runs.shape[0]):
-            count = runs[k, 1] * width
-            lanes.move(t, s + (outer[i] + runs[k, 0]) * width, count)
-            t += count
 
 
 @part
