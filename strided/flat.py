@@ -94,11 +94,23 @@ class Flat:
             raise ValueError("assignment destination is read-only")
         if isinstance(key, tuple) and not key:
             array.stand_in(writeable=True).flat[key] = value  # NumPy refuses it, from 2.4 on
-        places = self._places(key)
+        try:
+            places = self._places(key)
+        except Exception:
+            array.stand_in(writeable=True).flat[key] = value  # which NumPy may look at first
+            raise
         if isinstance(places, int):
-            array[tuple(int(i) for i in np.unravel_index(places, array.shape))] = value
+            try:
+                array[tuple(int(i) for i in np.unravel_index(places, array.shape))] = value
+            except Exception:
+                array.stand_in(writeable=True).flat[places] = value  # NumPy has other words for it here
+                raise
             return
-        values = cast(value, array.dtype).reshape(-1)
+        if not places.size:
+            array.stand_in(writeable=True).flat[key] = value
+            return
+        # NumPy's own scalars are cast here as arrays are.
+        values = cast(np.asarray(value) if isinstance(value, np.generic) else value, array.dtype).reshape(-1)
         if not values.size:
             return
         # Too few values begin anew.

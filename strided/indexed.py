@@ -93,13 +93,21 @@ class Indexed(Wrapped):
             return
         moved = view_at(self._map, entries)
         if moved is None:
-            selection = normalise(key, self._map.shape)
+            try:
+                selection = normalise(key, self._map.shape)
+            except Exception:
+                self._judge(key, value)  # which NumPy may look at first
+                raise
             if selection.is_element:
                 self._set_element(int(self._map.offset_of(selection.items)), value)  # type: ignore[arg-type]
                 return
             if not selection.is_basic:
                 shape, index = index_arrays(selection)
-                values = self._cast(value, key, len(shape))
+                if 0 in shape:
+                    self._judge(key, value)
+                    return
+                # NumPy's own scalars are cast here as arrays are, without a word on what does not fit.
+                values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, len(shape))
                 if not _broadcasts(values.shape, shape) or (np.ndim(value) > 1 and _is_mask_of(self.shape, entries)):
                     refuse(self.shape, key, np.shape(value))
                 self._scatter(convert.offsets_at(self._map, index, shape), _spread(values, shape))
@@ -126,14 +134,18 @@ class Indexed(Wrapped):
         try:
             values = cast(value, self.dtype)
         except Exception:
-            self.stand_in(writeable=True)[key] = value
+            self._judge(key, value)
             raise
         if values.ndim > ndim and not isinstance(value, (np.ndarray, Wrapped)):
             # Of nested sequences NumPy takes no more levels than there are axes.
-            self.stand_in(writeable=True)[key] = value
+            self._judge(key, value)
         while values.ndim > ndim and values.shape[0] == 1:
             values = values[0]
         return values
+
+    def _judge(self, key: Any, value: Any) -> None:
+        """Raise what NumPy raises where this is assigned, if it does."""
+        self.stand_in(writeable=True)[key] = value.to_numpy() if isinstance(value, Wrapped) else value
 
     def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
         if self._memory.file is not None:
@@ -146,6 +158,9 @@ class Indexed(Wrapped):
 
     def _assign(self, value: Any, key: Any, whole: Indexed) -> None:
         """Set every element of this view, which is what `key` is in `whole`."""
+        if not self.size:
+            whole._judge(key, value)
+            return
         if isinstance(value, Wrapped) and value.dtype == self.dtype:
             source = value.region
             while len(source.map.shape) > self.ndim and source.map.shape[0] == 1:

@@ -169,7 +169,8 @@ def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item
             refuse(shape, key)
         return [entry + n if entry < 0 else entry]
     if entry.dtype == np.bool_:
-        if shape[axis : axis + entry.ndim] != entry.shape:
+        # NumPy takes a mask without entries along an axis for any axis.
+        if not all(m in (0, n) for m, n in zip(entry.shape, shape[axis : axis + entry.ndim], strict=True)):
             refuse(shape, key)
         return list(entry.nonzero())
     return [entry]

@@ -20,7 +20,11 @@ def _function(function: Callable[..., Any], name: str) -> Any:
     """A method that is one of NumPy's functions."""
 
     def method(self: Protocols, *args: Any, **kwargs: Any) -> Any:
-        return function(self, *args, **kwargs)
+        try:
+            return function(self, *args, **kwargs)
+        except TypeError:
+            getattr(self.stand_in(), name)(*args, **kwargs)  # methods have other words for wrong arguments
+            raise
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"As ``numpy.{name}`` of this array."
@@ -46,9 +50,12 @@ def _changing(name: str) -> Any:
             return getattr(self.as_strided(), name)(*args, **kwargs)
         values = self.to_numpy()
         values.flags.writeable = self.flags.writeable
-        result = getattr(values, name)(*args, **kwargs)
-        self[...] = values
-        return result
+        try:
+            return getattr(values, name)(*args, **kwargs)
+        finally:
+            # Also what was changed before something was refused.
+            if values.flags.writeable:
+                self[...] = values
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"As ``numpy.ndarray.{name}``: the buffer is changed."
@@ -89,7 +96,6 @@ class Methods(Protocols):
     argsort = _function(np.argsort, "argsort")
     choose = _function(np.choose, "choose")
     clip = _function(np.clip, "clip")
-    conj = conjugate = _function(np.conjugate, "conjugate")
     cumprod = _function(np.cumprod, "cumprod")
     cumsum = _function(np.cumsum, "cumsum")
     dot = _function(np.dot, "dot")
@@ -169,6 +175,14 @@ class Methods(Protocols):
     def getfield(self, dtype: Any, offset: int = 0) -> Array:
         """Some of the bytes of every element as another type: of a layout of plain strides on the same memory."""
         return np.asarray(self).getfield(dtype, offset)
+
+    def conjugate(self, *args: Any, **kwargs: Any) -> Any:
+        """The complex conjugates; the array itself where NumPy's own types are real."""
+        if self._is_builtin() and self.dtype.kind != "c" and not args and not kwargs:
+            return self
+        return np.conjugate(self, *args, **kwargs)
+
+    conj = conjugate
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
         """The entries along an axis where a condition holds."""

@@ -217,6 +217,13 @@ def _entangled(first: Any, second: Any) -> bool:
     return bool(np.may_share_memory(parts[0], parts[1]))
 
 
+class _Asked(np.ndarray[Any, Any]):
+    """An ndarray that does not compute, but says by which universal function NumPy would."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return ufunc
+
+
 class Operators(np.lib.mixins.NDArrayOperatorsMixin, Wrapped):
     """Operators by way of universal functions, in-place ones written through."""
 
@@ -239,10 +246,25 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, Wrapped):
             # NumPy finds things equal to nothing that cannot be compared with it.
             return (operator.eq if ufunc is np.equal else operator.ne)(self.stand_in(), other)
 
+    def _power(self, exponent: Any) -> np.ufunc:
+        """NumPy raises to some powers by other functions: to the second by `square`."""
+        if isinstance(exponent, Wrapped) or np.ndim(exponent):
+            return np.power
+        chosen: np.ufunc = np.zeros((1,) * self.ndim, self.dtype).view(_Asked) ** exponent
+        return chosen if isinstance(chosen, np.ufunc) else np.power
+
+    def __pow__(self, other: Any) -> Any:
+        ufunc = self._power(other)
+        return super().__pow__(other) if ufunc is np.power else ufunc(self)
+
+    def __ipow__(self, other: Any) -> Any:
+        ufunc = self._power(other)
+        return super().__ipow__(other) if ufunc is np.power else ufunc(self, out=(self,))
+
     def __imatmul__(self, other: Any) -> Any:
         if self.ndim < 1 or np.ndim(other) < 2:
             small = np.zeros((1,) * self.ndim, self.dtype)
-            small @= np.zeros((1,) * np.ndim(other), np.asarray(other).dtype)  # refused
+            small @= np.zeros((1,) * np.ndim(other), np.asarray(other).dtype) if np.ndim(other) else other  # refused
         return self.__array_ufunc__(np.matmul, "__call__", self, other, out=(self,))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
