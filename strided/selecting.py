@@ -2,8 +2,8 @@
 
 ``a[i, j]`` of arrays as long as the result goes through one kernel that checks, wraps and follows the indices, a block
 at a time. In ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]`` the offset of an element is the sum of an outer and
-an inner one: two short tables, and runs of neighbours are left to the kernels of conversions. ``a[mask]`` of many elements converts some
-rows at a time and picks from these.
+an inner one: two short tables, and runs of neighbours are left to the kernels of conversions. ``a[mask]`` of many
+elements converts some rows at a time and picks from these.
 
 Each function says NotImplemented where it does not apply; `gathering` then does.
 """
