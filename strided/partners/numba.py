@@ -31,7 +31,8 @@ from numba.np.numpy_support import from_dtype
 from strided.array import LayoutArray
 from strided.wrapped import Array
 
-#: Columns of the table of carries: an axis, then what its index adds, ``(start + step * i) // weight * factor``.
+#: Columns of the table of carries: start, step, shift, weight and factor of what the index along an axis adds,
+#: ``((start + step * i) >> shift) // weight * factor``. Almost every weight is a power of two, and a shift.
 _ROWS = types.Array(types.int64, 2, "C")
 
 
@@ -71,32 +72,39 @@ def _typeof(a: LayoutArray, context: Any) -> LayoutArrayType:
 @register_model(LayoutArrayType)
 class _Model(models.StructModel):
     def __init__(self, manager: Any, kind: LayoutArrayType) -> None:
-        members = [("elements", kind.elements), ("rows", _ROWS), ("shape", kind.index), ("base", types.int64)]
+        members = [
+            ("elements", kind.elements),
+            ("rows", _ROWS),
+            ("ends", kind.index),
+            ("shape", kind.index),
+            ("base", types.int64),
+        ]
         super().__init__(manager, kind, members)
 
 
-for _name, _inside in (("elements", "_elements"), ("rows", "_rows"), ("shape", "shape"), ("base", "_base")):
-    make_attribute_wrapper(LayoutArrayType, _name, _inside)
+make_attribute_wrapper(LayoutArrayType, "shape", "shape")
 
 
-def parts_of(a: LayoutArray) -> tuple[Array, Array, tuple[int, ...], int]:
-    """What compiled functions need of an array: its elements, the table of carries, shape and base."""
+def parts_of(a: LayoutArray) -> tuple[Array, Array, tuple[int, ...], tuple[int, ...], int]:
+    """What compiled functions need: elements, the table of carries, where each axis ends in it, shape and base."""
     a.region  # noqa: B018 # raises where the file behind it was truncated
     map_ = a.address_map
-    rows = []
-    for axis, terms in enumerate(map_.axes):
+    rows, ends = [], []
+    for terms in map_.axes:
         for start, step, digits in terms:
             before = 0
             for digit in digits:
-                rows.append((axis, start, step, digit.weight, digit.stride - before))
+                shift = (digit.weight & -digit.weight).bit_length() - 1
+                rows.append((start, step, shift, digit.weight >> shift, digit.stride - before))
                 before = digit.size * digit.stride
+        ends.append(len(rows))
     table = np.array(rows, np.int64).reshape(-1, 5)
-    return a._memory.elements, table, map_.shape, map_.base
+    return a._memory.elements, table, tuple(ends), map_.shape, map_.base
 
 
 @unbox(LayoutArrayType)
 def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> NativeValue:
-    native = types.Tuple((kind.elements, _ROWS, kind.index, types.int64))
+    native = types.Tuple((kind.elements, _ROWS, kind.index, kind.index, types.int64))
     module = c.pyapi.import_module(c.context.insert_const_string(c.builder.module, __name__))
     function = c.pyapi.object_getattr_string(module, "parts_of")
     parts = c.pyapi.call_function_objargs(function, (a,))
@@ -106,7 +114,7 @@ def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> NativeValue:
     failed = cgutils.alloca_once_value(c.builder, cgutils.true_bit)
     with c.builder.if_then(cgutils.is_not_null(c.builder, parts)):
         found = c.unbox(native, parts)
-        for place, name in enumerate(("elements", "rows", "shape", "base")):
+        for place, name in enumerate(("elements", "rows", "ends", "shape", "base")):
             setattr(made, name, c.builder.extract_value(found.value, place))
         c.builder.store(found.is_error, failed)
         c.pyapi.decref(parts)
@@ -114,16 +122,47 @@ def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> NativeValue:
 
 
 @intrinsic
-def _whole(context: Any, index: Any) -> Any:
-    """A tuple of integers of any types as one of intp."""
-    wanted = types.UniTuple(types.intp, len(index))
+def _read(context: Any, a: Any, index: Any) -> Any:
+    """The element at an index of as many integers as there are axes.
+
+    Written for the compiler by hand: borrowed pointers instead of arrays, whose references would be counted with every
+    element, and one loop over carries per axis.
+    """
 
     def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        given = cgutils.unpack_tuple(builder, arguments[0])
-        cast = [target.cast(builder, v, t, types.intp) for v, t in zip(given, signature.args[0], strict=True)]
-        return target.make_tuple(builder, wanted, cast)
+        made = cgutils.create_struct_proxy(a)(target, builder, arguments[0])
+        elements = target.make_array(a.elements)(target, builder, made.elements)
+        table = target.make_array(_ROWS)(target, builder, made.rows).data
+        whole = made.base.type
+        offset = cgutils.alloca_once_value(builder, made.base)
+        sizes, ends = (cgutils.unpack_tuple(builder, x, a.ndim) for x in (made.shape, made.ends))
+        given = cgutils.unpack_tuple(builder, arguments[1], a.ndim)
+        first = whole(0)
+        for value, kind, size, end in zip(given, signature.args[1], sizes, ends, strict=True):
+            i = _counted_from_the_start(target, builder, target.cast(builder, value, kind, types.intp), size)
+            with cgutils.for_range_slice(builder, first, end, whole(1)) as (row, _):
+                places = (builder.add(builder.mul(row, whole(5)), whole(k)) for k in range(5))
+                start, step, shift, weight, factor = (builder.load(builder.gep(table, [k])) for k in places)
+                shifted = builder.lshr(builder.add(start, builder.mul(step, i)), shift)
+                carry = cgutils.alloca_once_value(builder, shifted)
+                with builder.if_then(builder.icmp_unsigned("!=", weight, whole(1)), likely=False):
+                    builder.store(builder.udiv(shifted, weight), carry)
+                added = builder.mul(builder.load(carry), factor)
+                builder.store(builder.add(builder.load(offset), added), offset)
+            first = end
+        place = builder.gep(elements.data, [builder.load(offset)])
+        return target.unpack_value(builder, a.dtype, place, align=None if a.elements.aligned else 1)
 
-    return wanted(index), generate
+    return a.dtype(a, index), generate
+
+
+def _counted_from_the_start(target: Any, builder: Any, i: Any, size: Any) -> Any:
+    """An index, negative ones counted from the end; compiled functions raise IndexError where it is none."""
+    from_end = builder.add(i, size)
+    counted = builder.select(builder.icmp_signed("<", i, i.type(0)), from_end, i)
+    with builder.if_then(builder.icmp_unsigned(">=", counted, size), likely=False):
+        target.call_conv.return_user_exc(builder, IndexError, ("index is out of bounds",))
+    return counted
 
 
 @overload(operator.getitem)
@@ -140,10 +179,10 @@ def _getitem(a: Any, index: Any) -> Any:
 
     # Numba wants the annotations of both functions to be the same.
     def by_tuple(a: Any, index: Any) -> Any:
-        return _read(a, _whole(index))
+        return _read(a, index)
 
     def by_number(a: Any, index: Any) -> Any:
-        return _read(a, _whole((index,)))
+        return _read(a, (index,))
 
     return by_tuple if isinstance(index, types.BaseTuple) else by_number
 
@@ -155,35 +194,6 @@ def _setitem(a: Any, index: Any, value: Any) -> Any:
             "compiled functions do not assign to a LayoutArray: give them out = a.to_numpy(), then assign a[...] = out"
         )
     return None
-
-
-def _read(a: Any, index: Any) -> Any:
-    """The element at an index of as many intp as there are axes."""
-    raise NotImplementedError("compiled functions alone call this")
-
-
-@overload(_read)
-def _read_compiled(a: Any, index: Any) -> Any:
-    def read_only_element(a: Any, index: Any) -> Any:
-        return a._elements[a._base]
-
-    def read(a: Any, index: Any) -> Any:
-        for k in range(len(index)):
-            if not -a.shape[k] <= index[k] < a.shape[k]:
-                raise IndexError("index is out of bounds")
-        offset = a._base
-        for k in range(a._rows.shape[0]):
-            axis = a._rows[k, 0]
-            i = index[axis]
-            if i < 0:
-                i += a.shape[axis]
-            c = a._rows[k, 1] + a._rows[k, 2] * i
-            if a._rows[k, 3] != 1:
-                c //= a._rows[k, 3]
-            offset += c * a._rows[k, 4]
-        return a._elements[offset]
-
-    return read if a.ndim else read_only_element
 
 
 @overload(len)
