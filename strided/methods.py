@@ -250,6 +250,9 @@ class Methods(Protocols):
     def __complex__(self) -> complex:
         return complex(self._one())
 
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
     def __index__(self) -> int:
         return self._one().__index__()
 

@@ -95,6 +95,7 @@ CALLS: dict[str, list[Callable[[Any], Any]]] = {
     "take": [lambda x: x.take([1, 2]), lambda x: x.take(4, axis=1), lambda x: x.take([9], 1),
              lambda x: x.take([9], 1, mode="clip")],
     "tobytes": [lambda x: x.tobytes(), lambda x: x.tobytes("F"), lambda x: x.T.tobytes()],
+    "bytes": [lambda x: bytes(x), lambda x: bytes(x.T), lambda x: bytes(x[0, 0])],
     "tolist": [lambda x: x.tolist(), lambda x: x[0].tolist(), lambda x: x[:, :0].tolist()],
     "trace": [lambda x: x.trace(), lambda x: x.trace(1)],
     "transpose": [lambda x: np.asarray(x.transpose()), lambda x: np.asarray(x.T)],
