@@ -148,10 +148,10 @@ def _indices(given: Any, shape: tuple[int, ...], key: Any) -> int | Flag | npt.N
         except TypeError:
             pass
     array = np.asarray(given)
-    if array.dtype == np.bool_:
-        return array if array.ndim else Flag(bool(array))
     if array.size == 0 and array.ndim and not isinstance(given, np.ndarray):
         return array.astype(np.intp)
+    if array.dtype == np.bool_:
+        return array if array.ndim else Flag(bool(array))
     if array.dtype.kind not in "iu":
         refuse(shape, key)
     return array.astype(np.intp, copy=False) if array.ndim else int(array)
@@ -162,7 +162,10 @@ def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item
     if entry is None or isinstance(entry, Flag):
         return [entry]
     if isinstance(entry, slice):
-        return [Span(*_span(entry, shape[axis]))]
+        try:
+            return [Span(*_span(entry, shape[axis]))]
+        except (TypeError, ValueError):
+            refuse(shape, key)  # perhaps for something that NumPy sees first
     if isinstance(entry, int):
         n = shape[axis]
         if not -n <= entry < n:
@@ -269,7 +272,10 @@ def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
         n, terms = sizes[axis], own[axis]
         if type(entry) is slice:
             if entry.start is not None or entry.stop is not None or entry.step is not None:
-                first, by, n = _span(entry, n)
+                try:
+                    first, by, n = _span(entry, n)
+                except (TypeError, ValueError):
+                    return None
                 terms = tuple([Term(start + step * first, step * by, digits) for start, step, digits in terms])
             shape.append(n)
             axes.append(terms)

@@ -196,6 +196,14 @@ KEYS: list[Any] = [
     np.zeros([1] * 64, int),
     (None,) * 62,
     (None,) * 61,
+    slice(1, 2, 0),
+    (slice(1, 2, 0), 0, 0, 0),
+    (slice(1, 2, 0), b""),
+    (slice("a"), 99),
+    [np.zeros(0, bool)],
+    [np.zeros((0, 2), bool)],
+    np.zeros(0, bool),
+    (..., np.zeros(0, bool)),
 ]
 
 
