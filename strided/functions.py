@@ -50,6 +50,9 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         result = function(*handed, **named)
     except BaseException:
         operands.touch()
+        # What was written before something was refused stays, as in NumPy.
+        given = _first(function, args, kwargs)[0] if function in WRITING else None
+        operands.write_back(*(x for x in (given, out) if isinstance(x, Views) and x.flags.writeable))
         raise
     operands.touch_shared(result)
     returned = operands.returned(result)

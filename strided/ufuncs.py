@@ -52,7 +52,12 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
     handed, options = operands.handed(inputs), operands.handed(kwargs)
     if outs or method == "at":
         operands.touch()
-    result = getattr(ufunc, method)(*handed, **options)
+    try:
+        result = getattr(ufunc, method)(*handed, **options)
+    except Exception:
+        # What was computed before something was refused stays, as in NumPy.
+        operands.write_back(*(x for x in outs if isinstance(x, Operators) and x._memory.buffer.flags.writeable))
+        raise
     if method == "at":
         operands.write_back(inputs[0])
         return None
