@@ -19,6 +19,9 @@ from strided.threads import get_num_threads, run
 from strided.windows import Box
 from strided.wrapped import Array, Wrapped
 
+#: NumPy 2.4 leaves out some of their results where these do not follow on each other in memory, as in windows.
+_NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
+
 #: Elements of a run from which on NumPy takes operands as they lie.
 _RUN = 16
 
@@ -151,7 +154,11 @@ class _Task:
         if self.masks:
             options["where"] = self.masks[0].values(box, shape)
         targets = [_Target(r, box, shape, filled=bool(self.masks)) for r in self.results]
-        self.ufunc(*values, out=tuple(t.array for t in targets), **options)
+        if self.ufunc in _NEIGHBOURS_ONLY:
+            where = options.pop("where", True)
+            np.copyto(targets[0].array, self.ufunc(*values, **options), casting="unsafe", where=where)
+        else:
+            self.ufunc(*values, out=tuple(t.array for t in targets), **options)
         for target in targets:
             target.write()
 

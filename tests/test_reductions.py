@@ -204,6 +204,25 @@ def test_universal_functions_and_methods_stream_too(monkeypatch: pytest.MonkeyPa
     assert not np.array_equal(a, x + 1)
 
 
+@pytest.mark.parametrize("ufunc", [np.isnan, np.isfinite, np.isinf, np.signbit, np.less, np.logical_not, np.negative])
+def test_results_of_windows_that_lie_apart(ufunc: np.ufunc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window is one column here, and the results of a column lie apart."""
+    monkeypatch.setattr(reductions, "STREAM_BYTES", 1)
+    monkeypatch.setattr(windows, "WINDOW_BYTES", 256)
+    for dtype in (np.float32, np.float64, np.int32):
+        x = (np.arange(300).reshape(60, 5) - 99).astype(dtype)
+        x[::3] = -1 if dtype is np.int32 else np.nan
+        x[1::3] = -1 if dtype is np.int32 else -np.inf
+        mask = x[::-1] > 50
+        for layout in ("{0,1}", "{0,1:T(4,16)}"):
+            a = sd.LayoutArray.from_numpy(x, layout)
+            others = (1,) * (ufunc.nin - 1)
+            expected = ufunc(x, *others)
+            np.testing.assert_array_equal(ufunc(a, *others), expected)
+            out = ufunc(a, *others, where=mask, out=np.zeros(x.shape, expected.dtype))
+            np.testing.assert_array_equal(out, np.where(mask, expected, 0))
+
+
 def test_universal_functions_in_windows(small_streams: None) -> None:
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((9, 13)).astype(np.float32), rng.integers(0, 9, (13,))
