@@ -17,14 +17,19 @@ from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, 
 # pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
 # wanted take a third less; a load that must wait for a store behind streaming stores waits for memory.
 _CHUNK = 512  # bytes of one row that are asked for at once
-_BAND = 1024  # rows of the target done before the next lines of any: each may carry 64 bytes, 64 KB in all
+_BAND = 2048  # rows of the target done before the next lines of any: each may carry 64 bytes, 128 KB in all
 _ROWS = 32  # rows of the source that are read side by side; as many more where they make less than two lines
 _LAG = 128  # lines held back before they are written; the ring holds twice as many
+_SHORT = (
+    1024  # bytes of a target's row up to which rows that follow each other are put together before they are written
+)
+_RUN_BYTES = 1 << 14  # bytes of such rows that are written at once
 
-# The scratch: 4 KB for `turn` and for the square of `_edge`, 8 KB for rows, tables, then the ring, and what is carried.
+# The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is carried, and a run of rows.
 _SQUARE, _SPILL, _SOURCES, _SPILLED, _TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12) + 1024, (4 << 12) + 2048
 _HELD = 5 << 12
 _CARRIED = _HELD + 3 * 64 * _LAG
+_RUN = _CARRIED + 64 * _BAND
 
 
 @part
@@ -33,32 +38,62 @@ def _walk(turn, width, source, target, tables, streaming, scratch):
     outer, source_rows, target_rows, p_pieces, q_pieces = tables
     room = lanes.address(scratch) + 63 & -64
     bounds = lanes.address(source), lanes.address(source) + source.size
+    held = ZERO, ZERO
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
             for band in range(0, p_pieces[i, 2], _BAND):
                 p_count = min(_BAND, p_pieces[i, 2] - band)
                 targets = lanes.address(target_rows) + 8 * (p_pieces[i, 1] + band)
                 s = lanes.address(source) + outer[o, 0] + p_pieces[i, 0] + band * width
+                # What comes next is told, so that its lines can be on their way.
+                after = _next_band(outer, p_pieces, o, i, band, width, s)
+                if _runs_on(source_rows, targets, p_count, q_pieces, width, streaming):
+                    origin = lanes.address(source_rows) + 8 * q_pieces[0, 1], s
+                    t = lanes.address(target) + outer[o, 1] + q_pieces[0, 0] + lanes.integer(targets)
+                    extent = p_count, q_pieces[0, 2]
+                    held = _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
+                    continue
                 for j in range(q_pieces.shape[0]):
                     origin = lanes.address(source_rows) + 8 * q_pieces[j, 1], s
                     goal = targets, lanes.address(target) + outer[o, 1] + q_pieces[j, 0]
                     extent = p_count, q_pieces[j, 2]
                     if streaming:
-                        # What comes next is told, so that its lines can be on their way.
-                        after = lanes.address(source_rows) + 8 * q_pieces[(j + 1) % q_pieces.shape[0], 1], s
-                        if j + 1 == q_pieces.shape[0]:
-                            if band + _BAND < p_pieces[i, 2]:
-                                after = after[0], s + _BAND * width
-                            elif i + 1 < p_pieces.shape[0]:
-                                after = after[0], s - band * width + p_pieces[i + 1, 0] - p_pieces[i, 0]
-                            elif o + 1 < outer.shape[0]:
-                                first = outer[o + 1, 0] + p_pieces[0, 0]
-                                after = after[0], lanes.address(source) + first
-                        _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds)
+                        n = (j + 1) % q_pieces.shape[0]
+                        rows = lanes.address(source_rows) + 8 * q_pieces[n, 1]
+                        following = rows, s if n else after, q_pieces[n, 2]
+                        _by_ring(turn, width, origin, goal, extent, following, streaming, room, bounds)
                     else:
                         _direct(turn, width, origin, goal, extent, room, bounds)
+    _finish(held, room)
     if streaming:
         lanes.fence()
+
+
+@part
+def _next_band(outer, p_pieces, o, i, band, width, s):
+    """Where the source of the band after this one begins."""
+    if band + _BAND < p_pieces[i, 2]:
+        return s + _BAND * width
+    if i + 1 < p_pieces.shape[0]:
+        return s - band * width + p_pieces[i + 1, 0] - p_pieces[i, 0]
+    if o + 1 < outer.shape[0]:
+        return s - band * width - outer[o, 0] - p_pieces[i, 0] + outer[o + 1, 0] + p_pieces[0, 0]
+    return s
+
+
+@part
+def _runs_on(source_rows, targets, count, q_pieces, width, streaming):
+    """Whether rows of the target are short, and each begins where the one before it ends."""
+    size = q_pieces[0, 2] * width
+    if q_pieces.shape[0] > 1 or size > _SHORT or not (streaming or size & 63):
+        return False
+    # Many rows at multiples of a page would fight for the same few sets of the caches.
+    if source_rows.shape[0] > 128 and not (source_rows[1] - source_rows[0]) & 4095:
+        return False
+    for k in range(1, count):
+        if lanes.integer(targets + 8 * k) - lanes.integer(targets + 8 * k - 8) != size:
+            return False
+    return True
 
 
 @part
@@ -121,17 +156,88 @@ def _spilled(at, rows, count, room):
 
 
 @part
+def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds):
+    """Turn rows that follow each other in the target, from `t` on, all of each at once.
+
+    They are put together in the scratch and written by whole lines. `held` is what is there: where in the target its
+    first byte belongs, and where its last one ends. The scratch keeps it from the start of a line on.
+    """
+    side = 64 // width
+    size, whole = extent[1] * width, extent[1] // side
+    begin, end = held
+    if t != end:
+        _finish(held, room)
+        begin, end = t, t
+    places, squares = room + _TARGETS, room + _TARGETS + 8 * side
+    for k in range(side):
+        lanes.put_integer(places + 8 * k, size * k)
+        lanes.put_integer(squares + 8 * k, 64 * k)
+    rest = origin[0] + 8 * whole * side, origin[1]
+    if extent[1] > whole * side:
+        rest = _sources(rest, extent[1] - whole * side, side, room), origin[1]
+    safe = not _passes((origin[0], origin[1] + extent[0] * width), extent[1], bounds)
+    for p in range(0, extent[0], side):
+        count = min(side, extent[0] - p)
+        _ask((origin[0], origin[1], extent[1]), (origin[0], after, extent[1]), p, extent[0], width)
+        to = room + _RUN + end - (begin & -64)
+        # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
+        if extent[1] > whole * side:
+            at = rest[0], rest[1] + p * width
+            if not safe and _passes(at, side, bounds):
+                at = _spilled(at, side, (extent[0] - p) * width, room)
+            turn(at[0], at[1], squares, room + _SQUARE, ZERO, room)
+            for k in range(count):
+                lanes.store(to + size * k + 64 * whole, lanes.load(room + _SQUARE + 64 * k))
+        for j in range(whole):
+            at = origin[0] + 8 * side * j, origin[1] + p * width
+            if not safe and _passes(at, side, bounds):
+                at = _spilled(at, side, (extent[0] - p) * width, room)
+            turn(at[0], at[1], places, to + 64 * j, ZERO, room)
+        end += size * count
+        if end - begin >= _RUN_BYTES:
+            begin = _drain((begin, end), streaming, room)
+    return begin, end
+
+
+@part
+def _drain(held, streaming, room):
+    """Write the whole lines of what is held; where the rest, moved to the front, begins."""
+    begin, end = held
+    line, place = begin & -64, room + _RUN
+    if begin > line and end >= line + 64:
+        lanes.move(begin, place + (begin & 63), line + 64 - begin)
+        begin, line, place = line + 64, line + 64, place + 64
+    if begin > line:
+        return begin
+    while line + 64 <= end:
+        lanes.put(line, lanes.load(place), streaming)
+        line += 64
+        place += 64
+    lanes.store(room + _RUN, lanes.load(place))
+    return line
+
+
+@part
+def _finish(held, room):
+    """Write all that is held."""
+    begin, end = held
+    if end > begin:
+        begin = _drain(held, ZERO, room)
+        lanes.move(begin, room + _RUN + (begin & 63), end - begin)
+
+
+@part
 def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
-    Blocks are turned into a ring of rows, which are written `_LAG` lines later. A row that does not begin with a line
-    keeps its last 64 bytes for its next lines.
+    Blocks are turned into one half of a ring of rows while the other half is written. A row that does not begin with a
+    line keeps its last 64 bytes for its next lines.
     """
     side = 64 // width
     lines = max(2, _ROWS // side)
-    lag, held_row = _LAG // lines, 64 * lines + 64
+    half, held_row = _LAG // lines, 64 * lines + 64
     targets = room + _TARGETS
-    for k in range(2 * lag):
+    for k in range(2 * half):
         lanes.put_integer(targets + 8 * k, room + _HELD + held_row * k + 64)
     carries = _carries(goal, extent[0])
     for q in range(0, extent[1], lines * side):
@@ -140,24 +246,29 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
         ends = q == 0, q + count == extent[1]
         sources = _sources((origin[0] + 8 * q, origin[1]), count, squares * side, room)
         safe = not _passes((sources, origin[1] + extent[0] * width), squares * side, bounds)
-        for p in range(0, extent[0] + lag, side):
-            if p < extent[0]:
-                _ask(origin, (p, q), extent, after, width)
-                at = sources, origin[1] + p * width
-                if not safe and _passes(at, squares * side, bounds):
-                    at = _spilled(at, squares * side, (extent[0] - p) * width, room)
-                slot = p % (2 * lag)
-                for k in range(squares):
-                    turn(at[0] + 8 * side * k, at[1], targets + 8 * slot, 64 * k, ZERO, room)
-                if carries and not ends[0]:
-                    for k in range(side):
-                        carried = lanes.load(room + _CARRIED + 64 * (p + k))
-                        lanes.store(room + _HELD + held_row * (slot + k), carried)
-            if p >= lag:
-                done = p - lag
-                held = (room + _HELD + held_row * (done % (2 * lag)), room + _CARRIED + 64 * done)
+        here = sources, origin[1], count
+        following = after[0], after[1], min(lines * side, after[2])
+        if not ends[1]:
+            following = origin[0] + 8 * (q + count), origin[1], min(lines * side, extent[1] - q - count)
+        for first in range(0, extent[0] + half, half):
+            slot = first % (2 * half)
+            for k in range(squares):
+                for p in range(first, min(first + half, extent[0]), side):
+                    if k == 0:
+                        _ask(here, following, p, extent[0], width)
+                    at = sources + 8 * side * k, origin[1] + p * width
+                    if not safe and _passes(at, side, bounds):
+                        at = _spilled(at, side, (extent[0] - p) * width, room)
+                    turn(at[0], at[1], targets + 8 * (slot + p - first), 64 * k, ZERO, room)
+            if carries and not ends[0]:
+                for k in range(min(half, extent[0] - first)):
+                    carried = lanes.load(room + _CARRIED + 64 * (first + k))
+                    lanes.store(room + _HELD + held_row * (slot + k), carried)
+            if first >= half:
+                done = first - half
+                held = room + _HELD + held_row * (half - slot), room + _CARRIED + 64 * done
                 own = goal[0] + 8 * done, goal[1] + q * width
-                _write(own, held, min(side, extent[0] - done), (lines, count * width), ends, carries, streaming)
+                _write(own, held, min(half, extent[0] - done), (lines, count * width), ends, carries, streaming)
 
 
 @part
@@ -170,23 +281,32 @@ def _carries(goal, count):
 
 
 @part
-def _ask(origin, at, extent, after, width):
-    """Ask for a share of the next chunk's lines, so that all are on their way when this chunk is done."""
-    side = 64 // width
-    together = side * max(2, _ROWS // side)
-    p, q = at
-    within = p * width % _CHUNK
-    sources, s = origin[0] + 8 * q, origin[1] + p * width - within + _CHUNK
-    count = extent[1] - q
-    if p + (_CHUNK - within) // width >= extent[0]:
-        sources, s, count = origin[0] + 8 * (q + together), origin[1] + ZERO, extent[1] - q - together
-        if count <= 0:
-            sources, s, count = after[0], after[1], extent[1]
-    share = together * 64 // _CHUNK
-    first = within // 64 * share
+def _ask(here, following, p, extent, width):
+    """Ask for a share of what is read next, so that all of it is on its way when this chunk is done.
+
+    That is the next chunk of the rows `here`, or the first one of those `following`: a table of offsets, where the runs
+    of `extent` elements begin, and the number of rows.
+    """
+    size = extent * width
+    chunk = _CHUNK
+    while chunk >= 2 * size and chunk > 64:
+        chunk >>= 1
+    within = p * width & chunk - 1
+    rows, s, count = here
+    done = p * width - within + chunk
+    blocks = min(chunk, size - done + chunk) >> 6
+    s += done
+    if done >= size:
+        rows, s, count = following
+        done = ZERO
+    share = count
+    while blocks > 1:
+        share = share + 1 >> 1
+        blocks >>= 1
+    first = (within >> 6) * share
     for k in range(first, min(first + share, count)):
-        place = s + lanes.integer(sources + 8 * k)
-        for line in range(63, _CHUNK, 64):
+        place = s + lanes.integer(rows + 8 * k)
+        for line in range(63, min(chunk, size - done) + 63, 64):
             lanes.prefetch(place + line)
 
 
