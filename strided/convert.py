@@ -11,6 +11,7 @@ anything is touched.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -174,9 +175,14 @@ def fill(destination: Region, pattern: int) -> None:
     if destination.bits < 8 and not destination.low_first:
         pattern <<= 8 - destination.bits
     value = np.frombuffer(pattern.to_bytes(-(-destination.bits // 8), "little"), np.uint8)
-    shape = destination.map.shape
-    still = AddressMap(shape, 0, ((),) * len(shape), (), 1 if destination.map.size else 0)
+    still = _still(destination.map.shape)
     copy(Region(value, still, destination.bits, destination.low_first), destination)
+
+
+@lru_cache(maxsize=256)
+def _still(shape: tuple[int, ...]) -> AddressMap:
+    """The map of a view that is one element everywhere; the same one again, so that conversions are recognised."""
+    return AddressMap(shape, 0, ((),) * len(shape), (), 0 if 0 in shape else 1)
 
 
 def _repeated(pattern: int, bits: int) -> Bytes:

@@ -21,6 +21,8 @@ from strided.threads import get_num_threads, run
 
 #: Bytes of the target from which on lines are written past the caches.
 STREAM_BYTES = 1 << 22
+#: Bytes that one thread fills alone.
+LEAST_SHARED_BYTES = 1 << 20
 #: Scratch memory of a kernel, in bytes.
 _SCRATCH_BYTES = 1 << 18
 #: Bytes of the pattern that fills.
@@ -210,7 +212,8 @@ def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
     """Carry out the steps of a fill; `pattern` is one element over and over."""
     fills = [step for step in steps if isinstance(step, Fill)]
     found = {step.kernel: kernels.load(step.kernel) for step in fills}
-    streaming = int(sum(step.elements for step in fills) >= STREAM_BYTES)
+    size = sum(step.elements for step in fills)
+    streaming = int(size >= STREAM_BYTES)
 
     def task(step: Fill, first: int, loops: tuple[tuple[int, int], ...], run_bytes: int) -> None:
         tables = step.arguments(first, loops, run_bytes)
@@ -219,4 +222,6 @@ def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
         else:
             found[step.kernel](pattern, target, *tables)
 
-    run(task, ((step, *task) for step in fills for task in step.tasks()), threads=get_num_threads())
+    # Little is done before another thread has begun.
+    threads = get_num_threads() if size > LEAST_SHARED_BYTES else 1
+    run(task, ((step, *task) for step in fills for task in step.tasks()), threads=threads)

@@ -22,6 +22,8 @@ from strided.plan.tables import Part, Parts, boxes_of, length_of, nearness, phas
 BLOCK_BYTES = 1 << 19
 #: Bytes of a block along its contiguous axis.
 _LANE_BYTES = 1 << 11
+#: Bytes of a row of the target that is short: transpositions write whole rows of that size one after the other.
+_SHORT_BYTES = 1 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +171,7 @@ def _lengths(axes: Sequence[Axis], keys: Sequence[int], lane: int, bits: tuple[i
     goals = [
         (lane, 128),
         *((k, 8) for k in rows),
-        *((k, 256) for k in near_target),
+        *((k, _row_of(axes[k], bits[2])) for k in near_target),
         *((k, long) for k in (lane, *near_source, *near_target)),
         *((k, budget) for k in (*keys, *range(len(axes)))),
     ]
@@ -177,6 +179,12 @@ def _lengths(axes: Sequence[Axis], keys: Sequence[int], lane: int, bits: tuple[i
         room = budget * lengths[k] // math.prod(lengths)
         lengths[k] = max(lengths[k], length_of(axes[k], min(goal, room)))
     return tuple(lengths)
+
+
+def _row_of(axis: Axis, bits: int) -> int:
+    """How much of a row of the target a block holds first: all of a short one, which is then written in one go."""
+    is_short = axis.extent * bits <= 8 * _SHORT_BYTES and not any(walk.sizes for walk in axis.target.walks)
+    return axis.extent if is_short else 256
 
 
 def _halves(box: Box, parts: Parts, order: Sequence[int], bits: tuple[int, int, int]) -> tuple[_Half, _Half]:

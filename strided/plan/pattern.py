@@ -102,7 +102,9 @@ class Pattern:
         for k in (self.lane, self.row):
             if k >= 0:
                 least = self.rows if k == self.row else line
-                most = min(budget, _BAND) if k == self.lane and self.is_transposition else budget
+                most = budget
+                if k == self.lane and self.is_transposition:
+                    most = min(budget, max(_BAND, budget // self.axes[self.row].extent))
                 pieces = k == self.lane and not self.is_transposition
                 lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
                 budget //= lengths[k]
