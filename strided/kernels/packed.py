@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import BLANK, lanes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
-from strided.kernels.walk import ARGUMENTS, edge, gather, no_gather, no_patch, spill_run, walk
+from strided.kernels.walk import ARGUMENTS, GATHERED_ROW, SIDE, gather, no_gather, no_patch, spill_run, walk
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 
@@ -51,22 +51,48 @@ def _apart(member, pitch, options):
 
 
 @part
-def _patch(fetch, spill, fixed, place, member, cut, how):
-    """Write one row of words, with the bits of their other rows as they are."""
-    t_lane, step, room = fixed[1], fixed[2], fixed[5]
-    pieces, first, last, _ = cut
+def _patch(fetch, spill, fixed, start, t_row, rows, i, last, cut, how):
+    """Write the rows of one word that follow each other, with the bits of its other rows as they are; how many."""
+    room = fixed[5]
+    pieces, first, end, _ = cut
     _, bits, flip = how[0]
-    mask = (1 << bits) - 1 << (member * bits ^ flip)
-    for p in range(first, last):
-        s, t = place[0] + lanes.cell(pieces, p, 0), place[1] + lanes.cell(pieces, p, 1)
-        count = lanes.cell(pieces, p, 2) * t_lane if s < BLANK else ZERO
-        while count > 0:
-            present = min(64, count)
-            words = edge(fetch, spill, s, ZERO, present, step, how, room)
-            lanes.move(room, t, present)
-            lanes.store(room, lanes.choose(lanes.load(room), words, mask))
-            lanes.move(t, room, present)
-            s, t, count = s + step, t + 64, count - 64
+    count, mask = _present(rows, i, last, bits, flip)
+    side = room + SIDE
+    for p in range(first, end):
+        left = lanes.cell(pieces, p, 2) if lanes.cell(pieces, p, 0) < BLANK else ZERO
+        s, t = start + lanes.cell(pieces, p, 0), t_row + lanes.cell(pieces, p, 1)
+        while left > 0:
+            some = min(GATHERED_ROW, left)
+            for k in range(i, i + count):
+                if lanes.cell(rows, k, 0) < BLANK:
+                    place = side + GATHERED_ROW * lanes.cell(rows, k, 2)
+                    lanes.move(place, s + lanes.cell(rows, k, 0), some)
+            for b in range(0, some, 16):
+                words = fetch(side + b, (ZERO + GATHERED_ROW, bits, flip))
+                if some - b >= 16:
+                    lanes.store(t + 4 * b, lanes.choose(lanes.load(t + 4 * b), words, mask))
+                else:
+                    lanes.move(room, t + 4 * b, 4 * (some - b))
+                    lanes.store(room, lanes.choose(lanes.load(room), words, mask))
+                    lanes.move(t + 4 * b, room, 4 * (some - b))
+            s, t, left = s + some, t + 4 * some, left - some
+    return count
+
+
+@part
+def _present(rows, i, last, bits, flip):
+    """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
+    count, mask = ZERO, ZERO
+    while i + count < last:
+        member = lanes.cell(rows, i + count, 2)
+        if count:
+            same = lanes.cell(rows, i + count, 1) == lanes.cell(rows, i, 1)
+            if not same or member <= lanes.cell(rows, i + count - 1, 2):
+                break
+        if lanes.cell(rows, i + count, 0) < BLANK:
+            mask |= (1 << bits) - 1 << (member * bits ^ flip)
+        count += 1
+    return count, mask
 
 
 @kernel(*ARGUMENTS, NUMBER, NUMBER, NUMBER)

@@ -65,19 +65,21 @@ def _spill_four(room, s, count, pitch):
 
 
 @part
-def _patch(fetch, spill, fixed, place, member, cut, how):
+def _patch(fetch, spill, fixed, start, t_row, rows, i, last, cut, how):
     """Write one row of words by a mask, so that the others are not touched."""
     t_lane, step, room = fixed[1], fixed[2], fixed[5]
-    pieces, first, last, _ = cut
+    pieces, first, end, _ = cut
     own = step >> 4
-    every = ((1 << own) - 1 << member * own) * 0x1111_1111_1111_1111
-    for p in range(first, last):
-        s, t = place[0] + lanes.cell(pieces, p, 0), place[1] + lanes.cell(pieces, p, 1)
+    every = ((1 << own) - 1 << lanes.cell(rows, i, 2) * own) * 0x1111_1111_1111_1111
+    for p in range(first, end):
+        s = start + lanes.cell(rows, i, 0) + lanes.cell(pieces, p, 0)
+        t = t_row + lanes.cell(pieces, p, 1)
         count = lanes.cell(pieces, p, 2) * t_lane if s < BLANK else ZERO
         while count > 0:
             mask = every if count >= 64 else every & (1 << count) - 1
             lanes.store_masked(t, edge(fetch, spill, s, ZERO, count, step, how, room), mask)
             s, t, count = s + step, t + 64, count - 64
+    return ZERO + 1
 
 
 @kernel(*ARGUMENTS)

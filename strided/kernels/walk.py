@@ -27,10 +27,10 @@ from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
 """What kernels of this kind take: source, target, the five tables, whether to stream, scratch."""
 
-# What the rows of a group are. Uneven ones are brought together in the scratch, so many bytes of each at a time.
+# What the rows of a group are.
 _EVEN, _UNEVEN, _BLANK, _ALONE = range(4)
-_GATHERED = 1088
-_SIDE = 8192  # where in the scratch
+# Rows that lie unevenly are brought together in the scratch: where, and bytes from one row to the next.
+SIDE, GATHERED_ROW = 8192, 1088
 
 # Every load of a line has another one prefetched: the same piece's in the next block, where that is not so far that the
 # line would be gone again when its turn comes, else one so many bytes on.
@@ -43,7 +43,8 @@ def walk(fetch, spill, aim, gather, patch, widths, source, target, tables, strea
 
     `fetch` makes one line of the target, `spill` moves what a fetch reads to where it may read more, `aim` tells how to
     fetch a given row. `widths` are the bytes of a lane in a row of the source, those in the target, and the rows that
-    share a lane of the target. Where they do, `gather` copies rows that lie unevenly, and `patch` writes a row alone.
+    share a lane of the target. Where they do, `gather` copies rows that lie unevenly, and `patch` writes a row whose
+    word is not complete, or several, and tells how many.
     """
     outer, rows, pieces, row_cuts, piece_cuts = tables
     s_lane, t_lane, shared = widths
@@ -94,10 +95,11 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, e
         reach = pitch * (shared - 1)
         how = aim(member, pitch, options), ends[0] - min(0, reach), ends[1] - step - max(0, reach)
         if group == _ALONE:
-            patch(fetch, spill, fixed, (s, t), member, cut, how)
-            i += 1
+            i += patch(fetch, spill, fixed, origin[0], t, rows, i, last, cut, how)
         elif group == _UNEVEN:
-            line = gather(fetch, spill, fixed, origin[0], t, rows, i, cut, aim(member, ZERO + _GATHERED, options), line)
+            line = gather(
+                fetch, spill, fixed, origin[0], t, rows, i, cut, aim(member, ZERO + GATHERED_ROW, options), line
+            )
             i += shared
         else:
             # Rows that share words of the source ask for different ones of their lines.
@@ -301,8 +303,8 @@ def edge(fetch, spill, s, back, count, step, how, room):
 def gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
     """Copy a group whose rows lie anywhere, or are blank, by way of the scratch."""
     s_lane, t_lane, _, shared, streaming, room, blank = fixed
-    side = room + _SIDE
-    how = manner, side - 64, side + _GATHERED * shared
+    side = room + SIDE
+    how = manner, side - 64, side + GATHERED_ROW * shared
     pieces, first, last, _ = cut
     for p in range(first, last):
         place = t + lanes.cell(pieces, p, 1)
@@ -310,15 +312,15 @@ def gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
         if lanes.cell(pieces, p, 0) >= BLANK:
             line = _blank(fixed, blank, place, count * t_lane // s_lane, line)
             continue
-        for done in range(0, count, _GATHERED - 64):
-            some = min(_GATHERED - 64, count - done)
+        for done in range(0, count, GATHERED_ROW - 64):
+            some = min(GATHERED_ROW - 64, count - done)
             for k in range(shared):
                 s = lanes.cell(rows, i + k, 0)
                 if s < BLANK:
-                    lanes.move(side + _GATHERED * k, start + s + lanes.cell(pieces, p, 0) + done, some)
+                    lanes.move(side + GATHERED_ROW * k, start + s + lanes.cell(pieces, p, 0) + done, some)
                 else:
                     for b in range(0, some, 64):
-                        lanes.store(side + _GATHERED * k + b, lanes.load(blank))
+                        lanes.store(side + GATHERED_ROW * k + b, lanes.load(blank))
             to = side, place + done * t_lane // s_lane, some * t_lane // s_lane
             if streaming and not place & t_lane - 1:
                 line = _piece(fetch, spill, fixed, to, how, (ZERO, ZERO), line)
@@ -334,8 +336,9 @@ def no_gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
 
 
 @part
-def no_patch(fetch, spill, fixed, place, member, cut, how):
+def no_patch(fetch, spill, fixed, start, t, rows, i, last, cut, how):
     """Rows whose target is not shared are never alone."""
+    return ZERO + 1
 
 
 @part
