@@ -28,7 +28,7 @@ ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
 """What kernels of this kind take: source, target, the five tables, whether to stream, scratch."""
 
 # What the rows of a group are.
-_EVEN, _UNEVEN, _BLANK, _ALONE = range(4)
+_EVEN, _UNEVEN, _ALONE = range(3)
 # Rows that lie unevenly are brought together in the scratch: where, and bytes from one row to the next.
 SIDE, GATHERED_ROW = 8192, 1088
 
