@@ -147,6 +147,25 @@ def test_kernels_do_what_the_general_nest_does(
         np.testing.assert_array_equal(target.memory, result)
 
 
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize(("bits", "kernel"), [(8, "transpose8"), (16, "transpose16"), (32, "transpose32")])
+def test_rows_of_a_transposition_that_count_on_from_each_other(
+    bits: int, kernel: str, phases: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "STREAM_BYTES", 0)
+    monkeypatch.setattr(pattern, "TASK_BYTES", 1 << 12)
+    maps = [map_of(f"f32[70,5,4,17]{layout}") for layout in ("{0,1,2,3:T(1,128)}", "{3,2,1,0}")]
+    source, target = Guarded(maps[0], bits, seed=1, phase=phases[0]), Guarded(maps[1], bits, seed=2, phase=phases[1])
+    kept = target.memory.copy()
+    assert check(source, target) == kernel
+    (step,) = plan_copy(maps[0], maps[1], source.region.storage, target.region.storage).steps
+    assert str(step).startswith(f"{kernel} over 340 x 70")
+    result = target.memory.copy()
+    target.memory[:] = kept
+    check(source, target, general=True)
+    np.testing.assert_array_equal(target.memory, result)
+
+
 def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
     used = {name for way in WAYS for kernels in (way.there, way.back) for name in kernels.split(", ")} - {"nest_bits"}
     homes = {"tiles", "packed", "transpose", "stream"}

@@ -19,11 +19,11 @@ from typing import TypeAlias
 from strided.address import AddressMap
 from strided.plan.axes import side_of
 from strided.plan.boxes import Box, simplified
-from strided.plan.detour import Detour, detour_of
+from strided.plan.detour import Detour, detour_of, is_short_row
 from strided.plan.fill import Fill, fill_steps
 from strided.plan.form import Form, form_of
 from strided.plan.joint import joint
-from strided.plan.match import match
+from strided.plan.match import Matched, match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
 from strided.plan.tables import Part, Parts
@@ -229,6 +229,17 @@ def span_of(map_: AddressMap, storage: Storage) -> tuple[int, int] | None:
     return storage.byte_span(low, high)
 
 
+def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
+    """Whether what a transposition leaves over is a part of every short row of the target.
+
+    Then all lines of the target would be written once more.
+    """
+    left = sum(part.elements for part, _ in found.rest)
+    if not found.patterns[0].is_transposition or 256 * left < box.elements:
+        return False
+    return any(is_short_row(axis, bits) for axis in box.axes if axis.target.unit_stride == bits)
+
+
 @lru_cache(maxsize=512)
 def _steps(form: Form, phase: tuple[int, int]) -> tuple[Step, ...]:
     """The steps of all copies of a form whose first elements lie so many bits past a multiple of the phase."""
@@ -237,8 +248,10 @@ def _steps(form: Form, phase: tuple[int, int]) -> tuple[Step, ...]:
     rest: list[tuple[Box, tuple[int, int]]] = []
     for part in simplified(whole):
         found = match(part, *form.bits, widen=form.same_order)
-        around = detour_of(part, *form.bits) if found is None and part.elements >= LEAST_DETOUR else None
-        if found is not None:
+        around = None
+        if (found is None or _breaks_rows(found, part, form.bits[1])) and part.elements >= LEAST_DETOUR:
+            around = detour_of(part, *form.bits)
+        if found is not None and around is None:
             patterns += found.patterns
             rest += ((left, (width, width)) for left, width in found.rest)
         elif around is not None:

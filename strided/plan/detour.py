@@ -171,7 +171,8 @@ def _lengths(axes: Sequence[Axis], keys: Sequence[int], lane: int, bits: tuple[i
     goals = [
         (lane, 128),
         *((k, 8) for k in rows),
-        *((k, _row_of(axes[k], bits[2])) for k in near_target),
+        # Short rows of the target are then written whole, one after the other.
+        *((k, axes[k].extent if is_short_row(axes[k], bits[2]) else 256) for k in near_target),
         *((k, long) for k in (lane, *near_source, *near_target)),
         *((k, budget) for k in (*keys, *range(len(axes)))),
     ]
@@ -181,10 +182,9 @@ def _lengths(axes: Sequence[Axis], keys: Sequence[int], lane: int, bits: tuple[i
     return tuple(lengths)
 
 
-def _row_of(axis: Axis, bits: int) -> int:
-    """How much of a row of the target a block holds first: all of a short one, which is then written in one go."""
-    is_short = axis.extent * bits <= 8 * _SHORT_BYTES and not any(walk.sizes for walk in axis.target.walks)
-    return axis.extent if is_short else 256
+def is_short_row(axis: Axis, bits: int) -> bool:
+    """Whether an axis that is contiguous in the target is one short run there."""
+    return axis.extent * bits <= 8 * _SHORT_BYTES and not any(walk.sizes for walk in axis.target.walks)
 
 
 def _halves(box: Box, parts: Parts, order: Sequence[int], bits: tuple[int, int, int]) -> tuple[_Half, _Half]:

@@ -23,6 +23,8 @@ WORD_BITS = 32
 _RUN_BITS = 128
 #: The widest element that kernels move.
 _WIDEST_BITS = 64
+#: Bytes of a row of the target that is long enough.
+_LONG_ROW_BYTES = 1 << 12
 #: Runs of packed elements from this length on are worth a call of a kernel each.
 _PACKED_RUN = 1 << 14
 
@@ -180,7 +182,35 @@ def _transpose(asked: _Question) -> Pattern | None:
     for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
         if min(axis.extent, _unit(side) or axis.extent) * bits < _RUN_BITS:
             return None
+    box, lane, row = _with_longer_rows(box, lane, row, bits)
     return _pattern(f"transpose{bits}", box, bits, row, lane)
+
+
+def _with_longer_rows(box: Box, lane: int, row: int, bits: int) -> tuple[Box, int, int]:
+    """The same box, its rows joined with axes that count on from them in the target, until they are long.
+
+    In the source such rows may lie anywhere: a table says where.
+    """
+    axes, rows = list(box.axes), box.axes[row]
+    if not (_is_plain(rows.source) and _is_plain(rows.target)):
+        return box, lane, row
+    extent, sizes, strides = rows.extent, [rows.extent], [rows.source.unit_stride]
+    while extent * bits < 8 * _LONG_ROW_BYTES:
+        on = [k for k, a in enumerate(axes) if k not in (lane, row) and a.target.unit_stride == extent * bits]
+        if not on or not all(_is_plain(side) for side in axes[on[0]][1:]):
+            break
+        extent *= axes[on[0]].extent
+        sizes.append(axes[on[0]].extent)
+        strides.append(axes[on[0]].source.unit_stride)
+        del axes[on[0]]
+        lane, row = (k - (k > on[0]) for k in (lane, row))
+    axes[row] = Axis.of_walks(extent, Walk(0, 1, tuple(sizes[:-1]), tuple(strides)), Walk(0, 1, (), (bits,)))
+    return box._replace(axes=tuple(axes)), lane, row
+
+
+def _is_plain(side: Side) -> bool:
+    """Whether an axis begins at 0 on one side, and every step is the same."""
+    return side.walk is not None and not side.walk.sizes and not side.walk.start
 
 
 def _packed(asked: _Question) -> Pattern | None:
