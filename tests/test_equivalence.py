@@ -105,7 +105,7 @@ WAYS = [
     Way("{0,1:T(8,128)}", "{1,0}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)}", "{1,0:T(8,128)}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)(2,1)}", "{1,0}", "transpose32", "transpose32", 16),
-    Way("{1,0:T(8,128)(4,1)}", "{0,1}", "transpose32", "transpose32", 8),
+    Way("{1,0:T(8,128)(4,1)}", "{0,1}", "unzip8, transpose8", "transpose32", 8),
     Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "unzip16, transpose32", "unzip16, transpose32", 16),
     Way("{1,0:T(8,128)(4,1)}", "{0,1:T(32,128)(4,1)}", "unzip8, transpose32", "unzip8, transpose32", 8),
     Way("{1,0:T(8,128)(8,1)}", "{0,1}", "unzip_bits, transpose8", "transpose8, zip_bits", 4, 8),
