@@ -23,8 +23,6 @@ from strided.threads import get_num_threads, run
 STREAM_BYTES = 1 << 22
 #: Bytes that one thread fills alone.
 LEAST_SHARED_BYTES = 1 << 20
-#: Scratch memory of a kernel, in bytes.
-_SCRATCH_BYTES = 1 << 18
 #: Bytes of the pattern that fills.
 PATTERN_BYTES = 128
 #: Blocks of a detour repeat where they are shifted by a multiple of this.
@@ -196,7 +194,7 @@ def scratch() -> Bytes:
     """This thread's scratch memory for kernels."""
     memory: Bytes | None = getattr(_own, "scratch", None)
     if memory is None:
-        memory = _own.scratch = empty_aligned(_SCRATCH_BYTES)
+        memory = _own.scratch = empty_aligned(kernels.SCRATCH_BYTES)
     return memory
 
 

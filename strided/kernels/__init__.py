@@ -30,6 +30,8 @@ HOMES = {name: module for module, names in _HOMES.items() for name in names}
 
 #: Bytes of scratch memory that a kernel takes at most; each thread hands in its own.
 SCRATCH_BYTES = 1 << 18
+#: Bytes of a target's row up to which transpositions put rows that follow each other together before they write them.
+SHORT_ROW_BYTES = 1 << 10
 #: A source offset that stands for no source: padding goes there. See `strided.kernels.walk`.
 BLANK = 1 << 60
 

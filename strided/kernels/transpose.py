@@ -10,7 +10,7 @@ memory is touched counts more than anything else: see `_by_ring`.
 
 from __future__ import annotations
 
-from strided.kernels import lanes
+from strided.kernels import SHORT_ROW_BYTES, lanes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
@@ -20,9 +20,6 @@ _CHUNK = 512  # bytes of one row that are asked for at once
 _BAND = 2048  # rows of the target done before the next lines of any: each may carry 64 bytes, 128 KB in all
 _ROWS = 32  # rows of the source that are read side by side; as many more where they make less than two lines
 _LAG = 128  # lines held back before they are written; the ring holds twice as many
-_SHORT = (
-    1024  # bytes of a target's row up to which rows that follow each other are put together before they are written
-)
 _RUN_BYTES = 1 << 14  # bytes of such rows that are written at once
 
 # The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is carried, and a run of rows.
@@ -85,7 +82,7 @@ def _next_band(outer, p_pieces, o, i, band, width, s):
 def _runs_on(source_rows, targets, count, q_pieces, width, streaming):
     """Whether rows of the target are short, and each begins where the one before it ends."""
     size = q_pieces[0, 2] * width
-    if q_pieces.shape[0] > 1 or size > _SHORT or not (streaming or size & 63):
+    if q_pieces.shape[0] > 1 or size > SHORT_ROW_BYTES or not (streaming or size & 63):
         return False
     # Many rows at multiples of a page would fight for the same few sets of the caches.
     if source_rows.shape[0] > 128 and not (source_rows[1] - source_rows[0]) & 4095:
@@ -118,8 +115,7 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
     for k in range(64 // width):
         lanes.put_integer(targets + 8 * k, 64 * k)
     at = _sources(origin, extent[1], 64 // width, room), origin[1]
-    if _passes(at, 64 // width, bounds):
-        at = _spilled(at, 64 // width, extent[0] * width, room)
+    at = _inside(at, 64 // width, extent[0] * width, bounds, room)
     turn(at[0], at[1], targets, room + _SQUARE, ZERO, room)
     for k in range(extent[0]):
         t = goal[1] + lanes.integer(goal[0] + 8 * k)
@@ -146,8 +142,10 @@ def _passes(at, rows, bounds):
 
 
 @part
-def _spilled(at, rows, count, room):
-    """Copy `count` bytes of each row to where 64 can be read."""
+def _inside(at, rows, count, bounds, room):
+    """The same rows, or where 64 bytes of one pass the end of the source, copies of the `count` that each has."""
+    if not _passes(at, rows, bounds):
+        return at
     for k in range(rows):
         place = room + _SPILL + 64 * k
         lanes.move(place, at[1] + lanes.integer(at[0] + 8 * k), min(64, count))
@@ -183,15 +181,15 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
         if extent[1] > whole * side:
             at = rest[0], rest[1] + p * width
-            if not safe and _passes(at, side, bounds):
-                at = _spilled(at, side, (extent[0] - p) * width, room)
+            if not safe:
+                at = _inside(at, side, (extent[0] - p) * width, bounds, room)
             turn(at[0], at[1], squares, room + _SQUARE, ZERO, room)
             for k in range(count):
                 lanes.store(to + size * k + 64 * whole, lanes.load(room + _SQUARE + 64 * k))
         for j in range(whole):
             at = origin[0] + 8 * side * j, origin[1] + p * width
-            if not safe and _passes(at, side, bounds):
-                at = _spilled(at, side, (extent[0] - p) * width, room)
+            if not safe:
+                at = _inside(at, side, (extent[0] - p) * width, bounds, room)
             turn(at[0], at[1], places, to + 64 * j, ZERO, room)
         end += size * count
         if end - begin >= _RUN_BYTES:
@@ -257,8 +255,8 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
                     if k == 0:
                         _ask(here, following, p, extent[0], width)
                     at = sources + 8 * side * k, origin[1] + p * width
-                    if not safe and _passes(at, side, bounds):
-                        at = _spilled(at, side, (extent[0] - p) * width, room)
+                    if not safe:
+                        at = _inside(at, side, (extent[0] - p) * width, bounds, room)
                     turn(at[0], at[1], targets + 8 * (slot + p - first), 64 * k, ZERO, room)
             if carries and not ends[0]:
                 for k in range(min(half, extent[0] - first)):

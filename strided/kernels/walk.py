@@ -182,17 +182,13 @@ def _piece(fetch, spill, fixed, place, how, ahead, line):
     filled = end & 63
     if filled:
         _ask(s, end, step, shared, ahead)
-        carry = lanes.blend(filled, carry, edge(fetch, spill, s, filled, count, step, how, room))
-        made = min(64 - filled, count)
-        end += made
+        more = edge(fetch, spill, s, filled, count, step, how, room)
+        line, made = _go_on((first, end, carry), more, count, streaming, room)
+        first, end, carry = line
+        if end & 63:
+            return line
         s += made * step >> 6
         count -= made
-        if end & 63:
-            return first, end, carry
-        if first == end - 64:
-            lanes.put(first, carry, streaming)
-        else:
-            _flush((first, end, carry), room)
     while count >= 64:
         _ask(s, end, step, shared, ahead)
         lanes.put(end, fetch(s, how[0]), streaming)
@@ -223,16 +219,12 @@ def _blank(fixed, pattern, t, count, line):
         first, end = t, t
     filled = end & 63
     if filled:
-        carry = lanes.blend(filled, carry, lanes.load(pattern + (-filled & 15)))
-        made = min(64 - filled, count)
-        end += made
-        count -= made
+        more = lanes.load(pattern + (-filled & 15))
+        line, made = _go_on((first, end, carry), more, count, streaming, room)
+        first, end, carry = line
         if end & 63:
-            return first, end, carry
-        if first == end - 64:
-            lanes.put(first, carry, streaming)
-        else:
-            _flush((first, end, carry), room)
+            return line
+        count -= made
         pattern += made & 15
     while count >= 64:
         lanes.put(end, lanes.load(pattern), streaming)
@@ -243,6 +235,25 @@ def _blank(fixed, pattern, t, count, line):
         carry = lanes.load(pattern)
         end += count
     return first, end, carry
+
+
+@part
+def _go_on(line, more, count, streaming, room):
+    """Add up to `count` bytes to a line begun, and write it where it is complete; the line as it then is, how many.
+
+    `more` holds them where they belong in the line.
+    """
+    first, end, carry = line
+    filled = end & 63
+    carry = lanes.blend(filled, carry, more)
+    made = min(64 - filled, count)
+    end += made
+    if not end & 63:
+        if first == end - 64:
+            lanes.put(first, carry, streaming)
+        else:
+            _flush((first, end, carry), room)
+    return (first, end, carry), made
 
 
 @part

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from strided.kernels import SHORT_ROW_BYTES
 from strided.plan.axes import Side, Walk
 from strided.plan.boxes import Axis, Box, cut
 from strided.plan.match import WORD_BITS, match
@@ -22,8 +23,6 @@ from strided.plan.tables import Part, Parts, boxes_of, length_of, nearness, phas
 BLOCK_BYTES = 1 << 19
 #: Bytes of a block along its contiguous axis.
 _LANE_BYTES = 1 << 11
-#: Bytes of a row of the target that is short: transpositions write whole rows of that size one after the other.
-_SHORT_BYTES = 1 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +183,7 @@ def _lengths(axes: Sequence[Axis], keys: Sequence[int], lane: int, bits: tuple[i
 
 def is_short_row(axis: Axis, bits: int) -> bool:
     """Whether an axis that is contiguous in the target is one short run there."""
-    return axis.extent * bits <= 8 * _SHORT_BYTES and not any(walk.sizes for walk in axis.target.walks)
+    return axis.extent * bits <= 8 * SHORT_ROW_BYTES and not any(walk.sizes for walk in axis.target.walks)
 
 
 def _halves(box: Box, parts: Parts, order: Sequence[int], bits: tuple[int, int, int]) -> tuple[_Half, _Half]:
