@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -115,12 +115,15 @@ class _Shared:
 
 
 class _Detoured:
-    """Two kernels over a step, block by block."""
+    """Two or three kernels over a step, block by block."""
 
     def __init__(self, step: Detour, source: How, target: How) -> None:
         self._step = step
-        between = How(step.bits[1], True, source.signed and target.bits >= 8)
-        self._hows = (source, between), (between, target)
+        # Packed elements stay in the order they have.
+        low_first = (source if source.bits < 8 else target).low_first
+        signed = source.signed and target.bits >= 8
+        stops = [How(stop.bits, stop.bits >= 8 or low_first, signed) for stop in step.stops]
+        self._hows = list(pairwise((source, *stops, target)))
         # Blocks repeat but for where they begin: what a block takes is made once.
         self._known: dict[tuple[object, ...], list[list[_Call]]] = {}
 
@@ -139,22 +142,22 @@ class _Detoured:
     def _block(self, source: Bytes, target: Bytes, parts: Parts, place: tuple[int, int]) -> None:
         """Copy one block, which is so many bits further on."""
         phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
-        first, second = self._calls(parts, phase)
-        block = _block()
-        for call in first:
-            call.at((place[0] - phase[0], 0))(source, block)
-        for call in second:
-            call.at((0, place[1] - phase[1]))(block, target)
+        legs = self._calls(parts, phase)
+        buffers = source, *_blocks(len(legs) - 1), target
+        for k, calls in enumerate(legs):
+            shift = 0 if k else place[0] - phase[0], place[1] - phase[1] if k == len(legs) - 1 else 0
+            for call in calls:
+                call.at(shift)(buffers[k], buffers[k + 1])
 
     def _calls(self, parts: Parts, phase: tuple[int, int]) -> list[list[_Call]]:
-        """The calls of both halves of a block, as if it had no shift but `phase`."""
+        """The calls of all legs of a block, as if it had no shift but `phase`."""
         key = (phase, *(part[:2] for part in parts))
         calls = self._known.get(key)
         if calls is None:
-            streaming = 0, _streams(self._step, self._step.bits[2])
+            streaming = [0] * (len(self._hows) - 1) + [_streams(self._step, self._step.bits[1])]
             calls = [
                 [_call_of(step, *self._hows[k], streaming[k]) for step in steps]
-                for k, steps in enumerate(self._step.halves(parts, phase))
+                for k, steps in enumerate(self._step.legs(parts, phase))
             ]
             self._known[key] = calls
         return calls
@@ -198,12 +201,13 @@ def scratch() -> Bytes:
     return memory
 
 
-def _block() -> Bytes:
-    """This thread's memory for one block of a detour."""
-    block: Bytes | None = getattr(_own, "block", None)
-    if block is None:
-        block = _own.block = empty_aligned(BLOCK_BYTES)
-    return block
+def _blocks(count: int) -> list[Bytes]:
+    """This thread's memory for one or more blocks of a detour."""
+    memory: Bytes | None = getattr(_own, "blocks", None)
+    if memory is None:
+        memory = _own.blocks = empty_aligned(BLOCK_BYTES)
+    size = BLOCK_BYTES // count
+    return [memory[k * size : (k + 1) * size] for k in range(count)]
 
 
 def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:

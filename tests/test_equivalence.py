@@ -54,7 +54,7 @@ def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
     with pytest.MonkeyPatch.context() as patch:
         if general:
             patch.setattr(plan, "match", lambda *_, **__: None)
-            patch.setattr(plan, "detour_of", lambda *_: None)
+            patch.setattr(plan, "detour_of", lambda *_, **__: None)
             _forget()
         kernel = plan_copy(from_.map, target.region.map, from_.storage, target.region.storage).kernel
         convert.copy(from_, target.region)
@@ -105,11 +105,21 @@ WAYS = [
     Way("{0,1:T(8,128)}", "{1,0}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)}", "{1,0:T(8,128)}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)(2,1)}", "{1,0}", "transpose32", "transpose32", 16),
-    Way("{1,0:T(8,128)(4,1)}", "{0,1}", "unzip8, transpose8", "transpose32", 8),
-    Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "unzip16, transpose32", "unzip16, transpose32", 16),
-    Way("{1,0:T(8,128)(4,1)}", "{0,1:T(32,128)(4,1)}", "unzip8, transpose32", "unzip8, transpose32", 8),
-    Way("{1,0:T(8,128)(8,1)}", "{0,1}", "unzip_bits, transpose8", "transpose8, zip_bits", 4, 8),
-    Way("{1,0:T(8,128)(8,1)}", "{1,0}", "unzip_bits, nest_bits", "nest_bits, zip_bits", 4),
+    Way("{1,0:T(8,128)(4,1)}", "{0,1}", "transpose32, rows", "transpose32", 8),
+    Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "unzip16, transpose32", "transpose32, zip16", 16),
+    Way("{1,0:T(8,128)(4,1)}", "{0,1:T(32,128)(4,1)}", "unzip8, transpose32", "transpose32, zip8", 8),
+    Way("{1,0:T(8,128)(8,1)}", "{0,1}", "transpose32, unpack", "pack, transpose32", 4, 8),
+    Way("{1,0:T(8,128)(8,1)}", "{1,0}", "unzip_bits, pack", "unpack, zip_bits", 4),
+    Way("{0,1:T(8,128)(8,1)}", "{1,0}", "transpose32, unpack", "pack, transpose32", 4, 8),
+    Way("{0,1:T(16,128)(16,1)}", "{1,0}", "transpose32, unpack", "pack, transpose32", 2, 8),
+    Way("{1,0}", "{0,1}", "unpack, transpose8, pack", "unpack, transpose8, pack", 4),
+    Way(
+        "{0,1:T(8,128)(8,1)}",
+        "{1,0:T(8,128)(8,1)}",
+        "transpose32, unpack, zip_bits",
+        "unzip_bits, pack, transpose32",
+        4,
+    ),
 ]
 
 
@@ -130,7 +140,7 @@ def test_kernels_do_what_the_general_nest_does(
     if small_tasks:
         monkeypatch.setattr(pattern, "TASK_BYTES", 1 << 12)
         monkeypatch.setattr(pattern, "_BLOCK_BYTES", 1 << 11)
-        monkeypatch.setattr(detour, "BLOCK_BYTES", 1 << 13)
+        monkeypatch.setattr(detour, "BLOCK_BYTES", 1 << 14)
         monkeypatch.setattr(nest, "TASK_ELEMENTS", 1 << 10)
         sd.set_num_threads(3)
     maps = [map_of(f"f32[75,333]{layout}") for layout in (way.source, way.target)]

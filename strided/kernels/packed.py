@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from strided.kernels import BLANK, lanes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
-from strided.kernels.walk import ARGUMENTS, GATHERED_ROW, SIDE, gather, no_gather, no_patch, spill_run, walk
+from strided.kernels.walk import (
+    ARGUMENTS,
+    GATHERED_ROW,
+    SIDE,
+    flush,
+    gather,
+    go_on,
+    no_gather,
+    no_patch,
+    spill_run,
+    walk,
+)
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 
@@ -140,26 +151,66 @@ def _gather(s, bits, flip):
 
 
 @part
-def _unpack_run(source, element, t, count, how, streaming, room):
-    """Copy `count` packed elements, the first of which is number `element` of the source, to bytes at `t`."""
+def _bytes_from(source, bit, how, room):
+    """The 64 elements from so many bits into the source on, as bytes; those outside of it are anything."""
     bits, mask, sign, flip = how
-    bit = element * bits
-    while count > 0:
-        made = min(count, 64 - (t & 63))
-        s = lanes.address(source) + (bit >> 3)
+    first, size = bit >> 3, 8 * bits + 1
+    s = lanes.address(source) + first
+    if first < 0 or first + size > source.size:
+        begin, end = max(0, first), min(source.size, first + size)
+        lanes.move(room + begin - first, s + begin - first, end - begin)
+        s = room
+    else:
         lanes.prefetch(s + _AHEAD)
-        if (bit >> 3) + 8 * bits + 1 > source.size:
-            lanes.move(room, s, source.size - (bit >> 3))
-            s = room
-        line = lanes.narrow(_spread(s, bit & 7, bits, flip), mask, sign)
-        if made == 64:
-            lanes.put(t, line, streaming)
+    return lanes.narrow(_spread(s, bit & 7, bits, flip), mask, sign)
+
+
+@part
+def _unpack_run(source, element, t, count, how, room):
+    """Copy `count` packed elements, the first of which is number `element` of the source, to bytes at `t`."""
+    bits = how[0]
+    bit, end, long = element * bits, t + count, count >= 64
+    while t + 64 <= end:
+        lanes.store(t, _bytes_from(source, bit, how, room))
+        t += 64
+        bit += 64 * bits
+    if t < end:
+        if long:
+            # The last line overlaps the one before it.
+            lanes.store(end - 64, _bytes_from(source, bit - (t + 64 - end) * bits, how, room))
         else:
-            lanes.store(room + 1024, line)
-            lanes.move(t, room + 1024, made)
-        t += made
+            lanes.store(room + 1024, _bytes_from(source, bit, how, room))
+            lanes.move(t, room + 1024, end - t)
+
+
+@part
+def _unpack_lines(source, element, t, count, how, line, room):
+    """The same by whole lines, past the caches; the line begun, as it then is. See `_piece` of `walk`."""
+    bits = how[0]
+    bit = element * bits
+    first, end, carry = line
+    if t != end:
+        flush(line, room)
+        first, end = t, t
+    filled = end & 63
+    if filled:
+        more = _bytes_from(source, bit - filled * bits, how, room)
+        line, made = go_on((first, end, carry), more, count, ZERO + 1, room)
+        first, end, carry = line
+        if end & 63:
+            return line
         bit += made * bits
         count -= made
+    while count >= 64:
+        lanes.put(end, _bytes_from(source, bit, how, room), ZERO + 1)
+        end += 64
+        bit += 64 * bits
+        count -= 64
+    first = end
+    if count:
+        carry = _bytes_from(source, bit, how, room)
+        end += count
+    return first, end, carry
 
 
 @part
@@ -182,6 +233,8 @@ def _pack_run(s, target, element, count, how, streaming, room):
     while count > 0 and (element % each or count < each):
         _put_field(base, element, lanes.byte(s), how)
         element, s, count = element + 1, s + 1, count - 1
+    # Where lines may be written twice, those at both ends reach over the next.
+    long = not streaming and count >= 64 * each
     while count >= each:
         t = base + element // each
         made = min(count // each, 64 - (t & 63))
@@ -189,6 +242,9 @@ def _pack_run(s, target, element, count, how, streaming, room):
             for k in range(each):
                 lanes.prefetch(s + 64 * k + _AHEAD)
             lanes.put(t, _gather(s, bits, flip), streaming)
+        elif long:
+            back = 0 if count >= 64 * each else 64 - made
+            lanes.store(t - back, _gather(s - back * each, bits, flip))
         else:
             lanes.move(room, s, made * each)
             lanes.store(room + 1024, _gather(room, bits, flip))
@@ -210,13 +266,18 @@ def unpack(source, target, outer, rows, pieces, bits, signed, high_first, stream
     """
     how = bits, (1 << bits) - 1, signed << bits - 1, high_first
     room = lanes.address(scratch)
+    line = room, room, lanes.zero()
     for o in range(outer.shape[0]):
         for r in range(rows.shape[0]):
             for p in range(pieces.shape[0]):
                 element = outer[o, 0] + rows[r, 0] + pieces[p, 0]
                 t = lanes.address(target) + outer[o, 1] + rows[r, 1] + pieces[p, 1]
-                _unpack_run(source, element, t, pieces[p, 2], how, streaming, room)
+                if streaming:
+                    line = _unpack_lines(source, element, t, pieces[p, 2], how, line, room)
+                else:
+                    _unpack_run(source, element, t, pieces[p, 2], how, room)
     if streaming:
+        flush(line, room)
         lanes.fence()
 
 

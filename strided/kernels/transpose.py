@@ -54,13 +54,13 @@ def _walk(turn, width, source, target, tables, streaming, scratch):
                     origin = lanes.address(source_rows) + 8 * q_pieces[j, 1], s
                     goal = targets, lanes.address(target) + outer[o, 1] + q_pieces[j, 0]
                     extent = p_count, q_pieces[j, 2]
+                    n = (j + 1) % q_pieces.shape[0]
+                    rows = lanes.address(source_rows) + 8 * q_pieces[n, 1]
+                    following = rows, s if n else after, q_pieces[n, 2]
                     if streaming:
-                        n = (j + 1) % q_pieces.shape[0]
-                        rows = lanes.address(source_rows) + 8 * q_pieces[n, 1]
-                        following = rows, s if n else after, q_pieces[n, 2]
                         _by_ring(turn, width, origin, goal, extent, following, streaming, room, bounds)
                     else:
-                        _direct(turn, width, origin, goal, extent, room, bounds)
+                        _direct(turn, width, origin, goal, extent, following, room, bounds)
     _finish(held, room)
     if streaming:
         lanes.fence()
@@ -94,10 +94,11 @@ def _runs_on(source_rows, targets, count, q_pieces, width, streaming):
 
 
 @part
-def _direct(turn, width, origin, goal, extent, room, bounds):
+def _direct(turn, width, origin, goal, extent, following, room, bounds):
     """Turn all blocks of a band from where they are to where they belong, along the target's rows."""
     side = 64 // width
     for p in range(0, extent[0], side):
+        _ask((origin[0], origin[1], extent[1]), following, p, extent[0], width)
         for q in range(0, extent[1], side):
             at = origin[0] + 8 * q, origin[1] + p * width
             to = goal[0] + 8 * p, goal[1] + q * width

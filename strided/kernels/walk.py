@@ -63,7 +63,7 @@ def walk(fetch, spill, aim, gather, patch, widths, source, target, tables, strea
                 cut = lanes.address(pieces), piece_cuts[p], piece_cuts[p + 1], pieces.shape[0]
                 lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p)
                 line = _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, ends, options, line)
-    _flush(line, room)
+    flush(line, room)
     if streaming:
         lanes.fence()
 
@@ -177,13 +177,13 @@ def _piece(fetch, spill, fixed, place, how, ahead, line):
     s, t, count = place
     first, end, carry = line
     if t != end:
-        _flush(line, room)
+        flush(line, room)
         first, end = t, t
     filled = end & 63
     if filled:
         _ask(s, end, step, shared, ahead)
         more = edge(fetch, spill, s, filled, count, step, how, room)
-        line, made = _go_on((first, end, carry), more, count, streaming, room)
+        line, made = go_on((first, end, carry), more, count, streaming, room)
         first, end, carry = line
         if end & 63:
             return line
@@ -215,12 +215,12 @@ def _blank(fixed, pattern, t, count, line):
             count -= 64
         return line
     if t != end:
-        _flush(line, room)
+        flush(line, room)
         first, end = t, t
     filled = end & 63
     if filled:
         more = lanes.load(pattern + (-filled & 15))
-        line, made = _go_on((first, end, carry), more, count, streaming, room)
+        line, made = go_on((first, end, carry), more, count, streaming, room)
         first, end, carry = line
         if end & 63:
             return line
@@ -238,7 +238,7 @@ def _blank(fixed, pattern, t, count, line):
 
 
 @part
-def _go_on(line, more, count, streaming, room):
+def go_on(line, more, count, streaming, room):
     """Add up to `count` bytes to a line begun, and write it where it is complete; the line as it then is, how many.
 
     `more` holds them where they belong in the line.
@@ -252,7 +252,7 @@ def _go_on(line, more, count, streaming, room):
         if first == end - 64:
             lanes.put(first, carry, streaming)
         else:
-            _flush((first, end, carry), room)
+            flush((first, end, carry), room)
     return (first, end, carry), made
 
 
@@ -266,7 +266,7 @@ def _ask(s, end, step, shared, ahead):
 
 
 @part
-def _flush(line, room):
+def flush(line, room):
     """Write a line that will not be completed."""
     first, end, carry = line
     if end > first:

@@ -250,7 +250,7 @@ def _steps(form: Form, phase: tuple[int, int]) -> tuple[Step, ...]:
         found = match(part, *form.bits, widen=form.same_order)
         around = None
         if (found is None or _breaks_rows(found, part, form.bits[1])) and part.elements >= LEAST_DETOUR:
-            around = detour_of(part, *form.bits)
+            around = detour_of(part, *form.bits, may_pack=form.same_order or max(form.bits) == 8)
         if found is not None and around is None:
             patterns += found.patterns
             rest += ((left, (width, width)) for left, width in found.rest)

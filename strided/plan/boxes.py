@@ -65,7 +65,7 @@ def simplified(box: Box) -> tuple[Box, ...]:
     done: list[Box] = []
     waiting = [box]
     while waiting:
-        box = _joined(waiting.pop())
+        box = joined(waiting.pop())
         parts = None
         for place, axis in enumerate(box.axes):
             weight = _nearest_weight(axis)
@@ -79,7 +79,7 @@ def simplified(box: Box) -> tuple[Box, ...]:
     return tuple(done)
 
 
-def _joined(box: Box) -> Box:
+def joined(box: Box) -> Box:
     """The same box with axes joined that follow on from each other on both sides."""
     axes = list(box.axes)
     steps = [_first_steps(axis) for axis in axes]

@@ -1,11 +1,14 @@
-"""A copy that no single kernel does well, in two that kernels do: through a block of memory that stays in the cache.
+"""A copy that no single kernel does well, in two or three that kernels do: through blocks that stay in the cache.
 
-A sub-tile on both sides along different axes is such a copy, or a transposition of packed elements. The first half of
-it makes a block dense, with one axis contiguous; the second half takes the block from there.
+A sub-tile on both sides along different axes is such a copy, or a transposition of packed elements. The first leg of
+the way makes a block dense, with one axis contiguous; the next one takes the block from there. Where both sides are
+packed it can take two stops: one block of bytes, and one in which elements are packed again, so that they can be moved
+several at a time.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,40 +16,73 @@ from typing import NamedTuple
 
 from strided.kernels import SHORT_ROW_BYTES
 from strided.plan.axes import Side, Walk
-from strided.plan.boxes import Axis, Box, cut
+from strided.plan.boxes import Axis, Box, cut, joined
 from strided.plan.match import WORD_BITS, match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
 from strided.plan.tables import Part, Parts, boxes_of, length_of, nearness, phase_of
 
-#: Bytes of a block: half of the second-level cache of common CPUs.
-BLOCK_BYTES = 1 << 19
+#: Bytes of all blocks of a way: half of the second-level cache of many CPUs. Smaller ones are done so soon that threads
+#: wait for each other.
+BLOCK_BYTES = 1 << 20
+#: What kernels take in the cache for each bit of the target, `rows` being 1. Measured.
+_COST = {"unzip8": 1.5, "unzip16": 1.2, "unzip_bits": 1.7, "zip8": 1.8, "zip16": 1.4, "zip_bits": 2.5, "unpack": 1.5}
+_COST |= {"pack": 2.0, "transpose64": 1.4, "transpose32": 1.6, "transpose16": 2.4, "transpose8": 3.6}
+#: The same for each element that the nest moves.
+_NEST_COST = 400.0
 #: Bytes of a block along its contiguous axis.
 _LANE_BYTES = 1 << 11
 
 
+class Stop(NamedTuple):
+    """How elements lie in a block: densely, rows in whole words.
+
+    Attributes
+    ----------
+    bits : int
+        Bits of one element.
+    order : tuple of int
+        Places of the axes, the contiguous one last.
+    """
+
+    bits: int
+    order: tuple[int, ...]
+
+    def strides(self, parts: Parts) -> list[int]:
+        """The step of every axis in a block of these parts, in bits."""
+        stride, strides = self.bits, [0] * len(self.order)
+        for k in reversed(self.order):
+            strides[k] = stride
+            stride *= parts[k].stop - parts[k].start
+            if k == self.order[-1]:
+                stride += -stride % WORD_BITS
+        return strides
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detour:
-    """A step of a plan: two kernels, one after the other, block by block.
+    """A step of a plan: two or three kernels, one after the other, block by block.
 
     Attributes
     ----------
     kernel : str
-        Both kernels' names, as in ``"unzip16, transpose32"``.
+        The kernels' names, as in ``"unzip16, transpose32"``.
     box : Box
         What is copied; offsets in bits.
-    bits : (int, int, int)
-        Bits of one element in the source, in the block, in the target.
-    order : tuple of int
-        Places of the axes as the blocks lie in memory, the contiguous one last.
+    bits : (int, int)
+        Bits of one element in the source and in the target.
+    stops : tuple of Stop
+        What blocks are like between one kernel and the next.
     lengths : tuple of int
         Extents of a block.
+    divides : bool
+        Whether threads may share it: not where they could meet in a byte of packed elements.
     """
 
     kernel: str
     box: Box
-    bits: tuple[int, int, int]
-    order: tuple[int, ...]
+    bits: tuple[int, int]
+    stops: tuple[Stop, ...]
     lengths: tuple[int, ...]
     divides: bool = True
 
@@ -57,7 +93,7 @@ class Detour:
 
     def __str__(self) -> str:
         extents, lengths = (" x ".join(map(str, n)) for n in ([a.extent for a in self.box.axes], self.lengths))
-        return f"{self.kernel} over {extents} in blocks of {lengths}, {self.bits[2]} bits each"
+        return f"{self.kernel} over {extents} in blocks of {lengths}, {self.bits[1]} bits each"
 
     def tasks(self) -> Iterator[Parts]:
         """Boxes for threads to share, one block each."""
@@ -65,17 +101,17 @@ class Detour:
         order = sorted(range(len(axes)), key=lambda k: -nearness(axes[k].target))
         return boxes_of(axes, order, self.lengths, self.lengths)
 
-    def halves(self, parts: Parts, phase: tuple[int, int] = (0, 0)) -> tuple[tuple[Pattern | Nest, ...], ...]:
-        """The steps of the two copies of one block, as if its parts had no shift but `phase`, bits on either side."""
+    def legs(self, parts: Parts, phase: tuple[int, int] = (0, 0)) -> tuple[tuple[Pattern | Nest, ...], ...]:
+        """The steps of the copies of one block, as if its parts had no shift but `phase`, bits on either side."""
         bases = self.box.source_base + phase[0], self.box.target_base + phase[1]
-        halves = _halves(Box(*bases, self.box.axes), parts, self.order, self.bits)
-        return tuple((*half.patterns, *(nest_of(box, bits) for box, bits in half.rest)) for half in halves)
+        legs = _legs(Box(*bases, self.box.axes), parts, self.stops, self.bits)
+        return tuple((*leg.patterns, *(nest_of(box, bits) for box, bits in leg.rest)) for leg in legs)
 
 
-class _Half(NamedTuple):
+class _Leg(NamedTuple):
     """Patterns, and boxes left over with the widths of their elements.
 
-    `between_bytes` tells that the elements are bytes here, but packed in the other half.
+    `between_bytes` tells that the elements are bytes here, but packed in another leg.
     """
 
     patterns: tuple[Pattern, ...]
@@ -89,7 +125,7 @@ class _Half(NamedTuple):
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether the nest for the other half alone is better than the nest for both."""
+        """Whether the nest for the other leg alone is better than the nest for both."""
         return self.kernel.startswith(("unzip", "zip")) or self.between_bytes
 
     @property
@@ -104,48 +140,78 @@ class _Half(NamedTuple):
     @property
     def is_good(self) -> bool:
         """Whether patterns do nearly all of it."""
-        return bool(self.patterns) and 4 * sum(box.elements for box, _ in self.rest) <= self.patterns[0].elements
+        done = sum(pattern.elements * pattern.bits for pattern in self.patterns)
+        return 4 * sum(box.elements * min(bits) for box, bits in self.rest) <= done > 0
+
+    @property
+    def cost(self) -> float:
+        """About how long it takes: bits moved, weighted by what a kernel takes for each."""
+        return sum(p.elements * p.bits * _COST.get(p.kernel, 1.0) for p in self.patterns) + sum(
+            box.elements * _NEST_COST for box, _ in self.rest
+        )
 
 
-def detour_of(box: Box, source_bits: int, target_bits: int) -> Detour | None:
-    """The way round for a box; None where there is none."""
-    between = max(8, source_bits, target_bits)
-    bits = source_bits, between, target_bits
-    keys = _keys(box, source_bits, target_bits)
-    fallback = None
-    for lane in keys:
-        rest = [k for k in range(len(box.axes)) if k not in keys]
-        order = (*rest, *(k for k in reversed(keys) if k != lane), lane)
-        lengths = _lengths(box.axes, keys, lane, bits)
-        halves = _halves(box, tuple(Part(0, length) for length in lengths), order, bits)
-        good = [half for half in halves if half.is_good]
-        if len(good) < 2 and not any(half.is_worth_it for half in good):
-            continue
-        if any(half.is_scattered for half in halves):
-            continue
-        names = ", ".join(half.kernel for half in halves)
-        divides = target_bits >= 8 or _divides(halves[1], box, lengths)
-        found = Detour(kernel=names, box=box, bits=bits, order=order, lengths=lengths, divides=divides)
-        if len(good) == 2:
-            return found
-        fallback = fallback or found
-    # One half by a kernel, and the other by the nest inside the cache, can still be better than the nest alone.
-    return fallback
+def detour_of(box: Box, source_bits: int, target_bits: int, *, may_pack: bool = True) -> Detour | None:
+    """The way round for a box; None where there is none.
+
+    `may_pack` is false where packed elements lie in opposite orders on the two sides.
+    """
+    bits = source_bits, target_bits
+    widths = [max(8, *bits)]
+    if may_pack and min(bits) < 8:
+        # Several packed elements can be moved as one.
+        widths.append(min(bits))
+    keys = _keys(box, *bits)
+    rest = [k for k in range(len(box.axes)) if k not in keys]
+    stops = [Stop(w, (*rest, *(k for k in reversed(keys) if k != lane), lane)) for w in widths for lane in keys]
+    found = [way for stop in stops if (way := _by_way_of(box, bits, keys, (stop,))) is not None]
+    if max(bits) < 8 and not any(way.is_good for way in found):
+        pairs = itertools.permutations(stops, 2)
+        found += [way for pair in pairs if (way := _by_way_of(box, bits, keys, pair)) is not None and way.is_good]
+    return min(found, key=lambda way: (not way.is_good, way.cost)).detour if found else None
 
 
-def _divides(half: _Half, box: Box, lengths: Sequence[int]) -> bool:
-    """Whether blocks of these extents never meet in a byte of packed elements."""
-    if half.rest or len(half.patterns) != 1 or not half.patterns[0].divides:
+class _Way(NamedTuple):
+    """A way round, whether kernels do nearly all of it, and about how long an element takes."""
+
+    detour: Detour
+    is_good: bool
+    cost: float
+
+
+def _by_way_of(box: Box, bits: tuple[int, int], keys: Sequence[int], stops: tuple[Stop, ...]) -> _Way | None:
+    """The way round by blocks like these; None where it leads nowhere."""
+    lengths = _lengths(box.axes, keys, stops, bits)
+    legs = []
+    for leg in _legs(box, tuple(Part(0, length) for length in lengths), stops, bits):
+        if leg.is_scattered or (len(stops) > 1 and not leg.is_good):
+            return None
+        legs.append(leg)
+    good = [leg for leg in legs if leg.is_good]
+    # One leg by a kernel, and the other by the nest inside the cache, can still be better than the nest alone.
+    if len(good) < len(legs) and not any(leg.is_worth_it for leg in good):
+        return None
+    names = ", ".join(leg.kernel for leg in legs)
+    divides = bits[1] >= 8 or _divides(box, bits[1], lengths)
+    detour = Detour(kernel=names, box=box, bits=bits, stops=stops, lengths=lengths, divides=divides)
+    return _Way(detour, len(good) == len(legs), sum(leg.cost for leg in legs) / math.prod(lengths))
+
+
+def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
+    """Whether blocks of these extents never meet in a word of the packed elements of the target."""
+    if box.target_base % 8:
         return False
-    pattern = half.patterns[0]
-    # Blocks are cut at multiples of their extents, in lanes and in the rows that share words.
-    zipped = pattern.kernel == "zip_bits"
-    place, each = (pattern.row, pattern.rows) if zipped else (pattern.lane, 8 // pattern.bits)
-    if len(box.axes) != len(pattern.axes) or lengths[place] % each:
+    shared = [k for k, axis in enumerate(box.axes) if any(s % 8 for w in axis.target.walks for s in w.strides)]
+    if len(shared) > 1:
         return False
-    axis = box.axes[place]
-    start = axis.target.walks[0].start if zipped else 0
-    return (start - phase_of(axis, lengths[place])) % each == 0
+    for k in shared:
+        walk, each = box.axes[k].target.walk, WORD_BITS // bits
+        if lengths[k] >= box.axes[k].extent:
+            continue
+        # Blocks are cut at multiples of their extents.
+        if walk is None or lengths[k] % each or (walk.start - phase_of(box.axes[k], lengths[k])) % each:
+            return False
+    return True
 
 
 def _keys(box: Box, source_bits: int, target_bits: int) -> list[int]:
@@ -160,24 +226,33 @@ def _keys(box: Box, source_bits: int, target_bits: int) -> list[int]:
     return keys
 
 
-def _lengths(axes: Sequence[Axis], keys: Sequence[int], lane: int, bits: tuple[int, int, int]) -> tuple[int, ...]:
+def _lengths(
+    axes: Sequence[Axis], keys: Sequence[int], stops: Sequence[Stop], bits: tuple[int, int]
+) -> tuple[int, ...]:
     """The extents of a block: long where a side is contiguous, and only a few rows of a word where they must be."""
-    lengths, budget = [1] * len(axes), BLOCK_BYTES * 8 // bits[1]
-    long = _LANE_BYTES * 8 // bits[1]
+    widest = max(stop.bits for stop in stops)
+    budget, word = BLOCK_BYTES // len(stops) * 8 // widest, max(1, WORD_BITS // min(stop.bits for stop in stops))
+    lanes = tuple(stop.order[-1] for stop in stops)
+    long = _LANE_BYTES * 8 // widest
     near_source = [k for k in keys if axes[k].source.unit_stride == bits[0]]
-    near_target = [k for k in keys if axes[k].target.unit_stride == bits[2]]
-    rows = [k for k in (*near_source, *near_target) if k != lane]
+    near_target = [k for k in keys if axes[k].target.unit_stride == bits[1]]
+    rows = [k for k in (*near_source, *near_target) if k not in lanes]
     goals = [
-        (lane, 128),
+        *((k, 128) for k in lanes),
         *((k, 8) for k in rows),
         # Short rows of the target are then written whole, one after the other.
-        *((k, axes[k].extent if is_short_row(axes[k], bits[2]) else 256) for k in near_target),
-        *((k, long) for k in (lane, *near_source, *near_target)),
+        *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in near_target),
+        *((k, long) for k in (*lanes, *near_source, *near_target)),
         *((k, budget) for k in (*keys, *range(len(axes)))),
     ]
+    lengths = [1] * len(axes)
     for k, goal in goals:
-        room = budget * lengths[k] // math.prod(lengths)
-        lengths[k] = max(lengths[k], length_of(axes[k], min(goal, room)))
+        # Runs take whole words, and threads do not meet in those of the target.
+        grain = word if k in lanes else 1
+        others = math.prod(-(-n // word) * word if i in lanes else n for i, n in enumerate(lengths) if i != k)
+        room = budget // others // grain * grain
+        apart = WORD_BITS // bits[1] if axes[k].target.unit_stride == bits[1] < 8 else 1
+        lengths[k] = max(lengths[k], length_of(axes[k], min(goal, room), apart))
     return tuple(lengths)
 
 
@@ -186,25 +261,23 @@ def is_short_row(axis: Axis, bits: int) -> bool:
     return axis.extent * bits <= 8 * SHORT_ROW_BYTES and not any(walk.sizes for walk in axis.target.walks)
 
 
-def _halves(box: Box, parts: Parts, order: Sequence[int], bits: tuple[int, int, int]) -> tuple[_Half, _Half]:
-    """How a block is made, and how it is used up."""
-    stride, strides = bits[1], [0] * len(order)
-    for k in reversed(order):
-        strides[k] = stride
-        stride *= parts[k].stop - parts[k].start
-    first, second = Box(box.source_base, 0, ()), Box(0, box.target_base, ())
-    for axis, part, step in zip(box.axes, parts, strides, strict=True):
-        axis = cut(axis, part.start, part.stop)
-        between = Side(0, (Walk(0, 1, (), (step,)),))
-        first = first.with_axes(len(first.axes), [axis._replace(target=between)])
-        second = second.with_axes(len(second.axes), [axis._replace(source=between)])
-    packed = min(bits) < 8
-    return _matched(first, bits[:2], packed=packed), _matched(second, bits[1:], packed=packed)
+def _legs(box: Box, parts: Parts, stops: Sequence[Stop], bits: tuple[int, int]) -> Iterator[_Leg]:
+    """How the first block is made, how each becomes the next one, and how the last one is used up."""
+    axes = [cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True)]
+    widths = bits[0], *(stop.bits for stop in stops), bits[1]
+    dense = [[Side(0, (Walk(0, 1, (), (step,)),)) for step in stop.strides(parts)] for stop in stops]
+    sides = [axis.source for axis in axes], *dense, [axis.target for axis in axes]
+    for k in range(len(stops) + 1):
+        leg = Box(0 if k else box.source_base, box.target_base if k == len(stops) else 0, ())
+        for axis, source, target in zip(axes, sides[k], sides[k + 1], strict=True):
+            leg = leg.with_axes(len(leg.axes), [Axis(axis.extent, source, target)])
+        yield _matched(joined(leg), widths[k : k + 2], packed=min(widths) < 8)
 
 
-def _matched(box: Box, bits: tuple[int, int], *, packed: bool) -> _Half:
-    found = match(box, *bits)
+def _matched(box: Box, bits: tuple[int, ...], *, packed: bool) -> _Leg:
+    source_bits, target_bits = bits
+    found = match(box, source_bits, target_bits)
     if found is None:
-        return _Half((), ((box, bits),))
+        return _Leg((), ((box, (source_bits, target_bits)),))
     rest = tuple((left, (width, width)) for left, width in found.rest)
-    return _Half(found.patterns, rest, packed and min(bits) == 8)
+    return _Leg(found.patterns, rest, packed and min(bits) == 8)

@@ -25,8 +25,8 @@ _RUN_BITS = 128
 _WIDEST_BITS = 64
 #: Bytes of a row of the target that is long enough.
 _LONG_ROW_BYTES = 1 << 12
-#: Runs of packed elements from this length on are worth a call of a kernel each.
-_PACKED_RUN = 1 << 14
+#: Runs of packed elements from this length on, a vector of bytes, are copied as such.
+_PACKED_RUN = 64
 
 
 class Matched(NamedTuple):
