@@ -129,25 +129,34 @@ class _Detoured:
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The step so many bits further on."""
+        first = list(islice(self._step.tasks(), 2))
+        if len(first) == 1:
+            return self._block(first[0], shift)
 
         def copy(source: Bytes, target: Bytes) -> None:
             def task(*parts: Part) -> None:
                 place = shift[0] + sum(part.source for part in parts), shift[1] + sum(part.target for part in parts)
-                self._block(source, target, parts, place)
+                self._block(parts, place)(source, target)
 
             run(task, self._step.tasks(), threads=get_num_threads() if self._step.divides else 1)
 
         return copy
 
-    def _block(self, source: Bytes, target: Bytes, parts: Parts, place: tuple[int, int]) -> None:
-        """Copy one block, which is so many bits further on."""
+    def _block(self, parts: Parts, place: tuple[int, int]) -> Copy:
+        """The copy of one block, which is so many bits further on."""
         phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
         legs = self._calls(parts, phase)
-        buffers = source, *_blocks(len(legs) - 1), target
-        for k, calls in enumerate(legs):
-            shift = 0 if k else place[0] - phase[0], place[1] - phase[1] if k == len(legs) - 1 else 0
-            for call in calls:
-                call.at(shift)(buffers[k], buffers[k + 1])
+        shifts = [(0, 0)] * len(legs)
+        shifts[0], shifts[-1] = (place[0] - phase[0], 0), (0, place[1] - phase[1])
+        copies = [[call.at(shift) for call in calls] for shift, calls in zip(shifts, legs, strict=True)]
+
+        def copy(source: Bytes, target: Bytes) -> None:
+            buffers = source, *_blocks(len(legs) - 1), target
+            for (from_, to), leg in zip(pairwise(buffers), copies, strict=True):
+                for each in leg:
+                    each(from_, to)
+
+        return copy
 
     def _calls(self, parts: Parts, phase: tuple[int, int]) -> list[list[_Call]]:
         """The calls of all legs of a block, as if it had no shift but `phase`."""

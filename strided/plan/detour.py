@@ -20,7 +20,7 @@ from strided.plan.boxes import Axis, Box, cut, joined
 from strided.plan.match import WORD_BITS, match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
-from strided.plan.tables import Part, Parts, boxes_of, length_of, nearness, phase_of
+from strided.plan.tables import Part, Parts, boxes_of, grain_of, length_of, nearness, phase_of
 
 #: Bytes of all blocks of a way: half of the second-level cache of many CPUs. Smaller ones are done so soon that threads
 #: wait for each other.
@@ -161,13 +161,14 @@ def detour_of(box: Box, source_bits: int, target_bits: int, *, may_pack: bool = 
     if may_pack and min(bits) < 8:
         # Several packed elements can be moved as one.
         widths.append(min(bits))
-    keys = _keys(box, *bits)
+    near = _near([axis.source for axis in box.axes], bits[0]), _near([axis.target for axis in box.axes], bits[1])
+    keys = list(dict.fromkeys(k for side in near for k in (*side.lanes, *side.rows)))
     rest = [k for k in range(len(box.axes)) if k not in keys]
     stops = [Stop(w, (*rest, *(k for k in reversed(keys) if k != lane), lane)) for w in widths for lane in keys]
-    found = [way for stop in stops if (way := _by_way_of(box, bits, keys, (stop,))) is not None]
+    found = [way for stop in stops if (way := _by_way_of(box, bits, near, (stop,))) is not None]
     if max(bits) < 8 and not any(way.is_good for way in found):
         pairs = itertools.permutations(stops, 2)
-        found += [way for pair in pairs if (way := _by_way_of(box, bits, keys, pair)) is not None and way.is_good]
+        found += [way for pair in pairs if (way := _by_way_of(box, bits, near, pair)) is not None and way.is_good]
     return min(found, key=lambda way: (not way.is_good, way.cost)).detour if found else None
 
 
@@ -179,9 +180,9 @@ class _Way(NamedTuple):
     cost: float
 
 
-def _by_way_of(box: Box, bits: tuple[int, int], keys: Sequence[int], stops: tuple[Stop, ...]) -> _Way | None:
+def _by_way_of(box: Box, bits: tuple[int, int], near: Sequence[_Near], stops: tuple[Stop, ...]) -> _Way | None:
     """The way round by blocks like these; None where it leads nowhere."""
-    lengths = _lengths(box.axes, keys, stops, bits)
+    lengths = _lengths(box.axes, near, stops, bits)
     legs = []
     for leg in _legs(box, tuple(Part(0, length) for length in lengths), stops, bits):
         if leg.is_scattered or (len(stops) > 1 and not leg.is_good):
@@ -214,36 +215,38 @@ def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
     return True
 
 
-def _keys(box: Box, source_bits: int, target_bits: int) -> list[int]:
-    """The axes that matter: the nearest on both sides, and those whose lanes are words of a sub-tile."""
-    keys: list[int] = []
-    for bits, sides in (
-        (source_bits, [axis.source for axis in box.axes]),
-        (target_bits, [axis.target for axis in box.axes]),
-    ):
-        for wanted in {WORD_BITS, bits} if bits < WORD_BITS else {bits}:
-            keys += [k for k, side in enumerate(sides) if side.unit_stride == wanted and k not in keys]
-    return keys
+class _Near(NamedTuple):
+    """The axes along which elements of one side lie next to each other, and those whose rows share words there."""
+
+    lanes: list[int]
+    rows: list[int]
+
+
+def _near(sides: Sequence[Side], bits: int) -> _Near:
+    """The nearest axes of one side, whose elements have so many bits."""
+    near = [k for k, side in enumerate(sides) if side.unit_stride == bits]
+    words = [k for k, side in enumerate(sides) if side.unit_stride == WORD_BITS]
+    zipped = [k for k in near if words and bits < WORD_BITS and WORD_BITS // bits in (w.unit for w in sides[k].walks)]
+    return _Near([*words, *(k for k in near if k not in zipped)], zipped) if zipped else _Near(near, [])
 
 
 def _lengths(
-    axes: Sequence[Axis], keys: Sequence[int], stops: Sequence[Stop], bits: tuple[int, int]
+    axes: Sequence[Axis], near: Sequence[_Near], stops: Sequence[Stop], bits: tuple[int, int]
 ) -> tuple[int, ...]:
     """The extents of a block: long where a side is contiguous, and only a few rows of a word where they must be."""
     widest = max(stop.bits for stop in stops)
     budget, word = BLOCK_BYTES // len(stops) * 8 // widest, max(1, WORD_BITS // min(stop.bits for stop in stops))
     lanes = tuple(stop.order[-1] for stop in stops)
     long = _LANE_BYTES * 8 // widest
-    near_source = [k for k in keys if axes[k].source.unit_stride == bits[0]]
-    near_target = [k for k in keys if axes[k].target.unit_stride == bits[1]]
-    rows = [k for k in (*near_source, *near_target) if k not in lanes]
+    source, target = near
     goals = [
         *((k, 128) for k in lanes),
-        *((k, 8) for k in rows),
+        *((k, grain_of(axes[k])) for k in (*source.rows, *target.rows)),
+        *((k, 8) for k in (*source.lanes, *target.lanes) if k not in lanes),
         # Short rows of the target are then written whole, one after the other.
-        *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in near_target),
-        *((k, long) for k in (*lanes, *near_source, *near_target)),
-        *((k, budget) for k in (*keys, *range(len(axes)))),
+        *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes),
+        *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
+        *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(stops[0].order))),
     ]
     lengths = [1] * len(axes)
     for k, goal in goals:
