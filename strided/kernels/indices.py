@@ -55,8 +55,17 @@ def _read(axis, first, count, numbers):
                 numbers[i] = numbers[i] >> shift & mask
         else:
             for i in range(count):
-                numbers[i] = numbers[i] // divisor % modulus
+                quotient = _quotient(numbers[i], divisor, 1 / divisor)
+                numbers[i] = quotient - modulus * _quotient(quotient, modulus, 1 / modulus)
     return outside
+
+
+@part
+def _quotient(number, divisor, inverse):
+    """``number // divisor`` of a place in memory, which has fewer bits than a float's mantissa: vectors can do that."""
+    quotient = np.int64(number * inverse)
+    left = number - quotient * divisor
+    return quotient - (left < 0) + (left >= divisor)
 
 
 @part
