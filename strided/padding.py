@@ -6,18 +6,20 @@ value that was asked for.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from strided import convert
+from strided.address import AddressMap
 from strided.errors import UnsupportedError
 from strided.layout import PaddingValue, Shape
-from strided.tiling import padding_offsets
+from strided.plan import Fill, Storage, plan_fill
 
-#: Slots of an irregular layout that are looked at together; some ten times eight bytes each.
-_CHUNK_ELEMENTS = 1 << 16
+#: Bytes that are filled one after the other in the time that a short run takes, as long as they stay in the cache.
+_RUN_BYTES, _CACHED_BYTES = 1 << 10, 1 << 21
 
 _NAMES = {
     "zero": PaddingValue.ZERO_PAD,
@@ -78,18 +80,29 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
 
 
 def fill_padding(buffer: npt.NDArray[np.uint8], shape: Shape, bits: int, bitorder: str, value: Any) -> None:
-    """Set every slot of a buffer that holds no element to a value (a 0-d array of the shape's dtype)."""
-    low_first = bitorder == "little"
-    maps = shape.expansion.padding_maps
-    if maps == ():
+    """Set every slot of a buffer that holds no element to a value (a 0-d array of the shape's dtype).
+
+    Those that do hold one may be set too: the elements have yet to be written.
+    """
+    pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
+    maps, size = _filled(shape, bits)
+    if size and not pattern:
+        buffer[:size] = 0
         return
-    if maps is not None:
-        pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
-        for map_ in maps:
-            convert.fill(convert.Region(buffer, map_, bits, low_first), pattern)
-        return
-    region = convert.Region(buffer, shape.address_map, bits, low_first)
-    for start in range(0, shape.expansion.address_elements, _CHUNK_ELEMENTS):
-        stop = min(start + _CHUNK_ELEMENTS, shape.expansion.address_elements)
-        slots = padding_offsets(shape.expansion, start, stop)
-        convert.scatter(region, slots, np.broadcast_to(value, slots.shape))
+    for map_ in maps:
+        convert.fill(convert.Region(buffer, map_, bits, bitorder == "little"), pattern)
+
+
+@lru_cache(maxsize=512)
+def _filled(shape: Shape, bits: int) -> tuple[tuple[AddressMap, ...], int]:
+    """Maps of what is filled: the padding, or all slots where that is done sooner, or nothing else is known.
+
+    Also the bytes that all slots take, if it is they.
+    """
+    maps, slots = shape.expansion.padding_maps, shape.expansion.address_elements
+    whole = (AddressMap.from_strides((slots,), (1,)),), -(-slots * bits // 8)
+    if not maps:
+        return whole if maps is None else ((), 0)
+    plans = [plan_fill(map_, Storage(bits)) for map_ in maps]
+    runs = sum(step.runs for plan in plans if plan is not None for step in plan.steps if isinstance(step, Fill))
+    return whole if None in plans or _RUN_BYTES * runs > whole[1] <= _CACHED_BYTES else (maps, 0)

@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.address import AddressMap, Coupled, Digit, Term
 from strided.errors import LayoutError
@@ -387,9 +386,3 @@ def _combine(
     if run:
         raise LayoutError("a tile must not end in '*': there is no more minor dimension to combine with")
     return tuple(entries), wholes, tuple(bounds), tuple(owners)
-
-
-def padding_offsets(expansion: Expansion, start: int, stop: int) -> npt.NDArray[np.int64]:
-    """Offsets of the slots in ``[start, stop)`` that hold no element. Takes some ten times eight bytes a slot."""
-    offsets = np.arange(start, stop, dtype=np.int64)
-    return offsets[expansion.coordinates_at(offsets)[1] >= 0]

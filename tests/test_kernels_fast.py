@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strided.kernels import BLANK, SCRATCH_BYTES, packed, stream, tiles, transpose
+from strided.kernels import SCRATCH_BYTES, packed, stream, tiles, transpose
 
 PAGE = mmap.PAGESIZE
 BITS = {"unzip16": 16, "unzip8": 8, "zip16": 16, "zip8": 8}
@@ -181,49 +181,6 @@ def check_tiles(seed, kernel, bits, streaming, high_first, signed, places):
     check(lambda a, b: KERNELS[kernel](a, b, *tables, streaming, SCRATCH, *options), source, target, expected, places)
 
 
-def check_blanks(seed, kernel, bits, streaming, high_first, places):
-    """Rows and pieces without a source get a pattern: one element over and over."""
-    rng = np.random.default_rng(seed)
-    tables, (source, target) = tile_case(seed, kernel, bits)
-    outer, rows, pieces, row_cuts, piece_cuts = tables
-    high_first *= kernel == "zip_bits"
-    if kernel != "rows":
-        row_cuts = np.array([0, len(rows)])
-    blank_rows, blank_pieces = rng.random(len(rows)) < 0.4, rng.random(len(pieces)) < 0.3
-    # Where a word's rows are not all there, blank ones stay as they are: here there are none.
-    q = 32 // bits if kernel != "rows" else 1
-    groups = np.cumsum(rows[:, 2] == 0) if q > 1 else np.arange(len(rows))
-    whole = np.bincount(groups)[groups] == q
-    blank_rows &= whole
-    blank_pieces &= whole.all()
-    if kernel == "rows":
-        element = rng.integers(0, 256, max(1, bits // 8), np.uint8)
-    else:
-        value = int(rng.integers(0, 1 << bits))
-        element = np.frombuffer(sum(value << k for k in range(0, 32, bits)).to_bytes(4, "little"), np.uint8)
-    marked = rows.copy(), pieces.copy()
-    marked[0][blank_rows, 0], marked[1][blank_pieces, 0] = BLANK, BLANK
-    # First all that is copied, then all that gets the pattern, from a source that holds nothing else.
-    width = 8 if kernel == "rows" else bits
-    expected = target.copy()
-    for blanks in (False, True):
-        for r in range(len(rows)):
-            chosen = (blank_pieces | blank_rows[r]) == blanks
-            part = outer, rows[r : r + 1], pieces[chosen]
-            s, t = bits_moved(kernel, width, high_first, part)
-            if blanks and kernel == "rows":
-                lane = np.concatenate([np.arange(n) for n in part[2][:, 2]] or [np.arange(0)])
-                s = np.tile(8 * (lane % element.size), len(outer))
-            elif blanks:
-                s = np.zeros_like(s)
-            expected = moved(np.tile(element, 16) if blanks else source, expected, s, t, width)
-    options = {"zip_bits": (bits, high_first)}.get(kernel, ())
-    scratch = np.zeros(SCRATCH_BYTES, np.uint8)
-    scratch[:128] = np.tile(element, 128 // element.size)
-    marked = outer, *marked, row_cuts, piece_cuts
-    check(lambda a, b: KERNELS[kernel](a, b, *marked, streaming, scratch, *options), source, target, expected, places)
-
-
 places = st.tuples(*[st.none() | st.integers(0, 130)] * 2)
 flags = st.integers(0, 1)
 seeds = st.integers(0, 2**32 - 1)
@@ -245,18 +202,6 @@ def test_rows_go_into_words_and_out_of_them(seed, kernel, streaming, places):
 @given(seeds, st.sampled_from(["unzip_bits", "zip_bits"]), st.sampled_from([4, 2, 1]), flags, flags, flags, places)
 def test_packed_rows_go_into_words_and_out_of_them(seed, kernel, bits, streaming, high_first, signed, places):
     check_tiles(seed, kernel, bits, streaming, high_first, signed, places)
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    seeds,
-    st.sampled_from([("rows", 32), ("rows", 128), ("zip16", 16), ("zip8", 8), ("zip_bits", 4)]),
-    flags,
-    flags,
-    places,
-)
-def test_places_without_a_source_get_the_pattern(seed, kernel, streaming, high_first, places):
-    check_blanks(seed, *kernel, streaming, high_first, places)
 
 
 def test_a_group_with_uneven_rows_is_written_row_by_row():

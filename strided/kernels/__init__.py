@@ -32,8 +32,6 @@ HOMES = {name: module for module, names in _HOMES.items() for name in names}
 SCRATCH_BYTES = 1 << 18
 #: Bytes of a target's row up to which transpositions put rows that follow each other together before they write them.
 SHORT_ROW_BYTES = 1 << 10
-#: A source offset that stands for no source: padding goes there. See `strided.kernels.walk`.
-BLANK = 1 << 60
 
 
 @cache

@@ -6,7 +6,7 @@ element's highest bit is extended to its byte. On the way to packed elements, hi
 
 from __future__ import annotations
 
-from strided.kernels import BLANK, lanes
+from strided.kernels import lanes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.walk import (
     ARGUMENTS,
@@ -70,14 +70,12 @@ def _patch(fetch, spill, fixed, start, t_row, rows, i, last, cut, how):
     count, mask = _present(rows, i, last, bits, flip)
     side = room + SIDE
     for p in range(first, end):
-        left = lanes.cell(pieces, p, 2) if lanes.cell(pieces, p, 0) < BLANK else ZERO
+        left = lanes.cell(pieces, p, 2)
         s, t = start + lanes.cell(pieces, p, 0), t_row + lanes.cell(pieces, p, 1)
         while left > 0:
             some = min(GATHERED_ROW, left)
             for k in range(i, i + count):
-                if lanes.cell(rows, k, 0) < BLANK:
-                    place = side + GATHERED_ROW * lanes.cell(rows, k, 2)
-                    lanes.move(place, s + lanes.cell(rows, k, 0), some)
+                lanes.move(side + GATHERED_ROW * lanes.cell(rows, k, 2), s + lanes.cell(rows, k, 0), some)
             for b in range(0, some, 16):
                 words = fetch(side + b, (ZERO + GATHERED_ROW, bits, flip))
                 if some - b >= 16:
@@ -100,8 +98,7 @@ def _present(rows, i, last, bits, flip):
             same = lanes.cell(rows, i + count, 1) == lanes.cell(rows, i, 1)
             if not same or member <= lanes.cell(rows, i + count - 1, 2):
                 break
-        if lanes.cell(rows, i + count, 0) < BLANK:
-            mask |= (1 << bits) - 1 << (member * bits ^ flip)
+        mask |= (1 << bits) - 1 << (member * bits ^ flip)
         count += 1
     return count, mask
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from strided.kernels import BLANK, lanes
+from strided.kernels import lanes
 from strided.kernels.compile import ZERO, kernel, part
 from strided.kernels.walk import ARGUMENTS, edge, gather, no_gather, no_patch, spill_run, walk
 
@@ -74,7 +74,7 @@ def _patch(fetch, spill, fixed, start, t_row, rows, i, last, cut, how):
     for p in range(first, end):
         s = start + lanes.cell(rows, i, 0) + lanes.cell(pieces, p, 0)
         t = t_row + lanes.cell(pieces, p, 1)
-        count = lanes.cell(pieces, p, 2) * t_lane if s < BLANK else ZERO
+        count = lanes.cell(pieces, p, 2) * t_lane
         while count > 0:
             mask = every if count >= 64 else every & (1 << count) - 1
             lanes.store_masked(t, edge(fetch, spill, s, ZERO, count, step, how, room), mask)

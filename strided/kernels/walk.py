@@ -10,10 +10,6 @@ done after the other::
 On the zipped side of a layout with sub-tiles, T(8,128)(2,1) for one, a lane is a word of 4 bytes that several rows
 share. Its rows all give the offset of the word, `member` says which of them a row is.
 
-A source offset of `BLANK`, of a row or a piece, stands for no source: what goes there is one element over and over,
-with 128 bytes of which the scratch then begins. So padding is written together with the data. Where rows that share a
-word are not all there, blank ones are left alone.
-
 Where the target is streamed it is written in whole lines. What a piece leaves of a line stays in a register, and the
 piece, row or matrix that goes on where this one ended completes it. So odd sizes, and targets that begin somewhere in a
 line, cost little.
@@ -21,7 +17,7 @@ line, cost little.
 
 from __future__ import annotations
 
-from strided.kernels import BLANK, lanes
+from strided.kernels import lanes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
@@ -48,11 +44,10 @@ def walk(fetch, spill, aim, gather, patch, widths, source, target, tables, strea
     """
     outer, rows, pieces, row_cuts, piece_cuts = tables
     s_lane, t_lane, shared = widths
-    blank = lanes.address(scratch)
-    room = blank + 128 + 255 & -256
+    room = lanes.address(scratch) + 255 & -256
     # What all parts want to know: bytes of a lane on both sides, of the source that make a line, rows that share it,
-    # whether to stream, memory of our own, the pattern of blank places.
-    fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room, blank
+    # whether to stream, memory of our own.
+    fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room
     ends = lanes.address(source), lanes.address(source) + source.size
     line = room, room, lanes.zero()
     for o in range(outer.shape[0]):
@@ -118,15 +113,11 @@ def _group(rows, i, last, shared):
         return _ALONE, ZERO
     pitch = lanes.cell(rows, i + 1, 0) - lanes.cell(rows, i, 0)
     even = True
-    blank = 1 if lanes.cell(rows, i, 0) >= BLANK else 0
     for k in range(i + 1, i + shared):
         if lanes.cell(rows, k, 2) != k - i or lanes.cell(rows, k, 1) != lanes.cell(rows, i, 1):
             return _ALONE, ZERO
-        blank += 1 if lanes.cell(rows, k, 0) >= BLANK else 0
         even &= lanes.cell(rows, k, 0) - lanes.cell(rows, k - 1, 0) == pitch
-    if blank == shared:
-        return _EVEN, ZERO
-    return (_EVEN, pitch) if even and blank == 0 else (_UNEVEN, ZERO)
+    return (_EVEN, pitch) if even else (_UNEVEN, ZERO)
 
 
 @part
@@ -135,7 +126,7 @@ def _row(fetch, spill, fixed, place, cut, how, ahead, line):
 
     Where the target goes on from one block to the next, the limit between them moves to the next limit of a line.
     """
-    _, t_lane, step, _, streaming, _, blank = fixed
+    _, t_lane, step, _, streaming, _ = fixed
     pieces, p, last, _ = cut
     skip, extra = ZERO, ZERO
     if streaming:
@@ -144,9 +135,7 @@ def _row(fetch, spill, fixed, place, cut, how, ahead, line):
         s = place[0] + lanes.cell(pieces, p, 0) + (skip * step >> 6)
         t = place[1] + lanes.cell(pieces, p, 1) + skip
         count = lanes.cell(pieces, p, 2) * t_lane - skip if p < last else extra
-        if s >= BLANK:
-            line = _blank(fixed, blank + (skip & 15), t, count, line)
-        elif streaming and not t & t_lane - 1:
+        if streaming and not t & t_lane - 1:
             line = _piece(fetch, spill, fixed, (s, t, count), how, ahead, line)
         else:
             _plain(fetch, spill, fixed, (s, t, count), how)
@@ -173,7 +162,7 @@ def _piece(fetch, spill, fixed, place, how, ahead, line):
 
     `line` is the one begun and not yet written: where its first byte belongs, where its last one ends, and all of it.
     """
-    _, _, step, shared, streaming, room, _ = fixed
+    _, _, step, shared, streaming, room = fixed
     s, t, count = place
     first, end, carry = line
     if t != end:
@@ -199,40 +188,6 @@ def _piece(fetch, spill, fixed, place, how, ahead, line):
     if count:
         _ask(s, end, step, shared, ahead)
         carry = edge(fetch, spill, s, ZERO, count, step, how, room)
-        end += count
-    return first, end, carry
-
-
-@part
-def _blank(fixed, pattern, t, count, line):
-    """Set a piece to a pattern, as if it had been copied."""
-    _, _, _, _, streaming, room, _ = fixed
-    first, end, carry = line
-    if not streaming:
-        while count > 0:
-            lanes.move(t, pattern, min(64, count))
-            t += 64
-            count -= 64
-        return line
-    if t != end:
-        flush(line, room)
-        first, end = t, t
-    filled = end & 63
-    if filled:
-        more = lanes.load(pattern + (-filled & 15))
-        line, made = go_on((first, end, carry), more, count, streaming, room)
-        first, end, carry = line
-        if end & 63:
-            return line
-        count -= made
-        pattern += made & 15
-    while count >= 64:
-        lanes.put(end, lanes.load(pattern), streaming)
-        end += 64
-        count -= 64
-    first = end
-    if count:
-        carry = lanes.load(pattern)
         end += count
     return first, end, carry
 
@@ -312,26 +267,19 @@ def edge(fetch, spill, s, back, count, step, how, room):
 
 @part
 def gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
-    """Copy a group whose rows lie anywhere, or are blank, by way of the scratch."""
-    s_lane, t_lane, _, shared, streaming, room, blank = fixed
+    """Copy a group whose rows lie anywhere, by way of the scratch."""
+    s_lane, t_lane, _, shared, streaming, room = fixed
     side = room + SIDE
     how = manner, side - 64, side + GATHERED_ROW * shared
     pieces, first, last, _ = cut
     for p in range(first, last):
         place = t + lanes.cell(pieces, p, 1)
         count = lanes.cell(pieces, p, 2) * s_lane
-        if lanes.cell(pieces, p, 0) >= BLANK:
-            line = _blank(fixed, blank, place, count * t_lane // s_lane, line)
-            continue
         for done in range(0, count, GATHERED_ROW - 64):
             some = min(GATHERED_ROW - 64, count - done)
             for k in range(shared):
-                s = lanes.cell(rows, i + k, 0)
-                if s < BLANK:
-                    lanes.move(side + GATHERED_ROW * k, start + s + lanes.cell(pieces, p, 0) + done, some)
-                else:
-                    for b in range(0, some, 64):
-                        lanes.store(side + GATHERED_ROW * k + b, lanes.load(blank))
+                s = start + lanes.cell(rows, i + k, 0) + lanes.cell(pieces, p, 0)
+                lanes.move(side + GATHERED_ROW * k, s + done, some)
             to = side, place + done * t_lane // s_lane, some * t_lane // s_lane
             if streaming and not place & t_lane - 1:
                 line = _piece(fetch, spill, fixed, to, how, (ZERO, ZERO), line)

@@ -56,9 +56,14 @@ class Fill:
         return "fill" if self.run_bytes >= _LEAST_RUN or self.element_bytes > 8 else f"nest{8 * self.element_bytes}"
 
     @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return math.prod(extent for extent, _ in self.loops)
+
+    @property
     def elements(self) -> int:
         """Bytes that are filled."""
-        return self.run_bytes * math.prod(extent for extent, _ in self.loops)
+        return self.run_bytes * self.runs
 
     def __str__(self) -> str:
         return (
