@@ -21,6 +21,7 @@ from strided import kernels, windows
 from strided.address import AddressMap
 from strided.execution import STREAM_BYTES, scratch
 from strided.gathering import Offsets, check_offsets
+from strided.plan import span_of
 from strided.region import Region, read_only
 from strided.threads import get_num_threads, run
 from strided.wrapped import Array, Wrapped
@@ -30,9 +31,8 @@ Integers: TypeAlias = npt.NDArray[np.intp]
 #: Elements from which on a kernel is worth loading Numba, and worth calling once it is loaded.
 _LOADING_ELEMENTS = 1 << 16
 _CALLING_ELEMENTS = 1 << 11
-#: Elements in one task, and in a block within it.
-_TASK_ELEMENTS = 1 << 16
-_BLOCK_ELEMENTS = 1 << 10
+#: Elements in one task, and the fewest that the kernel for index arrays is given: it takes 1024 at a time.
+_TASK_ELEMENTS, _LEAST_POINTS = 1 << 16, 1 << 11
 #: Inner offsets: at least as many make a table worth while, and at most.
 _LEAST_INNER, _MOST_INNER = 8, 1 << 16
 #: Average length of the runs in a row that make it one for vectors.
@@ -51,35 +51,41 @@ def is_large(source: Region, size: int) -> bool:
     return size >= least and 8 <= source.bits <= 64 and not source.unit_bits and regular
 
 
-class Points:
-    """Index arrays of one shape, one for every axis of a map; or one array of places in row-major order."""
+class _Points:
+    """Index arrays of one shape, one for every axis of a map; or one array of places in row-major order.
+
+    Attributes
+    ----------
+    tables : tuple
+        What the kernel `gather_points` takes.
+    """
 
     def __init__(self, map_: AddressMap, arrays: Sequence[Integers]) -> None:
-        self._base = map_.base
         self._kept = [_in_line(x) for x in arrays]
-        axes: list[tuple[int, ...]] = []
-        terms: list[tuple[int, ...]] = []
-        carries: list[tuple[int, int]] = []
-        each = len(arrays) == map_.ndim
+        axes: list[int] = []
+        carries: list[int] = []
+        base, number, each = map_.base, 0, len(arrays) == map_.ndim
         for k, own in enumerate(map_.axes):
-            x = self._kept[k if each else 0]
-            where = x.__array_interface__["data"][0], x.strides[0] // 8
-            rest = map_.shape[k + 1 :]
-            axes.append((*where, map_.shape[k], 1, 0) if each else (*where, map_.size, math.prod(rest), map_.shape[k]))
-            for start, step, steps in [(t.start, t.step, t.carries) for t in own if t.digits] or [(0, 1, ((1, 0),))]:
-                terms.append((k, start, step, len(carries), len(carries) + len(steps)))
-                carries += steps
-        self._tables = tuple(np.array(t, np.int64) for t in (axes, terms, carries))
-        self.outside = 0
+            address, stride, divisor = 0, 0, 1 if each else math.prod(map_.shape[k + 1 :])
+            if each or k == 0:
+                address, stride = self._kept[k].__array_interface__["data"][0], self._kept[k].strides[0]
+            first, linear = number, 0
+            for term in own:
+                for weight, factor in term.carries:
+                    if weight == 1:
+                        base += term.start * factor
+                        linear += term.step * factor
+                    else:
+                        carries += (term.start, term.step, weight, _logarithm(weight), factor)
+                        number += 1
+            bound = map_.shape[k] if each else map_.size
+            axes += (address, stride, bound, divisor, _logarithm(divisor), linear, first, number)
+        self.tables = np.array(axes, np.int64), map_.ndim, np.array(carries, np.int64), base
 
-    def offsets(self, start: int, stop: int) -> Offsets:
-        """The offsets from one place to another; indices out of bounds are counted in `outside`."""
-        offsets = np.empty(stop - start, np.int64)
-        numbers = np.empty(min(_BLOCK_ELEMENTS, stop - start), np.int64)
-        outside = kernels.load("locate")(*self._tables, self._base, start, numbers, offsets)
-        if outside:
-            self.outside += outside
-        return offsets
+
+def _logarithm(number: int) -> int:
+    """The logarithm of a power of two; -1 of other numbers."""
+    return -1 if number & (number - 1) or number < 1 else number.bit_length() - 1
 
 
 def _in_line(x: Integers) -> Integers:
@@ -91,21 +97,22 @@ def _in_line(x: Integers) -> Integers:
 def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> bool:
     """Put the elements at index arrays into `out`, a contiguous array of their shape; negative indices count backwards.
 
-    One array for every axis, or one of places in row-major order. Returns False where an index is out of bounds; what
-    is in `out` is then of no use.
+    One array for every axis, or one of places in row-major order. Returns False where an index is out of bounds, what
+    is in `out` being of no use then, where they are few, or where the buffer does not hold all of the view.
     """
-    points = Points(source.map, arrays)
-    kernel, width, from_ = kernels.load("gather"), source.bits // 8, read_only(source.buffer)
-    target = out.reshape(-1).view(np.uint8)
+    span = span_of(source.map, source.storage)
+    if span is None or not source.map.size or span[0] < 0 or span[1] > source.buffer.size or out.size < _LEAST_POINTS:
+        return False
+    points = _Points(source.map, arrays)
+    kernel, width, from_ = kernels.load("gather_points"), source.bits // 8, read_only(source.buffer)
+    target, astray = out.reshape(-1).view(np.uint8), []
 
     def task(start: int, stop: int) -> None:
-        offsets = points.offsets(start, stop)
-        if kernel(from_, target[start * width : stop * width], offsets, width):
-            check_offsets(offsets, source.elements)
+        astray.append(kernel(from_, target[start * width : stop * width], *points.tables, start, width, scratch()))
 
-    pieces = ((k, min(out.size, k + _TASK_ELEMENTS)) for k in range(0, out.size, _TASK_ELEMENTS))
-    run(task, pieces, threads=get_num_threads())
-    return not points.outside
+    count = max(1, out.size // max(_TASK_ELEMENTS, _LEAST_POINTS))
+    run(task, ((k * out.size // count, (k + 1) * out.size // count) for k in range(count)), threads=get_num_threads())
+    return not any(astray)
 
 
 def points_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Integers] | None:

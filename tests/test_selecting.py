@@ -22,9 +22,13 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(selecting, name, 1)
     monkeypatch.setattr(selecting, "_TASK_ELEMENTS", 7)
     monkeypatch.setattr(selecting, "_LEAST_RUN", 2)
-    monkeypatch.setattr(selecting, "_BLOCK_ELEMENTS", 3)
     monkeypatch.setattr(selecting, "_BAND_BYTES", 16)
     monkeypatch.setattr(selecting, "_SPARSE", 1000)
+
+
+def many(key: Any) -> np.ndarray:
+    """An index array with so many entries that they are gathered in two tasks, the last blocks of which overlap."""
+    return np.resize(key, (3, 1500))
 
 
 def array_of(case: Case, values: np.ndarray) -> sd.LayoutArray:
@@ -51,9 +55,19 @@ def test_index_arrays_for_every_axis(data: st.DataObject) -> None:
     check_same(array_of(case, values), values, key)
     strided = tuple(np.repeat(k, 2, axis=-1)[..., ::2] if k.ndim else k for k in key)
     check_same(array_of(case, values), values, strided)
-    backwards = tuple(slice(None, None, -1) for _ in case.dimensions)
-    if values.size:
-        same_values(array_of(case, values)[backwards][key], values[backwards][key]) if not wrong else None
+    if not values.size:
+        return
+    long = tuple(many(k) for k in key)
+    check_same(array_of(case, values), values, long)
+    apart = tuple(np.repeat(k.reshape(-1), 2)[::2] for k in long)
+    check_same(array_of(case, values), values, apart)
+    if not wrong:
+        backwards = tuple(slice(None, None, -1) for _ in case.dimensions)
+        every_other = tuple(slice(None, None, 2) for _ in case.dimensions)
+        same_values(array_of(case, values)[backwards][key], values[backwards][key])
+        same_values(array_of(case, values)[backwards][long], values[backwards][long])
+        halves = tuple(k % -(-n // 2) for k, n in zip(long, case.dimensions, strict=True))
+        same_values(array_of(case, values)[every_other][halves], values[every_other][halves])
 
 
 @given(st.data())
@@ -86,6 +100,7 @@ def test_places(data: st.DataObject) -> None:
     for mine, theirs in (
         (lambda: a.flat[places], lambda: values.flat[places]),
         (lambda: np.take(a, places), lambda: np.take(values, places)),
+        (lambda: np.take(a, many(places)), lambda: np.take(values, many(places))),
     ):
         expected, wanted = outcome(theirs)
         got, error = outcome(mine)

@@ -17,7 +17,7 @@ from typing import Any
 
 _HOMES = {
     "general": ("nest8", "nest16", "nest32", "nest64", "nest_bits", "gather", "scatter", "add_digits"),
-    "indices": ("locate", "gather_sums"),
+    "indices": ("gather_points", "gather_sums"),
     "tiles": ("rows", "unzip16", "unzip8", "zip16", "zip8"),
     "packed": ("unzip_bits", "zip_bits", "unpack", "pack"),
     "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),

@@ -8,21 +8,16 @@ lies inside both buffers.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba.extending
 import numpy as np
 from numba import types
 from numba.core import cgutils
 
 from strided.kernels import lanes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, kernel, part
+from strided.kernels.llvm import intrinsic
 
 #: Elements on a side of the square in which a transposing nest walks; both sides' lines stay in the first-level cache.
 _SQUARE = 32
-
-#: Numba's types say that it wants the first argument, which Numba itself adds.
-intrinsic: Any = numba.extending.intrinsic
 
 _STEPS = types.UniTuple(NUMBER, 2)
 _NEST = (BYTES, WRITABLE, TABLE, TABLE, _STEPS, TABLE, _STEPS)
@@ -145,16 +140,17 @@ def nest64(source, target, outer, p, p_steps, q, q_steps):
     _nest(source, target, outer, p, p_steps, q, q_steps, np.uint64(0))
 
 
-# Bytes of a source that the second-level cache holds; elements to ask for ahead, a third faster than none.
-_CACHED, _AHEAD = 1 << 21, 96
+#: Bytes of a source from which on elements are asked for ahead of their turn.
+CACHED = 1 << 23
+_AHEAD = 96  # elements to ask for ahead, a third faster than none
 
 
 @part
 def _gather(source, target, offsets, width, like):
     elements = source.shape[0] // width
     outside = 0
-    # Beyond the caches elements are asked for ahead: more of them are on their way at once than by loads alone.
-    asked = offsets.shape[0] if source.shape[0] > _CACHED else 0
+    # Elements of large sources are asked for ahead: more of them are on their way at once than by loads alone.
+    asked = offsets.shape[0] if source.shape[0] > CACHED else 0
     for i in range(offsets.shape[0]):
         if i + _AHEAD < asked:
             lanes.prefetch(lanes.address(source) + offsets[i + _AHEAD] * width)

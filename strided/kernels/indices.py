@@ -2,122 +2,94 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba.extending
 import numpy as np
-from numba import types
 
-from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, kernel, part
-from strided.kernels.general import _load, _log2, _store
+from strided.kernels import integers, lanes
+from strided.kernels.compile import BYTES, LIST, NUMBER, WRITABLE, ZERO, kernel, part
+from strided.kernels.general import CACHED, _load, _store
 
-intrinsic: Any = numba.extending.intrinsic
-
-_NUMBERS = types.Array(types.int64, 1, "C")
-
-
-@intrinsic
-def _number_at(typing, address, place):
-    """The 64-bit integer that stands so many integers behind an address."""
-
-    def code(context, builder, signature, arguments):
-        word = context.get_value_type(types.int64)
-        start = builder.inttoptr(arguments[0], word.as_pointer())
-        return builder.load(builder.gep(start, [arguments[1]], inbounds=True), align=1)
-
-    return types.int64(types.int64, types.int64), code
+#: Elements that are located before any of them is taken.
+BLOCK = 1024
 
 
 @part
-def _read(axis, first, count, numbers):
-    """Coordinates along an axis, counted from its start; how many lie outside, which become 0.
-
-    `axis` is where its index array lies, the integers from one index to the next, its bound, divisor and modulus,
-    which make a coordinate of the index.
-    """
-    address, step, bound, divisor, modulus = axis
-    if step == 1:
-        for i in range(count):
-            numbers[i] = _number_at(address, first + i)
-    else:
-        for i in range(count):
-            numbers[i] = _number_at(address, (first + i) * step)
-    outside = 0
-    for i in range(count):
-        v = numbers[i] + (bound & (numbers[i] >> 63))
-        is_outside = (v < 0) | (v >= bound)
-        outside += is_outside
-        numbers[i] = 0 if is_outside else v
-    if modulus:
-        shift, mask = _log2(divisor), modulus - 1
-        if shift >= 0 and modulus & mask == 0:
-            for i in range(count):
-                numbers[i] = numbers[i] >> shift & mask
-        else:
-            for i in range(count):
-                quotient = _quotient(numbers[i], divisor, 1 / divisor)
-                numbers[i] = quotient - modulus * _quotient(quotient, modulus, 1 / modulus)
-    return outside
-
-
-@part
-def _quotient(number, divisor, inverse):
-    """``number // divisor`` of a place in memory, which has fewer bits than a float's mantissa: vectors can do that."""
-    quotient = np.int64(number * inverse)
-    left = number - quotient * divisor
-    return quotient - (left < 0) + (left >= divisor)
-
-
-@part
-def _add(carries, start, step, numbers, count, offsets):
-    """Add what the coordinates ``start + step * number`` give: each carry (weight, factor) ``c // weight * factor``."""
-    first = carries[0, 1]
-    if carries.shape[0] == 1:
-        for i in range(count):
-            offsets[i] += (start + step * numbers[i]) * first
-        return
-    weight, factor = carries[1]
-    shift = _log2(weight)
+def _quotient(numbers, divisor, shift):
+    """Eight numbers divided; `shift` is the logarithm of a power of two, else -1."""
     if shift >= 0:
-        for i in range(count):
-            c = start + step * numbers[i]
-            offsets[i] += c * first + (c >> shift) * factor
-    else:
-        for i in range(count):
-            c = start + step * numbers[i]
-            offsets[i] += c * first + c // weight * factor
-    for k in range(2, carries.shape[0]):
-        weight, factor = carries[k]
-        shift = _log2(weight)
-        if shift >= 0:
-            for i in range(count):
-                offsets[i] += ((start + step * numbers[i]) >> shift) * factor
-        else:
-            for i in range(count):
-                offsets[i] += (start + step * numbers[i]) // weight * factor
+        return integers.halved(numbers, shift)
+    return integers.quotient(numbers, divisor, 1 / divisor)
 
 
-@kernel(TABLE, TABLE, TABLE, NUMBER, NUMBER, _NUMBERS, _NUMBERS)
-def locate(axes, terms, carries, base, first, numbers, offsets):
-    """The offsets of elements at index arrays, from the place `first` on, as many as `offsets` has room for.
+@part
+def _locate(axes, end, carries, base, first, offsets):
+    """Put the offsets of a block of elements into memory; 0 if no index is out of bounds."""
+    astray = ZERO
+    for at in range(0, BLOCK, integers.COUNT):
+        found, index, axis = integers.repeated(base), lanes.zero(), axes
+        while axis < end:
+            place, stride = lanes.integer(axis), lanes.integer(axis + 8)
+            if place:
+                place += (first + at) * stride
+                given = integers.adjacent(place) if stride == 8 else integers.spaced(place, stride)
+                given = integers.wrapped(given, lanes.integer(axis + 16))
+                index = integers.within(given, lanes.integer(axis + 16))
+                astray |= integers.differing(given, index)
+            coordinate, divisor = index, lanes.integer(axis + 24)
+            if divisor > 1:
+                coordinate = _quotient(index, divisor, lanes.integer(axis + 32))
+                index = integers.total(index, integers.times(coordinate, -divisor))
+            found = integers.total(found, integers.times(coordinate, lanes.integer(axis + 40)))
+            carry, last = carries + 40 * lanes.integer(axis + 48), carries + 40 * lanes.integer(axis + 56)
+            while carry < last:
+                start, step = integers.repeated(lanes.integer(carry)), lanes.integer(carry + 8)
+                c = integers.total(start, integers.times(coordinate, step))
+                turns = _quotient(c, lanes.integer(carry + 16), lanes.integer(carry + 24))
+                found = integers.total(found, integers.times(turns, lanes.integer(carry + 32)))
+                carry += 40
+            axis += 64
+        lanes.store(offsets + 8 * at, found)
+    return astray
 
-    `axes` has a row for each index array (see `_read`), `terms` the rows (axis, start, step, first carry, last carry),
-    `carries` (weight, factor). Returns how many indices are out of bounds.
+
+@part
+def _take(source, target, offsets, t, width, like):
+    if source.shape[0] > CACHED:
+        # All of them are on their way at once.
+        for k in range(BLOCK):
+            lanes.prefetch(lanes.address(source) + lanes.integer(offsets + 8 * k) * width)
+    for k in range(BLOCK):
+        _store(target, t + k * width, _load(source, lanes.integer(offsets + 8 * k) * width, like))
+
+
+@kernel(BYTES, WRITABLE, LIST, NUMBER, LIST, NUMBER, NUMBER, NUMBER, WRITABLE)
+def gather_points(source, target, axes, count, carries, base, first, width, scratch):
+    """Elements of `width` bytes at index arrays, from the place `first` on, as many as there is room for.
+
+    There must be room for one block, and as many indices as that. `axes` has eight numbers for each of `count` axes:
+    where its index array lies, the bytes from one index to the next, its bound, a divisor and the divisor's logarithm
+    (-1 where it has none), a factor, its first and its last carry. The coordinate is the index by the divisor. Where
+    there is no index array, at 0, the index is what the axis before left over. A coordinate adds to the offset of the
+    element its product with the factor, and for each carry, the numbers (start, step, weight, its logarithm or -1,
+    factor), ``(start + step * coordinate) // weight * factor``.
+
+    Returns 0 if no index is out of bounds; else what was taken is of no use. All offsets must lie in the source.
     """
-    outside = 0
-    for begin in range(0, offsets.shape[0], numbers.shape[0]):
-        count = min(numbers.shape[0], offsets.shape[0] - begin)
-        part_ = offsets[begin : begin + count]
-        part_[:] = base
-        read = -1
-        for k in range(terms.shape[0]):
-            axis, start, step, low, high = terms[k]
-            if axis != read:
-                row = axes[axis]
-                outside += _read((row[0], row[1], row[2], row[3], row[4]), first + begin, count, numbers)
-                read = axis
-            _add(carries[low:high], start, step, numbers, count, part_)
-    return outside
+    astray, size = ZERO, target.shape[0] // width
+    own = lanes.address(axes), lanes.address(axes) + 64 * count, lanes.address(carries), base
+    offsets = lanes.address(scratch)
+    for begin in range(0, size, BLOCK):
+        # The last block overlaps the one before.
+        at = min(begin, size - BLOCK)
+        astray |= _locate(own[0], own[1], own[2], own[3], first + at, offsets)
+        if width == 1:
+            _take(source, target, offsets, at, 1, np.uint8(0))
+        elif width == 2:
+            _take(source, target, offsets, at * 2, 2, np.uint16(0))
+        elif width == 4:
+            _take(source, target, offsets, at * 4, 4, np.uint32(0))
+        else:
+            _take(source, target, offsets, at * 8, 8, np.uint64(0))
+    return astray
 
 
 @part

@@ -6,7 +6,7 @@ element's highest bit is extended to its byte. On the way to packed elements, hi
 
 from __future__ import annotations
 
-from strided.kernels import lanes
+from strided.kernels import fields, lanes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.walk import (
     ARGUMENTS,
@@ -29,7 +29,7 @@ _AHEAD = 1024  # bytes between a load and the line prefetched with it
 @part
 def _fields(s, how):
     shift, mask, sign = how
-    return lanes.narrow(lanes.fields8(s, shift), mask, sign)
+    return lanes.narrow(fields.fields8(s, shift), mask, sign)
 
 
 @part
@@ -41,7 +41,7 @@ def _shift(member, pitch, options):
 @part
 def _braid(s, how):
     pitch, bits, flip = how
-    return lanes.braid_packed(s, pitch, bits, flip)
+    return fields.braid_packed(s, pitch, bits, flip)
 
 
 @part
@@ -132,19 +132,19 @@ def zip_bits(source, target, outer, rows, pieces, row_cuts, piece_cuts, streamin
 @part
 def _spread(s, shift, bits, flip):
     if bits == 4:
-        return lanes.spread4(s, shift, flip)
+        return fields.spread4(s, shift, flip)
     if bits == 2:
-        return lanes.spread2(s, shift, flip)
-    return lanes.spread1(s, shift, flip)
+        return fields.spread2(s, shift, flip)
+    return fields.spread1(s, shift, flip)
 
 
 @part
 def _gather(s, bits, flip):
     if bits == 4:
-        return lanes.gather4(s, flip)
+        return fields.gather4(s, flip)
     if bits == 2:
-        return lanes.gather2(s, flip)
-    return lanes.gather1(s, flip)
+        return fields.gather2(s, flip)
+    return fields.gather1(s, flip)
 
 
 @part

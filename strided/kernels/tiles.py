@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from strided.kernels import lanes
+from strided.kernels import fields, lanes
 from strided.kernels.compile import ZERO, kernel, part
 from strided.kernels.walk import ARGUMENTS, edge, gather, no_gather, no_patch, spill_run, walk
 
@@ -22,12 +22,12 @@ def _anywhere(member, pitch, options):
 
 @part
 def _fields16(s, shift):
-    return lanes.fields16(s, shift)
+    return fields.fields16(s, shift)
 
 
 @part
 def _fields8(s, shift):
-    return lanes.fields8(s, shift)
+    return fields.fields8(s, shift)
 
 
 @part
@@ -37,12 +37,12 @@ def _shift(member, pitch, bits):
 
 @part
 def _braid16(s, pitch):
-    return lanes.braid16(s, pitch)
+    return fields.braid16(s, pitch)
 
 
 @part
 def _braid8(s, pitch):
-    return lanes.braid8(s, pitch)
+    return fields.braid8(s, pitch)
 
 
 @part

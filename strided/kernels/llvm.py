@@ -1,0 +1,129 @@
+"""What the operations of kernels are built of: vectors of bytes as a type of Numba's, and pieces of LLVM.
+
+Everything is generic LLVM, which turns it into whatever vector instructions the CPU at hand has. Nothing is checked.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba.extending
+from llvmlite import ir
+from numba.core import types
+from numba.extending import models, register_model
+
+#: Numba's types say that it wants the first argument, which Numba itself adds.
+intrinsic: Any = numba.extending.intrinsic
+
+LINE = 64
+"""Bytes of a cache line, and of a vector."""
+
+BIT, BYTE, INT32, INT64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
+INTEGER = types.int64
+
+
+class Vector(types.Type):
+    """Numba's type of so many bytes in registers."""
+
+    def __init__(self, count):
+        self.count = count
+        super().__init__(name=f"vector{count}")
+
+    def of(self, bits):
+        """The LLVM type that sees these bytes as elements of `bits`."""
+        return ir.VectorType(ir.IntType(bits), self.count * 8 // bits)
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager, vector):
+        super().__init__(manager, vector, vector.of(8))
+
+
+VECTOR = Vector(LINE)
+
+
+def operation(result, *arguments):
+    """An intrinsic of these types whose LLVM is what the decorated function builds."""
+
+    def decorate(build):
+        def typing(context, *given):
+            signature = result(*(argument or own for argument, own in zip(arguments, given, strict=True)))
+
+            def lower(context, builder, signature, values):
+                built = build(builder, *values)
+                return context.get_dummy_value() if result is types.void else built
+
+            return signature, lower
+
+        return intrinsic(functools.wraps(build)(typing))
+
+    return decorate
+
+
+def pointer_to(builder, address, kind):
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def loaded(builder, address, vector, bits=8):
+    kind = vector.of(bits)
+    return builder.load(pointer_to(builder, address, kind), align=1)
+
+
+def same(vector, number):
+    """A constant vector that holds one number everywhere."""
+    return ir.Constant(vector, [number] * vector.count)
+
+
+def shuffled(builder, first, second, picks):
+    picks = list(picks)
+    return builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(INT32, len(picks)), picks))
+
+
+def splat(builder, number, vector):
+    """A vector that holds one value everywhere."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    is_wider = isinstance(number.type, ir.IntType) and number.type.width > vector.element.width
+    scalar = builder.trunc(number, vector.element) if is_wider else number
+    return shuffled(builder, builder.insert_element(undefined, scalar, INT32(0)), undefined, [0] * vector.count)
+
+
+def concatenated(builder, parts):
+    """One vector out of two, four or eight."""
+    while len(parts) > 1:
+        picks = range(2 * parts[0].type.count)
+        parts = [shuffled(builder, a, b, picks) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def as_bytes(builder, value):
+    return builder.bitcast(value, VECTOR.of(8))
+
+
+def wall(builder):
+    """Assembler text of no instructions, which LLVM must leave where it is.
+
+    Without it the two stores of `put` become one and the hint is lost.
+    """
+    builder.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
+
+
+def stream(builder, value, pointer):
+    wall(builder)
+    store = builder.store(value, pointer, align=LINE)
+    store.set_metadata("nontemporal", builder.module.add_metadata([INT32(1)]))
+    wall(builder)
+
+
+def function_of(module, name, result, arguments, body):
+    """A function of its own, so that LLVM compiles a long body once for all its callers."""
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(result, arguments), name)
+    function.linkage = "linkonce_odr"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    builder = ir.IRBuilder(function.append_basic_block())
+    body(builder, *function.args)
+    return function
