@@ -174,3 +174,27 @@ def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
     assert selecting._lanes_of(a.region, np.array([0, 8 * 33]), inner) is None
     for rows in ([0, 1, 7], [8, 0, 8]):
         same_values(a[rows, ::4], values[rows, ::4])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["s32[49,49,3]{2,1,0}", "s32[343,49]{0,1:T(8,128)}", "s32[99,1,93]{1,2,0:T(3,5)}", "s32[31,11,97]{2,1,0:T(*,4,8)}"],
+)
+def test_the_kernel_for_index_arrays_takes_every_place(text: str) -> None:
+    """It does so itself, and leaves nothing to the general way."""
+    case = Case.parse(text)
+    values = np.arange(int(np.prod(case.dimensions)), dtype=np.int32).reshape(case.dimensions)
+    a = sd.LayoutArray.from_numpy(values, shape_of(case))
+    places, out = np.arange(values.size), np.zeros(values.size, np.int32)
+    for given in (places, places - values.size):
+        out[:] = -1
+        assert selecting.gather_points(a.region, [given], out)
+        np.testing.assert_array_equal(out, places)
+    index = np.unravel_index(places, values.shape)
+    for key in (index, tuple(i - n for i, n in zip(index, values.shape, strict=True))):
+        out[:] = -1
+        assert selecting.gather_points(a.region, list(key), out)
+        np.testing.assert_array_equal(out, places)
+    for wrong in (values.size, -values.size - 1):
+        places[1234] = wrong
+        assert not selecting.gather_points(a.region, [places], out)
