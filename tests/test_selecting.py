@@ -178,7 +178,7 @@ def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["s32[49,49,3]{2,1,0}", "s32[343,49]{0,1:T(8,128)}", "s32[99,1,93]{1,2,0:T(3,5)}", "s32[31,11,97]{2,1,0:T(*,4,8)}"],
+    ["s32[49,49,3]{2,1,0}", "s32[343,49]{0,1:T(8,128)}", "s32[99,1,93]{1,2,0:T(3,5)}", "s32[5,31,11,97]{1,3,0,2:T(8,128)}"],
 )
 def test_the_kernel_for_index_arrays_takes_every_place(text: str) -> None:
     """It does so itself, and leaves nothing to the general way."""
