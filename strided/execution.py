@@ -25,6 +25,8 @@ STREAM_BYTES = 1 << 22
 LEAST_SHARED_BYTES = 1 << 20
 #: Bytes of the pattern that fills.
 PATTERN_BYTES = 128
+#: Blocks of a detour that are kept ready; one takes some kilobytes.
+_MOST_BLOCKS = 512
 #: Blocks of a detour repeat where they are shifted by a multiple of this.
 _PHASE_BITS = 64
 
@@ -133,10 +135,18 @@ class _Detoured:
         if len(first) == 1:
             return self._block(first[0], shift)
 
+        # Threads wait for each other while Python makes a block ready: what the first conversion made is kept.
+        known: dict[Parts, Copy] = {}
+
         def copy(source: Bytes, target: Bytes) -> None:
             def task(*parts: Part) -> None:
-                place = shift[0] + sum(part.source for part in parts), shift[1] + sum(part.target for part in parts)
-                self._block(parts, place)(source, target)
+                block = known.get(parts)
+                if block is None:
+                    place = shift[0] + sum(part.source for part in parts), shift[1] + sum(part.target for part in parts)
+                    block = self._block(parts, place)
+                    if len(known) < _MOST_BLOCKS:
+                        known[parts] = block
+                block(source, target)
 
             run(task, self._step.tasks(), threads=get_num_threads() if self._step.divides else 1)
 
