@@ -34,6 +34,7 @@ LEAST = {
     "tiled along the other way": (0.9, 0.9),
     "small matrices": (0.7, 0.7),
     "packed": (0.8, 0.8),
+    "columns": (0.5, 0.5),
     "other ranks": (0.8, 0.8),
     "window": (0.8, 0.8),
     "1 MB": (0.5, 0.5),
