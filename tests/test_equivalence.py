@@ -176,6 +176,40 @@ def test_rows_of_a_transposition_that_count_on_from_each_other(
     np.testing.assert_array_equal(target.memory, result)
 
 
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize("outer", [16, 19])
+@pytest.mark.parametrize(
+    ("tile", "bits", "there", "back"),
+    [
+        ("T(4,128)(2,1)", (16, 16), "unzip16, transpose16", "zip16, transpose32"),
+        ("T(4,128)(4,1)", (8, 8), "transpose32, unzip8", "zip8, transpose32"),
+        ("T(8,128)(8,1)", (4, 8), "transpose32, unzip_bits", "zip_bits, transpose32"),
+    ],
+)
+def test_words_along_one_axis_and_rows_along_another(
+    tile: str,
+    bits: tuple[int, int],
+    there: str,
+    back: str,
+    outer: int,
+    phases: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(execution, "STREAM_BYTES", 0)
+    monkeypatch.setattr(detour, "BLOCK_BYTES", 1 << 16)
+    maps = [map_of(f"f32[{outer},150,70]{layout}") for layout in (f"{{1,0,2:{tile}}}", "{2,1,0}")]
+    for turn, kernel in ((1, there), (-1, back)):
+        (first, second), (low, high) = maps[::turn], bits[::turn]
+        source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
+        target = Guarded(second, high, seed=2, phase=phases[1])
+        kept = target.memory.copy()
+        assert check(source, target) == kernel
+        result = target.memory.copy()
+        target.memory[:] = kept
+        check(source, target, general=True)
+        np.testing.assert_array_equal(target.memory, result)
+
+
 def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
     used = {name for way in WAYS for kernels in (way.there, way.back) for name in kernels.split(", ")} - {"nest_bits"}
     homes = {"tiles", "packed", "transpose", "stream"}

@@ -178,7 +178,12 @@ def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["s32[49,49,3]{2,1,0}", "s32[343,49]{0,1:T(8,128)}", "s32[99,1,93]{1,2,0:T(3,5)}", "s32[5,31,11,97]{1,3,0,2:T(8,128)}"],
+    [
+        "s32[49,49,3]{2,1,0}",
+        "s32[343,49]{0,1:T(8,128)}",
+        "s32[99,1,93]{1,2,0:T(3,5)}",
+        "s32[5,31,11,97]{1,3,0,2:T(8,128)}",
+    ],
 )
 def test_the_kernel_for_index_arrays_takes_every_place(text: str) -> None:
     """It does so itself, and leaves nothing to the general way."""
@@ -186,9 +191,9 @@ def test_the_kernel_for_index_arrays_takes_every_place(text: str) -> None:
     values = np.arange(int(np.prod(case.dimensions)), dtype=np.int32).reshape(case.dimensions)
     a = sd.LayoutArray.from_numpy(values, shape_of(case))
     places, out = np.arange(values.size), np.zeros(values.size, np.int32)
-    for given in (places, places - values.size):
+    for array in (places, places - values.size):
         out[:] = -1
-        assert selecting.gather_points(a.region, [given], out)
+        assert selecting.gather_points(a.region, [array], out)
         np.testing.assert_array_equal(out, places)
     index = np.unravel_index(places, values.shape)
     for key in (index, tuple(i - n for i, n in zip(index, values.shape, strict=True))):

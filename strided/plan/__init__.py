@@ -19,7 +19,7 @@ from typing import TypeAlias
 from strided.address import AddressMap
 from strided.plan.axes import side_of
 from strided.plan.boxes import Box, simplified
-from strided.plan.detour import Detour, detour_of, is_short_row
+from strided.plan.detour import Detour, detour_of, is_short_row, words_apart
 from strided.plan.fill import Fill, fill_steps
 from strided.plan.form import Form, form_of
 from strided.plan.joint import joint
@@ -246,7 +246,11 @@ def _steps(form: Form, phase: tuple[int, int]) -> tuple[Step, ...]:
     whole = Box(phase[0], phase[1], form.axes)
     patterns: list[Step] = []
     rest: list[tuple[Box, tuple[int, int]]] = []
+    parts: list[Box] = []
     for part in simplified(whole):
+        apart = part.elements >= LEAST_DETOUR and match(part, *form.bits, widen=form.same_order) is None
+        parts += words_apart(part, *form.bits) if apart else [part]
+    for part in parts:
         found = match(part, *form.bits, widen=form.same_order)
         around = None
         if (found is None or _breaks_rows(found, part, form.bits[1])) and part.elements >= LEAST_DETOUR:

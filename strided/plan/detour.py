@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from strided.kernels import SHORT_ROW_BYTES
 from strided.plan.axes import Side, Walk
-from strided.plan.boxes import Axis, Box, cut, joined
+from strided.plan.boxes import Axis, Box, cut, joined, split
 from strided.plan.match import WORD_BITS, match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
@@ -28,6 +28,10 @@ BLOCK_BYTES = 1 << 20
 #: What kernels take in the cache for each bit of the target, `rows` being 1. Measured.
 _COST = {"unzip8": 1.5, "unzip16": 1.2, "unzip_bits": 1.7, "zip8": 1.8, "zip16": 1.4, "zip_bits": 2.5, "unpack": 1.5}
 _COST |= {"pack": 2.0, "transpose64": 1.4, "transpose32": 1.6, "transpose16": 2.4, "transpose8": 3.6}
+#: How much longer a transposition takes where words are all that it reads: of each tile it wants few at a time.
+_FAR_WORDS = 1.8
+#: Words on a side of the squares that are transposed.
+_SQUARE = 16
 #: The same for each element that the nest moves.
 _NEST_COST = 400.0
 #: Bytes of a block along its contiguous axis.
@@ -161,10 +165,14 @@ def detour_of(box: Box, source_bits: int, target_bits: int, *, may_pack: bool = 
     if may_pack and min(bits) < 8:
         # Several packed elements can be moved as one.
         widths.append(min(bits))
-    near = _near([axis.source for axis in box.axes], bits[0]), _near([axis.target for axis in box.axes], bits[1])
+    near = _near(box, 1, bits[0]), _near(box, 2, bits[1])
     keys = list(dict.fromkeys(k for side in near for k in (*side.lanes, *side.rows)))
     rest = [k for k in range(len(box.axes)) if k not in keys]
     stops = [Stop(w, (*rest, *(k for k in reversed(keys) if k != lane), lane)) for w in widths for lane in keys]
+    for width, own, other in zip(bits, near, near[::-1], strict=True):
+        if _are_apart(box, own, other) and box.axes[own.rows[0]].extent <= WORD_BITS // width and width in widths:
+            inner = other.lanes[0], own.rows[0]
+            stops.append(Stop(width, (*(k for k in range(len(box.axes)) if k not in inner), *inner)))
     found = [way for stop in stops if (way := _by_way_of(box, bits, near, (stop,))) is not None]
     if max(bits) < 8 and not any(way.is_good for way in found):
         pairs = itertools.permutations(stops, 2)
@@ -195,7 +203,11 @@ def _by_way_of(box: Box, bits: tuple[int, int], near: Sequence[_Near], stops: tu
     names = ", ".join(leg.kernel for leg in legs)
     divides = bits[1] >= 8 or _divides(box, bits[1], lengths)
     detour = Detour(kernel=names, box=box, bits=bits, stops=stops, lengths=lengths, divides=divides)
-    return _Way(detour, len(good) == len(legs), sum(leg.cost for leg in legs) / math.prod(lengths))
+    cost = sum(leg.cost for leg in legs)
+    first = stops[0].order[-1]
+    if first in near[0].rows and lengths[first] * bits[0] <= WORD_BITS and legs[0].kernel.startswith("transpose"):
+        cost += (_FAR_WORDS - 1) * legs[0].cost
+    return _Way(detour, len(good) == len(legs), cost / math.prod(lengths))
 
 
 def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
@@ -222,12 +234,33 @@ class _Near(NamedTuple):
     rows: list[int]
 
 
-def _near(sides: Sequence[Side], bits: int) -> _Near:
-    """The nearest axes of one side, whose elements have so many bits."""
-    near = [k for k, side in enumerate(sides) if side.unit_stride == bits]
-    words = [k for k, side in enumerate(sides) if side.unit_stride == WORD_BITS]
-    zipped = [k for k in near if words and bits < WORD_BITS and WORD_BITS // bits in (w.unit for w in sides[k].walks)]
-    return _Near([*words, *(k for k in near if k not in zipped)], zipped) if zipped else _Near(near, [])
+def _near(box: Box, side: int, bits: int) -> _Near:
+    """The nearest axes of one side of a box (1 source, 2 target), whose elements have so many bits."""
+    sides = [axis.source if side == 1 else axis.target for axis in box.axes]
+    near = [k for k, own in enumerate(sides) if own.unit_stride == bits]
+    words = [k for k, own in enumerate(sides) if own.unit_stride == WORD_BITS]
+    each = WORD_BITS // bits if bits < WORD_BITS and words else 0
+    rows = [k for k in near if each in (w.unit for w in sides[k].walks) or box.axes[k].extent <= each]
+    return _Near([*words, *(k for k in near if k not in rows)], rows) if each and rows else _Near(near, [])
+
+
+def _are_apart(box: Box, own: _Near, other: _Near) -> bool:
+    """Whether words of one side lie along an axis, and their rows along another, along which the other side is not.
+
+    And that side is long enough for squares of words.
+    """
+    if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
+        return False
+    return box.axes[other.lanes[0]].extent >= _SQUARE
+
+
+def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box]:
+    """A box as several in which words of one side, that may be moved as such, have an axis for their rows alone."""
+    near = _near(box, 1, source_bits), _near(box, 2, target_bits)
+    for bits, own, other in zip((source_bits, target_bits), near, near[::-1], strict=True):
+        if _are_apart(box, own, other) and box.axes[own.rows[0]].extent > WORD_BITS // bits:
+            return split(box, own.rows[0], WORD_BITS // bits) or [box]
+    return [box]
 
 
 def _lengths(
@@ -241,7 +274,8 @@ def _lengths(
     source, target = near
     goals = [
         *((k, 128) for k in lanes),
-        *((k, grain_of(axes[k])) for k in (*source.rows, *target.rows)),
+        *((k, max(grain_of(axes[k]), WORD_BITS // min(bits))) for k in (*source.rows, *target.rows)),
+        *((k, min(8, grain_of(axes[k]))) for k in range(len(axes))),
         *((k, 8) for k in (*source.lanes, *target.lanes) if k not in lanes),
         # Short rows of the target are then written whole, one after the other.
         *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes),
