@@ -246,14 +246,16 @@ def _steps(form: Form, phase: tuple[int, int]) -> tuple[Step, ...]:
     whole = Box(phase[0], phase[1], form.axes)
     patterns: list[Step] = []
     rest: list[tuple[Box, tuple[int, int]]] = []
-    parts: list[Box] = []
-    for part in simplified(whole):
-        apart = part.elements >= LEAST_DETOUR and match(part, *form.bits, widen=form.same_order) is None
-        parts += words_apart(part, *form.bits) if apart else [part]
-    for part in parts:
+    waiting = list(simplified(whole))
+    while waiting:
+        part = waiting.pop()
         found = match(part, *form.bits, widen=form.same_order)
         around = None
         if (found is None or _breaks_rows(found, part, form.bits[1])) and part.elements >= LEAST_DETOUR:
+            apart = words_apart(part, *form.bits) if found is None else None
+            if apart is not None:
+                waiting += apart
+                continue
             around = detour_of(part, *form.bits, may_pack=form.same_order or max(form.bits) == 8)
         if found is not None and around is None:
             patterns += found.patterns

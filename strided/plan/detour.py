@@ -254,13 +254,16 @@ def _are_apart(box: Box, own: _Near, other: _Near) -> bool:
     return box.axes[other.lanes[0]].extent >= _SQUARE
 
 
-def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box]:
-    """A box as several in which words of one side, that may be moved as such, have an axis for their rows alone."""
+def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | None:
+    """A box as several in which words of one side, that may be moved as such, have an axis for their rows alone.
+
+    None where there are no such words, or they have it.
+    """
     near = _near(box, 1, source_bits), _near(box, 2, target_bits)
     for bits, own, other in zip((source_bits, target_bits), near, near[::-1], strict=True):
         if _are_apart(box, own, other) and box.axes[own.rows[0]].extent > WORD_BITS // bits:
-            return split(box, own.rows[0], WORD_BITS // bits) or [box]
-    return [box]
+            return split(box, own.rows[0], WORD_BITS // bits)
+    return None
 
 
 def _lengths(
