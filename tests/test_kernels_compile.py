@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
 
+from strided.kernels import HOMES
 from strided.kernels import compile as compiling
 from strided.kernels.compile import BYTES, NUMBER, SWITCH, WRITABLE, kernel
 
@@ -110,3 +114,25 @@ def test_no_folder_at_all_is_no_matter(folder, monkeypatch):
     monkeypatch.setattr(compiling.FunctionCache._impl_class, "_locator_classes", [])
     assert result(fresh()) == 42
     assert not os.listdir(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOMES)
+def test_kernels_are_code_for_arm_too(name, monkeypatch):
+    """No instruction of one CPU alone is named, and LLVM has what AArch64 makes of the rest."""
+    monkeypatch.setenv(SWITCH, "0")
+    found = getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
+    again = kernel(*found.arguments)(found.compiled.py_func).compiled
+    (text,) = again.inspect_llvm().values()
+    assert not re.findall(r"llvm\.(?:x86|aarch64|arm)\.[\w.]*", text)
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple = "aarch64-unknown-linux-gnu"
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu="generic", opt=2)
+    text = re.sub(r'target triple = ".*"', f'target triple = "{triple}"', text)
+    text = re.sub(r'target datalayout = ".*"', f'target datalayout = "{machine.target_data}"', text)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    code = machine.emit_assembly(module)
+    # What it calls: Python around the kernel, parts of its own, and the C library for short pieces.
+    assert not {call for call in re.findall(r"\bbl\s+(__\w+)", code)}

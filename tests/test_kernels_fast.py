@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strided.kernels import SCRATCH_BYTES, packed, stream, tiles, transpose
+from tests.test_selecting import check_every_place
 
 PAGE = mmap.PAGESIZE
 BITS = {"unzip16": 16, "unzip8": 8, "zip16": 16, "zip8": 8}
@@ -279,6 +280,10 @@ def test_transposes_of_more_rows_than_a_band_holds(bits):
 @settings(max_examples=100, deadline=None)
 @given(seeds, st.sampled_from([4, 2, 1]), flags, flags, flags, places)
 def test_a_packed_run_becomes_bytes_and_bytes_a_packed_run(seed, bits, streaming, high_first, signed, places):
+    check_packed_run(seed, bits, streaming, high_first, signed, places)
+
+
+def check_packed_run(seed, bits, streaming, high_first, signed, places):
     rng = np.random.default_rng(seed)
     count, element, start = (int(rng.integers(0, n)) for n in (1500, 40, 70))
     packed_bytes, flat = rng.integers(0, 256, -(-(element + count) * bits // 8), np.uint8), start + count
@@ -385,8 +390,11 @@ def check_all(count: int = 6) -> None:
             check_tiles(seed, kernel, bits, seed % 3 > 0, 0, 0, where)
         for kernel in ("unzip_bits", "zip_bits"):
             check_tiles(seed, kernel, 4, 1, 0, 1, where)
+        for bits in (1, 2, 4):
+            check_packed_run(seed, bits, 1, 0, 1, where)
         for bits in (8, 16, 32, 64):
             check_transpose(seed, bits, 1, where)
+    check_every_place("s32[99,1,93]{1,2,0:T(3,5)}")
 
 
 @pytest.mark.slow

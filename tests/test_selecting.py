@@ -186,7 +186,11 @@ def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
     ],
 )
 def test_the_kernel_for_index_arrays_takes_every_place(text: str) -> None:
-    """It does so itself, and leaves nothing to the general way."""
+    check_every_place(text)
+
+
+def check_every_place(text: str) -> None:
+    """It takes them itself, and leaves nothing to the general way."""
     case = Case.parse(text)
     values = np.arange(int(np.prod(case.dimensions)), dtype=np.int32).reshape(case.dimensions)
     a = sd.LayoutArray.from_numpy(values, shape_of(case))

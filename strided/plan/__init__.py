@@ -4,9 +4,9 @@ A plan is a value. It is made from two address maps and two widths alone, withou
 be printed and compared, and the same question gives the same plan again from a cache. `convert` carries plans out.
 
 The steps of a plan are of four kinds. A `Pattern` is a vector kernel, made for what the two nearest axes are. A
-`Detour` is two of them, through a block that stays in the cache. A `Nest` is the general nest over tables of offsets:
-anything regular. `Computed` stands for the rest, where the offset of every element is worked out. Setting all elements
-to one value has steps of its own, `Fill`.
+`Detour` is two or three of them in turn, through blocks that stay in the cache. A `Nest` is the general nest over
+tables of offsets: anything regular. `Computed` stands for the rest, where the offset of every element is worked out.
+Setting all elements to one value has steps of its own, `Fill`.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ _REASONS = {
     "transpose": "neighbours in the source lie apart in the target",
     "unpack": "packed elements, side by side in both",
     "pack": "packed elements, side by side in both",
-    "detour": "no one kernel does it, but two through the cache do",
+    "detour": "no one kernel does it, but several in turn through the cache do",
     "fill": "one value, wherever it goes",
     "nest": "any regular layout",
     "nest_bits": "any regular layout of elements below eight bits",
