@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strided import kernels
-from strided.address import AddressMap, Term
+from strided.address import AddressMap
+from strided.digits import Term
 from strided.errors import BufferSizeError
 from strided.region import Bytes, Region, refuse_outside
 from strided.threads import get_num_threads, run

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from strided.address import AddressMap, Term
+from strided.address import AddressMap
+from strided.digits import Term
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strided.address import AddressMap, Coupled, Digit, Term
+from strided.address import AddressMap, Coupled
+from strided.digits import Digit, Term
 from strided.errors import LayoutError
 from strided.nodes import Combined, Coordinate, Node, Offsets, Quotient, Remainder, Zero, dimensions_of
 from strided.once import once

@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from strided import convert
-from strided.address import AddressMap, Term
+from strided.address import AddressMap
+from strided.digits import Term
 from strided.wrapped import Array, Wrapped
 
 #: Bytes of values in a window: they stay in a core's own cache between being converted and being used.

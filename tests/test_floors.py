@@ -24,6 +24,7 @@ ROOMS = [
     "threads",
     "dtypes",
     "nodes",
+    "digits",
     "address",
     "tiling",
     "layout",

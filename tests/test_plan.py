@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.address import AddressMap, Digit, Term
+from strided.address import AddressMap
+from strided.digits import Digit, Term
 from strided.dtypes import element_type
 from strided.plan import Computed, Detour, Nest, Pattern, Plan, Storage, plan_copy, span_of
 from strided.plan.axes import side_of

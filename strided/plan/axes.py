@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from strided.address import Term
+from strided.digits import Term
 
 Table: TypeAlias = npt.NDArray[np.int64]
 
@@ -133,7 +133,7 @@ _BOUNDS_CHUNK = 1 << 16
 def side_of(terms: tuple[Term, ...], extent: int) -> Side:
     """The normal form of the terms of one axis of `extent` indices.
 
-    >>> from strided.address import Digit
+    >>> from strided.digits import Digit
     >>> side_of((Term(300, -1, (Digit(1, 128, 1), Digit(128, 9, 1024))),), 100)
     Side(base=2175, walks=(Walk(start=83, step=1, sizes=(128,), strides=(-1, -1024)),))
     """

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from strided.address import AddressMap, Term
+from strided.address import AddressMap
+from strided.digits import Term
 from strided.plan.axes import Side, Walk, side_of
 from strided.plan.boxes import Axis
 

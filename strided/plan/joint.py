@@ -12,7 +12,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from strided.address import AddressMap, Coupled, Digit, Term
+from strided.address import AddressMap, Coupled
+from strided.digits import Digit, Term
 from strided.nodes import Combined, Coordinate, Node, Quotient, Remainder, Zero
 
 #: Stands for the size of a digit that has no end.
