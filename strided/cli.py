@@ -1,6 +1,7 @@
 """The command line: one function a command, which prints what the package returns.
 
-Exit codes are 0, 2 for every error, and 130 after Ctrl-C. Errors are one or two lines on standard error.
+Exit codes are 0, 2 for every error, 130 after Ctrl-C and 143 where the process was asked to end. Errors are one or two
+lines on standard error.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 import warnings
@@ -45,6 +47,14 @@ _bitorder = click.option(
 )
 
 
+class _Ended(KeyboardInterrupt):
+    """The process was asked to end: it stops as after Ctrl-C, and leaves nothing behind."""
+
+
+def _end(*_: object) -> NoReturn:
+    raise _Ended
+
+
 class _Commands(click.Group):
     """The commands, in the order in which they are written here; a reader that went away ends them quietly."""
 
@@ -55,6 +65,8 @@ class _Commands(click.Group):
         try:
             super().invoke(ctx)
             sys.stdout.flush()
+        except _Ended:
+            sys.exit(128 + signal.SIGTERM)
         except BrokenPipeError:
             # Python flushes standard output once more at the end: let that go nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -303,6 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another one
     warnings.showwarning = _warn
+    signal.signal(signal.SIGTERM, _end)
     try:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False)
     except click.exceptions.Exit as done:

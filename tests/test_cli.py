@@ -350,11 +350,16 @@ def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["dump.bin", "out.npy"]
 
 
-def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 130, "strided: interrupted"), (signal.SIGTERM, 143, "")]
+)
+def test_a_conversion_that_is_stopped_leaves_nothing(
+    number: signal.Signals, code: int, said: str, tmp_path: Path
+) -> None:
     source = tmp_path / "x.bin"
     with source.open("wb") as file:
         file.truncate(8 << 30)  # all of it a hole
-    code = (
+    script = (
         "import sys, signal, strided.export, strided.cli\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "strided.export.BLOCK_BYTES = 4 << 20\n"
@@ -364,14 +369,14 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     )
     arguments = ["convert", source, "u8[131072,65536]{1,0}", tmp_path / "y.npy"]
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, *map(str, arguments)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 30
     while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err.strip()) == (130, "", "strided: interrupted")
+    assert (process.returncode, out, err.strip()) == (code, "", said)
     assert [p.name for p in tmp_path.iterdir()] == ["x.bin"]
 
 
