@@ -19,7 +19,7 @@ import strided as sd
 from strided import convert, execution, plan
 from strided.address import AddressMap
 from strided.kernels import HOMES
-from strided.plan import detour, fill, nest, pattern, plan_copy
+from strided.plan import detour, fill, nest, pattern, plan_copy, tables
 from tests.regions import Guarded, bits_at, expected, map_of, row_major
 
 #: What the tests set otherwise: the size from which on plans are used, and that of tasks and blocks.
@@ -281,6 +281,7 @@ def copies(draw: st.DrawFn) -> tuple[Guarded, Guarded, dict[str, Any]]:
     cut = {
         "threads": draw(st.sampled_from([1, 2, 3])),
         "task": draw(st.sampled_from([1 << 9, 1 << 12, 1 << 21])),
+        "indices": draw(st.sampled_from([50, 1 << 16])),
         "stream": draw(st.sampled_from([0, 1 << 40])),
     }
     return sides[0], sides[1], cut
@@ -294,11 +295,46 @@ def test_any_copy(copy: tuple[Guarded, Guarded, dict[str, Any]], general: bool) 
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((pattern, "TASK_BYTES"), (detour, "BLOCK_BYTES"), (nest, "TASK_ELEMENTS")):
             patch.setattr(module, name, min(getattr(module, name), cut["task"]))
+        patch.setattr(tables, "MOST_INDICES", cut["indices"])
         patch.setattr(execution, "STREAM_BYTES", cut["stream"])
         for (module, name), value in _SMALL.items():
             patch.setattr(module, name, value)
         _forget()
         check(source, target, general=general)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "bits"),
+    [
+        ("u4[16,70000]{1,0:T(8,16)}", np.s_[7:9, 5:], 4),
+        ("u4[24,200000]{1,0:T(8,16)}", np.s_[0:17, 5:], 4),
+        ("u4[17,70000]{1,0:T(8,5)}", np.s_[:, :], 4),
+        ("u2[250000,4]{0,1:T(32,128)(4,1)}", np.s_[5::3, :], 2),
+        ("u2[8,188549]{1,0:T(3,5)}", np.s_[5:8, 5:], 2),
+    ],
+    ids=str,
+)
+def test_a_long_row_that_is_alone_in_its_block(text: str, key: tuple[slice, slice], bits: int) -> None:
+    """Its second block begins inside a tile, and a leg that copies one run must begin there, too."""
+    map_ = map_of(text)
+    for axis, (part, n) in enumerate(zip(key, map_.shape, strict=True)):
+        start, stop, step = part.indices(n)
+        map_ = map_.sliced(axis, start, step, len(range(start, stop, step)))
+    for first, second, widths in ((map_, row_major(map_.shape), (bits, 8)), (row_major(map_.shape), map_, (8, bits))):
+        check(Guarded(first, widths[0], seed=1), Guarded(second, widths[1], seed=2))
+
+
+@pytest.mark.parametrize("tile", ["T(8,16)", "T(8,5)", "T(3,5)", "T(32,128)(4,1)", "T(8,128)(8,1)"])
+@pytest.mark.parametrize("bits", [(4, 8), (2, 8), (2, 2), (8, 8), (16, 16)], ids=str)
+def test_short_blocks_of_few_rows(tile: str, bits: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_INDICES", 64)
+    for order, step in (("1,0", 1), ("0,1", 1), ("1,0", 3), ("0,1", 2)):
+        for rows, start in ((1, 0), (1, 5), (2, 7), (3, 1), (9, 6)):
+            parent = map_of(f"f32[17,700]{{{order}:{tile}}}")
+            map_ = parent.sliced(0, 17 - rows, 1, rows).sliced(1, start, step, 650 // step)
+            dense = row_major(map_.shape)
+            for first, second, widths in ((map_, dense, bits), (dense, map_, bits[::-1])):
+                check(Guarded(first, widths[0], seed=1), Guarded(second, widths[1], seed=2))
 
 
 @given(st.data(), st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]))

@@ -96,6 +96,10 @@ class Side(NamedTuple):
             total += walk.step * walk.strides[0]
         return total
 
+    def at(self, v: int) -> int:
+        """What one index adds, without `base`."""
+        return sum(walk.at(v) for walk in self.walks)
+
     def table(self, start: int, stop: int) -> Table:
         """Element offsets of the indices from `start` to `stop`, without `base`."""
         return self.offsets_at(np.arange(start, stop, dtype=np.int64))

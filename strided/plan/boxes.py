@@ -54,8 +54,8 @@ class Box(NamedTuple):
         source, target = self.source_base, self.target_base
         for axis in axes:
             if axis.extent == 1:
-                source += sum(walk.at(0) for walk in axis.source.walks)
-                target += sum(walk.at(0) for walk in axis.target.walks)
+                source += axis.source.at(0)
+                target += axis.target.at(0)
         kept = (axis for axis in axes if axis.extent > 1)
         return Box(source, target, (*self.axes[:place], *kept, *self.axes[place + 1 :]))
 

@@ -141,8 +141,9 @@ class Pattern:
         bases = self.source_base + shift[0], self.target_base + shift[1]
         lane = box[self.lane]
         if self.kernel == "copy":
-            count = (lane.stop - lane.start) * self.bits // 8
-            return bases[0] + lane.source, bases[1] + lane.target, count
+            axis, count = self.axes[self.lane], (lane.stop - lane.start) * self.bits // 8
+            source, target = lane.source + axis.source.at(lane.start), lane.target + axis.target.at(lane.start)
+            return bases[0] + source, bases[1] + target, count
         outer = tables.outer(bases, self.outer, box)
         if self.is_transposition:
             return (

@@ -94,8 +94,7 @@ class _Ranges:
         while start < extent:
             like = start % self.repeat
             source, target = (
-                sum(walk.at(start) - walk.at(like) for walk in side.walks) if like != start else 0
-                for side in (self.axis.source, self.axis.target)
+                side.at(start) - side.at(like) if like != start else 0 for side in (self.axis.source, self.axis.target)
             )
             yield Part(like, like + stop - start, source, target)
             start, stop = stop, min(extent, stop + self.length)
