@@ -280,7 +280,8 @@ def _widened(asked: _Question) -> Matched | None:
     source, target = walks
     extent = box.axes[place].extent
     times = _WIDEST_BITS // bits
-    straight = not source.sizes and not target.sizes
+    # What would be left over of every one of many straight runs is worse than narrower elements.
+    straight = not source.sizes and not target.sizes and len(box.axes) > 1
     while times > 1 and (any(w.sizes and w.unit % times for w in walks) or (straight and extent % times)):
         times //= 2
     if times < 2 or (source.start - target.start) % times:
