@@ -21,6 +21,7 @@ from strided.kernels.llvm import (
     LINE,
     VECTOR,
     as_bytes,
+    ask_for,
     intrinsic,
     loaded,
     operation,
@@ -118,11 +119,7 @@ def store_masked(builder, address, value, mask):
 @operation(types.void, INTEGER)
 def prefetch(builder, address):
     """Hint that the line at an address, which may be any number, is wanted soon in the second-level cache."""
-    # Into the first level it would push out what is at work there: rows at powers of two share few of its sets.
-    pointer = pointer_to(builder, address, BYTE)
-    kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT32, INT32, INT32])
-    function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-    builder.call(function, [pointer, INT32(0), INT32(2), INT32(1)])
+    ask_for(builder, address)
 
 
 @operation(types.void)

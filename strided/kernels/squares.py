@@ -1,4 +1,8 @@
-"""Square blocks whose sides are a line of 64 bytes, transposed in registers."""
+"""Square blocks whose sides are a line of 64 bytes, transposed in registers.
+
+A processor looks ahead over some hundred instructions only: what is asked for in one go is waited for. So each line
+that is turned asks for one that is wanted later, and both go on at once.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,12 @@ from strided.kernels.llvm import (
     LINE,
     VECTOR,
     as_bytes,
+    ask_for,
     function_of,
     loaded,
     operation,
     pointer_to,
     shuffled,
-    stream,
     wall,
 )
 
@@ -63,26 +67,28 @@ def _turn(bits):
             table = builder.add(table, builder.mul(number, INT64(8)))
         return builder.add(builder.load(pointer_to(builder, table, INT64), align=8), base)
 
-    def put_rows(builder, rows, addresses, streaming):
-        pointers = [pointer_to(builder, address, VECTOR.of(8)) for address in addresses]
-        rows = [as_bytes(builder, row) for row in rows]
-        with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
-            with past:
-                for row, pointer in zip(rows, pointers, strict=True):
-                    stream(builder, row, pointer)
-            with through:
-                for row, pointer in zip(rows, pointers, strict=True):
-                    builder.store(row, pointer, align=1)
+    def put_rows(builder, rows, addresses):
+        for row, address in zip(rows, addresses, strict=True):
+            row = as_bytes(builder, row)
+            builder.store(row, pointer_to(builder, address, row.type), align=1)
 
-    def square(builder, sources, source, targets, target, streaming, room):
-        rows = [loaded(builder, entry(builder, sources, source, INT64(k)), VECTOR, bits) for k in range(count)]
+    def ask(builder, asked, *numbers):
+        ask_for(builder, entry(builder, asked, INT64(0), *numbers))
+
+    def square(builder, sources, source, targets, target, room, asked):
+        rows = []
+        for k in range(count):
+            ask(builder, asked, INT64(k))
+            rows.append(loaded(builder, entry(builder, sources, source, INT64(k)), VECTOR, bits))
         places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
-        put_rows(builder, _transposed(builder, rows), places, streaming)
+        put_rows(builder, _transposed(builder, rows), places)
         builder.ret_void()
 
-    def squares(builder, sources, source, targets, target, streaming, room):
+    def squares(builder, sources, source, targets, target, room, asked):
         with cgutils.for_range(builder, INT64(count)) as loop:
             first = builder.mul(loop.index, INT64(each))
+            for k in range(each):
+                ask(builder, asked, first, INT64(k))
             lines = [entry(builder, sources, source, first, INT64(k)) for k in range(each)]
             rows = [loaded(builder, line, VECTOR, bits) for line in lines]
             for k, words in enumerate(_words(builder, rows, bits)):
@@ -95,18 +101,18 @@ def _turn(bits):
             first = builder.mul(loop.index, INT64(4))
             numbers = [INT64(k // 4 * 4 * each + k % 4) for k in range(count)]
             places = [entry(builder, targets, target, first, number) for number in numbers]
-            put_rows(builder, _transposed(builder, rows), places, streaming)
+            put_rows(builder, _transposed(builder, rows), places)
         builder.ret_void()
 
     @operation(types.void, *[INTEGER] * 6)
-    def turn(builder, sources, source, targets, target, streaming, room):
-        """Transpose a square block whose sides are 64 bytes.
+    def turn(builder, sources, source, targets, target, room, asked):
+        """Transpose a square block whose sides are 64 bytes, and ask for as many lines as it has.
 
-        `sources` and `targets` are the addresses of tables of row offsets, which `source` and `target` are added to.
-        With `streaming`, the target's addresses must be multiples of 64; `room`, 4 KB, must begin at one.
+        `sources` and `targets` are the addresses of tables of row offsets, which `source` and `target` are added to;
+        `asked` is that of a table of places that may be any. `room`, 4 KB, must begin at a multiple of 64.
         """
         body = square if each == 1 else squares
-        arguments = [sources, source, targets, target, streaming, room]
+        arguments = [sources, source, targets, target, room, asked]
         builder.call(function_of(builder.module, f"strided_turn{bits}", ir.VoidType(), [INT64] * 6, body), arguments)
 
     return turn

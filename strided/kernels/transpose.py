@@ -16,7 +16,7 @@ from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, 
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
 # pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
 # wanted take a third less; a load that must wait for a store behind streaming stores waits for memory.
-_CHUNK = 512  # bytes of one row that are asked for at once
+_CHUNK = 512  # bytes of one row that are asked for one after the other
 _BAND = 2048  # rows of the target done before the next lines of any: each may carry 64 bytes, 128 KB in all
 _ROWS = 32  # rows of the source that are read side by side; as many more where they make less than two lines
 _LAG = 128  # lines held back before they are written; the ring holds twice as many
@@ -24,6 +24,7 @@ _RUN_BYTES = 1 << 14  # bytes of such rows that are written at once
 
 # The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is carried, and a run of rows.
 _SQUARE, _SPILL, _SOURCES, _SPILLED, _TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12) + 1024, (4 << 12) + 2048
+_ASKED = (4 << 12) + 3072
 _HELD = 5 << 12
 _CARRIED = _HELD + 3 * 64 * _LAG
 _RUN = _CARRIED + 64 * _BAND
@@ -98,13 +99,14 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
     """Turn all blocks of a band from where they are to where they belong, along the target's rows."""
     side = 64 // width
     for p in range(0, extent[0], side):
-        _ask((origin[0], origin[1], extent[1]), following, p, extent[0], width)
+        wanted = _wanted((origin[0], origin[1], extent[1]), following, p, extent[0], width)
         for q in range(0, extent[1], side):
+            _ask(wanted, q // side, (extent[1] + side - 1) // side, side, room)
             at = origin[0] + 8 * q, origin[1] + p * width
             to = goal[0] + 8 * p, goal[1] + q * width
             present = min(side, extent[0] - p), min(side, extent[1] - q)
             if present[0] == side and present[1] == side:
-                turn(at[0], at[1], to[0], to[1], ZERO, room)
+                turn(at[0], at[1], to[0], to[1], room, room + _ASKED)
             else:
                 _edge(turn, width, at, to, present, room, bounds)
 
@@ -117,7 +119,7 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
         lanes.put_integer(targets + 8 * k, 64 * k)
     at = _sources(origin, extent[1], 64 // width, room), origin[1]
     at = _inside(at, 64 // width, extent[0] * width, bounds, room)
-    turn(at[0], at[1], targets, room + _SQUARE, ZERO, room)
+    turn(at[0], at[1], targets, room + _SQUARE, room, room + _ASKED)
     for k in range(extent[0]):
         t = goal[1] + lanes.integer(goal[0] + 8 * k)
         lanes.move(t, room + _SQUARE + 64 * k, extent[1] * width)
@@ -167,32 +169,36 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
     if t != end:
         _finish(held, room)
         begin, end = t, t
-    places, squares = room + _TARGETS, room + _TARGETS + 8 * side
+    places, apart = room + _TARGETS, room + _TARGETS + 8 * side
     for k in range(side):
         lanes.put_integer(places + 8 * k, size * k)
-        lanes.put_integer(squares + 8 * k, 64 * k)
+        lanes.put_integer(apart + 8 * k, 64 * k)
+    here, following = (origin[0], origin[1], extent[1]), (origin[0], after, extent[1])
+    count = (extent[1] + side - 1) // side
     rest = origin[0] + 8 * whole * side, origin[1]
-    if extent[1] > whole * side:
+    if count > whole:
         rest = _sources(rest, extent[1] - whole * side, side, room), origin[1]
     safe = not _passes((origin[0], origin[1] + extent[0] * width), extent[1], bounds)
     for p in range(0, extent[0], side):
-        count = min(side, extent[0] - p)
-        _ask((origin[0], origin[1], extent[1]), (origin[0], after, extent[1]), p, extent[0], width)
+        new = min(side, extent[0] - p)
+        wanted = _wanted(here, following, p, extent[0], width)
         to = room + _RUN + end - (begin & -64)
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
-        if extent[1] > whole * side:
+        if count > whole:
+            _ask(wanted, whole, count, side, room)
             at = rest[0], rest[1] + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-            turn(at[0], at[1], squares, room + _SQUARE, ZERO, room)
-            for k in range(count):
+            turn(at[0], at[1], apart, room + _SQUARE, room, room + _ASKED)
+            for k in range(new):
                 lanes.store(to + size * k + 64 * whole, lanes.load(room + _SQUARE + 64 * k))
         for j in range(whole):
+            _ask(wanted, j, count, side, room)
             at = origin[0] + 8 * side * j, origin[1] + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-            turn(at[0], at[1], places, to + 64 * j, ZERO, room)
-        end += size * count
+            turn(at[0], at[1], places, to + 64 * j, room, room + _ASKED)
+        end += size * new
         if end - begin >= _RUN_BYTES:
             begin = _drain((begin, end), streaming, room)
     return begin, end
@@ -229,8 +235,8 @@ def _finish(held, room):
 def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
-    Blocks are turned into one half of a ring of rows while the other half is written. A row that does not begin with a
-    line keeps its last 64 bytes for its next lines.
+    Squares are turned into a ring of rows; each is written half a ring later. A row that does not begin with a line
+    keeps its last 64 bytes for its next lines.
     """
     side = 64 // width
     lines = max(2, _ROWS // side)
@@ -241,33 +247,32 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
     carries = _carries(goal, extent[0])
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
-        squares = (count + side - 1) // side
+        across = (count + side - 1) // side
         ends = q == 0, q + count == extent[1]
-        sources = _sources((origin[0] + 8 * q, origin[1]), count, squares * side, room)
-        safe = not _passes((sources, origin[1] + extent[0] * width), squares * side, bounds)
+        sources = _sources((origin[0] + 8 * q, origin[1]), count, across * side, room)
+        safe = not _passes((sources, origin[1] + extent[0] * width), across * side, bounds)
         here = sources, origin[1], count
         following = after[0], after[1], min(lines * side, after[2])
         if not ends[1]:
             following = origin[0] + 8 * (q + count), origin[1], min(lines * side, extent[1] - q - count)
-        for first in range(0, extent[0] + half, half):
-            slot = first % (2 * half)
-            for k in range(squares):
-                for p in range(first, min(first + half, extent[0]), side):
-                    if k == 0:
-                        _ask(here, following, p, extent[0], width)
+        for p in range(0, extent[0] + half, side):
+            slot, written = p % (2 * half), p - half
+            if p < extent[0]:
+                wanted = _wanted(here, following, p, extent[0], width)
+                for k in range(across):
+                    _ask(wanted, k, across, side, room)
                     at = sources + 8 * side * k, origin[1] + p * width
                     if not safe:
                         at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-                    turn(at[0], at[1], targets + 8 * (slot + p - first), 64 * k, ZERO, room)
-            if carries and not ends[0]:
-                for k in range(min(half, extent[0] - first)):
-                    carried = lanes.load(room + _CARRIED + 64 * (first + k))
-                    lanes.store(room + _HELD + held_row * (slot + k), carried)
-            if first >= half:
-                done = first - half
-                held = room + _HELD + held_row * (half - slot), room + _CARRIED + 64 * done
-                own = goal[0] + 8 * done, goal[1] + q * width
-                _write(own, held, min(half, extent[0] - done), (lines, count * width), ends, carries, streaming)
+                    turn(at[0], at[1], targets + 8 * slot, 64 * k, room, room + _ASKED)
+                if carries and not ends[0]:
+                    for k in range(min(side, extent[0] - p)):
+                        carried = lanes.load(room + _CARRIED + 64 * (p + k))
+                        lanes.store(room + _HELD + held_row * (slot + k), carried)
+            if 0 <= written < extent[0]:
+                held = room + _HELD + held_row * (written % (2 * half)), room + _CARRIED + 64 * written
+                own = goal[0] + 8 * written, goal[1] + q * width
+                _write(own, held, min(side, extent[0] - written), (lines, count * width), ends, carries, streaming)
 
 
 @part
@@ -280,11 +285,11 @@ def _carries(goal, count):
 
 
 @part
-def _ask(here, following, p, extent, width):
-    """Ask for a share of what is read next, so that all of it is on its way when this chunk is done.
+def _wanted(here, following, p, extent, width):
+    """What is asked for while the squares at p are turned, so that all that is read next is there in time.
 
-    That is the next chunk of the rows `here`, or the first one of those `following`: a table of offsets, where the runs
-    of `extent` elements begin, and the number of rows.
+    That is a share of the next chunk of the rows `here`, or of the first one of those `following`: a table of offsets,
+    where the runs of `extent` elements begin, and the number of rows. The answer has the bytes of a chunk besides.
     """
     size = extent * width
     chunk = _CHUNK
@@ -293,20 +298,36 @@ def _ask(here, following, p, extent, width):
     within = p * width & chunk - 1
     rows, s, count = here
     done = p * width - within + chunk
-    blocks = min(chunk, size - done + chunk) >> 6
+    steps = min(chunk, size - done + chunk) >> 6
     s += done
     if done >= size:
         rows, s, count = following
         done = ZERO
     share = count
-    while blocks > 1:
+    while steps > 1:
         share = share + 1 >> 1
-        blocks >>= 1
+        steps >>= 1
     first = (within >> 6) * share
-    for k in range(first, min(first + share, count)):
-        place = s + lanes.integer(rows + 8 * k)
-        for line in range(63, min(chunk, size - done) + 63, 64):
-            lanes.prefetch(place + line)
+    return rows + 8 * first, s, min(share, count - first), min(chunk, size - done)
+
+
+@part
+def _ask(wanted, k, across, side, room):
+    """Ask for the share of the k-th square across: `turn` does, by its table; what that has no room for, at once."""
+    rows, s, count, size = wanted
+    each = (count + across - 1) // across
+    first, last = k * each, min(k * each + each, count)
+    listed = ZERO
+    for n in range(first, last):
+        place = s + lanes.integer(rows + 8 * n)
+        for line in range(63, size + 63, 64):
+            if listed < side:
+                lanes.put_integer(room + _ASKED + 8 * listed, place + line)
+                listed += 1
+            else:
+                lanes.prefetch(place + line)
+    for n in range(listed, side):
+        lanes.put_integer(room + _ASKED + 8 * n, room)
 
 
 @part
@@ -351,23 +372,23 @@ def _write_end(line, phase, held, count, ends, streaming):
 
 
 @part
-def _turn8(sources, source, targets, target, streaming, room):
-    squares.turn8(sources, source, targets, target, streaming, room)
+def _turn8(sources, source, targets, target, room, asked):
+    squares.turn8(sources, source, targets, target, room, asked)
 
 
 @part
-def _turn16(sources, source, targets, target, streaming, room):
-    squares.turn16(sources, source, targets, target, streaming, room)
+def _turn16(sources, source, targets, target, room, asked):
+    squares.turn16(sources, source, targets, target, room, asked)
 
 
 @part
-def _turn32(sources, source, targets, target, streaming, room):
-    squares.turn32(sources, source, targets, target, streaming, room)
+def _turn32(sources, source, targets, target, room, asked):
+    squares.turn32(sources, source, targets, target, room, asked)
 
 
 @part
-def _turn64(sources, source, targets, target, streaming, room):
-    squares.turn64(sources, source, targets, target, streaming, room)
+def _turn64(sources, source, targets, target, room, asked):
+    squares.turn64(sources, source, targets, target, room, asked)
 
 
 _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
