@@ -72,14 +72,14 @@ def _turn(bits):
             row = as_bytes(builder, row)
             builder.store(row, pointer_to(builder, address, row.type), align=1)
 
-    def ask(builder, asked, *numbers):
-        ask_for(builder, entry(builder, asked, INT64(0), *numbers))
+    def ask(builder, asked, first, lines):
+        with builder.if_then(builder.icmp_signed("!=", asked, INT64(0))):
+            for k in range(lines):
+                ask_for(builder, entry(builder, asked, INT64(0), first, INT64(k)))
 
     def square(builder, sources, source, targets, target, room, asked):
-        rows = []
-        for k in range(count):
-            ask(builder, asked, INT64(k))
-            rows.append(loaded(builder, entry(builder, sources, source, INT64(k)), VECTOR, bits))
+        ask(builder, asked, INT64(0), count)
+        rows = [loaded(builder, entry(builder, sources, source, INT64(k)), VECTOR, bits) for k in range(count)]
         places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
         put_rows(builder, _transposed(builder, rows), places)
         builder.ret_void()
@@ -87,8 +87,7 @@ def _turn(bits):
     def squares(builder, sources, source, targets, target, room, asked):
         with cgutils.for_range(builder, INT64(count)) as loop:
             first = builder.mul(loop.index, INT64(each))
-            for k in range(each):
-                ask(builder, asked, first, INT64(k))
+            ask(builder, asked, first, each)
             lines = [entry(builder, sources, source, first, INT64(k)) for k in range(each)]
             rows = [loaded(builder, line, VECTOR, bits) for line in lines]
             for k, words in enumerate(_words(builder, rows, bits)):
@@ -109,7 +108,7 @@ def _turn(bits):
         """Transpose a square block whose sides are 64 bytes, and ask for as many lines as it has.
 
         `sources` and `targets` are the addresses of tables of row offsets, which `source` and `target` are added to;
-        `asked` is that of a table of places that may be any. `room`, 4 KB, must begin at a multiple of 64.
+        `asked` is that of a table of places, which may be any, or 0. `room`, 4 KB, must begin at a multiple of 64.
         """
         body = square if each == 1 else squares
         arguments = [sources, source, targets, target, room, asked]

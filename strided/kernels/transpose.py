@@ -100,13 +100,13 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
     side = 64 // width
     for p in range(0, extent[0], side):
         wanted = _wanted((origin[0], origin[1], extent[1]), following, p, extent[0], width)
+        _ask(wanted, 0, 1, 0, room)
         for q in range(0, extent[1], side):
-            _ask(wanted, q // side, (extent[1] + side - 1) // side, side, room)
             at = origin[0] + 8 * q, origin[1] + p * width
             to = goal[0] + 8 * p, goal[1] + q * width
             present = min(side, extent[0] - p), min(side, extent[1] - q)
             if present[0] == side and present[1] == side:
-                turn(at[0], at[1], to[0], to[1], room, room + _ASKED)
+                turn(at[0], at[1], to[0], to[1], room, ZERO)
             else:
                 _edge(turn, width, at, to, present, room, bounds)
 
@@ -119,7 +119,7 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
         lanes.put_integer(targets + 8 * k, 64 * k)
     at = _sources(origin, extent[1], 64 // width, room), origin[1]
     at = _inside(at, 64 // width, extent[0] * width, bounds, room)
-    turn(at[0], at[1], targets, room + _SQUARE, room, room + _ASKED)
+    turn(at[0], at[1], targets, room + _SQUARE, room, ZERO)
     for k in range(extent[0]):
         t = goal[1] + lanes.integer(goal[0] + 8 * k)
         lanes.move(t, room + _SQUARE + 64 * k, extent[1] * width)
@@ -185,19 +185,19 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
         to = room + _RUN + end - (begin & -64)
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
         if count > whole:
-            _ask(wanted, whole, count, side, room)
+            asked = _ask(wanted, whole, count, side, room)
             at = rest[0], rest[1] + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-            turn(at[0], at[1], apart, room + _SQUARE, room, room + _ASKED)
+            turn(at[0], at[1], apart, room + _SQUARE, room, asked)
             for k in range(new):
                 lanes.store(to + size * k + 64 * whole, lanes.load(room + _SQUARE + 64 * k))
         for j in range(whole):
-            _ask(wanted, j, count, side, room)
+            asked = _ask(wanted, j, count, side, room)
             at = origin[0] + 8 * side * j, origin[1] + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-            turn(at[0], at[1], places, to + 64 * j, room, room + _ASKED)
+            turn(at[0], at[1], places, to + 64 * j, room, asked)
         end += size * new
         if end - begin >= _RUN_BYTES:
             begin = _drain((begin, end), streaming, room)
@@ -260,11 +260,11 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
             if p < extent[0]:
                 wanted = _wanted(here, following, p, extent[0], width)
                 for k in range(across):
-                    _ask(wanted, k, across, side, room)
+                    asked = _ask(wanted, k, across, side, room)
                     at = sources + 8 * side * k, origin[1] + p * width
                     if not safe:
                         at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-                    turn(at[0], at[1], targets + 8 * slot, 64 * k, room, room + _ASKED)
+                    turn(at[0], at[1], targets + 8 * slot, 64 * k, room, asked)
                 if carries and not ends[0]:
                     for k in range(min(side, extent[0] - p)):
                         carried = lanes.load(room + _CARRIED + 64 * (p + k))
@@ -312,22 +312,26 @@ def _wanted(here, following, p, extent, width):
 
 
 @part
-def _ask(wanted, k, across, side, room):
-    """Ask for the share of the k-th square across: `turn` does, by its table; what that has no room for, at once."""
+def _ask(wanted, k, across, most, room):
+    """Ask for the share of the k-th square across.
+
+    For the first lines, `most` of them, the answer is a table for `turn`; in the cache that costs more than it saves.
+    The others are asked for at once.
+    """
     rows, s, count, size = wanted
     each = (count + across - 1) // across
-    first, last = k * each, min(k * each + each, count)
     listed = ZERO
-    for n in range(first, last):
+    for n in range(k * each, min(k * each + each, count)):
         place = s + lanes.integer(rows + 8 * n)
         for line in range(63, size + 63, 64):
-            if listed < side:
+            if listed < most:
                 lanes.put_integer(room + _ASKED + 8 * listed, place + line)
                 listed += 1
             else:
                 lanes.prefetch(place + line)
-    for n in range(listed, side):
+    for n in range(listed, most):
         lanes.put_integer(room + _ASKED + 8 * n, room)
+    return room + _ASKED if listed else ZERO
 
 
 @part
