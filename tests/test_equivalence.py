@@ -159,17 +159,18 @@ def test_kernels_do_what_the_general_nest_does(
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
 @pytest.mark.parametrize(("bits", "kernel"), [(8, "transpose8"), (16, "transpose16"), (32, "transpose32")])
+@pytest.mark.parametrize(("turn", "extents"), [(1, "340 x 70"), (-1, "70 x 340")], ids=["target", "source"])
 def test_rows_of_a_transposition_that_count_on_from_each_other(
-    bits: int, kernel: str, phases: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    turn: int, extents: str, bits: int, kernel: str, phases: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "STREAM_BYTES", 0)
     monkeypatch.setattr(pattern, "TASK_BYTES", 1 << 12)
-    maps = [map_of(f"f32[70,5,4,17]{layout}") for layout in ("{0,1,2,3:T(1,128)}", "{3,2,1,0}")]
+    maps = [map_of(f"f32[70,5,4,17]{layout}") for layout in ("{0,1,2,3:T(1,128)}", "{3,2,1,0}")][::turn]
     source, target = Guarded(maps[0], bits, seed=1, phase=phases[0]), Guarded(maps[1], bits, seed=2, phase=phases[1])
     kept = target.memory.copy()
     assert check(source, target) == kernel
     (step,) = plan_copy(maps[0], maps[1], source.region.storage, target.region.storage).steps
-    assert str(step).startswith(f"{kernel} over 340 x 70")
+    assert str(step).startswith(f"{kernel} over {extents}")
     result = target.memory.copy()
     target.memory[:] = kept
     check(source, target, general=True)

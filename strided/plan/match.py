@@ -182,30 +182,32 @@ def _transpose(asked: _Question) -> Pattern | None:
     for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
         if min(axis.extent, _unit(side) or axis.extent) * bits < _RUN_BITS:
             return None
-    box, lane, row = _with_longer_rows(box, lane, row, bits)
+    box, row, lane = _lengthened(box, row, lane, bits, 2)
+    box, lane, row = _lengthened(box, lane, row, bits, 1)
     return _pattern(f"transpose{bits}", box, bits, row, lane)
 
 
-def _with_longer_rows(box: Box, lane: int, row: int, bits: int) -> tuple[Box, int, int]:
-    """The same box, its rows joined with axes that count on from them in the target, until they are long.
+def _lengthened(box: Box, place: int, other: int, bits: int, side: int) -> tuple[Box, int, int]:
+    """The same box, and where two of its axes are now: the first joined with axes that count on from it on a side.
 
-    In the source such rows may lie anywhere: a table says where.
+    As many as make it long. On the other side such runs may lie anywhere: a table says where.
     """
-    axes, rows = list(box.axes), box.axes[row]
-    if not (_is_plain(rows.source) and _is_plain(rows.target)):
-        return box, lane, row
-    extent, sizes, strides = rows.extent, [rows.extent], [rows.source.unit_stride]
+    axes, own = list(box.axes), box.axes[place]
+    if not (_is_plain(own.source) and _is_plain(own.target)):
+        return box, place, other
+    extent, sizes, strides = own.extent, [own.extent], [_side(own, 3 - side).unit_stride]
     while extent * bits < 8 * _LONG_ROW_BYTES:
-        on = [k for k, a in enumerate(axes) if k not in (lane, row) and a.target.unit_stride == extent * bits]
-        if not on or not all(_is_plain(side) for side in axes[on[0]][1:]):
+        on = [k for k, a in enumerate(axes) if k not in (place, other) and _side(a, side).unit_stride == extent * bits]
+        if not on or not all(_is_plain(part) for part in axes[on[0]][1:]):
             break
         extent *= axes[on[0]].extent
         sizes.append(axes[on[0]].extent)
-        strides.append(axes[on[0]].source.unit_stride)
+        strides.append(_side(axes[on[0]], 3 - side).unit_stride)
         del axes[on[0]]
-        lane, row = (k - (k > on[0]) for k in (lane, row))
-    axes[row] = Axis.of_walks(extent, Walk(0, 1, tuple(sizes[:-1]), tuple(strides)), Walk(0, 1, (), (bits,)))
-    return box._replace(axes=tuple(axes)), lane, row
+        place, other = (k - (k > on[0]) for k in (place, other))
+    walks = Walk(0, 1, tuple(sizes[:-1]), tuple(strides)), Walk(0, 1, (), (bits,))
+    axes[place] = Axis.of_walks(extent, *(walks if side == 2 else walks[::-1]))
+    return box._replace(axes=tuple(axes)), place, other
 
 
 def _is_plain(side: Side) -> bool:
