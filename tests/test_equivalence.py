@@ -211,6 +211,33 @@ def test_words_along_one_axis_and_rows_along_another(
         np.testing.assert_array_equal(target.memory, result)
 
 
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize(
+    ("tile", "bits", "kernel"),
+    [
+        ("T(8,128)(2,1)", (16, 16), "unzip16"),
+        ("T(8,128)(4,1)", (8, 8), "unzip8"),
+        ("T(8,128)(8,1)", (4, 8), "unzip_bits"),
+    ],
+)
+def test_words_whose_lanes_count_on_in_the_target(
+    tile: str, bits: tuple[int, int], kernel: str, phases: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "STREAM_BYTES", 0)
+    monkeypatch.setattr(pattern, "TASK_BYTES", 1 << 12)
+    maps = [map_of(f"f32[3,21,7,47]{layout}") for layout in (f"{{3,1,2,0:{tile}}}", "{3,2,1,0}")]
+    source = Guarded(maps[0], bits[0], seed=1, phase=phases[0], signed=True)
+    target = Guarded(maps[1], bits[1], seed=2, phase=phases[1])
+    kept = target.memory.copy()
+    assert check(source, target) == kernel
+    (step,) = plan_copy(maps[0], maps[1], source.region.storage, target.region.storage).steps
+    assert str(step).startswith(f"{kernel} over 3 x 21 x 329")
+    result = target.memory.copy()
+    target.memory[:] = kept
+    check(source, target, general=True)
+    np.testing.assert_array_equal(target.memory, result)
+
+
 def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
     used = {name for way in WAYS for kernels in (way.there, way.back) for name in kernels.split(", ")} - {"nest_bits"}
     homes = {"tiles", "packed", "transpose", "stream"}

@@ -10,12 +10,14 @@ another reason, each run becomes one wider element and the question is asked aga
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from strided.plan.axes import Side, Walk
 from strided.plan.boxes import Axis, Box, cut, divided
 from strided.plan.pattern import Pattern, walk_order
 from strided.plan.tables import nearness
+
+_Place = TypeVar("_Place", int, int | None)
 
 #: Bits of the word that a sub-tile fills with elements of neighbouring rows.
 WORD_BITS = 32
@@ -131,6 +133,8 @@ def _zipped(name: str, box: Box, lane: int, side: int, bits: int) -> Pattern | N
     row = next((k for k, a in enumerate(box.axes) if k != lane and _side(a, side).unit_stride == bits), None)
     base = box[side - 1]
     assert isinstance(base, int)
+    if side == 1:
+        box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
     if row is None and (bits >= 8 or base % WORD_BITS == 0):
         # Every row is the first of its words, and the only one.
         return _pattern(kernel, box, bits, _row_of(box, lane), lane)
@@ -187,7 +191,7 @@ def _transpose(asked: _Question) -> Pattern | None:
     return _pattern(f"transpose{bits}", box, bits, row, lane)
 
 
-def _lengthened(box: Box, place: int, other: int, bits: int, side: int) -> tuple[Box, int, int]:
+def _lengthened(box: Box, place: int, other: _Place, bits: int, side: int) -> tuple[Box, int, _Place]:
     """The same box, and where two of its axes are now: the first joined with axes that count on from it on a side.
 
     As many as make it long. On the other side such runs may lie anywhere: a table says where.
@@ -204,7 +208,7 @@ def _lengthened(box: Box, place: int, other: int, bits: int, side: int) -> tuple
         sizes.append(axes[on[0]].extent)
         strides.append(_side(axes[on[0]], 3 - side).unit_stride)
         del axes[on[0]]
-        place, other = (k - (k > on[0]) for k in (place, other))
+        place, other = place - (place > on[0]), other if other is None else other - (other > on[0])
     walks = Walk(0, 1, tuple(sizes[:-1]), tuple(strides)), Walk(0, 1, (), (bits,))
     axes[place] = Axis.of_walks(extent, *(walks if side == 2 else walks[::-1]))
     return box._replace(axes=tuple(axes)), place, other
