@@ -31,6 +31,8 @@ SIDE, GATHERED_ROW = 8192, 1088
 # Every load of a line has another one prefetched: the same piece's in the next block, where that is not so far that the
 # line would be gone again when its turn comes, else one so many bytes on.
 _FAR, _AHEAD = 1 << 17, 1024
+# The line in which a row ends must come from memory before it can be written: it is asked for so many rows before.
+_ROWS_AHEAD = 4
 
 
 @part
@@ -50,14 +52,19 @@ def walk(fetch, spill, aim, gather, patch, widths, source, target, tables, strea
     fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room
     ends = lanes.address(source), lanes.address(source) + source.size
     line = room, room, lanes.zero()
+    end = _end(fixed, rows, pieces)
     for o in range(outer.shape[0]):
         origin = ends[0] + outer[o, 0], lanes.address(target) + outer[o, 1]
+        onward = lanes.address(target) + outer[min(o + 1, outer.shape[0] - 1), 1]
         for r in range(row_cuts.shape[0] - 1):
             chosen = lanes.address(rows), row_cuts[r], row_cuts[r + 1]
+            later = rows.shape[0], onward, end
             for p in range(piece_cuts.shape[0] - 1):
                 cut = lanes.address(pieces), piece_cuts[p], piece_cuts[p + 1], pieces.shape[0]
                 lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p)
-                line = _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, ends, options, line)
+                line = _block(
+                    fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, line
+                )
     flush(line, room)
     if streaming:
         lanes.fence()
@@ -80,10 +87,11 @@ def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p):
 
 
 @part
-def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, ends, options, line):
+def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, line):
     """Copy the pieces of one block of rows; the line begun, as it then is."""
     step, shared = fixed[2], fixed[3]
     rows, i, last = chosen
+    asks = later[2] > 0 and cut[2] == cut[3]
     while i < last:
         s, t, member = origin[0] + lanes.cell(rows, i, 0), origin[1] + lanes.cell(rows, i, 1), lanes.cell(rows, i, 2)
         group, pitch = _group(rows, i, last, shared)
@@ -99,6 +107,8 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, e
         else:
             # Rows that share words of the source ask for different ones of their lines.
             share = (member & max(1, step >> 6) - 1) * 64
+            if asks:
+                _ask_for_end(origin[1], rows, i + _ROWS_AHEAD * shared, later)
             line = _row(fetch, spill, fixed, (s, t), cut, how, (lead + share, pitch), line)
             i += shared
     return line
@@ -218,6 +228,35 @@ def _ask(s, end, step, shared, ahead):
     lines = shared * step >> 6 if shared > 1 else 1
     for k in range(lines):
         lanes.prefetch(s + lead + ((end >> 6) * lines + k & shared - 1) * pitch)
+
+
+@part
+def _end(fixed, rows, pieces):
+    """Bytes from where a row begins to where it ends, if that leaves a line to be completed, else 0.
+
+    Where the next row goes on from there, it completes it.
+    """
+    _, t_lane, _, shared, streaming, _ = fixed
+    last = pieces.shape[0] - 1
+    if not streaming or last < 0 or rows.shape[0] == 0:
+        return ZERO
+    end = pieces[last, 1] + pieces[last, 2] * t_lane
+    joined = rows.shape[0] > shared and rows[shared, 1] + pieces[0, 1] == rows[0, 1] + end
+    return ZERO if joined else end
+
+
+@part
+def _ask_for_end(origin, rows, i, later):
+    """Prefetch the line in which a later row ends: of these rows, or of those that begin next.
+
+    `later` is the number of rows, where the next ones begin, and how far each goes.
+    """
+    if i >= later[0]:
+        i, origin = i - later[0], later[1]
+    if i < later[0]:
+        end = origin + lanes.cell(rows, i, 1) + later[2]
+        if end & 63:
+            lanes.prefetch(end)
 
 
 @part
