@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from strided.dtypes import element_type
 from strided.plan import Computed, Detour, Nest, Pattern, Plan, Storage, plan_copy, span_of
 from strided.plan.axes import side_of
 from strided.plan.boxes import Axis, Box, simplified, split
+from strided.plan.detour import BLOCK_BYTES
 from strided.plan.joint import joint
 from strided.plan.pattern import TASK_BYTES
 from tests.regions import map_of, row_major, window
@@ -312,3 +314,37 @@ def test_combined_tiles_become_digits_of_a_joined_axis() -> None:
 def test_steps_are_of_the_kinds_that_are_documented() -> None:
     kinds = {type(step) for a, b, *_ in COMMON for step in plan_between(a, b).steps}
     assert kinds == {Pattern, Detour, Nest, Computed}
+
+
+def test_blocks_fit_their_memory() -> None:
+    """A tile of many dimensions, and packed elements on both sides, want more of a block than there is."""
+    sides = [map_of(f"u8[2,3,100,16,64,8,17]{text}") for text in ("{3,2,1,4,6,5,0}", "{5,1,3,2,4,0,6:T(16,8,8,4,16)}")]
+    assert _blocks_fit(plan_copy(*sides, Storage(2), Storage(2)))
+
+
+def test_blocks_of_any_layout_fit_their_memory() -> None:
+    rng, found = random.Random(1), 0
+    for _ in range(400):
+        rank = rng.randint(4, 7)
+        bits = rng.choice([(1, 1), (2, 2), (4, 4), (2, 8), (8, 1)])
+        dimensions = ",".join(str(rng.choice([2, 8, 16, 17, 32, 40, 64, 100])) for _ in range(rank))
+        sides = []
+        for _ in range(2):
+            order = ",".join(map(str, rng.sample(range(rank), rank)))
+            tile = ",".join(str(rng.choice([2, 4, 8, 16, 32])) for _ in range(rng.randint(2, 5)))
+            tiles = rng.choice(["", f":T({tile})", f":T({tile})(8,1)", f":T({tile})(16,1)"])
+            sides.append(map_of(f"u8[{dimensions}]{{{order}{tiles}}}"))
+        if all(side.is_regular for side in sides):
+            plan = plan_copy(*sides, *map(Storage, bits))
+            assert _blocks_fit(plan)
+            found += any(isinstance(step, Detour) for step in plan.steps)
+    assert found > 50
+
+
+def _blocks_fit(plan: Plan) -> bool:
+    return all(
+        stop.strides(step.lengths)[1] <= 8 * (BLOCK_BYTES // len(step.stops))
+        for step in plan.steps
+        if isinstance(step, Detour)
+        for stop in step.stops
+    )

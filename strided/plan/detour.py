@@ -52,15 +52,15 @@ class Stop(NamedTuple):
     bits: int
     order: tuple[int, ...]
 
-    def strides(self, parts: Parts) -> list[int]:
-        """The step of every axis in a block of these parts, in bits."""
+    def strides(self, lengths: Sequence[int]) -> tuple[list[int], int]:
+        """The step of every axis in a block of these extents, and what all of it takes, in bits."""
         stride, strides = self.bits, [0] * len(self.order)
         for k in reversed(self.order):
             strides[k] = stride
-            stride *= parts[k].stop - parts[k].start
+            stride *= lengths[k]
             if k == self.order[-1]:
                 stride += -stride % WORD_BITS
-        return strides
+        return strides, stride
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +191,8 @@ class _Way(NamedTuple):
 def _by_way_of(box: Box, bits: tuple[int, int], near: Sequence[_Near], stops: tuple[Stop, ...]) -> _Way | None:
     """The way round by blocks like these; None where it leads nowhere."""
     lengths = _lengths(box.axes, near, stops, bits)
+    if any(stop.strides(lengths)[1] > 8 * (BLOCK_BYTES // len(stops)) for stop in stops):
+        return None
     legs = []
     for leg in _legs(box, tuple(Part(0, length) for length in lengths), stops, bits):
         if leg.is_scattered or (len(stops) > 1 and not leg.is_good):
@@ -305,7 +307,8 @@ def _legs(box: Box, parts: Parts, stops: Sequence[Stop], bits: tuple[int, int]) 
     """How the first block is made, how each becomes the next one, and how the last one is used up."""
     axes = [cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True)]
     widths = bits[0], *(stop.bits for stop in stops), bits[1]
-    dense = [[Side(0, (Walk(0, 1, (), (step,)),)) for step in stop.strides(parts)] for stop in stops]
+    lengths = [axis.extent for axis in axes]
+    dense = [[Side(0, (Walk(0, 1, (), (step,)),)) for step in stop.strides(lengths)[0]] for stop in stops]
     sides = [axis.source for axis in axes], *dense, [axis.target for axis in axes]
     for k in range(len(stops) + 1):
         leg = Box(0 if k else box.source_base, box.target_base if k == len(stops) else 0, ())
