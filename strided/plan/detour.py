@@ -282,7 +282,10 @@ def _lengths(
         *((k, max(grain_of(axes[k]), WORD_BITS // min(bits))) for k in (*source.rows, *target.rows)),
         *((k, min(8, grain_of(axes[k]))) for k in range(len(axes))),
         *((k, 8) for k in (*source.lanes, *target.lanes) if k not in lanes),
-        # Short rows of the target are then written whole, one after the other.
+        # Short rows of the target are then written whole, one after the other. Words make long pieces by their rows
+        # already: a side without them comes first.
+        *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes if not target.rows),
+        *((k, 256) for k in source.lanes if not source.rows),
         *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes),
         *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
         *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(stops[0].order))),
