@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from strided.gathering import (
 )
 from strided.mapped import few_pages, mapping_of
 from strided.plan import Computed, Plan, Step, plan_copy, plan_fill, refuse_misfit
+from strided.recent import Recent
 from strided.region import Bytes, Region, empty_aligned, may_overlap, refuse_outside, region_of_ndarray
 
 __all__ = [
@@ -53,8 +54,6 @@ TINY_ELEMENTS = 1 << 7
 #: Conversions that are remembered with all that carrying them out takes.
 _MOST_REMEMBERED = 128
 
-_T = TypeVar("_T")
-
 
 class _Conversion(NamedTuple):
     """A plan and what carries it out, and the maps that they are for, kept alive.
@@ -71,9 +70,9 @@ class _Conversion(NamedTuple):
 
 #: By the identity of both maps, which takes no time to hash, and the widths. Bare maps were asked for once, and are not
 #: planned.
-_remembered: dict[tuple[object, ...], _Conversion | tuple[AddressMap, AddressMap]] = {}
+_remembered = Recent[tuple[object, ...], _Conversion | tuple[AddressMap, AddressMap]](_MOST_REMEMBERED)
 #: By the identity of steps, which many plans may have in common, and the widths.
-_executions: dict[tuple[object, ...], tuple[tuple[Step, ...], Execution]] = {}
+_executions = Recent[tuple[object, ...], tuple[tuple[Step, ...], Execution]](_MOST_REMEMBERED)
 
 
 def copy(source: Region, destination: Region) -> None:
@@ -106,9 +105,10 @@ def _copy(source: Region, destination: Region) -> None:
             refuse_misfit(source.map, destination.map, source.bits, destination.bits)
             copy_small(source, destination)
             if known is None:
-                _keep(_remembered, key, (source.map, destination.map))
+                _remembered.keep(key, (source.map, destination.map))
             return
-        known = _keep(_remembered, key, _conversion(source, destination))
+        known = _conversion(source, destination)
+        _remembered.keep(key, known)
     plan, ends = known.plan, known.ends
     if source.buffer.size < ends[0] or destination.buffer.size < ends[1]:
         _check(source, plan.source_span, "source")
@@ -128,21 +128,13 @@ def _conversion(source: Region, destination: Region) -> _Conversion:
         found = _executions.get(key)
         if found is None:
             # Numba is loaded here.
-            found = _keep(_executions, key, (plan.steps, Execution(plan.steps, *hows)))
+            found = _executions.keep(key, (plan.steps, Execution(plan.steps, *hows)))
         run = found[1].at(plan.shift)
     return _Conversion((source.map, destination.map), plan, run, (_end(plan.source_span), _end(plan.target_span)))
 
 
 def _end(span: tuple[int, int] | None) -> int:
     return sys.maxsize if span is None or span[0] < 0 else span[1]
-
-
-def _keep(memory: dict[tuple[object, ...], Any], key: tuple[object, ...], value: _T) -> _T:
-    """Remember a value, and forget the oldest one instead where there are too many."""
-    if len(memory) >= _MOST_REMEMBERED:
-        memory.pop(next(iter(memory)), None)
-    memory[key] = value
-    return value
 
 
 def _check(region: Region, span: tuple[int, int] | None, name: str) -> None:

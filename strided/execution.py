@@ -16,6 +16,7 @@ import numpy as np
 from strided import kernels
 from strided.plan import Detour, Fill, Nest, Part, Parts, Pattern, Step
 from strided.plan.detour import BLOCK_BYTES
+from strided.recent import Recent
 from strided.region import Bytes, empty_aligned
 from strided.threads import get_num_threads, run
 
@@ -127,7 +128,7 @@ class _Detoured:
         stops = [How(stop.bits, stop.bits >= 8 or low_first, signed) for stop in step.stops]
         self._hows = list(pairwise((source, *stops, target)))
         # Blocks repeat but for where they begin: what a block takes is made once.
-        self._known: dict[tuple[object, ...], list[list[_Call]]] = {}
+        self._known = Recent[tuple[object, ...], list[list[_Call]]](_MOST_BLOCKS)
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The step so many bits further on."""
@@ -178,7 +179,7 @@ class _Detoured:
                 [_call_of(step, *self._hows[k], streaming[k]) for step in steps]
                 for k, steps in enumerate(self._step.legs(parts, phase))
             ]
-            self._known[key] = calls
+            self._known.keep(key, calls)
         return calls
 
 

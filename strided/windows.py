@@ -18,12 +18,15 @@ import numpy as np
 from strided import convert
 from strided.address import AddressMap
 from strided.digits import Term
+from strided.recent import Recent
 from strided.wrapped import Array, Wrapped
 
 #: Bytes of values in a window: they stay in a core's own cache between being converted and being used.
 WINDOW_BYTES = 1 << 21
 
 _MAX_NDIM = 64
+#: Maps of windows that a reader keeps: those of a regular array are few, those of others may be as many as windows.
+_MOST_MAPS = 256
 
 #: A window: start and stop along every axis.
 Box: TypeAlias = tuple[tuple[int, int], ...]
@@ -154,7 +157,7 @@ class Reader:
             self._whole.flags.writeable = False
         self._own = threading.local()
         #: The maps of windows, each once: plans are remembered by them.
-        self._maps: dict[AddressMap, AddressMap] = {}
+        self._maps = Recent[AddressMap, AddressMap](_MOST_MAPS)
 
     def __call__(self, box: Box) -> Array:
         """The values in a window, read-only where they are the array's own memory."""
@@ -168,7 +171,7 @@ class Reader:
             scratch = self._own.scratch = convert.empty_aligned(nbytes)
         values: Array = scratch[:nbytes].view(array.dtype).reshape(shape)
         region = near(part(array, box).region)
-        region = region._replace(map=self._maps.setdefault(region.map, region.map))
+        region = region._replace(map=self._maps.get(region.map) or self._maps.keep(region.map, region.map))
         convert.copy(region, convert.region_of_ndarray(values))
         return values
 

@@ -1,7 +1,8 @@
 """How the tests run: Hypothesis is repeatable and short by default; ``--hypothesis-profile=thorough`` looks further.
 
 ``--long`` runs the tests marked slow as well and gives each campaign of `tests/fuzz` more time; CI uses it.
-``--fuzz-seconds N`` says how long each campaign takes, and ``--fuzz-seed N`` where it begins: for campaigns run by hand.
+``--fuzz-seconds N`` says how long each campaign takes, and
+``--fuzz-seed N`` where it begins: for campaigns run by hand.
 """
 
 from __future__ import annotations

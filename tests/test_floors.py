@@ -20,6 +20,7 @@ PACKAGE = Path(strided.__file__).parent
 ROOMS = [
     "errors",
     "once",
+    "recent",
     "cpus",
     "threads",
     "dtypes",

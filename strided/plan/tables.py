@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from strided.plan.axes import Side, Walk
 from strided.plan.boxes import Axis
+from strided.recent import Recent
 
 Table: TypeAlias = npt.NDArray[np.int64]
 
@@ -147,14 +148,15 @@ class Tables:
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         self._axes = axes
-        self._made: dict[tuple[object, ...], Table] = {}
+        # Few ranges repeat.
+        self._made = Recent[tuple[object, ...], Table](_MOST_KEPT)
 
     def made(self, kind: str, place: int, part: Part, make: Callable[[Axis, int, int], Table]) -> Table:
         """The table of one kind for a range of the axis at `place`: ``make(axis, start, stop)``, called once."""
         key = (kind, place, part.start, part.stop)
         table = self._made.get(key)
         if table is None:
-            table = self._keep(key, make(self._axes[place], part.start, part.stop))
+            table = self._made.keep(key, make(self._axes[place], part.start, part.stop))
         return table
 
     def outer(self, bases: tuple[int, int], places: Sequence[int], box: Parts) -> Table:
@@ -169,16 +171,9 @@ class Tables:
             for k in places:
                 more = offsets_of(self._axes[k], box[k].start, box[k].stop)
                 table = (table[:, None, :] + more[None, :, :]).reshape(-1, 2)
-            self._keep(key, table)
+            self._made.keep(key, table)
         shifts = [bases, *((part.source, part.target) for part in box)]
         return table + np.array([sum(column) for column in zip(*shifts, strict=True)], np.int64)
-
-    def _keep(self, key: tuple[object, ...], table: Table) -> Table:
-        # Few ranges repeat. Two threads may make the same table; that does no harm.
-        if len(self._made) > _MOST_KEPT:
-            self._made.clear()
-        self._made[key] = table
-        return table
 
 
 def offsets_of(axis: Axis, start: int, stop: int) -> Table:

@@ -13,6 +13,7 @@ from strided.dtypes import element_type, element_type_of_number
 from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, fields, integer_field, integers_field, merged
 from strided.errors import DumpError, StridedError
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, SplitConfig, Tile, TupleShape
+from strided.recent import Recent
 
 #: PrimitiveType numbers of the shapes that are no arrays.
 TUPLE, BUFFER = 13, 34
@@ -21,8 +22,8 @@ TUPLE, BUFFER = 13, 34
 _DENSE = 0
 
 #: A module repeats few shapes many times: short messages are read once. Only what was valid is kept.
-_known: dict[bytes, Shape | BufferShape] = {}
 _KNOWN_BYTES, _KNOWN_SHAPES = 256, 4096
+_known = Recent[bytes, Shape | BufferShape](_KNOWN_SHAPES)
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,7 @@ def _read_inner(view: memoryview, at: int, depth: int) -> AnyShape:
         return known
     shape = _read_shape(view, at, depth)
     if not isinstance(shape, TupleShape):  # known ones would hide how deep they nest
-        if len(_known) >= _KNOWN_SHAPES:
-            _known.clear()
-        _known[key] = shape
+        _known.keep(key, shape)
     return shape
 
 
