@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import numpy as np
+
 from strided.wrapped import Array
 
 #: DLPack's codes of the types that NumPy lacks.
@@ -35,11 +37,20 @@ def capsule(values: Array, **options: Any) -> Any:
     """
     code = _CODES.get(values.dtype.name)
     if code is None:
-        return values.__dlpack__(**options)
+        return _capsule(values, **options)
     bits = 8 * values.itemsize
-    made = values.view(f"u{values.itemsize}").__dlpack__(**options)
+    made = _capsule(values.view(f"u{values.itemsize}"), **options)
     _name_type(made, code, bits)
     return made
+
+
+def _capsule(values: Array, **options: Any) -> Any:
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0":  # it makes capsules of the first kind alone, and takes no more
+        device = options.get("dl_device")
+        if device is not None and tuple(device) != values.__dlpack_device__():
+            raise BufferError("memory of this process can be exported to the CPU alone")
+        return values.__dlpack__(stream=options.get("stream"))
+    return values.__dlpack__(**options)
 
 
 class _Tensor(ctypes.Structure):
