@@ -4,8 +4,9 @@ A `Region` is a flat buffer and the map of a view on it. `copy` moves element pa
 another of the same shape, whatever their layouts; `fill`, `gather` and `scatter` are its smaller sisters. Small copies
 are done by NumPy alone, so that looking at a few elements never waits for a compiler. Larger ones go to the kernels.
 
-No offset is followed outside a buffer: the extreme offsets of a plan are compared with the sizes of the buffers before
-anything is touched.
+No byte outside a buffer is touched: what a plan says that its kernels touch is compared with the sizes of the buffers
+before anything is done. Where the words that kernels take as a whole do not fit, but the elements do, another plan
+does without these words.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class _Conversion(NamedTuple):
     """A plan and what carries it out, and the maps that they are for, kept alive.
 
     A plan that is computed as it goes has nothing to `run`. `ends` are sizes of buffers that hold all that the plan
-    touches; shorter ones are looked at more closely.
+    touches; for shorter ones it is made again.
     """
 
     maps: tuple[AddressMap, AddressMap]
@@ -101,7 +102,8 @@ def _copy(source: Region, destination: Region) -> None:
     key = (id(source.map), id(destination.map), source[2:], destination[2:])
     known = _remembered.get(key)
     if not isinstance(known, _Conversion):
-        if source.map.size <= (SMALL_ELEMENTS if known is None or not kernels.is_loaded() else TINY_ELEMENTS):
+        small = known is None or not kernels.is_loaded()
+        if source.map.size <= kernels.least(SMALL_ELEMENTS if small else TINY_ELEMENTS):
             refuse_misfit(source.map, destination.map, source.bits, destination.bits)
             copy_small(source, destination)
             if known is None:
@@ -109,10 +111,9 @@ def _copy(source: Region, destination: Region) -> None:
             return
         known = _conversion(source, destination)
         _remembered.keep(key, known)
-    plan, ends = known.plan, known.ends
-    if source.buffer.size < ends[0] or destination.buffer.size < ends[1]:
-        _check(source, plan.source_span, "source")
-        _check(destination, plan.target_span, "destination")
+    elif source.buffer.size < known.ends[0] or destination.buffer.size < known.ends[1]:
+        known = _conversion(source, destination)
+        _remembered.keep(key, known)
     if known.run is None:
         copy_by_offsets(source, destination)
     else:
@@ -120,10 +121,10 @@ def _copy(source: Region, destination: Region) -> None:
 
 
 def _conversion(source: Region, destination: Region) -> _Conversion:
-    plan = plan_copy(source.map, destination.map, source.storage, destination.storage)
+    plan = _fitting_plan(source, destination)
     run = None
     if not isinstance(plan.steps[0], Computed):
-        hows = [How(region.bits, region.low_first, region.signed) for region in (source, destination)]
+        hows = [How(region.low_first, region.signed) for region in (source, destination)]
         key = (id(plan.steps), *hows)
         found = _executions.get(key)
         if found is None:
@@ -133,6 +134,22 @@ def _conversion(source: Region, destination: Region) -> _Conversion:
     return _Conversion((source.map, destination.map), plan, run, (_end(plan.source_span), _end(plan.target_span)))
 
 
+def _fitting_plan(source: Region, destination: Region) -> Plan:
+    """A plan that touches nothing outside the buffers: whole words where they have them, else without the last ones."""
+    question = source.map, destination.map, source.storage, destination.storage
+    plan = plan_copy(*question)
+    if _holds(source, plan.source_span) and _holds(destination, plan.target_span):
+        return plan
+    plan = plan_copy(*question, whole_words=False)
+    _check(source, plan.source_span, "source")
+    _check(destination, plan.target_span, "destination")
+    return plan
+
+
+def _holds(region: Region, span: tuple[int, int] | None) -> bool:
+    return span is not None and span[0] >= 0 and span[1] <= region.buffer.size
+
+
 def _end(span: tuple[int, int] | None) -> int:
     return sys.maxsize if span is None or span[0] < 0 else span[1]
 
@@ -140,7 +157,7 @@ def _end(span: tuple[int, int] | None) -> int:
 def _check(region: Region, span: tuple[int, int] | None, name: str) -> None:
     if span is None:
         refuse_offsets_outside(region, name)
-    elif span[0] < 0 or span[1] > region.buffer.size:
+    elif not _holds(region, span):
         refuse_outside(region, span, name)
 
 
@@ -158,7 +175,7 @@ def fill(destination: Region, pattern: int) -> None:
         raise OverflowError(f"pattern {pattern:#x} does not fit {destination.bits} bits")
     if not destination.buffer.flags.writeable:
         raise ValueError("assignment destination is read-only")
-    if destination.map.size > SMALL_ELEMENTS:
+    if destination.map.size > kernels.least(SMALL_ELEMENTS):
         plan = plan_fill(destination.map, destination.storage)
         if plan is not None:
             _check(destination, plan.target_span, "destination")

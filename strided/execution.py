@@ -38,9 +38,8 @@ Bound: TypeAlias = Callable[[tuple[Any, ...]], Copy]
 
 
 class How(NamedTuple):
-    """How elements lie in memory, as far as kernels must be told."""
+    """How elements of fewer than eight bits lie in memory. How wide they are, each step says for itself."""
 
-    bits: int
     low_first: bool
     signed: bool
 
@@ -123,9 +122,9 @@ class _Detoured:
     def __init__(self, step: Detour, source: How, target: How) -> None:
         self._step = step
         # Packed elements stay in the order they have.
-        low_first = (source if source.bits < 8 else target).low_first
-        signed = source.signed and target.bits >= 8
-        stops = [How(stop.bits, stop.bits >= 8 or low_first, signed) for stop in step.stops]
+        low_first = (source if step.bits[0] < 8 else target).low_first
+        signed = source.signed and step.bits[1] >= 8
+        stops = [How(stop.bits >= 8 or low_first, signed) for stop in step.stops]
         self._hows = list(pairwise((source, *stops, target)))
         # Blocks repeat but for where they begin: what a block takes is made once.
         self._known = Recent[tuple[object, ...], list[list[_Call]]](_MOST_BLOCKS)
@@ -186,12 +185,12 @@ class _Detoured:
 def _bound(step: Pattern | Nest, source: How, target: How, streaming: int) -> Bound:
     """A kernel with all that it takes besides buffers and tables."""
     kernel = kernels.load(step.kernel)
-    signed = int(source.signed and target.bits == 8)
+    signed = int(source.signed and step.widths[0] < 8 == step.widths[1])
     orders = int(not source.low_first), int(not target.low_first)
     before: tuple[int, ...] = () if isinstance(step, Nest) else (streaming,)
     behind: tuple[int, ...] = ()
     if step.kernel == "nest_bits":
-        before = (source.bits, target.bits, *orders, signed)
+        before = (*step.widths, *orders, signed)
     elif step.kernel == "unpack":
         before = (step.bits, signed, orders[0], streaming)
     elif step.kernel == "pack":
@@ -207,7 +206,7 @@ def _bound(step: Pattern | Nest, source: How, target: How, streaming: int) -> Bo
 
 def _streams(step: Pattern | Nest | Detour, bits: int) -> int:
     """Whether the target is so large that its lines are better written past the caches."""
-    return int(step.elements * bits >= 8 * STREAM_BYTES)
+    return int(step.elements * bits >= 8 * kernels.least(STREAM_BYTES))
 
 
 _own = threading.local()
@@ -235,7 +234,7 @@ def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
     fills = [step for step in steps if isinstance(step, Fill)]
     found = {step.kernel: kernels.load(step.kernel) for step in fills}
     size = sum(step.elements for step in fills)
-    streaming = int(size >= STREAM_BYTES)
+    streaming = int(size >= kernels.least(STREAM_BYTES))
 
     def task(step: Fill, first: int, loops: tuple[tuple[int, int], ...], run_bytes: int) -> None:
         tables = step.arguments(first, loops, run_bytes)
@@ -245,5 +244,5 @@ def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
             found[step.kernel](pattern, target, *tables)
 
     # Little is done before another thread has begun.
-    threads = get_num_threads() if size > LEAST_SHARED_BYTES else 1
+    threads = get_num_threads() if size > kernels.least(LEAST_SHARED_BYTES) else 1
     run(task, ((step, *task) for step in fills for task in step.tasks()), threads=threads)

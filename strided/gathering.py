@@ -170,7 +170,7 @@ def _as_table(term: Term) -> Offsets:
 
 
 def _least() -> int:
-    return _CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS
+    return kernels.least(_CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS)
 
 
 def _is_for_kernels(region: Region, size: int) -> bool:

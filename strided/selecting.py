@@ -46,9 +46,9 @@ _SPARSE = 24
 
 def is_large(source: Region, size: int) -> bool:
     """Whether a selection of so many elements is worth a kernel, and of a kind that these kernels know."""
-    least = _CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS
+    least = kernels.least(_CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS)
     regular = source.map.is_regular and source.map.ndim > 0
-    return size >= least and 8 <= source.bits <= 64 and not source.unit_bits and regular
+    return 0 < size >= least and 8 <= source.bits <= 64 and not source.unit_bits and regular
 
 
 class _Points:
@@ -178,7 +178,7 @@ def _copy_sums(source: Region, outer: Offsets, inner: Offsets, out: Array) -> No
 
     else:
         kernel, rows, pieces = kernels.load(found.kernel), found.rows, found.pieces
-        streaming, every = int(target.size >= STREAM_BYTES), np.array([0, len(pieces)])
+        streaming, every = int(target.size >= kernels.least(STREAM_BYTES)), np.array([0, len(pieces)])
 
         def task(start: int, stop: int) -> None:
             cuts = np.array([0, stop - start]), every
@@ -222,7 +222,7 @@ def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> _Lanes | None:
 def gather_masked(array: Wrapped, mask: npt.NDArray[np.bool_]) -> Array | None:
     """The elements where a mask of the array's shape is true; None where they are so few that a look-up is better."""
     count = int(np.count_nonzero(mask))
-    if not mask.ndim or count * _SPARSE < mask.size or mask.size < _LOADING_ELEMENTS:
+    if not mask.ndim or count * _SPARSE < mask.size or mask.size < kernels.least(_LOADING_ELEMENTS):
         return None
     out = np.empty(count, array.dtype)
     tile, _ = windows.tile_of(array._map)[0]

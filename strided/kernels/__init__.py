@@ -10,6 +10,7 @@ nothing and release the GIL.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -32,6 +33,16 @@ HOMES = {name: module for module, names in _HOMES.items() for name in names}
 SCRATCH_BYTES = 1 << 18
 #: Bytes of a target's row up to which transpositions put rows that follow each other together before they write them.
 SHORT_ROW_BYTES = 1 << 10
+
+
+FORCE = "STRIDED_FORCE_KERNELS"
+"""Environment variable that has kernels do everything where it is ``1``, for tests: it is read when first wanted."""
+
+
+@cache
+def least(size: int) -> int:
+    """The size from which on a kernel is worth it: the one given, or 0 where kernels are forced."""
+    return 0 if os.environ.get(FORCE) == "1" else size
 
 
 @cache

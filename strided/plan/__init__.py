@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from strided import kernels
 from strided.address import AddressMap
 from strided.plan.axes import side_of
 from strided.plan.boxes import Box, simplified
@@ -112,7 +113,8 @@ class Plan:
     bytes_moved : int
         Bytes read and written, padding not counted.
     source_span, target_span : (int, int) or None
-        Bytes, from and to, that are touched on each side; None where only carrying it out can tell.
+        Bytes, from and to, that the kernels touch on each side, which buffers must have; None where only carrying it
+        out can tell.
     """
 
     kernel: str
@@ -149,8 +151,19 @@ _REASONS = {
 
 
 @lru_cache(maxsize=512)
-def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, target_storage: Storage) -> Plan:
+def plan_copy(
+    source: AddressMap,
+    target: AddressMap,
+    source_storage: Storage,
+    target_storage: Storage,
+    *,
+    whole_words: bool = True,
+) -> Plan:
     """The plan of a copy between two views of the same shape.
+
+    Kernels take words of 32 bits as a whole, where elements of several rows share them. The last words may then end
+    up to three bytes behind the last elements; without `whole_words` they are done apart, and nothing behind the
+    elements' last bytes is touched.
 
     Raises
     ------
@@ -170,7 +183,8 @@ def plan_copy(source: AddressMap, target: AddressMap, source_storage: Storage, t
     # Whether something lies between bytes or words is all that steps know of where the elements begin.
     phase = bases[0] % _PHASE_BITS, bases[1] % _PHASE_BITS
     shift = bases[0] - phase[0], bases[1] - phase[1]
-    return _plan(_steps(form, phase), shift, source.size, moved, form.spans(bases))
+    steps = _steps(form, phase, whole_words)
+    return _plan(steps, shift, source.size, moved, [_touched(steps, k, shift[k] // 8) for k in (0, 1)])
 
 
 @lru_cache(maxsize=512)
@@ -201,6 +215,12 @@ def _plan(
         source_span=spans[0],
         target_span=spans[1],
     )
+
+
+def _touched(steps: Sequence[Pattern | Detour | Nest], side: int, shift: int) -> tuple[int, int]:
+    """The bytes, from and to, that steps touch on one side (0 source, 1 target), so many bytes further on."""
+    spans = [step.spans[side] for step in steps]
+    return min(low for low, _ in spans) + shift, max(high for _, high in spans) + shift
 
 
 def refuse_misfit(source: AddressMap, target: AddressMap, source_bits: int, target_bits: int) -> None:
@@ -241,17 +261,18 @@ def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _steps(form: Form, phase: tuple[int, int]) -> tuple[Step, ...]:
+def _steps(form: Form, phase: tuple[int, int], whole_words: bool) -> tuple[Pattern | Detour | Nest, ...]:
     """The steps of all copies of a form whose first elements lie so many bits past a multiple of the phase."""
     whole = Box(phase[0], phase[1], form.axes)
-    patterns: list[Step] = []
+    ends = None if whole_words else (whole.bounds(1)[1] + form.bits[0], whole.bounds(2)[1] + form.bits[1])
+    patterns: list[Pattern | Detour] = []
     rest: list[tuple[Box, tuple[int, int]]] = []
     waiting = list(simplified(whole))
     while waiting:
         part = waiting.pop()
-        found = match(part, *form.bits, widen=form.same_order)
+        found = match(part, *form.bits, widen=form.same_order, ends=ends)
         around = None
-        if (found is None or _breaks_rows(found, part, form.bits[1])) and part.elements >= LEAST_DETOUR:
+        if (found is None or _breaks_rows(found, part, form.bits[1])) and part.elements >= kernels.least(LEAST_DETOUR):
             apart = words_apart(part, *form.bits) if found is None else None
             if apart is not None:
                 waiting += apart
@@ -259,7 +280,7 @@ def _steps(form: Form, phase: tuple[int, int]) -> tuple[Step, ...]:
             around = detour_of(part, *form.bits, may_pack=form.same_order or max(form.bits) == 8)
         if found is not None and around is None:
             patterns += found.patterns
-            rest += ((left, (width, width)) for left, width in found.rest)
+            rest += found.rest
         elif around is not None:
             patterns.append(around)
         else:

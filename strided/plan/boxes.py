@@ -49,6 +49,14 @@ class Box(NamedTuple):
         """Elements in the box."""
         return math.prod(axis.extent for axis in self.axes)
 
+    def bounds(self, side: int) -> tuple[int, int]:
+        """Where the first and the last element begin in memory, on one side (1 source, 2 target)."""
+        low = high = self.source_base if side == 1 else self.target_base
+        for axis in self.axes:
+            least, most = (axis.source if side == 1 else axis.target).bounds(axis.extent)
+            low, high = low + least, high + most
+        return low, high
+
     def with_axes(self, place: int, axes: Sequence[Axis]) -> Box:
         """The same box with other axes in place of one; those of a single index become part of the bases."""
         source, target = self.source_base, self.target_base
@@ -58,6 +66,12 @@ class Box(NamedTuple):
                 target += axis.target.at(0)
         kept = (axis for axis in axes if axis.extent > 1)
         return Box(source, target, (*self.axes[:place], *kept, *self.axes[place + 1 :]))
+
+
+def bytes_of(box: Box, side: int, unit: int, bits: int) -> tuple[int, int]:
+    """The bytes, from and to, that a box takes on one side: `bits` at each of its places, which count `unit` bits."""
+    low, high = box.bounds(side)
+    return low * unit // 8, -(-(high * unit + bits) // 8)
 
 
 def simplified(box: Box) -> tuple[Box, ...]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from strided.kernels import SHORT_ROW_BYTES
 from strided.plan.axes import Side, Walk
-from strided.plan.boxes import Axis, Box, cut, joined, split
+from strided.plan.boxes import Axis, Box, bytes_of, cut, joined, split
 from strided.plan.match import WORD_BITS, match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
@@ -34,6 +34,7 @@ _FAR_WORDS = 1.8
 _SQUARE = 16
 #: The same for each element that the nest moves.
 _NEST_COST = 400.0
+_WORD_BYTES = WORD_BITS // 8
 #: Bytes of a block along its contiguous axis.
 _LANE_BYTES = 1 << 11
 
@@ -104,6 +105,13 @@ class Detour:
         axes = self.box.axes
         order = sorted(range(len(axes)), key=lambda k: -nearness(axes[k].target))
         return boxes_of(axes, order, self.lengths, self.lengths)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The bytes, from and to, that are touched in the source and in the target: from the start of a word on."""
+        ends = [bytes_of(self.box, side, 1, width) for side, width in zip((1, 2), self.bits, strict=True)]
+        first, second = ((low // _WORD_BYTES * _WORD_BYTES, high) for low, high in ends)
+        return first, second
 
     def legs(self, parts: Parts, phase: tuple[int, int] = (0, 0)) -> tuple[tuple[Pattern | Nest, ...], ...]:
         """The steps of the copies of one block, as if its parts had no shift but `phase`, bits on either side."""
@@ -213,10 +221,12 @@ def _by_way_of(box: Box, bits: tuple[int, int], near: Sequence[_Near], stops: tu
 
 
 def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
-    """Whether blocks of these extents never meet in a word of the packed elements of the target."""
-    if box.target_base % 8:
+    """Whether blocks of these extents never meet in what is written at once of the packed elements of the target."""
+    # Words that rows share are written as a whole, else bytes.
+    unit = WORD_BITS if any(axis.target.unit_stride == WORD_BITS for axis in box.axes) else 8
+    if box.target_base % unit:
         return False
-    shared = [k for k, axis in enumerate(box.axes) if any(s % 8 for w in axis.target.walks for s in w.strides)]
+    shared = [k for k, axis in enumerate(box.axes) if any(s % unit for w in axis.target.walks for s in w.strides)]
     if len(shared) > 1:
         return False
     for k in shared:
@@ -307,23 +317,28 @@ def is_short_row(axis: Axis, bits: int) -> bool:
 
 
 def _legs(box: Box, parts: Parts, stops: Sequence[Stop], bits: tuple[int, int]) -> Iterator[_Leg]:
-    """How the first block is made, how each becomes the next one, and how the last one is used up."""
+    """How the first block is made, how each becomes the next one, and how the last one is used up.
+
+    No leg touches anything behind the last byte of the elements in the source and the target, nor behind a block.
+    """
     axes = [cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True)]
     widths = bits[0], *(stop.bits for stop in stops), bits[1]
     lengths = [axis.extent for axis in axes]
-    dense = [[Side(0, (Walk(0, 1, (), (step,)),)) for step in stop.strides(lengths)[0]] for stop in stops]
+    strides = [stop.strides(lengths) for stop in stops]
+    dense = [[Side(0, (Walk(0, 1, (), (step,)),)) for step in steps] for steps, _ in strides]
     sides = [axis.source for axis in axes], *dense, [axis.target for axis in axes]
     for k in range(len(stops) + 1):
         leg = Box(0 if k else box.source_base, box.target_base if k == len(stops) else 0, ())
         for axis, source, target in zip(axes, sides[k], sides[k + 1], strict=True):
             leg = leg.with_axes(len(leg.axes), [Axis(axis.extent, source, target)])
-        yield _matched(joined(leg), widths[k : k + 2], packed=min(widths) < 8)
+        source_end = strides[k - 1][1] if k else leg.bounds(1)[1] + widths[0]
+        target_end = strides[k][1] if k < len(stops) else leg.bounds(2)[1] + widths[-1]
+        yield _matched(joined(leg), widths[k : k + 2], (source_end, target_end), packed=min(widths) < 8)
 
 
-def _matched(box: Box, bits: tuple[int, ...], *, packed: bool) -> _Leg:
+def _matched(box: Box, bits: tuple[int, ...], ends: tuple[int, int], *, packed: bool) -> _Leg:
     source_bits, target_bits = bits
-    found = match(box, source_bits, target_bits)
+    found = match(box, source_bits, target_bits, ends=ends)
     if found is None:
         return _Leg((), ((box, (source_bits, target_bits)),))
-    rest = tuple((left, (width, width)) for left, width in found.rest)
-    return _Leg(found.patterns, rest, packed and min(bits) == 8)
+    return _Leg(found.patterns, found.rest, packed and min(bits) == 8)

@@ -31,17 +31,6 @@ class Form(NamedTuple):
     bits: tuple[int, int]
     same_order: bool
 
-    def spans(self, bases: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-        """The bytes, from and to, that are touched on both sides where the first elements lie at these bits."""
-        spans = []
-        for k, base in enumerate(bases):
-            low = high = base
-            for axis in self.axes:
-                least, most = (axis.target if k else axis.source).bounds(axis.extent)
-                low, high = low + least, high + most
-            spans.append((low // 8, -(-(high + self.bits[k]) // 8)))
-        return tuple(spans)
-
 
 def form_of(
     source: AddressMap, target: AddressMap, bits: tuple[int, int], units: tuple[int, int], *, same_order: bool

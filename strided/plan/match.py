@@ -32,10 +32,10 @@ _PACKED_RUN = 64
 
 
 class Matched(NamedTuple):
-    """Patterns that carry out a box, and narrow boxes left over, each with the bits of its elements."""
+    """Patterns that carry out a box, and narrow boxes left over, each with the bits of its elements on both sides."""
 
     patterns: tuple[Pattern, ...]
-    rest: tuple[tuple[Box, int], ...] = ()
+    rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
 
 
 class _Question(NamedTuple):
@@ -48,10 +48,13 @@ class _Question(NamedTuple):
     target_bits: int
 
 
-def match(box: Box, source_bits: int, target_bits: int, *, widen: bool = True) -> Matched | None:
+def match(
+    box: Box, source_bits: int, target_bits: int, *, widen: bool = True, ends: tuple[int, int] | None = None
+) -> Matched | None:
     """What carries out a box; None where only the general nest does.
 
-    `widen` is false where neighbours may not be moved as one: packed elements in opposite orders.
+    `widen` is false where neighbours may not be moved as one: packed elements in opposite orders. `ends` are the bits
+    of the source and of the target behind which no byte is touched; without them, the last words may be whole.
     """
     near = _nearest(box, 1), _nearest(box, 2)
     if near[0] is None or near[1] is None:
@@ -60,8 +63,47 @@ def match(box: Box, source_bits: int, target_bits: int, *, widen: bool = True) -
     for attempt in (_rows, _unzip, _zip, _transpose, _packed):
         pattern = attempt(asked)
         if pattern is not None:
-            return Matched((pattern,))
-    return _widened(asked) if widen else None
+            return Matched((pattern,)) if ends is None else _within(asked, pattern, ends)
+    return _widened(asked, ends) if widen else None
+
+
+def _within(asked: _Question, pattern: Pattern, ends: tuple[int, int]) -> Matched | None:
+    """A pattern; or where it touches what lies behind the ends, what does its box without the last words."""
+    bits = asked.source_bits, asked.target_bits
+    beyond = [side for side in (1, 2) if pattern.spans[side - 1][1] > -(-ends[side - 1] // 8)]
+    if not beyond:
+        return Matched((pattern,))
+    *parts, last = _last_word_apart(asked.box, beyond[0], bits[beyond[0] - 1])
+    patterns: list[Pattern] = []
+    rest = [(last, bits)]
+    for part in parts:
+        found = match(part, *bits, widen=False, ends=ends) or Matched((), ((part, bits),))
+        patterns += found.patterns
+        rest += found.rest
+    return Matched(tuple(patterns), tuple(rest)) if patterns else None
+
+
+def _last_word_apart(box: Box, side: int, bits: int) -> list[Box]:
+    """A box in parts, of which only the last one has elements in the word that lies last on one side."""
+    parts: list[Box] = []
+    while True:
+        for place in sorted(range(len(box.axes)), key=lambda k: -nearness(_side(box.axes[k], side))):
+            others, alone = _last_index_apart(box.axes[place], side)
+            least = _side(box.axes[place], side).bounds(box.axes[place].extent)[1] + bits - WORD_BITS
+            if _side(others, side).bounds(others.extent)[1] <= least:
+                parts.append(box.with_axes(place, [others]))
+                box = box.with_axes(place, [alone])
+                break
+        else:
+            return [*parts, box]
+
+
+def _last_index_apart(axis: Axis, side: int) -> tuple[Axis, Axis]:
+    """An axis without, and with nothing but, its first or its last index: whichever lies last on one side."""
+    own, top = _side(axis, side), axis.extent - 1
+    if own.at(0) > own.at(top):
+        return cut(axis, 1, axis.extent), cut(axis, 0, 1)
+    return cut(axis, 0, top), cut(axis, top, axis.extent)
 
 
 def _nearest(box: Box, side: int) -> int | None:
@@ -125,7 +167,10 @@ def _is_short(box: Box, lane: int, bits: int) -> bool:
 
 
 def _zipped(name: str, box: Box, lane: int, side: int, bits: int) -> Pattern | None:
-    """A pattern where the lanes of one side (1 source, 2 target) are words of 32 bits that hold several rows."""
+    """A pattern where the lanes of one side (1 source, 2 target) are words of 32 bits that hold several rows.
+
+    Words begin at multiples of 32 bits where they can: such a one never begins before the buffer.
+    """
     if bits not in (2, 4, 8, 16) or _side(box.axes[lane], side).unit_stride != WORD_BITS:
         return None
     rows = WORD_BITS // bits
@@ -135,41 +180,38 @@ def _zipped(name: str, box: Box, lane: int, side: int, bits: int) -> Pattern | N
     assert isinstance(base, int)
     if side == 1:
         box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
-    if row is None and (bits >= 8 or base % WORD_BITS == 0):
-        # Every row is the first of its words, and the only one.
-        return _pattern(kernel, box, bits, _row_of(box, lane), lane)
+    inside = base % WORD_BITS
     if row is None:
-        # The only row of its words; where in its word it lies follows from where it begins.
-        still = Side(0, ())
-        axis, row = Axis(1, still, still), len(box.axes)
-        box = box._replace(axes=(*box.axes, axis))
-        walk: Walk | None = Walk(0, 1, (), (0,))
-    else:
-        axis = box.axes[row]
-        walk = _side(axis, side).walk
+        # Every row is the only one of its words.
+        member = 0 if inside % bits else inside // bits
+        box = _moved(box, side, -member * bits)
+        return _pattern(kernel, box, bits, _row_of(box, lane), lane, zipped=side, member=member)
+    axis = box.axes[row]
+    walk = _side(axis, side).walk
     if walk is None:
         return None
     if walk.sizes and walk.unit == rows:
         words = walk._replace(strides=(0, *walk.strides[1:]))
     elif not walk.sizes and walk.start + axis.extent <= rows:
         first = walk.start
-        if bits < 8:
-            # Bytes cannot begin inside a word's byte: count the rows from the word's own first one.
-            first += base % WORD_BITS // bits
-            base -= base % WORD_BITS
-            if first + axis.extent > rows:
-                return None
+        if inside % bits == 0 and first + inside // bits + axis.extent <= rows:
+            # Count the rows from the first one of the word.
+            first += inside // bits
+            box = _moved(box, side, -inside)
         words = Walk(first, 1, (rows,), (0, 0))
     else:
         return None
-    if side == 1:
-        box = box._replace(source_base=base)
-        axis = axis._replace(source=Side(0, (words,)))
-    else:
-        box = box._replace(target_base=base)
-        axis = axis._replace(target=Side(0, (words,)))
+    shared = Side(0, (words,))
+    axis = axis._replace(source=shared) if side == 1 else axis._replace(target=shared)
     box = box._replace(axes=(*box.axes[:row], axis, *box.axes[row + 1 :]))
     return _pattern(kernel, box, bits, row, lane, zipped=side, rows=rows)
+
+
+def _moved(box: Box, side: int, by: int) -> Box:
+    """A box that begins so many bits further on, on one side."""
+    if side == 1:
+        return box._replace(source_base=box.source_base + by)
+    return box._replace(target_base=box.target_base + by)
 
 
 def _side(axis: Axis, side: int) -> Side:
@@ -250,6 +292,7 @@ def _pattern(
     *,
     zipped: int = 0,
     rows: int = 1,
+    member: int = 0,
     units: tuple[int, int] = (8, 8),
 ) -> Pattern | None:
     """The step for a box, in units of so many bits on either side; None where something lies between units."""
@@ -262,6 +305,9 @@ def _pattern(
             return None
         axes.append(Axis(axis.extent, source, target))
     outer = walk_order(axes, [k for k in (row, lane) if k is not None])
+    # Words of packed elements are read and written again, whatever else lies in them.
+    strides = [s for axis in box.axes for walk in axis.target.walks for s in walk.strides]
+    divides = kernel != "zip_bits" or not any(s % WORD_BITS for s in strides)
     return Pattern(
         kernel=kernel,
         source_base=box.source_base // units[0],
@@ -273,11 +319,13 @@ def _pattern(
         bits=bits,
         zipped=zipped,
         rows=rows,
+        member=member,
+        divides=divides,
         units=units,
     )
 
 
-def _widened(asked: _Question) -> Matched | None:
+def _widened(asked: _Question, ends: tuple[int, int] | None) -> Matched | None:
     """The same with each short run as one wider element; what does not fill one is left over."""
     box, place, other, bits, target_bits = asked
     walks = box.axes[place].walks
@@ -300,11 +348,11 @@ def _widened(asked: _Question) -> Matched | None:
     rest = []
     for first, last in ((0, head), (head + count * times, extent)):
         if first < last:
-            rest.append((box.with_axes(place, [cut(box.axes[place], first, last)]), bits))
+            rest.append((box.with_axes(place, [cut(box.axes[place], first, last)]), (bits, bits)))
     wide = Axis.of_walks(count, *(_grouped(w._replace(start=w.start + head), times) for w in walks))
     shift = [w.at(head) - g.at(0) for w, g in zip(walks, (wide.source.walks[0], wide.target.walks[0]), strict=True)]
     moved = Box(box.source_base + shift[0], box.target_base + shift[1], box.axes)
-    found = match(moved.with_axes(place, [wide]), bits * times, bits * times)
+    found = match(moved.with_axes(place, [wide]), bits * times, bits * times, ends=ends)
     return None if found is None else Matched(found.patterns, (*found.rest, *rest))
 
 

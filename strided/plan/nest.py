@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.plan.boxes import Axis, Box, divided
+from strided.plan.boxes import Axis, Box, bytes_of, divided
 from strided.plan.tables import Parts, Tables, boxes_of, grain_of, length_of, nearness, pieces_of
 
 #: Elements of one task: some hundred microseconds of work.
@@ -34,8 +34,8 @@ class Nest:
         Where the first element lies, counted as the axes are.
     axes : tuple of Axis
         The axes of more than one index.
-    bits : int
-        Bits of one element.
+    widths : (int, int)
+        Bits of one element in the source and in the target; of several that became one where neighbours were joined.
     outer : tuple of int
         Places of the axes that are multiplied out, outermost first.
     p, q : int
@@ -50,12 +50,17 @@ class Nest:
     source_base: int
     target_base: int
     axes: tuple[Axis, ...]
-    bits: int
+    widths: tuple[int, int]
     outer: tuple[int, ...]
     p: int
     q: int
     divides: bool = True
     units: tuple[int, int] = (8, 8)
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element on the side where it is wider."""
+        return max(self.widths)
 
     @property
     def elements(self) -> int:
@@ -69,6 +74,12 @@ class Nest:
     @property
     def _order(self) -> tuple[int, ...]:
         return (*self.outer, *(k for k in (self.p, self.q) if k >= 0))
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The bytes, from and to, that the kernel touches in the source and in the target."""
+        box = Box(self.source_base, self.target_base, self.axes)
+        return bytes_of(box, 1, self.units[0], self.widths[0]), bytes_of(box, 2, self.units[1], self.widths[1])
 
     def tasks(self) -> Iterator[Parts]:
         """Boxes for threads to share, a part of each axis."""
@@ -120,7 +131,7 @@ def nest_of(box: Box, bits: tuple[int, int]) -> Nest:
         source_base=box.source_base // units[0],
         target_base=box.target_base // units[1],
         axes=tuple(axes),
-        bits=max(bits),
+        widths=bits,
         outer=outer,
         p=p,
         q=q,

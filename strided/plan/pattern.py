@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strided.plan.axes import Side
-from strided.plan.boxes import Axis
+from strided.plan.boxes import Axis, Box, bytes_of
 from strided.plan.tables import Parts, Table, Tables, boxes_of, cuts, grain_of, length_of, nearness, phase_of, pieces_of
 
 #: Bytes of the target from which on a step is more than one task. One of so many takes some hundred microseconds, and
@@ -30,6 +30,8 @@ _BLOCK_BYTES = 1 << 14
 _STREAMS = 8
 #: Bytes of a line; a cut between threads off the lines makes both write one slowly.
 _LINE_BYTES = 64
+#: Bits of the word that rows share.
+_WORD_BITS = 32
 #: Bytes of a page of memory.
 _PAGE_BYTES = 4096
 
@@ -57,6 +59,8 @@ class Pattern:
         Which side has words shared by rows: 0 none, 1 the source, 2 the target.
     rows : int
         How many rows share a word.
+    member : int
+        Which row of its word every row is, where they share none.
     divides : bool
         Whether threads may share it: not where they could meet in a byte of packed elements.
     units : (int, int)
@@ -73,6 +77,7 @@ class Pattern:
     bits: int
     zipped: int = 0
     rows: int = 1
+    member: int = 0
     divides: bool = True
     units: tuple[int, int] = (8, 8)
 
@@ -86,6 +91,13 @@ class Pattern:
         return f"{self.kernel} over {extents}, {self.bits} bits each"
 
     @property
+    def widths(self) -> tuple[int, int]:
+        """Bits of one element in the source and in the target; of several that became one, where they were joined."""
+        if self.kernel in ("unpack", "unzip_bits"):
+            return self.bits, 8
+        return (8, self.bits) if self.kernel in ("pack", "zip_bits") else (self.bits, self.bits)
+
+    @property
     def _order(self) -> tuple[int, ...]:
         return (*self.outer, *(k for k in (self.row, self.lane) if k >= 0))
 
@@ -93,6 +105,28 @@ class Pattern:
     def is_transposition(self) -> bool:
         """Whether the target is contiguous along the rows, not along the lanes."""
         return self.kernel.startswith("transpose")
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The bytes, from and to, that the kernel touches in the source and in the target."""
+        return self._span(1), self._span(2)
+
+    def _span(self, side: int) -> tuple[int, int]:
+        box, bits = Box(self.source_base, self.target_base, self.axes), self.widths[side - 1]
+        if self.zipped != side:
+            return bytes_of(box, side, self.units[side - 1], bits)
+        if self.kernel not in ("zip8", "zip16"):
+            # Words are read as a whole, and those of packed elements are written again.
+            return bytes_of(box, side, 8, _WORD_BITS)
+        # Rows of whole bytes are written alone where they do not fill their words.
+        if self.rows == 1:
+            box = box._replace(target_base=box.target_base + self.member * bits // 8)
+        else:
+            row = self.axes[self.row]
+            walk = row.target.walks[0]
+            apart = Side(0, (walk._replace(strides=(bits // 8, *walk.strides[1:])),))
+            box = box.with_axes(self.row, [row._replace(target=apart)])
+        return bytes_of(box, side, 8, bits)
 
     def tasks(self) -> Iterator[Parts]:
         """Boxes for threads to share, a part of each axis."""
@@ -154,7 +188,11 @@ class Pattern:
                 tables.made("target runs", self.row, box[self.row], _target_runs),
             )
         pieces = tables.made("pieces", self.lane, lane, self._pieces)
-        rows = _SINGLE if self.row < 0 else tables.made("rows", self.row, box[self.row], self._rows)
+        rows = (
+            np.array([[0, 0, self.member]])
+            if self.row < 0
+            else tables.made("rows", self.row, box[self.row], self._rows)
+        )
         if self.kernel in ("pack", "unpack"):
             return outer, rows, pieces
         if self.row < 0:
@@ -173,7 +211,9 @@ class Pattern:
         """(source offset, target offset, which row of its word) of the rows."""
         table = np.zeros((stop - start, 3), np.int64)
         table[:, 0], table[:, 1] = axis.source.table(start, stop), axis.target.table(start, stop)
-        if self.zipped:
+        if self.rows == 1:
+            table[:, 2] = self.member
+        else:
             first = (axis.source if self.zipped == 1 else axis.target).walks[0].start
             table[:, 2] = np.arange(first + start, first + stop) % self.rows
         return table
@@ -198,7 +238,7 @@ class Pattern:
         rows = max(self.rows, grain_of(row._replace(target=_STILL)))
         tile_bytes = _unit(lane.source) * lane.source.unit_stride * rows // self.rows
         # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
-        page = self.zipped and tile_bytes < _PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
+        page = self.rows > 1 and tile_bytes < _PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
         lanes = max(1, (_PAGE_BYTES if page else _BLOCK_BYTES) // tile_bytes) * _unit(lane.source)
         return (0, 0) if lane.extent <= lanes else (rows, lanes)
 
@@ -255,9 +295,6 @@ def _target(axis: Axis) -> Side:
 def _stride(side: Side) -> int:
     """How far the next index is."""
     return abs(side.unit_stride)
-
-
-_SINGLE = np.zeros((1, 3), np.int64)
 
 
 def _source_offsets(axis: Axis, start: int, stop: int) -> Table:

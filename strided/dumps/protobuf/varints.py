@@ -64,7 +64,7 @@ def decode_varints(
     if count is not None and filled[-1] != count:
         raise DumpError(f"{wanted}: expected {count} numbers, found {filled[-1]}", position=at)
     out = np.empty(filled[-1], dtype)
-    if data.size >= KERNEL_BYTES and dtype.kind in "iu" and dtype.itemsize >= 4:
+    if data.size >= kernels.least(KERNEL_BYTES) and dtype.kind in "iu" and dtype.itemsize >= 4:
         _decode_by_kernel(data, out, places, filled, wanted, at)
     else:
         for (first, last), start in zip(pairwise(places), filled, strict=False):
@@ -134,7 +134,7 @@ def encode_varints(values: npt.NDArray[Any]) -> bytes:
     '960102'
     """
     flat, pieces = values.reshape(-1), []
-    kernel = kernels.load("encode_varints") if flat.nbytes >= KERNEL_BYTES else None
+    kernel = kernels.load("encode_varints") if flat.nbytes >= kernels.least(KERNEL_BYTES) else None
     for first in range(0, flat.size, _CHUNK):
         chunk = flat[first : first + _CHUNK]
         numbers = chunk.astype(np.int64).view(np.uint64) if chunk.dtype.kind == "i" else chunk.astype(np.uint64)

@@ -1,0 +1,121 @@
+"""The campaigns of `guard_pages.py` and `small_world.py`, and that they find what they are there to find.
+
+By hand, for hours and for other CPUs: ``nice python -m tests.fuzz.guard_pages SEED --seconds N`` with
+``NUMBA_CPU_NAME=haswell`` (AVX2) or ``NUMBA_CPU_NAME=x86-64 NUMBA_CPU_FEATURES=`` in the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import oracle
+from tests.fuzz import layouts
+from tests.fuzz.slots import buffer_of, places_of, slots_of
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are protected as Linux does it")
+
+ROOT = Path(__file__).parents[2]
+
+
+def campaign(record: Path, *arguments: object, module: str = "guard_pages", before: str = "") -> tuple[int, str, str]:
+    """Run a campaign in a process of its own; how it ended, what it printed, and what it was about to do."""
+    program = f"{before}\nfrom tests.fuzz import {module}\n{module}.main()"
+    command = [sys.executable, "-c", program, *map(str, arguments), "--record", str(record)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    case = record.read_bytes().split(b"\0")[0].decode(errors="replace") if record.exists() else ""
+    return done.returncode, f"{done.stdout}\n{done.stderr}", case
+
+
+@pytest.mark.parametrize("module", ["guard_pages", "small_world"])
+def test_conversions_between_guard_pages(
+    module: str, fuzz_seconds: float, fuzz_seed: int, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    status, said, case = campaign(tmp_path / "case", fuzz_seed, "--seconds", fuzz_seconds, module=module)
+    assert status == 0, f"ended by {status} in: {case}\n{said[-3000:]}"
+    counts = json.loads(said.splitlines()[0])
+    record_property("conversions", counts["conversions"])
+    print(counts)
+    assert counts["conversions"]
+
+
+# --- the campaign bites ---------------------------------------------------------------------------------------------
+
+#: The last word is read as a whole, whether it lies in the buffer or not.
+A_BYTE_TOO_FAR = """
+from strided import convert
+convert._fitting_plan = lambda source, target: convert.plan_copy(source.map, target.map, source.storage, target.storage)
+"""
+#: The general nest is told the width of one packed element where several became one.
+ANOTHER_WIDTH = """
+from strided import kernels
+from strided.kernels import load
+
+def wrong(name):
+    kernel = load(name)
+    def narrow(*given):
+        s_bits, t_bits = given[7:9]
+        kernel(*given[:7], *((s_bits // 2, t_bits // 2) if s_bits == t_bits == 4 else (s_bits, t_bits)), *given[9:])
+    return narrow if name == "nest_bits" else kernel
+
+kernels.load = wrong
+"""
+#: One byte of padding is written beside what a packed row ends in.
+PADDING = """
+from strided import convert
+copy = convert.copy
+
+def careless(source, target):
+    copy(source, target)
+    if target.buffer.size > 1:
+        target.buffer[-1] ^= 1
+
+convert.copy = careless
+"""
+
+
+def test_reading_too_far_ends_the_process(tmp_path: Path) -> None:
+    status, said, case = campaign(tmp_path / "case", 2, "--worlds", 400, before=A_BYTE_TOO_FAR)
+    assert status == -signal.SIGSEGV, said[-2000:]
+    assert "copy" in case, "what was done is known"
+    assert "seed 2 world" in case
+
+
+@pytest.mark.parametrize("plant", [ANOTHER_WIDTH, PADDING])
+def test_wrong_bytes_are_seen(plant: str, tmp_path: Path) -> None:
+    status, said, case = campaign(tmp_path / "case", 2, "--worlds", 400, before=plant)
+    assert status == 1, said[-2000:]
+    assert "Wrong" in said, said[-2000:]
+    assert "seed 2, world" in said, "it can be done again"
+    assert case
+
+
+# --- its oracle -----------------------------------------------------------------------------------------------------
+
+
+def test_places_are_those_of_the_slow_oracle() -> None:
+    rng = random.Random(0)
+    for _ in range(300):
+        case = layouts.layout(rng, "u8", layouts.dimensions(rng, 300), 8)
+        places = places_of(case.spec)
+        assert places.shape == case.spec.dimensions
+        assert {index: int(places[index]) for index in np.ndindex(places.shape)} == oracle.offsets(case.spec), case
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize("high_first", [False, True])
+def test_slots_are_those_of_the_slow_oracle(bits: int, high_first: bool) -> None:
+    buffer = np.random.default_rng(bits).integers(0, 256, 48, dtype=np.uint8)
+    slots = slots_of(buffer, bits, high_first=high_first)
+    numbers = [sum(int(part) << 64 * k for k, part in enumerate(slot)) for slot in slots]
+    count = 48 * 8 // bits
+    assert numbers == [oracle.read_bits(buffer.tobytes(), k, bits, high_first=high_first) for k in range(count)]
+    assert np.array_equal(buffer_of(slots, bits, high_first=high_first), buffer)
