@@ -13,7 +13,7 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 
 PAGE = mmap.PAGESIZE
-#: Bytes on the side that has no inaccessible page, which are held to be unchanged.
+#: Bytes on both sides, as far as they are accessible, that are held to be unchanged.
 MARGIN = 192
 
 _NONE, _READ, _WRITE, _PRIVATE_ANONYMOUS = 0, 1, 2, 0x22
@@ -39,16 +39,19 @@ class Arena:
         if _system.mprotect(self._start, self._size, access):
             raise OSError(ctypes.get_errno(), "mprotect")
 
-    def place(self, size: int, *, at_end: bool) -> Bytes:
-        """So many bytes, which end where the arena ends or begin where it begins."""
-        first = self._size - size if at_end else 0
+    def place(self, size: int, *, at_end: bool, gap: int = 0) -> Bytes:
+        """So many bytes, which end where the arena ends or begin where it begins, or `gap` bytes from there."""
+        first = self._first(size, at_end, gap)
         return self.memory[first : first + size]
 
-    def margin(self, size: int, *, at_end: bool) -> Bytes:
-        """What lies beside such bytes on the side where there are pages of the arena."""
-        if at_end:
-            return self.memory[max(0, self._size - size - MARGIN) : self._size - size]
-        return self.memory[size : size + MARGIN]
+    def margins(self, size: int, *, at_end: bool, gap: int = 0) -> tuple[Bytes, Bytes]:
+        """What lies before and behind such bytes in the arena."""
+        first = self._first(size, at_end, gap)
+        return self.memory[max(0, first - MARGIN) : first], self.memory[first + size : first + size + MARGIN]
+
+    def _first(self, size: int, at_end: bool, gap: int) -> int:
+        gap = min(gap, self._size - size)
+        return self._size - size - gap if at_end else gap
 
     @contextmanager
     def read_only(self) -> Iterator[None]:

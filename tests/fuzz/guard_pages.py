@@ -60,10 +60,11 @@ class Record:
             data = self.text.encode()[: _RECORD_BYTES - 9]
             self._memory[: len(data) + 9] = b"--------" + data + b"\0"
 
-    def step(self, number: int, *ends: bool) -> None:
-        """Say which time it is, and which buffers end beside a page that is not there."""
+    def step(self, number: int, source: Placed, target: Placed) -> None:
+        """Say which time it is, and where the buffers begin (B) or end (E): so many bytes from a page not there."""
         if self._memory is not None:
-            self._memory[: 1 + len(ends)] = bytes([48 + number, *(69 if end else 66 for end in ends)])
+            ends = (f"{'BE'[placed.at_end]}{placed.gap:02}" for placed in (source, target))
+            self._memory[:8] = f"{number:1}{''.join(ends)} ".encode()
 
 
 class Side:
@@ -191,13 +192,13 @@ class World:
         return Buffer(region, first, last)
 
     def convert(self, from_: Buffer, to: Buffer, wanted: Bytes, *words: object) -> None:
-        """Carry it out some times, in other places of memory, and look at all bytes."""
+        """Carry it out some times, in several places of memory, and look at all bytes."""
         large = wanted.size > 1 << 18
         self.say("copy", *words, from_[1:], to[1:])
         for k in range(2 if large else 8):
             source = self.arenas.place(0, from_.region.buffer, self.rng)
             target = self.arenas.place(1, to.region.buffer, self.rng)
-            self.record.step(k, source.at_end, target.at_end)
+            self.record.step(k, source, target)
             with source.arena.read_only():
                 convert.copy(from_.region._replace(buffer=source.buffer), to.region._replace(buffer=target.buffer))
             target.check(wanted, self.record)
@@ -382,19 +383,20 @@ class World:
 class Placed:
     """A buffer in an arena."""
 
-    def __init__(self, arena: Arena, content: Bytes, *, at_end: bool) -> None:
-        self.arena, self.at_end = arena, at_end
-        self.buffer = arena.place(content.size, at_end=at_end)
+    def __init__(self, arena: Arena, content: Bytes, *, at_end: bool, gap: int) -> None:
+        self.arena, self.at_end, self.gap = arena, at_end, gap
+        self.buffer = arena.place(content.size, at_end=at_end, gap=gap)
         self.buffer[:] = content
-        self._margin = arena.margin(content.size, at_end=at_end)
-        self._margin[:] = 0x5A
+        self._margins = arena.margins(content.size, at_end=at_end, gap=gap)
+        for margin in self._margins:
+            margin[:] = 0x5A
 
     def check(self, wanted: Bytes, record: Record) -> None:
         """Hold what is there against what must be."""
         if not np.array_equal(self.buffer, wanted):
             places = np.flatnonzero(self.buffer != wanted)
             raise Wrong(f"{len(places)} of {wanted.size} bytes wrong, the first at {places[0]}: {record.text}")
-        if (self._margin != 0x5A).any():
+        if any((margin != 0x5A).any() for margin in self._margins):
             raise Wrong(f"bytes outside the buffer were written: {record.text}")
 
 
@@ -407,7 +409,8 @@ class Arenas:
     def place(self, which: int, content: Bytes, rng: random.Random) -> Placed:
         """Content beside an inaccessible page."""
         arena = next(own for own, size in zip(self._own[which], _ARENA_BYTES, strict=True) if content.size <= size)
-        return Placed(arena, content, at_end=rng.random() < 0.7)
+        # Mostly beside the page; a few bytes from it, lines begin elsewhere.
+        return Placed(arena, content, at_end=rng.random() < 0.7, gap=rng.randrange(64) if rng.random() < 0.35 else 0)
 
 
 def campaign(
