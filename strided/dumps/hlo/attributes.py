@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from strided.dumps.hlo import writers
 from strided.dumps.hlo.replicas import replica_groups
@@ -14,22 +15,38 @@ from strided.dumps.hlo.syntax import escape
 from strided.dumps.hlo.writers import Message, Names, Writer
 from strided.layout import AnyShape, Shape
 
+#: The name of an attribute and its text.
+Attribute: TypeAlias = tuple[str, str]
 
-def attributes_of(opcode: str, message: Message, names: Names) -> dict[str, str]:
-    """The attributes of an instruction whose proto says `opcode`, in the order of the text."""
+
+def attributes_of(opcode: str, message: Message, names: Names) -> list[Attribute]:
+    """The attributes of an instruction whose proto says `opcode`, by name, in the order of the text."""
     own = OWN.get(opcode, "dimensions" if message.get("dimensions") else "").split()
-    found = dict(_written(own, message, names))
-    found.update(callees_of(opcode, message, names))
-    found.update(_written(COMMON, message, names))
-    return found
+    return [
+        *_written(own, message, names),
+        *callees_of(opcode, message, names).items(),
+        *_written(COMMON, message, names),
+    ]
 
 
-def own_attributes_of(opcode: str, message: Message, names: Names) -> dict[str, str]:
-    """What an instruction prints before sharding, metadata and the like: all that its async form takes over."""
-    return {**dict(_written(OWN.get(opcode, "").split(), message, names)), **callees_of(opcode, message, names)}
+def async_start_attributes_of(
+    message: Message, names: Names, opcode: str, wrapped: Message, wrapped_names: Names
+) -> list[Attribute]:
+    """The attributes of an asynchronous start printed as the one instruction, `opcode`, that its body `wrapped` is.
+
+    All that this instruction prints before its origin stands among them, so that a name may come twice. Its frontend
+    attributes do only where the start has none.
+    """
+    inner = attributes_of(opcode, wrapped, wrapped_names)
+    unprinted = set(_LAST) | ({"frontend_attributes"} if message.get("frontend_attributes", {}).get("map") else set())
+    return [
+        *_written(["async_execution_thread"], message, names),
+        *((name, text) for name, text in inner if name not in unprinted),
+        *_written(["output_to_operand_aliasing", *COMMON], message, names),
+    ]
 
 
-def _written(wanted: list[str], message: Message, names: Names) -> Iterator[tuple[str, str]]:
+def _written(wanted: Iterable[str], message: Message, names: Names) -> Iterator[Attribute]:
     for name in wanted:
         text = WRITERS[name](message, names)
         if text is not None:
@@ -58,11 +75,12 @@ def _is_pred(shape: AnyShape | None) -> bool:
 
 _GATHER, _SCATTER = "gather_dimension_numbers", "scatter_dimension_numbers"
 _SOLVE = "triangular_solve_options"
+_RAGGED = "ragged_dot_dimension_numbers"
 
 WRITERS: Mapping[str, Writer] = {
     "algorithm": writers.write_algorithm,
     "api_version": writers.word("custom_call_api_version", "CustomCallApiVersion", silent=1),
-    "async_execution_thread": writers.quoted("async_execution_thread"),
+    "async_execution_thread": writers.write_thread,
     "backend_config": writers.write_backend_config,
     "batch_group_count": writers.number_unless("batch_group_count", 0, 1),
     "channel_id": writers.number_unless("channel_id", 0),
@@ -87,9 +105,11 @@ WRITERS: Mapping[str, Writer] = {
     "fft_length": writers.listed("fft_length"),
     "fft_type": writers.word("fft_type", "FftType"),
     "frontend_attributes": writers.write_frontend_attributes,
+    "has_dynamic_root": writers.flag("has_dynamic_root"),
     "index": writers.number("tuple_index"),
     "index_vector_dim": writers.within(_GATHER, writers.number("index_vector_dim")),
     "indices_are_sorted": writers.flag("indices_are_sorted"),
+    "inferred_dimension": writers.write_inferred_dimension,
     "infeed_config": writers.quoted("infeed_config"),
     "input_batching_dims": writers.within(_SCATTER, writers.listed_if_any("input_batching_dims")),
     "inserted_window_dims": writers.within(_SCATTER, writers.listed("inserted_window_dims")),
@@ -105,12 +125,13 @@ WRITERS: Mapping[str, Writer] = {
     "left_side": writers.within(_SOLVE, writers.flag("left_side")),
     "lhs_batch_dims": writers.dot_dimensions("lhs_batch", always=False),
     "lhs_contracting_dims": writers.dot_dimensions("lhs_contracting"),
-    "lhs_ragged_dims": writers.within("ragged_dot_dimension_numbers", writers.listed("lhs_ragged_dimensions")),
+    "lhs_ragged_dims": writers.within(_RAGGED, writers.listed_if_any("lhs_ragged_dimensions")),
     "literal": writers.write_literal,
     "lower": writers.write_lower,
     "mantissa_bits": writers.number("mantissa_bits"),
     "metadata": writers.write_metadata,
     "num_carries": writers.number("num_carries"),
+    "order": writers.write_comparison_order,
     "offset_dims": writers.within(_GATHER, writers.listed("offset_dims")),
     "operand_batching_dims": writers.within(_GATHER, writers.listed_if_any("operand_batching_dims")),
     "operand_layout_constraints": writers.write_operand_layouts,
@@ -126,12 +147,13 @@ WRITERS: Mapping[str, Writer] = {
     "result_accuracy": writers.write_accuracy,
     "rhs_batch_dims": writers.dot_dimensions("rhs_batch", always=False),
     "rhs_contracting_dims": writers.dot_dimensions("rhs_contracting"),
-    "rhs_group_dims": writers.within("ragged_dot_dimension_numbers", writers.listed("rhs_group_dimensions")),
+    "rhs_group_dims": writers.within(_RAGGED, writers.listed_if_any("rhs_group_dimensions")),
     "rng_algorithm": writers.word("rng_algorithm", "RandomAlgorithm", lower=True),
     "scatter_dims_to_operand_dims": writers.within(_SCATTER, writers.listed("scatter_dims_to_operand_dims")),
     "scatter_index_vector_dim": writers.within(_SCATTER, writers.number("index_vector_dim")),
     "scatter_indices_batching_dims": writers.within(_SCATTER, writers.listed_if_any("scatter_indices_batching_dims")),
     "schedule": writers.word("custom_call_schedule", "CustomCallSchedule", silent=0),
+    "permuted_slice_sizes": writers.write_slice_sizes,
     "sharding": writers.write_sharding,
     "slice": writers.write_slice,
     "slice_sizes": writers.listed("gather_slice_sizes"),
@@ -148,18 +170,22 @@ WRITERS: Mapping[str, Writer] = {
     "update_window_dims": writers.within(_SCATTER, writers.listed("update_window_dims")),
     "use_global_device_ids": writers.flag("use_global_device_ids"),
     "window": writers.write_window,
+    "window_if_there": writers.write_window_if_there,
 }  # fmt: skip
 
 #: Writers whose attribute goes by a name that another one has too.
 _PRINTED_AS = {
+    "permuted_slice_sizes": "slice_sizes",
     "rng_algorithm": "algorithm",
     "scatter_index_vector_dim": "index_vector_dim",
     "split_dimensions": "dimensions",
+    "window_if_there": "window",
 }
 
 _COLLECTIVE = "channel_id replica_groups constrain_layout"
 _ALL_REDUCE = f"{_COLLECTIVE} use_global_device_ids"
-_CONVOLUTION = "window dim_labels feature_group_count batch_group_count"
+_CONVOLUTION = "dim_labels feature_group_count batch_group_count"
+_PERMUTE = "channel_id source_target_pairs permuted_slice_sizes"
 _DOT_DIMENSIONS = "lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims"
 _BATCH_NORM = "epsilon feature_index"
 _TRANSFER = "channel_id is_host_transfer"
@@ -171,22 +197,22 @@ OWN: Mapping[str, str] = {
     "all-reduce": _ALL_REDUCE,
     "all-reduce-start": _ALL_REDUCE,
     "all-to-all": f"{_COLLECTIVE} split_dimensions",
-    "async-start": "async_execution_thread",
+    "async-start": "async_execution_thread output_to_operand_aliasing",
     "async-update": "output_to_operand_aliasing",
     "batch-norm-grad": _BATCH_NORM,
     "batch-norm-inference": _BATCH_NORM,
     "batch-norm-training": _BATCH_NORM,
     "broadcast": "dimensions",
     "cholesky": "lower",
-    "collective-broadcast": _COLLECTIVE,
-    "collective-permute": "channel_id source_target_pairs",
-    "collective-permute-start": "channel_id source_target_pairs",
-    "compare": "direction type",
+    "collective-broadcast": f"{_COLLECTIVE} has_dynamic_root",
+    "collective-permute": _PERMUTE,
+    "collective-permute-start": _PERMUTE,
+    "compare": "direction type order",
     "concatenate": "dimensions",
-    "convolution": f"{_CONVOLUTION} convolution_kind operand_precision algorithm sparsity_config",
+    "convolution": f"window {_CONVOLUTION} convolution_kind operand_precision algorithm sparsity_config",
     "copy-start": "cross_program_prefetch_index",
     "custom-call": (
-        f"{_CONVOLUTION} operand_precision padding_type custom_call_target operand_layout_constraints "
+        f"window_if_there {_CONVOLUTION} operand_precision padding_type custom_call_target operand_layout_constraints "
         "custom_call_has_side_effect literal output_to_operand_aliasing schedule api_version"
     ),
     "domain": "domain",
@@ -214,10 +240,12 @@ OWN: Mapping[str, str] = {
     "reduce-precision": "exponent_bits mantissa_bits",
     "reduce-scatter": f"{_ALL_REDUCE} dimensions",
     "reduce-window": "window",
+    "reshape": "inferred_dimension",
     "reverse": "dimensions",
     "rng": "distribution",
     "rng-bit-generator": "rng_algorithm",
     "rng-get-and-update-state": "delta",
+    "scaled-dot": f"{_DOT_DIMENSIONS} operand_precision algorithm",
     "scan": "dimensions num_carries is_reverse is_associative",
     "scatter": (
         "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims "
@@ -229,7 +257,7 @@ OWN: Mapping[str, str] = {
     "set-dimension-size": "dimensions",
     "slice": "slice",
     "sort": "dimensions is_stable",
-    "topk": "k largest",
+    "topk": "k largest is_stable",
     "transpose": "dimensions",
     "triangular-solve": "left_side lower unit_diagonal transpose_a",
 }
@@ -256,8 +284,9 @@ CALLEES: Mapping[str, tuple[str, bool]] = {
 #: Names under which computations are printed in braces, one or many.
 _LISTS = ("branch_computations", "called_computations")
 
-#: What any instruction may print behind its callees.
+#: What any instruction may print at its very end, and before that behind its callees.
+_LAST = ("origin", "metadata", "backend_config")
 COMMON = (
-    "is_composite sharding frontend_attributes control-predecessors statistics result_accuracy origin metadata "
-    "backend_config"
-).split()
+    *"is_composite sharding frontend_attributes control-predecessors statistics result_accuracy".split(),
+    *_LAST,
+)

@@ -1,7 +1,8 @@
 """Constants of proto instructions as XLA prints them: ``{ { 1, 2.5 }, { nan, -inf } }``, in logical order.
 
-More than ten elements, and every tuple, print as ``{...}``. A float prints with as few digits as XLA gives it: those
-that are safe for the type where they say it exactly, else as many as any value of the type may need.
+More than ten elements, and every tuple, print as ``{...}`` unless somebody asks for large constants. A float prints
+with as few digits as XLA gives it: those that are safe for the type where they say it exactly, else as many as any
+value of the type may need.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from strided.dtypes import element_type
 from strided.dumps.literals.literal import Literal
 from strided.errors import DumpError
-from strided.layout import AnyShape, Shape
+from strided.layout import AnyShape, Shape, TupleShape
 
 #: Longer constants are not printed.
 MAX_ELEMENTS = 10
@@ -27,7 +28,7 @@ MAX_ELEMENTS = 10
 _DIGITS = {"f32": (6, 9), "f64": (15, 17)}
 
 
-def literal_text(view: memoryview, shape: AnyShape, at: int = 0) -> str:
+def literal_text(view: memoryview, shape: AnyShape, at: int = 0, *, large: bool = False) -> str:
     """The text of a constant.
 
     Parameters
@@ -38,19 +39,44 @@ def literal_text(view: memoryview, shape: AnyShape, at: int = 0) -> str:
         The instruction's; the literal's own decides how the elements lie.
     at : int
         Byte of the file, for errors.
+    large : bool
+        Whether arrays of many elements and tuples are shown too.
 
     Raises
     ------
     DumpError
         Values that are not there, or of another shape.
     """
-    if not isinstance(shape, Shape) or not element_type(shape.element_type).is_array or shape.size > MAX_ELEMENTS:
+    small = isinstance(shape, Shape) and element_type(shape.element_type).is_array and shape.size <= MAX_ELEMENTS
+    if not small and not large:
         return "{...}"
     literal = Literal.of_proto(view, at)
-    found = literal.shape
-    if not isinstance(found, Shape) or found.text(layout=False) != shape.text(layout=False):
-        raise DumpError(f"a constant {shape} whose literal is {found}", position=at)
-    return array_text(np.asarray(literal.value), shape.element_type)
+    if literal.shape.text(layout=False) != shape.text(layout=False):
+        raise DumpError(f"a constant {shape} whose literal is {literal.shape}", position=at)
+    return value_text(literal.value, literal.shape)
+
+
+def value_text(value: Any, shape: AnyShape, *, shapes: bool = False) -> str:
+    """A literal's value: an array, or a tuple of values.
+
+    Parameters
+    ----------
+    value : LayoutArray, tuple of values, or None for what has no value
+    shape : Shape
+    shapes : bool
+        Whether each array begins with its shape.
+
+    >>> from strided import parse
+    >>> value_text((np.int32([1, 2]), (np.float32(3),)), parse("(s32[2], (f32[]))"), shapes=True)
+    '( s32[2]{0} {1, 2}, ( f32[] 3 ) )'
+    """
+    if isinstance(shape, TupleShape):
+        elements = zip(value, shape.elements, strict=True)
+        return f"( {', '.join(value_text(*pair, shapes=shapes) for pair in elements)} )"
+    if value is None or not isinstance(shape, Shape):
+        return "token"
+    text = array_text(np.asarray(value), shape.element_type)
+    return f"{shape} {text}" if shapes else text
 
 
 def array_text(values: npt.NDArray[Any], name: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from strided.dumps.hlo.header import Frame
 from strided.dumps.hlo.syntax import inside, integer, read_fields, split_list, unescape
+from strided.errors import UnsupportedError
 from strided.layout import AnyShape, BufferShape, TupleShape
 
 if TYPE_CHECKING:
@@ -82,6 +83,18 @@ class Instruction(ABC):
 
     @abstractmethod
     def __str__(self) -> str: ...
+
+    def printed(self, *, print_large_constants: bool = False, sort_backend_config: bool = False) -> str:
+        """The line, printed as `Module.to_text` says.
+
+        Raises
+        ------
+        UnsupportedError
+            Anything but the line as it was read, of an instruction that was read from text.
+        """
+        if print_large_constants or sort_backend_config:
+            raise UnsupportedError("what was read from text is printed as it was read; a proto can be printed in ways")
+        return str(self)
 
     @abstractmethod
     def _read_attributes(self) -> dict[str, str]: ...

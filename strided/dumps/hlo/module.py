@@ -102,9 +102,14 @@ class Computation:
         """The line that opens the computation, without the brace."""
         return self._signature
 
-    def __str__(self) -> str:
+    def printed(self, indent: str = "", **options: bool) -> str:
+        """The computation as HLO text, every line behind `indent`; for the options see `Module.to_text`."""
+        lines = [f"{self.signature} {{".lstrip(), *(f"  {i.printed(**options)}" for i in self.instructions)]
         thread = f', execution_thread="{self.execution_thread}"' if self.execution_thread else ""
-        return "\n".join([f"{self.signature} {{".lstrip(), *(f"  {i}" for i in self.instructions), f"}}{thread}"])
+        return "\n".join(f"{indent}{line}" for line in (*lines, f"}}{thread}"))
+
+    def __str__(self) -> str:
+        return self.printed()
 
     def __repr__(self) -> str:
         return f"<Computation {self.name}: {len(self.instructions)} instructions>"
@@ -314,11 +319,33 @@ class Module:
 
     # ---- printing ---------------------------------------------------------------------------------------------------
 
-    def to_text(self) -> str:
-        """The module as HLO text: lines as they were read, or a proto's in XLA's words."""
-        header = "".join([f"HloModule {self.name}", *(f", {name}={text}" for name, text in self.attributes.items())])
-        parts = [header, str(self.tables), *(str(computation) for computation in self.computations)]
-        return "".join(f"{part}\n\n" for part in parts if part)
+    def to_text(
+        self, *, indent: str = "", print_large_constants: bool = False, sort_backend_config: bool = False
+    ) -> str:
+        """The module as HLO text: lines as they were read, or a proto's in XLA's words.
+
+        Parameters
+        ----------
+        indent : str
+            Stands before every line but those of the source tables.
+        print_large_constants : bool
+            Of a proto: constants of more than ten elements, and tuples, with all their elements.
+        sort_backend_config : bool
+            Of a proto: the keys of every JSON object in a ``backend_config`` in order, as in the texts that newer
+            compilers dump and in `jax.stages.Compiled.as_text` of CPU and GPU programs.
+
+        Raises
+        ------
+        UnsupportedError
+            Either of these of a module that was read from text.
+        """
+        options = {"print_large_constants": print_large_constants, "sort_backend_config": sort_backend_config}
+        header = "".join(
+            [f"{indent}HloModule {self.name}", *(f", {name}={text}" for name, text in self.attributes.items())]
+        )
+        header += "\n" if header.endswith("\n}") else ""  # XLA ends the line of a table that it ends the header with
+        computations = (computation.printed(indent, **options) for computation in self.computations)
+        return "".join(f"{part}\n\n" for part in (header, str(self.tables), *computations) if part)
 
     def __str__(self) -> str:
         title = [f"{len(self.computations)} computations", f"{len(self.instructions)} instructions"]

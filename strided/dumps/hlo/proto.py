@@ -15,8 +15,9 @@ from typing import Any
 from strided.dumps.hlo.header import Alias, Donor, SourceTables, aliases_text, donors_text
 from strided.dumps.hlo.messages import decode
 from strided.dumps.hlo.module import Computation, Module
+from strided.dumps.hlo.origin import array_text
 from strided.dumps.hlo.records import ProtoComputation, ProtoInstruction, Records
-from strided.dumps.hlo.writers import frontend_attributes
+from strided.dumps.hlo.writers import MAIN_THREAD, frontend_attributes
 from strided.dumps.protobuf.shapes import read_program_shape
 from strided.dumps.protobuf.wire import BYTES, Field, fields, read_varint, take
 from strided.errors import DumpError
@@ -29,8 +30,8 @@ _ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
 _OPCODE = re.compile(rb"[a-z][a-z0-9\-]*")
 
-#: The thread that XLA does not print.
-_MAIN_THREAD = "main"
+#: Modules inside the tables of other modules, whose text stands in theirs.
+_MAX_MODULES = 16
 
 
 def read_proto(data: memoryview, path: str | None = None) -> Module:
@@ -94,8 +95,8 @@ def _is_computation(field: Field) -> bool:
 class _ModuleReader:
     """One pass over the fields of an HloModuleProto."""
 
-    def __init__(self, view: memoryview, at: int, path: str | None) -> None:
-        self.path, self.at = path, at
+    def __init__(self, view: memoryview, at: int, path: str | None, depth: int = 0) -> None:
+        self.path, self.at, self.depth = path, at, depth
         self.context = Records()
         self.singular: dict[int, Field] = {}
         self.computations: list[ProtoComputation] = []
@@ -148,7 +149,7 @@ class _ModuleReader:
         if order is not None and sorted(order) == sorted(ids):
             by_id = dict(zip(ids, found, strict=True))
             found = [by_id[number] for number in order]
-        computation = ProtoComputation(name, tuple(found), execution_thread="" if thread == _MAIN_THREAD else thread)
+        computation = ProtoComputation(name, tuple(found), execution_thread="" if thread == MAIN_THREAD else thread)
         computation.id = id
         self.computations.append(computation)
         self.calls[computation] = [ids for _, ids in sorted(calls)]
@@ -220,6 +221,32 @@ class _ModuleReader:
         text = frontend_attributes(self._message(19, "frontend_attributes", "FrontendAttributes"))
         if text is not None:
             yield "frontend_attributes", text
+        if found := self._message(20, "original_value_recovery_table", "OriginalValueRecoveryTableProto").get(
+            "entries"
+        ):
+            yield "origin_recovery_table", f"{{\n{''.join(self._recoveries(found))}}}"
+
+    def _recoveries(self, entries: list[Mapping[str, Any]]) -> Iterator[str]:
+        """What each array that is gone is recovered from, and by which module, sorted by the names of the arrays."""
+        found: dict[tuple[str, tuple[int, ...]], Mapping[str, Any]] = {}
+        for entry in entries:
+            old = entry.get("old_original_array", {})
+            found[old.get("instruction_name", ""), tuple(old.get("shape_index", ()))] = entry
+        tab = "  " * (2 * self.depth + 1)
+        for _, entry in sorted(found.items(), key=lambda pair: pair[0]):
+            old, new = (array_text(entry.get(f"{side}_original_array", {})) for side in ("old", "new"))
+            yield f"{tab}{old} : {new}{self._recovery_module(entry.get('recovery_module'), tab)}\n"
+
+    def _recovery_module(self, view: memoryview | None, tab: str) -> str:
+        if view is None:
+            return ""
+        try:
+            if self.depth == _MAX_MODULES:
+                raise DumpError(f"modules nested more than {_MAX_MODULES} deep")
+            text = _ModuleReader(view, 0, self.path, self.depth + 1).module().to_text(indent=f"{tab}  ")
+        except DumpError as error:
+            return f" /* {error} */"
+        return f',\n{tab}"\n{text}\n{tab}"'
 
     def _read_tables(self) -> SourceTables:
         found = self._message(17, "stack_frame_index", "StackFrameIndexProto")

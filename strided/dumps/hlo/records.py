@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from strided.dumps.hlo import constants as hlo_constants
-from strided.dumps.hlo.attributes import attributes_of, own_attributes_of
+from strided.dumps.hlo.attributes import Attribute, async_start_attributes_of, attributes_of
+from strided.dumps.hlo.braced import sorted_json
 from strided.dumps.hlo.header import Unread
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.messages import decode
@@ -96,10 +97,13 @@ class ProtoInstruction(Instruction):
 
     @property
     def literal(self) -> str | None:
-        if self.opcode != "constant":
-            return None
+        return self._literal() if self.opcode == "constant" else None
+
+    def _literal(self, *, large: bool = False) -> str:
         view, shape = self.message.get("literal"), self.shape
-        return "{...}" if view is None or shape is None else hlo_constants.literal_text(view, shape, self._at)
+        if view is None or shape is None:
+            return "{...}"
+        return hlo_constants.literal_text(view, shape, self._at, large=large)
 
     @property
     def value(self) -> Any:
@@ -112,31 +116,38 @@ class ProtoInstruction(Instruction):
         return int(self.message.get("parameter_number", 0)) if self.opcode == "parameter" else None
 
     def _read_attributes(self) -> dict[str, str]:
+        return dict(self._written_attributes())
+
+    def _written_attributes(self) -> list[Attribute]:
+        """The attributes as the text has them; that of an asynchronous start may say a name twice."""
         message = self.message
-        if self._kind not in ("async-start", "async-update", "async-done"):
-            return attributes_of(self._kind, message, self)
-        if self._kind != "async-start" or self.async_body is not None:
+        if self._kind == "async-start" and self.async_body is not None:
+            wrapped = self.async_body.root
+            assert isinstance(wrapped, ProtoInstruction)
+            return async_start_attributes_of(message, self, wrapped._kind, wrapped.message, wrapped)
+        if self._kind in ("async-update", "async-done"):
             message.pop("called_computation_ids", None)
-        found = attributes_of(self._kind, message, self)
-        if self._kind != "async-start" or self.async_body is None:
-            return found
-        first = {name: found.pop(name) for name in ("async_execution_thread",) if name in found}
-        wrapped = self.async_body.root
-        assert isinstance(wrapped, ProtoInstruction)
-        return {**first, **own_attributes_of(wrapped._kind, wrapped.message, wrapped), **found}
+        return attributes_of(self._kind, message, self)
 
     def _read_operands(self) -> tuple[Instruction, ...]:
         return tuple(self._context.instruction(id) for id in self.operand_ids)
 
-    def __str__(self) -> str:
+    def printed(self, *, print_large_constants: bool = False, sort_backend_config: bool = False) -> str:
         if self.opcode == "parameter":
             inside = str(self.parameter_number)
         elif self.opcode == "constant":
-            inside = self.literal or ""
+            inside = self._literal(large=print_large_constants)
         else:
             inside = _commented([f"%{name}" for name in self.operand_names])
-        attributes = "".join(f", {name}={text}" for name, text in self.attributes.items())
+        twice = self._kind == "async-start" and self.async_body is not None
+        written = self._written_attributes() if twice else self.attributes.items()
+        if sort_backend_config:
+            written = [(name, sorted_json(text) if name == "backend_config" else text) for name, text in written]
+        attributes = "".join(f", {name}={text}" for name, text in written)
         return f"{'ROOT ' if self.is_root else ''}%{self.name} = {self.shape} {self.opcode}({inside}){attributes}"
+
+    def __str__(self) -> str:
+        return self.printed()
 
     # What the attribute writers ask.
 

@@ -4,12 +4,17 @@
 
     window={size=3x3 stride=2x2 pad=1_1x0_1 lhs_dilate=2x1 rhs_dilate=1x2 rhs_reversal=1x0}
     dim_labels=b01f_01io->b01f
+
+A dimension that is neither batch nor feature nor spatial has the label ``?``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+#: More dimensions than this are not labelled.
+MAX_RANK = 1000
 
 #: What is printed of a window, how one dimension shows, and what shows nothing if all dimensions have it.
 _PARTS: tuple[tuple[str, Callable[[Mapping[str, Any]], str], str], ...] = (
@@ -49,8 +54,10 @@ def dim_labels(message: Mapping[str, Any]) -> str:
         ("kernel", {"i": "kernel_input_feature_dimension", "o": "kernel_output_feature_dimension"}),
         ("output", {"b": "output_batch_dimension", "f": "output_feature_dimension"}),
     ):
-        spatial = message.get(f"{side}_spatial_dimensions", ())
-        labels = {dimension: str(n) for n, dimension in enumerate(spatial)}
-        labels.update({message.get(field, 0): letter for letter, field in letters.items()})
-        sides.append("".join(labels.get(n, "?") for n in range(len(spatial) + 2)))
+        labels = {message.get(field, 0): letter for letter, field in letters.items()}
+        labels.update({dimension: str(n) for n, dimension in enumerate(message.get(f"{side}_spatial_dimensions", ()))})
+        last = max(labels)
+        if min(labels) < 0 or last >= MAX_RANK:
+            return f"/* no dimensions: {sorted(labels)} */"
+        sides.append("".join(labels.get(n, "?") for n in range(last + 1)))
     return f"{sides[0]}_{sides[1]}->{sides[2]}"

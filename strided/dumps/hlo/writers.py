@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
-from strided.dumps.hlo.constants import array_text
+from strided.dumps.hlo.braced import is_json_object
+from strided.dumps.hlo.constants import value_text
 from strided.dumps.hlo.header import index_text
 from strided.dumps.hlo.messages import enum_names
-from strided.dumps.hlo.syntax import as_bytes, closing, escape
+from strided.dumps.hlo.metadata import metadata_text, payload_of
+from strided.dumps.hlo.origin import origin_text
+from strided.dumps.hlo.shardings import sharding_text
+from strided.dumps.hlo.syntax import as_bytes, escape
 from strided.dumps.hlo.windows import dim_labels, window
 from strided.dumps.literals.literal import Literal
-from strided.dumps.sharding.sharding import Sharding
-from strided.errors import StridedError
 from strided.layout import AnyShape, Shape, TupleShape
 
 Message: TypeAlias = Mapping[str, Any]
@@ -33,6 +36,9 @@ class Names(Protocol):
     def payload(self, id: int) -> memoryview | bytes: ...
 
 
+#: The thread that XLA does not print.
+MAIN_THREAD = "main"
+
 #: Writes one attribute; None where XLA prints nothing.
 Writer: TypeAlias = Callable[[Message, Names], str | None]
 
@@ -44,11 +50,14 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def text_or_braces(value: str | bytes | memoryview) -> str:
-    """A value as XLA prints it: bare where it is one braced text, else quoted."""
+    """A value as XLA prints it: bare where it is one object of JSON, or looks like one, else quoted."""
     data = as_bytes(value)
-    if data[:1] == b"{":
-        text = data.decode("utf-8", "backslashreplace")
-        if closing(text, 0) == len(text):
+    if b"{" in data:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = ""
+        if is_json_object(text):
             return text
     return f'"{escape(data)}"'
 
@@ -57,14 +66,6 @@ def frontend_attributes(message: Message) -> str | None:
     """A FrontendAttributes message, its keys in alphabetical order; None where it is empty."""
     entries = sorted((entry.get("key", ""), entry.get("value", "")) for entry in message.get("map", ()))
     return f"{{{','.join(f'{key}={text_or_braces(value)}' for key, value in entries)}}}" if entries else None
-
-
-def sharding(view: memoryview) -> str:
-    """An OpSharding; one that describes no sharding says so in a comment."""
-    try:
-        return str(Sharding.from_proto(view))
-    except StridedError as error:
-        return f"{{/* {error} */}}"
 
 
 def listed(field: str) -> Writer:
@@ -118,6 +119,14 @@ def write_comparison_type(message: Message, names: Names) -> str | None:
     return kind if kind and kind != usual else None
 
 
+def write_comparison_order(message: Message, names: Names) -> str | None:
+    """Newer compilers say the order apart from the type: floats compare partially unless it says otherwise."""
+    order = message.get("comparison_order", "")
+    operand = names.operand_shape(0)
+    usual = "PARTIAL" if isinstance(operand, Shape) and operand.element_type[0] in "fbc" else "TOTAL"
+    return order if order and order != usual else None
+
+
 def write_slice(message: Message, names: Names) -> str:
     dimensions = message.get("slice_dimensions", ())
     fields = ["start", "limit"] + (["stride"] if any(d.get("stride", 0) != 1 for d in dimensions) else [])
@@ -133,7 +142,10 @@ def write_padding(message: Message, names: Names) -> str:
 
 
 def write_precision(message: Message, names: Names) -> str | None:
+    """One word for each operand; of dots with group sizes or scales behind the two sides, for the sides alone."""
     found = message.get("precision_config", {}).get("operand_precision", ())
+    count = 2 if message.get("opcode") in ("ragged-dot", "scaled-dot") else len(message.get("operand_ids", ()))
+    found = [*found[:count], *[0] * (count - len(found))] if any(found) else ()
     known = enum_names("PrecisionConfig.Precision")
     return f"{{{','.join(known.get(n, str(n)).lower() for n in found)}}}" if any(found) else None
 
@@ -194,9 +206,36 @@ def write_literal(message: Message, names: Names) -> str | None:
     if "literal" not in message:
         return None
     literal = Literal.of_proto(message["literal"])
-    if not isinstance(literal.shape, Shape):
-        return "{...}"
-    return f"{literal.shape} {array_text(literal.value.to_numpy(), literal.shape.element_type)}"
+    return value_text(literal.value, literal.shape, shapes=True)
+
+
+def write_slice_sizes(message: Message, names: Names) -> str | None:
+    """The sizes of the slices that a collective permute moves: one list in the proto, one for each slice in text."""
+    sizes = message.get("dynamic_slice_sizes")
+    if not sizes:
+        return None
+    left, shown = iter(sizes), []
+    for rank in _slice_ranks(names.operand_shape(0), names.operand_shape(2)) or (len(sizes),):
+        slice_sizes = list(islice(left, rank))
+        if rank and not slice_sizes:
+            break  # protos of several buffers hold fewer lists than their shapes promise
+        shown.append(numbers(slice_sizes))
+    return f"{{{','.join(shown)}}}"
+
+
+def _slice_ranks(moved: AnyShape | None, starts: AnyShape | None) -> list[int]:
+    """How many dimensions each slice has. Each buffer has one slice, or as many as its tuple of starts holds."""
+    if isinstance(moved, Shape):
+        many = isinstance(starts, TupleShape) and isinstance(next(iter(starts.elements), None), TupleShape)
+        return [len(moved.dimensions)] * (len(starts.elements) if many and isinstance(starts, TupleShape) else 1)
+    if not isinstance(moved, TupleShape) or not isinstance(starts, TupleShape):
+        return []
+    ranks: list[int] = []
+    for buffer, start in zip(moved.elements, starts.elements, strict=False):
+        inner = start.elements if isinstance(start, TupleShape) else ()
+        many = bool(inner) and isinstance(inner[0], TupleShape)
+        ranks += [len(buffer.dimensions)] * (len(inner) if many else 1) if isinstance(buffer, Shape) else []
+    return ranks
 
 
 def write_pairs(message: Message, names: Names) -> str:
@@ -209,7 +248,8 @@ def write_domain(message: Message, names: Names) -> str | None:
     exit_, entry = (message.get(f"domain_{side}_sharding") for side in ("entry", "exit"))
     if entry is None or exit_ is None:
         return None
-    return f'{{kind="sharding", entry={sharding(entry)}, exit={sharding(exit_)}}}'
+    sides = f"entry={sharding_text(entry, metadata=False)}, exit={sharding_text(exit_, metadata=False)}"
+    return f'{{kind="sharding", {sides}}}'
 
 
 def write_replication(message: Message, names: Names) -> str | None:
@@ -226,9 +266,23 @@ def write_window(message: Message, names: Names) -> str | None:
     return window(message["window"].get("dimensions", ())) if message.get("window", {}).get("dimensions") else None
 
 
+def write_window_if_there(message: Message, names: Names) -> str | None:
+    return window(message["window"].get("dimensions", ())) if "window" in message else None
+
+
 def write_dim_labels(message: Message, names: Names) -> str | None:
     found = message.get("convolution_dimension_numbers")
     return None if found is None else dim_labels(found)
+
+
+def write_inferred_dimension(message: Message, names: Names) -> str | None:
+    found = next(iter(message.get("dimensions", ())), -1)
+    return None if found == -1 else str(found)
+
+
+def write_thread(message: Message, names: Names) -> str | None:
+    thread = message.get("async_execution_thread")
+    return f'"{escape(thread)}"' if thread and thread != MAIN_THREAD else None
 
 
 def write_iota_dimension(message: Message, names: Names) -> str:
@@ -245,7 +299,7 @@ def write_transpose(message: Message, names: Names) -> str | None:
 
 
 def write_sharding(message: Message, names: Names) -> str | None:
-    return sharding(message["sharding"]) if "sharding" in message else None
+    return sharding_text(message["sharding"], names.shape) if "sharding" in message else None
 
 
 def write_frontend_attributes(message: Message, names: Names) -> str | None:
@@ -277,53 +331,17 @@ def write_accuracy(message: Message, names: Names) -> str | None:
 
 def write_origin(message: Message, names: Names) -> str | None:
     found = message.get("original_value")
-    if found is None:
-        return None
-    if found.get("is_synthetic_call"):
-        return "{[synthetic_call]}"
-    arrays = {tuple(e.get("shape_index", ())): e.get("original_array") for e in found.get("elements", ())}
-
-    def show(shape: AnyShape | None, index: tuple[int, ...]) -> str:
-        if isinstance(shape, TupleShape):
-            return f"({', '.join(show(element, (*index, i)) for i, element in enumerate(shape.elements))})"
-        array = arrays.get(index)
-        if array is None:
-            return "{}"
-        inner = array.get("shape_index", ())
-        return f'{{"{array.get("instruction_name", "")}"{" " + numbers(inner) if inner else ""}}}'
-
-    return f"{{{show(names.shape, ())}}}"
-
-
-_METADATA = (
-    ("op_type", str), ("op_name", str), ("source_file", str), ("source_line", int), ("source_end_line", int),
-    ("source_column", int), ("source_end_column", int), ("profile_type", list), ("deduplicated_name", str),
-    ("scheduling_name", str), ("stack_frame_id", int),
-)  # fmt: skip
+    return None if found is None else f"{{{origin_text(found)}}}"
 
 
 def write_metadata(message: Message, names: Names) -> str | None:
-    found = message.get("metadata", {})
-    parts = []
-    for name, kind in _METADATA:
-        value = found.get(name)
-        if value:
-            shown = f'"{escape(value)}"' if kind is str else numbers(value) if kind is list else str(value)
-            parts.append(f"{name}={shown}")
-    if payload := _payload(found.get("metadata_payload", {}), names):
-        parts.append(f'metadata_payload="{escape(payload)}"')
-    return f"{{{' '.join(parts)}}}" if parts else None
-
-
-def _payload(message: Message, names: Names) -> memoryview | bytes:
-    """A Payload, in place or among those of the module."""
-    found: memoryview | bytes = message.get("value", b"")
-    return found or (names.payload(message["id"]) if "id" in message else b"")
+    text = metadata_text(message.get("metadata", {}), names.payload)
+    return None if text is None else f"{{{text}}}"
 
 
 def write_backend_config(message: Message, names: Names) -> str | None:
     config: memoryview | bytes = message.get("backend_config", b"")
-    config = config or _payload(message.get("backend_config_payload", {}), names)
+    config = config or payload_of(message.get("backend_config_payload", {}), names.payload)
     return text_or_braces(config) if config else None
 
 

@@ -98,7 +98,7 @@ HloInstructionProto: 1 name string, 2 opcode string, 3 shape ShapeProto, 7 metad
     92 iota_collective_device_list IotaReplicaGroupListProto,
     93 mesh_axes_replica_group_list MeshAxesReplicaGroupListProto, 94 is_reverse bool, 95 num_carries int64,
     96 is_associative TriState, 97 conv_kind ConvolutionKind, 98 sparsity_config SparsityConfig,
-    99 backend_config_payload Payload
+    99 backend_config_payload Payload, 100 has_dynamic_root bool, 102 comparison_order string
 HloScheduleProto.SequencesEntry: 1 key int64, 2 value HloScheduleProto.InstructionSequence
 HloInputOutputAliasProto.AliasEntryProto: 1 output_shape_index int64*, 2 parameter_number int64,
     3 parameter_shape_index int64*, 4 kind Kind

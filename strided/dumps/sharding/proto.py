@@ -72,8 +72,10 @@ def _unnamed(found: dict[int, list[Field]], make: Callable[..., T], at: int, dep
     devices = _integers(found, 4, "OpSharding.tile_assignment_devices")
     reshape = _integers(found, 9, "OpSharding.iota_reshape_dims")
     if kind == "maximal" or (kind == "tiled" and len(devices) == 1 and not reshape):
-        if len(devices) != 1 or devices[0] < 0:
+        if len(devices) != 1:
             raise DumpError(f"a maximal OpSharding needs one device, found {len(devices)}", position=at)
+        if devices[0] < 0:
+            raise DumpError(f"a maximal OpSharding on device {devices[0]}: devices count from 0", position=at)
         return make(kind="maximal", device=devices[0], group=group)
     if kind != "tiled":
         return make(kind=kind, group=group)

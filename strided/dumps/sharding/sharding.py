@@ -120,7 +120,8 @@ class Sharding:
         if self.kind == "tuple":
             shown = (element.text(metadata=metadata) for element in self.elements)
             return "{" + ", ".join(f"/*index={k}*/{t}" if k and not k % 5 else t for k, t in enumerate(shown)) + "}"
-        records = ", ".join(self.metadata if len(self.metadata) == 1 else (f"{{{one}}}" for one in self.metadata))
+        bare = len(self.metadata) == 1 and self.named is None
+        records = ", ".join(self.metadata if bare else (f"{{{one}}}" for one in self.metadata))
         extra = f"metadata={{{records}}}" if metadata and self.metadata else ""
         if self.named is not None:
             return f"{{{', '.join(filter(None, (self.named.text(), extra)))}}}"

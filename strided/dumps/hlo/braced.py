@@ -1,0 +1,84 @@
+"""Values that XLA prints bare because they look like an object of JSON, and the same with their keys in order."""
+
+from __future__ import annotations
+
+import re
+
+#: Objects and lists deeper than this are left in their order.
+MAX_DEPTH = 100
+
+#: A string that closes, one that does not, or a brace.
+_PIECE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}]')
+#: What may stand around an object.
+_BLANKS = re.compile(r"(?:[ \t\r\n]|/\*.*?\*/|//[^\r\n]*+)*+", re.DOTALL)
+
+#: The next word of JSON: punctuation, a string, or a number or name.
+_WORD = re.compile(
+    r'\s*+([{}\[\]:,]|("[^"\\]*+(?:\\.[^"\\]*+)*+"|[+\-ftn\d](?:[^\s,:{}\[\]\\]|\\.)*+))', re.ASCII | re.DOTALL
+)
+
+
+def is_json_object(text: str) -> bool:
+    """Whether XLA prints a value without quotes: one pair of braces around it all, counted outside strings.
+
+    >>> is_json_object('{"a":"}"}'), is_json_object("{} {}"), is_json_object("{")
+    (True, False, False)
+    """
+    start, depth = _end_of_blanks(text, 0), 0
+    for piece in _PIECE.finditer(text, start) if text.startswith("{", start) else ():
+        if piece[0] == '"':
+            return False
+        depth += {"{": 1, "}": -1}.get(piece[0], 0)
+        if not depth:
+            return _end_of_blanks(text, piece.end()) == len(text)
+    return False
+
+
+def _end_of_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return found.end() if found else at
+
+
+def sorted_json(text: str) -> str:
+    """JSON with the keys of every object in order and no blanks; what is no JSON as it is.
+
+    >>> sorted_json('{"b": [2, {"d": 1, "c": 0}], "a": "x"}')
+    '{"a":"x","b":[2,{"c":0,"d":1}]}'
+    >>> sorted_json("{b a}")
+    '{b a}'
+    """
+    try:
+        found, end = _value(text, 0, 0)
+    except ValueError:
+        return text
+    return found if not text[end:].strip() else text
+
+
+def _value(text: str, at: int, depth: int) -> tuple[str, int]:
+    """One value and the place behind it; a ValueError where there is none."""
+    word = _word(text, at)
+    opening = word[1]
+    if word[2]:
+        return opening, word.end()
+    if opening not in "{[" or depth == MAX_DEPTH:
+        raise ValueError
+    parts, closing, at = [], {"{": "}", "[": "]"}[opening], word.end()
+    while (word := _word(text, at))[1] != closing:
+        key = ""
+        if opening == "{":
+            colon = _word(text, word.end())
+            if not word[2] or colon[1] != ":":
+                raise ValueError
+            key, at = f"{word[1]}:", colon.end()
+        value, at = _value(text, at, depth + 1)
+        parts.append(key + value)
+        if (word := _word(text, at))[1] == ",":
+            at = word.end()
+    return f"{opening}{','.join(sorted(parts) if opening == '{' else parts)}{closing}", word.end()
+
+
+def _word(text: str, at: int) -> re.Match[str]:
+    found = _WORD.match(text, at)
+    if found is None:
+        raise ValueError
+    return found

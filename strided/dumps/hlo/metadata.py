@@ -1,0 +1,60 @@
+"""An OpMetadata message as XLA prints it: ``op_name="jit(f)/add" source_line=3 stack_frame_id=2``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from strided.dumps.hlo.header import index_text
+from strided.dumps.hlo.syntax import escape
+
+Message = Mapping[str, Any]
+
+#: What is printed, in order, and how. The name for schedules stands as it is, without escapes.
+_PARTS: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("op_type", lambda value: f'"{escape(value)}"'),
+    ("op_name", lambda value: f'"{escape(value)}"'),
+    ("source_file", lambda value: f'"{escape(value)}"'),
+    ("source_line", str),
+    ("source_end_line", str),
+    ("source_column", str),
+    ("source_end_column", str),
+    ("profile_type", index_text),
+    ("deduplicated_name", lambda value: f'"{escape(value)}"'),
+    ("scheduling_name", lambda value: f'"{value}"'),
+    ("stack_frame_id", str),
+)
+
+#: Without any of these, an instruction prints no metadata.
+_NEEDED = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id")
+
+
+def metadata_text(message: Message, payload: Callable[[int], bytes | memoryview]) -> str | None:
+    """The parts of a message, without the braces; None where an instruction prints none.
+
+    >>> metadata_text({"op_name": "f", "deduplicated_name": "g"}, lambda id: b"")
+    'op_name="f" deduplicated_name="g"'
+    >>> metadata_text({"deduplicated_name": "g"}, lambda id: b"")
+    """
+    carried = message.get("metadata_payload", {})
+    if not carried and not any(message.get(name) for name in _NEEDED):
+        return None
+    return parts_text(message, payload_of(carried, payload))
+
+
+def parts_text(message: Message, payload: bytes | memoryview = b"") -> str:
+    """All that a message says, whether an instruction would print it or not.
+
+    >>> parts_text({"deduplicated_name": "g"})
+    'deduplicated_name="g"'
+    """
+    parts = [f"{name}={show(message[name])}" for name, show in _PARTS if message.get(name)]
+    if payload:
+        parts.append(f'metadata_payload="{escape(payload)}"')
+    return " ".join(parts)
+
+
+def payload_of(message: Message, payload: Callable[[int], bytes | memoryview]) -> bytes | memoryview:
+    """The bytes of a Payload message: its own, or those that the module keeps under its number."""
+    found: bytes | memoryview = message.get("value", b"")
+    return found or (payload(message["id"]) if "id" in message else b"")
