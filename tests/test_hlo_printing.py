@@ -181,6 +181,11 @@ def test_braces_are_counted_in_one_pass() -> None:
     assert sorted_json('{"a":' * 100_000) == '{"a":' * 100_000
 
 
+def test_the_last_value_of_a_key_counts() -> None:
+    pair = [bytes_field(1, bytes_field(1, b"k") + bytes_field(2, value)) for value in (b"one", b"two")]
+    assert entry_root(bytes_field(68, b"".join(pair))).endswith('frontend_attributes={k="two"}')
+
+
 # ---- asynchronous operations -----------------------------------------------------------------------------------------
 
 

@@ -63,9 +63,9 @@ def text_or_braces(value: str | bytes | memoryview) -> str:
 
 
 def frontend_attributes(message: Message) -> str | None:
-    """A FrontendAttributes message, its keys in alphabetical order; None where it is empty."""
-    entries = sorted((entry.get("key", ""), entry.get("value", "")) for entry in message.get("map", ()))
-    return f"{{{','.join(f'{key}={text_or_braces(value)}' for key, value in entries)}}}" if entries else None
+    """A FrontendAttributes message, its keys in alphabetical order, the last value of each; None where it is empty."""
+    last = {entry.get("key", ""): entry.get("value", "") for entry in message.get("map", ())}
+    return f"{{{','.join(f'{key}={text_or_braces(last[key])}' for key in sorted(last))}}}" if last else None
 
 
 def listed(field: str) -> Writer:
