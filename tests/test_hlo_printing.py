@@ -219,6 +219,19 @@ def test_a_start_may_say_a_name_twice() -> None:
     assert found.attributes == {"statistics": once.removeprefix("statistics=")}
 
 
+def test_bodies_are_shown_where_updates_take_operands() -> None:
+    body = computation("b", 1, instruction("p", "parameter", 1), instruction("n", "negate", 2), root=2)
+    calls = integers_field(38, [1])
+    start = instruction("s", "async-start", 3, calls)
+    for operands, shown in (([3], "negate"), ([3, 3], "async")):
+        update = instruction("u", "async-update", 4, calls, integers_field(36, operands))
+        done = instruction("d", "async-done", 5, calls, integers_field(36, [4]))
+        found = read_hlo(module(body, computation("e", 2, start, update, done, root=5), integer_field(6, 2)))
+        assert [i.opcode for i in found.entry.instructions] == [f"{shown}-{end}" for end in ("start", "update", "done")]
+        assert [c.name for c in found.computations] == (["b", "e"] if shown == "async" else ["e"])
+        assert ("calls=%b" in found.to_text()) == (shown == "async")
+
+
 def test_the_main_thread_goes_without_saying() -> None:
     assert "thread" not in str(async_start(start=bytes_field(79, b"main")))
     assert 'async_execution_thread="host"' in str(async_start(start=bytes_field(79, b"host")))
@@ -300,7 +313,7 @@ def test_a_long_sharding_of_a_wide_tuple_is_printed_once() -> None:
 
 def test_one_device_without_a_number() -> None:
     assert sharding(integer_field(1, 1) + integers_field(4, [-1])) == "{maximal device=-1}"
-    with pytest.raises(DumpError, match="device -2: devices count from 0"):
+    with pytest.raises(DumpError, match="at least 0, found -2"):
         Sharding.from_proto(integer_field(1, 1) + integers_field(4, [-2]))
 
 

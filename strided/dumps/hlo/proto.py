@@ -3,7 +3,7 @@
 Of each instruction name, opcode and id are read at once, the rest when somebody asks. Two things are told differently
 than in text, and come out as the text has them: a schedule orders the instructions, and an asynchronous operation whose
 body is one instruction is that instruction's start or done (``slice-start``), its body no computation of the module
-(`ProtoInstruction.async_body` has it).
+(`ProtoInstruction.async_body` has it), unless some update takes operands of its own, as those of SparseCores do.
 """
 
 from __future__ import annotations
@@ -260,8 +260,14 @@ class _ModuleReader:
 
 
 def _unfold_async(context: Records) -> None:
-    """Give asynchronous operations the opcode of a body that is one instruction, as text does."""
-    for instruction in context.instructions.values():
+    """Give asynchronous operations the opcode of a body that is one instruction, as text does.
+
+    Newer compilers hand operands to updates, which jaxlib 0.10.2 refuses; their own text then shows all bodies.
+    """
+    instructions = context.instructions.values()
+    if any(i.opcode == "async-update" and len(i.operand_ids) > 1 for i in instructions):
+        return
+    for instruction in instructions:
         kind = instruction.opcode
         if not kind.startswith("async-") or instruction.async_body is not None:
             continue

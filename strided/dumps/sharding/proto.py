@@ -75,7 +75,7 @@ def _unnamed(found: dict[int, list[Field]], make: Callable[..., T], at: int, dep
         if len(devices) != 1:
             raise DumpError(f"a maximal OpSharding needs one device, found {len(devices)}", position=at)
         if devices[0] < 0:
-            raise DumpError(f"a maximal OpSharding on device {devices[0]}: devices count from 0", position=at)
+            raise DumpError(f"a device number is at least 0, found {devices[0]}", position=at)
         return make(kind="maximal", device=devices[0], group=group)
     if kind != "tiled":
         return make(kind=kind, group=group)
