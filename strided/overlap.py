@@ -14,14 +14,11 @@ import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 
 from strided.plan import span_of
+from strided.progressions import Progression, progressions_of
 from strided.wrapped import Array, Wrapped
 
 #: Elements of two arrays together that are enumerated at most.
 _MOST_ELEMENTS = 1 << 24
-
-#: Indices start, start + step, ... of a dimension, so many.
-_Progression = tuple[int, int, int]
-
 
 def may_share(first: Any, second: Any) -> bool:
     """Whether the bytes that two arrays lie in meet: False is certain."""
@@ -95,33 +92,13 @@ def _boxes_meet(first: Wrapped, second: Wrapped) -> bool | None:
         return None
     if own.bits < 8 or own.dtype.itemsize != own.shape.dtype.itemsize:
         return None
-    mine, theirs = _box(first), _box(second)
+    mine, theirs = progressions_of(first), progressions_of(second)
     if mine is None or theirs is None:
         return None
-    return all(_meet(p, q) for p, q in zip(mine, theirs, strict=True))
+    return all(_meet(p, q) for p, q in zip(mine.dimensions, theirs.dimensions, strict=True))
 
 
-def _box(view: Wrapped) -> list[_Progression] | None:
-    """The indices of every dimension that a view shows; None where it is not made by slicing and transposing alone."""
-    whole = view.xla_shape.address_map
-    if whole.coupled or view._map.coupled:
-        return None
-    start = view.xla_shape.index_at(view._map.base)
-    if start is None:
-        return None
-    found: list[_Progression | None] = [None] * whole.ndim
-    for n, terms in zip(view.shape, view._map.axes, strict=True):
-        if len(terms) > 1:
-            return None
-        for term in terms:
-            same = [d for d in range(whole.ndim) if [t.digits for t in whole.axes[d]] == [term.digits]]
-            if len(same) != 1 or found[same[0]] is not None:
-                return None
-            found[same[0]] = term.start, term.step, n
-    return [(int(i), 1, 1) if p is None else p for i, p in zip(start, found, strict=True)]
-
-
-def _meet(first: _Progression, second: _Progression) -> bool:
+def _meet(first: Progression, second: Progression) -> bool:
     """Whether two arithmetic progressions have a number in common."""
     a, b = (range(p[0], p[0] + p[1] * p[2], p[1]) if p[1] else range(p[0], p[0] + 1) for p in (first, second))
     a, b = (r if r.step > 0 else r[::-1] for r in (a, b))

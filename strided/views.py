@@ -15,9 +15,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
+from strided.address import AddressMap
 from strided.flags import Flags
 from strided.flat import Flat
 from strided.indexed import Indexed
+from strided.progressions import strides_in_order
 from strided.wrapped import Array
 
 _MAX_NDIM = 64
@@ -95,25 +97,26 @@ class Views(Indexed):
         return self._with_map(map_, self._memory.read_only())
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Self | Array:
-        """The same elements in another shape: a view where the layout allows it, else an ndarray with a copy.
+        """The same elements in another shape: a view where NumPy gives one and the layout allows it, else a copy.
 
-        Of a layout of plain strides NumPy's own rule decides.
+        NumPy gives a view where the strides allow it. Of a layout without strides those of an ndarray count whose axes
+        lie in memory in the same order: rows of ``{1,0:T(2,4)}`` can be joined, its columns, or every other row, cannot.
 
         Raises
         ------
         ValueError
-            The sizes do not fit, or `copy` is False where the layout asks for one.
+            The sizes do not fit, or `copy` is False where a copy is needed.
 
         >>> import strided as sd
-        >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,4)}")
-        >>> type(a.reshape(8)).__name__, type(a[:, :3].reshape(6)).__name__
-        ('LayoutArray', 'ndarray')
+        >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
+        >>> type(a.reshape(8)).__name__, type(a.T.reshape(8)).__name__, type(a[:, :3].reshape(6)).__name__
+        ('LayoutArray', 'ndarray', 'ndarray')
         """
         stand_in = self.stand_in()
         wanted = stand_in.reshape(*shape, order=order).shape  # type: ignore[call-overload]
         backwards = _is_fortran(self, order)
         found = None if copy else self._reshaped(wanted, backwards)
-        if found is not None and (not self.is_strided or _is_view(self._as_strided(), wanted, order)):
+        if found is not None:
             return found
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
@@ -121,25 +124,38 @@ class Views(Indexed):
         return values.reshape(wanted, order="F" if backwards else "C")
 
     def ravel(self, order: str = "C") -> Self | Array:
-        """The elements in one axis: a view where they follow on each other in the buffer, else an ndarray."""
+        """The elements in one axis, contiguous: a view where the array itself is contiguous in that order, else a copy.
+
+        >>> import strided as sd
+        >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
+        >>> type(a.ravel()).__name__, type(a[:, :2].ravel()).__name__
+        ('ndarray', 'LayoutArray')
+        """
         self.stand_in().ravel(order)  # type: ignore[arg-type]
-        if order in ("K", "k") and self.is_strided and not self.flags.forc:
+        flags = self.flags
+        if order in ("K", "k") and self.is_strided and not flags.forc:
             return self.as_strided().ravel("K")
         backwards = _is_fortran(self, "A" if order in ("K", "k") else order)
-        found = self._reshaped((self.size,), backwards)
-        # Like NumPy, no view with gaps.
-        strides = None if found is None else found._map.strides
-        if found is not None and (strides is None or strides == (1,) or self.size < 2):
+        if flags.f_contiguous if backwards else flags.c_contiguous:
+            found = self._reshaped((self.size,), backwards)
+            assert found is not None
             return found
         return self.T.to_numpy().reshape(-1) if backwards else self.to_numpy().reshape(-1)
 
     def _reshaped(self, shape: Sequence[int], backwards: bool) -> Self | None:
-        """The view of another shape, read in column-major order if `backwards`; None where the map forbids it."""
-        if backwards:
-            map_ = self._map.transposed(range(self.ndim)[::-1]).reshaped(tuple(shape)[::-1])
-            return None if map_ is None else self._with_map(map_.transposed(range(len(shape))[::-1]))
-        map_ = self._map.reshaped(tuple(shape))
-        return None if map_ is None else self._with_map(map_)
+        """The view of another shape, read in column-major order if `backwards`; None where a copy is needed."""
+        axes = range(self.ndim)[::-1] if backwards else range(self.ndim)
+        wanted = tuple(shape)[::-1] if backwards else tuple(shape)
+        if self.size:
+            # Of strides that are all one no two axes can be joined: all that is left is to split some.
+            strides = strides_in_order(self) or (1,) * self.ndim
+            judged = AddressMap.from_strides(self.shape, strides).transposed(axes).reshaped(wanted)
+            if judged is None or judged.strides is None:
+                return None
+        map_ = self._map.transposed(axes).reshaped(wanted)
+        if map_ is None:
+            return None
+        return self._with_map(map_.transposed(range(len(wanted))[::-1]) if backwards else map_)
 
     @property
     def real(self) -> Self | Array:
@@ -212,14 +228,3 @@ class Views(Indexed):
 def _is_fortran(array: Views, order: str) -> bool:
     """Whether an order of NumPy's means column-major for this array."""
     return order in ("F", "f") or (order in ("A", "a") and array.flags.fnc)
-
-
-def _is_view(x: Array, shape: tuple[int, ...], order: str) -> bool:
-    """Whether NumPy reshapes an array without a copy."""
-    try:
-        x.reshape(shape, order=order, copy=False)  # type: ignore[call-overload]
-    except ValueError:
-        return False
-    except TypeError:  # NumPy 2.0 does not know `copy`
-        return bool(np.may_share_memory(x, x.reshape(shape, order=order)))  # type: ignore[call-overload]
-    return True

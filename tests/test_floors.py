@@ -42,6 +42,7 @@ ROOMS = [
     "buffers",
     "padding",
     "wrapped",
+    "progressions",
     "encode",
     "windows",
     "selecting",

@@ -1,0 +1,87 @@
+"""Views as NumPy knows them: which indices of the buffer's array each one shows.
+
+A view made by slicing, transposing and broadcasting takes indices ``start, start + step, ...`` of every dimension. From
+these follow whether two views have an element in common, what strides the same view of an ndarray would have, and how
+one conversion serves several views.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from strided.wrapped import Wrapped
+
+
+class Progression(NamedTuple):
+    """Indices ``start, start + step, ...`` of a dimension, `size` of them."""
+
+    start: int
+    step: int
+    size: int
+
+
+class Progressions(NamedTuple):
+    """The indices that a view shows.
+
+    Attributes
+    ----------
+    dimensions : tuple of Progression
+        Of every dimension of the buffer's array.
+    axes : tuple of (int or None)
+        For every axis of the view the dimension that it runs along; None where nothing changes along it.
+    """
+
+    dimensions: tuple[Progression, ...]
+    axes: tuple[int | None, ...]
+
+
+def progressions_of(view: Wrapped) -> Progressions | None:
+    """The indices that a view shows; None where it is empty, or not made by slicing, transposing and broadcasting.
+
+    >>> import strided as sd
+    >>> a = sd.LayoutArray(bytes(128), "f32[4,8]{1,0:T(2,4)}")
+    >>> progressions_of(a.T[::-1, 2]).dimensions
+    (Progression(start=2, step=1, size=1), Progression(start=7, step=-1, size=8))
+    """
+    map_, whole = view._map, view.xla_shape.address_map
+    is_half = view._memory.bits != view.xla_shape.element_bits
+    if not map_.size or map_.coupled or whole.coupled or is_half:
+        return None
+    first = view.xla_shape.index_at(int(map_.offset_of((0,) * map_.ndim)))
+    if first is None:
+        return None
+    dimensions = [Progression(int(i), 1, 1) for i in first]
+    axes: list[int | None] = []
+    for n, terms in zip(map_.shape, map_.axes, strict=True):
+        if n == 1 or not terms:
+            axes.append(None)
+            continue
+        digits = terms[0].digits
+        same = [d for d in range(whole.ndim) if whole.shape[d] > 1 and [t.digits for t in whole.axes[d]] == [digits]]
+        if len(terms) > 1 or len(same) != 1 or same[0] in axes or terms[0].start != first[same[0]]:
+            return None
+        dimensions[same[0]] = Progression(terms[0].start, terms[0].step, n)
+        axes.append(same[0])
+    return Progressions(tuple(dimensions), tuple(axes))
+
+
+def strides_in_order(view: Wrapped) -> tuple[int, ...] | None:
+    """The strides, in elements, of the same view of an ndarray whose axes lie in memory in the layout's order.
+
+    Of plain strides they are the view's own. None where nothing can be said.
+
+    >>> import strided as sd
+    >>> a = sd.LayoutArray(bytes(128), "f32[4,8]{1,0:T(2,4)}")
+    >>> strides_in_order(a.T[::2])
+    (2, 8)
+    """
+    if view._map.strides is not None:
+        return view._map.strides
+    found = progressions_of(view)
+    if found is None:
+        return None
+    whole, next_ = {}, 1
+    for d in view.layout.minor_to_major:
+        whole[d] = next_
+        next_ *= view.xla_shape.dimensions[d]
+    return tuple(0 if d is None else whole[d] * found.dimensions[d].step for d in found.axes)
