@@ -55,10 +55,15 @@ class Flat:
         return self._array.to_numpy().reshape(-1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The elements in an ndarray of one axis: the array's own memory if that is contiguous, else a read-only copy."""
+        if self._array.flags.c_contiguous:
+            return np.array(self._array.as_strided().reshape(-1), dtype=dtype, copy=copy)
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         values = self.copy()
-        return values if dtype is None else values.astype(dtype, copy=False)
+        cast = values if dtype is None else values.astype(dtype, copy=False)
+        cast.flags.writeable = cast is not values or bool(copy)
+        return cast
 
     def __len__(self) -> int:
         return self._array.size

@@ -42,9 +42,13 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
 
 def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The function of converted arrays; what it writes to one of them goes back to the buffer."""
-    operands, out = Operands(), kwargs.get("out")
+    out = kwargs.get("out")
+    writes = function in WRITING or out is not None
+    calls_back = any(map(_is_function, (*args, *kwargs.values())))
+    # What a function of the caller's writes to a copy would be lost: it gets read-only ones.
+    operands = Operands(args, kwargs, may_write=lambda x: writes or not calls_back or x.is_strided)
     handed, named = operands.handed(args), operands.handed(kwargs)
-    if function in WRITING or out is not None or any(map(_is_function, (*args, *kwargs.values()))):
+    if writes or calls_back:
         operands.touch()
     try:
         result = function(*handed, **named)
@@ -62,6 +66,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     if function in WRITING or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
         written.append(_first(function, args, kwargs)[0])
     operands.write_back(*(x for x in written if isinstance(x, Views) and x.flags.writeable))
+    operands.protect(returned)
     return returned
 
 

@@ -7,6 +7,7 @@ plain strides is enumerated, byte by byte, up to a limit.
 from __future__ import annotations
 
 import math
+import weakref
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,43 @@ from strided.wrapped import Array, Wrapped
 #: Elements of two arrays together that are enumerated at most.
 _MOST_ELEMENTS = 1 << 24
 
+class _Values:
+    """The memory of converted values, and the buffer that they were read from: ``base`` of an ndarray that shows them."""
+
+    def __init__(self, values: Array, buffer: Array) -> None:
+        self.values = values
+        self.buffer = weakref.ref(buffer)
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (values.nbytes,),
+            "typestr": "|u1",
+            "data": (_address(values), True),
+        }
+
+
+def shown(values: Array, array: Wrapped) -> Array:
+    """Converted values of an array as an ndarray that can never be written to, contiguous as they are."""
+    owner = _Values(values, array._memory.buffer)
+    return np.asarray(owner).view(values.dtype).reshape(values.shape)
+
+
+def _shows(x: Any, array: Any) -> bool:
+    """Whether an ndarray shows values that were converted from the buffer of an array."""
+    while type(x) is np.ndarray:
+        x = x.base
+    buffer = x.buffer() if isinstance(x, _Values) and isinstance(array, Wrapped) else None
+    return buffer is not None and bool(np.may_share_memory(buffer, array._memory.buffer))
+
+
 def may_share(first: Any, second: Any) -> bool:
-    """Whether the bytes that two arrays lie in meet: False is certain."""
+    """Whether the bytes that two arrays lie in meet, or one shows values converted from the other: False is certain.
+
+    NumPy asks this of ``np.asarray(a)`` and `a` before it writes to the former.
+    """
+    return _spans_meet(first, second) or _shows(first, second) or _shows(second, first)
+
+
+def _spans_meet(first: Any, second: Any) -> bool:
     if _size(first) == 0 or _size(second) == 0:
         return False
     (low, high), (start, stop) = _span(first), _span(second)
@@ -38,7 +74,7 @@ def share(first: Any, second: Any, max_work: Any = -1) -> bool:
     """
     if max_work == 0:
         return may_share(first, second)
-    if not may_share(first, second):
+    if not _spans_meet(first, second):
         return False
     plain = [x._as_strided() if isinstance(x, Wrapped) and x.is_strided else x for x in (first, second)]
     if not any(isinstance(x, Wrapped) for x in plain):

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from strided import dlpack, functions, shown
+from strided import dlpack, functions, overlap, shown
 from strided.address import AddressMap
 from strided.buffers import flat_bytes, map_file
 from strided.encode import encode, shape_for
@@ -35,7 +35,9 @@ class Protocols(Operators, Views):
                 f"{self._why_no_strides()}; with copy=None it is converted."
             )
         values = self.to_numpy()
-        return values if dtype is None else values.astype(dtype, copy=False)
+        cast = values if dtype is None else values.astype(dtype, copy=False)
+        # An ndarray would have shown its own memory here: what is written to a copy must not be lost without a word.
+        return overlap.shown(values, self) if cast is values and not copy else cast
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

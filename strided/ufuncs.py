@@ -47,25 +47,60 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
         found = reductions.stream(reductions.OF_UFUNC[ufunc], inputs, options)
         if found is not NotImplemented:
             return found
-    if method == "__call__" and ufunc.signature is None and any(map(reductions.streams, (*inputs, *outs))):
+    if method == "__call__" and ufunc.signature is None and ufunc.nout and any(map(reductions.streams, (*inputs, *outs))):
         found = _in_windows(ufunc, inputs, outs, kwargs)
         if found is not NotImplemented:
             return found
-    operands = Operands()
+    return _converted(ufunc, method, inputs, kwargs, inputs[:1] if method == "at" else outs)
+
+
+def _converted(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], written: tuple[Any, ...]
+) -> Any:
+    """A method of a universal function, of converted arrays; what it writes to some of them goes to their buffers."""
+    operands = Operands(inputs, kwargs, may_write=lambda array: any(array is x for x in written))
     handed, options = operands.handed(inputs), operands.handed(kwargs)
-    if outs or method == "at":
+    if written:
         operands.touch()
     try:
         result = getattr(ufunc, method)(*handed, **options)
-    except Exception:
-        # What was computed before something was refused stays, as in NumPy.
-        operands.write_back(*(x for x in outs if isinstance(x, Operators) and x._memory.buffer.flags.writeable))
+    except Exception as error:
+        if _is_refused_write(error) and any(_is_writable(x) and not any(x is y for y in written) for x in inputs):
+            return _writing_to_inputs(ufunc, method, inputs, kwargs, written)
+        if method != "at":
+            # What was computed before something was refused stays, as in NumPy.
+            operands.write_back(*filter(_is_writable, written))
         raise
-    if method == "at":
-        operands.write_back(inputs[0])
-        return None
-    operands.write_back(*outs)
-    return operands.returned(result) if outs else result
+    operands.write_back(*written)
+    return operands.returned(result) if kwargs.get("out") else result
+
+
+def _writing_to_inputs(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], written: tuple[Any, ...]
+) -> Any:
+    """A universal function that declares some of its inputs to be written to: which ones it does not say."""
+    operands = Operands(inputs, kwargs)
+    handed, options = operands.handed(inputs), operands.handed(kwargs)
+    operands.touch()
+    before = [np.array(x) for x in handed]
+    try:
+        return operands.returned(getattr(ufunc, method)(*handed, **options))
+    finally:
+        changed = [x for x, now, old in zip(inputs, handed, before, strict=True) if not _same_bytes(now, old)]
+        operands.write_back(*filter(_is_writable, (*changed, *written)))
+
+
+def _is_refused_write(error: Exception) -> bool:
+    """Whether NumPy says that an operand cannot be written to. It does so before it computes anything."""
+    return isinstance(error, ValueError) and "array with iterator write flag set is read-only" in str(error)
+
+
+def _is_writable(x: Any) -> bool:
+    return isinstance(x, Wrapped) and bool(x._memory.buffer.flags.writeable)
+
+
+def _same_bytes(x: Any, y: Array) -> bool:
+    return np.asarray(x).tobytes() == y.tobytes()
 
 
 def _in_windows(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -96,8 +131,16 @@ def _in_windows(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...],
         else np.empty(0, s.dtype)
         for x, s in zip(inputs, sources, strict=True)
     ]
+    for x in empty:
+        if isinstance(x, np.ndarray) and x.ndim:
+            x.flags.writeable = False
     none = tuple(None if out is None else np.empty(0, out.dtype) for out in outs)
-    example = ufunc(*empty, **options, **({"out": none} if outs else {}))
+    try:
+        example = ufunc(*empty, **options, **({"out": none} if outs else {}))
+    except ValueError as error:
+        if _is_refused_write(error):
+            return NotImplemented  # it writes to its inputs
+        raise
     examples = example if isinstance(example, tuple) else (example,)
     places = outs or (None,) * len(examples)
     results = tuple(np.empty(shape, e.dtype) if out is None else out for e, out in zip(examples, places, strict=True))

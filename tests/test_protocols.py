@@ -200,7 +200,9 @@ def test_copies_are_made_where_numpy_2_makes_them(case: Case) -> None:
         with pytest.raises(AttributeError, match="to_numpy"):
             _ = a.strides
         assert not hasattr(a, "__array_interface__")
-        assert np.asarray(a).flags.writeable
+        assert not np.asarray(a).flags.writeable
+        assert np.array(a).flags.writeable
+        assert a.to_numpy().flags.writeable
 
 
 @pytest.mark.parametrize("text", [TILED, PLAIN])
