@@ -168,6 +168,10 @@ class AddressMap:
             strides.append(sum(d.stride for found in linear if found for d in found[1].digits))
         return tuple(strides)
 
+    def is_still(self, axis: int) -> bool:
+        """Whether nothing changes along an axis, as one that was broadcast."""
+        return self.shape[axis] > 1 and not self.axes[axis] and not any(axis in c.axes for c in self.coupled)
+
     def offset_of(self, index: Sequence[Offsets | int]) -> Offsets | int:
         """Offset of the element at an index within bounds (no negative ones), or at arrays of them, in elements."""
         total: Offsets | int = self.base

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from strided.wrapped import Wrapped
+
+_NumpyFlags = type(np.empty(0).flags)
 
 
 class Flags:
@@ -32,6 +36,7 @@ class Flags:
         return flags is not None and bool(flags.f_contiguous)
 
     contiguous = c_contiguous
+    fortran = f_contiguous
 
     @property
     def aligned(self) -> bool:
@@ -105,10 +110,25 @@ class Flags:
             raise KeyError("Unknown flag")
         self.writeable = value
 
+    @property
+    def num(self) -> int:
+        """The flags as one number, each with its bit."""
+        return sum(bit for bit, name in _BITS.items() if self[name])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (Flags, _NumpyFlags)):
+            return NotImplemented
+        return self.num == other.num
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         names = ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "WRITEABLE", "ALIGNED", "WRITEBACKIFCOPY")
         return "\n".join(f"  {name} : {self[name]}" for name in names) + "\n"
 
+
+#: Bits of `Flags.num`, as NumPy numbers them.
+_BITS = {1: "C", 2: "F", 4: "OWNDATA", 0x100: "ALIGNED", 0x400: "WRITEABLE", 0x2000: "WRITEBACKIFCOPY"}
 
 _FLAGS = {
     "C_CONTIGUOUS": "c_contiguous",

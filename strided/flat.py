@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from strided import convert
 from strided.encode import cast
+from strided.flags import Flags
 from strided.indexed import Indexed
 from strided.indexing import Span, normalise
 from strided.wrapped import Array
@@ -55,8 +56,8 @@ class Flat:
         return self._array.to_numpy().reshape(-1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """The elements in an ndarray of one axis: the array's own memory if that is contiguous, else a read-only copy."""
-        if self._array.flags.c_contiguous:
+        """The elements in an ndarray of one axis: the array's memory if that is contiguous, else a read-only copy."""
+        if Flags(self._array).c_contiguous:
             return np.array(self._array.as_strided().reshape(-1), dtype=dtype, copy=copy)
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")

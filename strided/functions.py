@@ -146,8 +146,9 @@ def _diag(x: Any, k: int = 0) -> Any:
 def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
     stand_ins = [x.stand_in() if isinstance(x, Views) else x for x in arrays]
     spread = np.broadcast_arrays(*stand_ins, subok=subok)
+    # What NumPy gives here can be written to, unless the array itself cannot.
     found = [
-        (x if x.shape == s.shape else x.broadcast_to(s.shape)) if isinstance(x, Views) else s
+        (x if x.shape == s.shape else x._with_map(x._map.broadcast_to(s.shape))) if isinstance(x, Views) else s
         for x, s in zip(arrays, spread, strict=True)
     ]
     return tuple(found) if isinstance(spread, tuple) else found

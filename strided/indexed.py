@@ -46,6 +46,8 @@ class Indexed(Wrapped):
         moved = view_at(self._map, entries)
         if moved is not None:
             return self._with_map(moved)
+        key = _as_ndarrays(key)
+        entries = key if type(key) is tuple else (key,)
         chosen = self._chosen(entries)
         if chosen is not None:
             return chosen
@@ -93,6 +95,8 @@ class Indexed(Wrapped):
             return
         moved = view_at(self._map, entries)
         if moved is None:
+            key = _as_ndarrays(key)
+            entries = key if type(key) is tuple else (key,)
             try:
                 selection = normalise(key, self._map.shape)
             except Exception:
@@ -169,12 +173,24 @@ class Indexed(Wrapped):
             source = convert.region_of_ndarray(whole._cast(value, key, self.ndim))
         if not _broadcasts(source.map.shape, self.shape):
             refuse(whole.shape, key, np.shape(value))
-        spread = source._replace(map=source.map.broadcast_to(self.shape))
+        spread, target = source._replace(map=source.map.broadcast_to(self.shape)), self.region
+        for axis in reversed(range(self.ndim)):
+            if target.map.is_still(axis):
+                # All values along it go to one place, where the last one stays.
+                last = self.shape[axis] - 1
+                spread, target = (r._replace(map=r.map.at(axis, last)) for r in (spread, target))
         if self._memory.bits >= 8:
-            move(spread, self.region)
+            move(spread, target)
             return
         with _packed:
-            move(spread, self.region)
+            move(spread, target)
+
+
+def _as_ndarrays(key: Any) -> Any:
+    """A key whose arrays in a layout are ndarrays: NumPy keeps the type of an empty index array only of these."""
+    if type(key) is tuple:
+        return tuple(x._values() if isinstance(x, Wrapped) else x for x in key)
+    return key._values() if isinstance(key, Wrapped) else key
 
 
 def _spread(values: Array, shape: tuple[int, ...]) -> Array:

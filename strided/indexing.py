@@ -24,6 +24,8 @@ Integers: TypeAlias = npt.NDArray[np.intp]
 
 #: NumPy's own limit on axes.
 _MAX_NDIM = 64
+#: Index arrays from which on NumPy itself is asked whether they are too many: its limit depends on its version.
+_MANY_ARRAYS = 30
 
 
 class Span(NamedTuple):
@@ -71,12 +73,17 @@ class Selection:
 
 def refuse(shape: tuple[int, ...], key: Any, value_shape: tuple[int, ...] | None = None) -> NoReturn:
     """Raise what NumPy raises for this key, reading, or assigning values of a shape."""
-    stand_in = np.lib.stride_tricks.as_strided(np.zeros((), np.bool_), shape, (0,) * len(shape))
+    stand_in = _stand_in(shape)
     if value_shape is None:
         stand_in[key]
     else:
         stand_in[key] = np.broadcast_to(np.zeros((), np.bool_), value_shape)
     raise IndexError(f"key {key!r} does not fit an array of shape {shape}")
+
+
+def _stand_in(shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """An array of a shape that takes no memory."""
+    return np.lib.stride_tricks.as_strided(np.zeros((), np.bool_), shape, (0,) * len(shape))
 
 
 def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
@@ -118,6 +125,8 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
     is_basic = not any(isinstance(i, (np.ndarray, Flag)) for i in items)
     ndim = sum(i is None or isinstance(i, Span) for i in items)
     if not is_basic:
+        if len(items) >= _MANY_ARRAYS:
+            _stand_in(shape)[key]  # NumPy may find them too many
         items, fancy = _checked(items, shape, key)
         ndim += len(fancy)
     if ndim > _MAX_NDIM:

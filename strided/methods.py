@@ -16,10 +16,12 @@ from strided.protocols import Protocols
 from strided.wrapped import Array
 
 
-def _function(function: Callable[..., Any], name: str) -> Any:
-    """A method that is one of NumPy's functions."""
+def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
+    """A method that is one of NumPy's functions, but for keywords that the method does not know."""
 
     def method(self: Protocols, *args: Any, **kwargs: Any) -> Any:
+        if any(word in kwargs for word in unknown):
+            return getattr(self.stand_in(), name)(*args, **kwargs)  # refused
         try:
             return function(self, *args, **kwargs)
         except TypeError:
@@ -62,6 +64,11 @@ def _changing(name: str) -> Any:
     return method
 
 
+def _clip(a: Protocols, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """``numpy.clip`` with the method's arguments: either bound may be left out."""
+    return np.clip(a, min, max, out=out, **kwargs)
+
+
 class Methods(Protocols):
     """An array with NumPy's methods."""
 
@@ -72,8 +79,8 @@ class Methods(Protocols):
     sum = _function(np.sum, "sum")
     prod = _function(np.prod, "prod")
     mean = _function(np.mean, "mean")
-    var = _function(np.var, "var")
-    std = _function(np.std, "std")
+    var = _function(np.var, "var", "correction")
+    std = _function(np.std, "std", "correction")
     max = _function(np.max, "max")
     min = _function(np.min, "min")
     argmax = _function(np.argmax, "argmax")
@@ -95,7 +102,7 @@ class Methods(Protocols):
     argpartition = _function(np.argpartition, "argpartition")
     argsort = _function(np.argsort, "argsort")
     choose = _function(np.choose, "choose")
-    clip = _function(np.clip, "clip")
+    clip = _function(_clip, "clip")
     cumprod = _function(np.cumprod, "cumprod")
     cumsum = _function(np.cumsum, "cumsum")
     dot = _function(np.dot, "dot")

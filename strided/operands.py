@@ -154,3 +154,12 @@ def _seen(values: Array, spans: list[tuple[int, int, int]], view: Progressions, 
     for d in view.axes:
         strides.append(0 if d is None else view.dimensions[d].step // spans[d][1] * values.strides[d])
     return as_strided(values[tuple(slice(i, None) for i in starts)], shape, strides)
+
+
+def _may_hold(result: Any, memory: Array) -> bool:
+    """Whether something may lead to the memory of an array."""
+    if isinstance(result, np.ndarray):
+        return result.dtype.hasobject or bool(np.may_share_memory(result, memory))
+    if isinstance(result, (tuple, list)):
+        return any(_may_hold(item, memory) for item in result)
+    return not isinstance(result, (np.generic, np.dtype, int, float, complex, str, bytes, type(None)))

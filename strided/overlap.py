@@ -21,8 +21,9 @@ from strided.wrapped import Array, Wrapped
 #: Elements of two arrays together that are enumerated at most.
 _MOST_ELEMENTS = 1 << 24
 
+
 class _Values:
-    """The memory of converted values, and the buffer that they were read from: ``base`` of an ndarray that shows them."""
+    """Converted values and the buffer that they were read from: the ``base`` of an ndarray that shows them."""
 
     def __init__(self, values: Array, buffer: Array) -> None:
         self.values = values

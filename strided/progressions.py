@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from strided.address import AddressMap
 from strided.wrapped import Wrapped
 
 
@@ -44,25 +45,36 @@ def progressions_of(view: Wrapped) -> Progressions | None:
     (Progression(start=2, step=1, size=1), Progression(start=7, step=-1, size=8))
     """
     map_, whole = view._map, view.xla_shape.address_map
-    is_half = view._memory.bits != view.xla_shape.element_bits
-    if not map_.size or map_.coupled or whole.coupled or is_half:
+    if not map_.size or view._memory.bits != view.xla_shape.element_bits:
         return None
     first = view.xla_shape.index_at(int(map_.offset_of((0,) * map_.ndim)))
     if first is None:
         return None
     dimensions = [Progression(int(i), 1, 1) for i in first]
     axes: list[int | None] = []
-    for n, terms in zip(map_.shape, map_.axes, strict=True):
-        if n == 1 or not terms:
-            axes.append(None)
-            continue
-        digits = terms[0].digits
-        same = [d for d in range(whole.ndim) if whole.shape[d] > 1 and [t.digits for t in whole.axes[d]] == [digits]]
-        if len(terms) > 1 or len(same) != 1 or same[0] in axes or terms[0].start != first[same[0]]:
+    for axis, n in enumerate(map_.shape):
+        moved = [] if n == 1 else _moved(map_, axis, whole)
+        if moved is None or len(moved) > 1:
             return None
-        dimensions[same[0]] = Progression(terms[0].start, terms[0].step, n)
-        axes.append(same[0])
+        for d, start, step in moved:
+            if d in axes or start != first[d]:
+                return None
+            dimensions[d] = Progression(start, step, n)
+        axes.append(moved[0][0] if moved else None)
     return Progressions(tuple(dimensions), tuple(axes))
+
+
+def _moved(map_: AddressMap, axis: int, whole: AddressMap) -> list[tuple[int, int, int]] | None:
+    """The dimensions that change along an axis, with start and step; None where that is not known."""
+    if map_.coupled:
+        return [(d, c, steps[axis]) for d, (c, steps) in enumerate(map_.coupled[0].coordinates) if steps[axis]]
+    found = []
+    for start, step, digits in map_.axes[axis]:
+        same = [d for d in range(whole.ndim) if whole.shape[d] > 1 and [t.digits for t in whole.axes[d]] == [digits]]
+        if len(same) != 1:
+            return None
+        found.append((same[0], start, step))
+    return found
 
 
 def strides_in_order(view: Wrapped) -> tuple[int, ...] | None:

@@ -37,7 +37,10 @@ def understood(values: Any) -> bool:
 
 def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a method of a universal function gives; NotImplemented where another operand has to say."""
-    outs: tuple[Any, ...] = kwargs.get("out", ())
+    outs: Any = kwargs.get("out", ())
+    if not isinstance(outs, tuple):  # as Numba hands it over
+        outs = (outs,)
+        kwargs = {**kwargs, "out": outs}
     if not understood((*inputs, *outs, kwargs.get("where"))):
         return NotImplemented
     if method == "reduce" and ufunc in reductions.OF_UFUNC:
@@ -47,7 +50,12 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
         found = reductions.stream(reductions.OF_UFUNC[ufunc], inputs, options)
         if found is not NotImplemented:
             return found
-    if method == "__call__" and ufunc.signature is None and ufunc.nout and any(map(reductions.streams, (*inputs, *outs))):
+    if (
+        method == "__call__"
+        and ufunc.signature is None
+        and ufunc.nout
+        and any(map(reductions.streams, (*inputs, *outs)))
+    ):
         found = _in_windows(ufunc, inputs, outs, kwargs)
         if found is not NotImplemented:
             return found

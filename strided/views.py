@@ -100,7 +100,7 @@ class Views(Indexed):
         """The same elements in another shape: a view where NumPy gives one and the layout allows it, else a copy.
 
         NumPy gives a view where the strides allow it. Of a layout without strides those of an ndarray count whose axes
-        lie in memory in the same order: rows of ``{1,0:T(2,4)}`` can be joined, its columns, or every other row, cannot.
+        lie in memory in the same order: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot.
 
         Raises
         ------

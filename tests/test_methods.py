@@ -285,3 +285,35 @@ def test_the_type_goes_to_a_line_of_its_own_where_there_is_no_room() -> None:
     assert third == "            dtype=float32, f32[2,9]{1,0:T(8,128)})"
     short = sd.LayoutArray.from_numpy(np.arange(3, dtype=np.int8), "{0}")
     assert repr(short) == "LayoutArray([0, 1, 2], dtype=int8, s8[3]{0})"
+
+
+@pytest.mark.parametrize("text", [TILED, PLAIN])
+def test_methods_take_what_ndarrays_take_and_not_what_the_functions_take(text: str) -> None:
+    for call in (
+        lambda v: v.clip(3),
+        lambda v: v.clip(3, 9),
+        lambda v: v.clip(None, 9),
+        lambda v: v.clip(max=9),
+        lambda v: v.clip(min=3, max=v),
+        lambda v: v.clip(),
+        lambda v: v.clip(3, out=v),
+        lambda v: v.clip(3, None, v),
+        lambda v: v.clip(3.5, dtype=np.float64),
+        lambda v: v.clip(3, where=v > 7, out=v),
+        lambda v: v.clip(a_min=3),
+        lambda v: v.clip(1, 2, 3, 4),
+        lambda v: v.clip("a"),
+        lambda v: v.std(correction=1),
+        lambda v: v.var(correction=1),
+        lambda v: v.std(0, correction=1, keepdims=True),
+        lambda v: v.std(ddof=1),
+        lambda v: v.var(0, None, None, 1, True),
+        lambda v: v.std(mean=v.mean(0, keepdims=True), axis=0),
+    ):
+        a, x = both(text)
+        expected, wanted = outcome(lambda call=call, x=x: call(x))
+        got, error = outcome(lambda call=call, a=a: call(a))
+        same_error(error, wanted)
+        if wanted is None:
+            same_values(got, expected)
+        same_values(a, x)

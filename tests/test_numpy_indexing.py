@@ -279,3 +279,46 @@ def test_elements_cannot_be_deleted() -> None:
     array = sd.LayoutArray(bytearray(12), "f32[3]")
     with pytest.raises((TypeError, ValueError, AttributeError), match=r"delet|delitem"):
         del array[0]
+
+
+@pytest.mark.parametrize("index", [
+    np.zeros(0, np.float32), np.zeros(0, bool), np.zeros((2, 0), bool), np.zeros((3, 0), bool), np.zeros((0, 5), bool),
+    np.zeros((0, 4), np.int8), np.zeros((2, 0), np.float64), np.zeros(3, bool), np.ones((3, 5), bool), np.array(1),
+    np.array(True), np.array([2, 0]), np.array([1.0]), np.array([[0], [2]], np.uint8),
+], ids=lambda x: f"{x.dtype}{x.shape}")  # fmt: skip
+@pytest.mark.parametrize("layout", ["", "tiled"])
+def test_an_index_may_be_an_array_in_a_layout(index: np.ndarray, layout: str) -> None:
+    """Also an empty one, which keeps its type."""
+    case = Case.parse("f32[3,5]{0,1:T(2,2)}")
+    values = some_values(case)
+    order = ",".join(map(str, range(index.ndim)))
+    own = sd.LayoutArray.from_numpy(index, f"{{{order}:T(2)}}" if layout and index.ndim else None)
+    a = sd.LayoutArray(bytearray(encoded(case, values)), shape_of(case))
+    for wrap in (lambda i: i, lambda i: (i,), lambda i: (slice(1), i), lambda i: (i, 0), lambda i: (None, i, ...)):
+        x = values.copy()
+        expected, wanted = outcome(lambda wrap=wrap, x=x: x[wrap(index)])
+        got, error = outcome(lambda wrap=wrap: a[wrap(own)])
+        same_error(error, wanted)
+        if wanted is None:
+            same_values(got, expected)
+        _, wanted = outcome(lambda wrap=wrap, x=x: x.__setitem__(wrap(index), 7))
+        _, error = outcome(lambda wrap=wrap: a.__setitem__(wrap(own), 7))
+        same_error(error, wanted)
+        same_values(a, x)
+        a[...] = values
+
+
+@pytest.mark.parametrize("rank", [30, 31, 32, 33, 63, 64])
+def test_as_many_index_arrays_as_numpy_takes(rank: int) -> None:
+    x = np.zeros((1,) * rank, np.float32)
+    a = sd.LayoutArray.from_numpy(x)
+    for key in ([0],) * rank, ([0],) * (rank - 1), (*([0],) * (rank - 1), 0), (..., *([0],) * (rank // 2)):
+        expected, wanted = outcome(lambda key=key: x[key])
+        got, error = outcome(lambda key=key: a[key])
+        same_error(error, wanted)
+        if wanted is None:
+            same_values(got, expected)
+        _, wanted = outcome(lambda key=key: x.__setitem__(key, 1))
+        _, error = outcome(lambda key=key: a.__setitem__(key, 1))
+        same_error(error, wanted)
+        same_values(a, x)

@@ -177,3 +177,15 @@ def test_chunked_by_dask(tmp_path: Path) -> None:
     assert x.chunks == ((8, 8, 8, 6), (128, 72))
     xr.testing.assert_allclose(x.mean("i").compute(), labelled(VALUES).mean("i"))
     assert wrapped().chunk({"i": 16}).sum().compute().item() == VALUES.sum()
+
+
+def test_values_are_the_memory_or_read_only() -> None:
+    """What is written to them is never lost without a word."""
+    tiled = wrapped().variable
+    with pytest.raises(ValueError, match="read-only"):
+        tiled.values[0, 0] = 99
+    plain = sd.LayoutArray.from_numpy(VALUES, "{0,1}")
+    xr.Variable(("i", "j"), plain).values[0, 0] = 99
+    assert plain[0, 0] == 99
+    tiled[0, 0] = 99
+    assert tiled.data[0, 0] == 99

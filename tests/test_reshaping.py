@@ -6,7 +6,6 @@ views.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np

@@ -132,6 +132,7 @@ def test_diagonals_and_broadcasts_are_read_only() -> None:
 
 
 @given(cases(max_rank=4), st.data())
+@pytest.mark.filterwarnings("ignore:Numpy has detected:DeprecationWarning")
 def test_broadcasting(case: Case, data: st.DataObject) -> None:
     more = tuple(data.draw(st.lists(st.integers(0, 3), max_size=2)))
     sizes = tuple(data.draw(st.sampled_from([1, n, 4])) if n == 1 else n for n in case.dimensions)
@@ -300,9 +301,25 @@ def test_flags_of_plain_layouts_are_numpys(text: str) -> None:
     for name in ("C", "F", "W", "A", "X", "B", "CA", "FA", "FNC", "FORC", "CONTIGUOUS", "WRITEABLE"):
         assert a.flags[name] == x.flags[name], name
     assert a.flags.contiguous == x.flags.contiguous
+    assert a.flags.fortran == x.flags.fortran
+    assert a.flags.num == x.flags.num
+    assert a.flags == x.flags
+    assert x.flags == a[...].flags
+    assert a.flags != np.zeros(3).flags  # which owns its memory
+    assert a.flags != a.flags.num
     assert "C_CONTIGUOUS" in repr(a.flags)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(a.flags)
     with pytest.raises(KeyError, match="Unknown flag"):
         a.flags["Q"]
+
+
+def test_flags_of_other_layouts() -> None:
+    a, b = (pair(Case.parse(text))[0] for text in ("f32[3,5]{0,1:T(2,2)}", "s4[3,5]{1,0:E(4)}"))
+    assert a.flags == b.flags == np.zeros((8, 8))[::2, ::2].flags
+    assert a.flags.num == 0x500
+    a.flags.writeable = False
+    assert a.flags != b.flags
 
 
 def test_writing_can_be_forbidden() -> None:
