@@ -13,6 +13,7 @@ import numpy as np
 
 from strided import reductions, windows
 from strided.protocols import Protocols
+from strided.views import Views
 from strided.wrapped import Array
 
 
@@ -25,7 +26,9 @@ def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
         try:
             return function(self, *args, **kwargs)
         except TypeError:
-            getattr(self.stand_in(), name)(*args, **kwargs)  # methods have other words for wrong arguments
+            # Methods have other words for wrong arguments.
+            given = [x.stand_in(writeable=True) if isinstance(x, Views) else x for x in (*args, *kwargs.values())]
+            getattr(self.stand_in(), name)(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
             raise
 
     method.__name__ = method.__qualname__ = name
@@ -142,7 +145,9 @@ class Methods(Protocols):
         return self
 
     def resize(self, *shape: Any, refcheck: bool = True) -> None:
-        """Refused: the memory is the buffer's, and has a fixed size."""
+        """Refused, but for the shape that the array has: the memory is the buffer's, and has a fixed size."""
+        if shape in ((), (None,), self.shape, (self.shape,)):
+            return
         raise ValueError("cannot resize this array: it does not own its data")
 
     # Conversions.

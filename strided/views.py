@@ -178,7 +178,7 @@ class Views(Indexed):
     @imag.setter
     def imag(self, value: Any) -> None:
         if self.dtype.kind != "c":
-            raise TypeError("cannot set imaginary part of real array")
+            self.stand_in(writeable=True).imag = value  # refused
         self.imag[...] = value
 
     def _half(self, which: int) -> Self:
@@ -217,10 +217,19 @@ class Views(Indexed):
         return Flags(self)
 
     def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-        """Forbid writing through this array (not its views made before), or allow it again where the buffer does."""
-        for given, name in ((align, "align"), (uic, "uic")):
-            if given is not None:
-                raise ValueError(f"{name} says nothing of an array in a layout; only write can be set")
+        """Forbid writing through this array (not its views made before), or allow it again where the buffer does.
+
+        Raises
+        ------
+        ValueError
+            The buffer is read-only; or another flag is to become what it is not.
+        """
+        if align is not None and bool(align) != self.flags.aligned:
+            raise ValueError(
+                "cannot set aligned flag of mis-aligned array to True" if align else "align cannot be unset"
+            )
+        if uic:
+            raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
         if write is not None:
             self.flags.writeable = write
 

@@ -308,6 +308,13 @@ def test_methods_take_what_ndarrays_take_and_not_what_the_functions_take(text: s
         lambda v: v.std(0, correction=1, keepdims=True),
         lambda v: v.std(ddof=1),
         lambda v: v.var(0, None, None, 1, True),
+        lambda v: v.round(-1, out=v),
+        lambda v: v.mean(0, out=v[0]),
+        lambda v: v.resize(v.shape),
+        lambda v: v.resize(),
+        lambda v: v.setflags(align=True, uic=False),
+        lambda v: v.setflags(uic=True),
+        lambda v: setattr(v, "imag", 1),
         lambda v: v.std(mean=v.mean(0, keepdims=True), axis=0),
     ):
         a, x = both(text)
