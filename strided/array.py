@@ -7,6 +7,7 @@ An adapter without arithmetic: `notation` and `layout` say what the buffer is, `
 from __future__ import annotations
 
 import os
+from types import GenericAlias
 from typing import Any, Self
 
 import numpy as np
@@ -73,6 +74,11 @@ class LayoutArray(Methods):
     ) -> None:
         self._memory = wrap(buffer, shape, offset, bitorder, allow_excess)
         self._map = self._memory.shape.address_map
+
+    @classmethod
+    def __class_getitem__(cls, parameters: Any, /) -> GenericAlias:
+        """An annotation with shape and dtype, as ``np.ndarray[shape, dtype]``; nothing is checked."""
+        return GenericAlias(cls, parameters)
 
     @classmethod
     def from_numpy(

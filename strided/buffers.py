@@ -46,7 +46,7 @@ def flat_bytes(buffer: Any) -> Bytes:
         return flat if flat.dtype is _BYTE else flat.view(_BYTE)
     try:
         memory = memoryview(buffer)
-    except TypeError:
+    except (TypeError, BufferError):
         raise TypeError(f"{type(buffer).__name__} has no buffer; give bytes, an ndarray or the like") from None
     if not memory.c_contiguous:
         raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")

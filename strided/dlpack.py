@@ -53,6 +53,11 @@ def _capsule(values: Array, **options: Any) -> Any:
     return values.__dlpack__(**options)
 
 
+def runs_backwards(values: Array) -> bool:
+    """Whether an array has a negative stride."""
+    return any(stride < 0 and n > 1 for n, stride in zip(values.shape, values.strides, strict=True))
+
+
 class _Tensor(ctypes.Structure):
     """``DLTensor``, up to the type of its elements."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,9 @@ from strided.layout import Layout, Shape
 from strided.ufuncs import Operators
 from strided.views import Views
 from strided.wrapped import Array, Memory
+
+#: ``PyBUF_FORMAT``: who asks for a buffer wants to know its type.
+_WITH_FORMAT = 4
 
 
 class Protocols(Operators, Views):
@@ -57,14 +61,53 @@ class Protocols(Operators, Views):
         return self._strided_or(AttributeError, self._as_strided).strides
 
     @property
-    def data(self) -> memoryview:
-        """The memory, where the layout is plain strides; ``a.buffer.data`` is the whole buffer of any layout."""
-        return self._strided_or(AttributeError).data
+    def data(self) -> Array:
+        """The elements as an ndarray on the same memory, where the layout is plain strides.
+
+        No memoryview: netCDF4 takes whatever has one under this name for an ndarray, and fails.
+
+        Raises
+        ------
+        AttributeError
+            The layout is not plain strides; ``a.buffer`` is the whole buffer of any layout.
+        """
+        return self._strided_or(AttributeError)
 
     @property
     def ctypes(self) -> Any:
-        """Address, shape and strides for ctypes, where the layout is plain strides."""
-        return self._strided_or(AttributeError).ctypes
+        """Address and shape for ctypes, where the elements lie in row-major order without gaps.
+
+        Many who take an address look at nothing else, safetensors among them.
+
+        Raises
+        ------
+        AttributeError
+            The elements lie otherwise; ``a.as_strided().ctypes`` has address and strides of all plain layouts.
+        """
+        if not self._strided_or(AttributeError, self._as_strided).flags.c_contiguous:
+            raise AttributeError(
+                f"{self._what()} does not lie in row-major order without gaps, which an address alone cannot tell; "
+                "to_numpy() converts it, as_strided().ctypes has its strides"
+            )
+        return self.as_strided().ctypes
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The memory for ``memoryview(a)`` and others that want a buffer, where the layout is plain strides.
+
+        Python asks from 3.12 on. Types that NumPy lacks have no name in a buffer; who asks for bytes alone gets them.
+
+        Raises
+        ------
+        BufferError
+            The layout is not plain strides, or the type has no name.
+        """
+        values = self.as_strided()
+        if not flags & _WITH_FORMAT and not self._is_builtin():
+            values = values.view(f"u{self.itemsize}")
+        try:
+            return values.data
+        except ValueError:
+            raise BufferError(f"a buffer has no name for {self.dtype}; a.view('u{self.itemsize}') has one") from None
 
     def _strided_or(self, error: type[Exception], strided: Callable[[], Array] | None = None) -> Array:
         try:
@@ -93,10 +136,18 @@ class Protocols(Operators, Views):
         Raises
         ------
         BufferError
-            The layout is not plain strides, or DLPack has no such type.
+            The layout is not plain strides, the view runs backwards, or DLPack has no such type.
         """
         values = self.to_numpy() if copy else self.as_strided()
+        if dlpack.runs_backwards(values):
+            # Few consumers know negative strides; torch ends the process.
+            raise BufferError(f"the view of {self.xla_shape} runs backwards; to_numpy() or copy=True copies it")
         return dlpack.capsule(values, stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __jax_array__(self) -> Any:
+        """The values as a ``jax.Array`` of the type that JAX makes of theirs. JAX's functions ask for it."""
+        # By name: partners stand above this room. Only JAX asks, so this loads nothing that is not there.
+        return import_module("strided.partners.jax").as_jax(self)
 
     # Copies.
 

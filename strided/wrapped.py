@@ -222,9 +222,10 @@ class Wrapped:
         >>> a.as_strided().strides
         (2, 4)
         """
+        values = self._as_strided()
         if self._memory.file is not None and self.size:
             self._memory.file.touch()
-        return self._as_strided()
+        return values
 
     def _as_strided(self) -> Array:
         """As `as_strided`, for those who only read, and keep nothing of it."""
@@ -267,8 +268,12 @@ class Wrapped:
             next_ = abs(found[0]) * n
         return tuple(found)
 
+    def _what(self) -> str:
+        """What this is, for messages."""
+        return f"{'a view of ' if self.is_view else ''}{self.xla_shape}"
+
     def _why_no_strides(self) -> str:
-        what = f"{'a view of ' if self.is_view else ''}{self.xla_shape}"
+        what = self._what()
         if self._memory.bits < 8:
             return f"{what} packs elements of {self._memory.bits} bits, which no strides reach; to_numpy() converts it"
         return f"{what} is not plain strides; to_numpy() converts it"

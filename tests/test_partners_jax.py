@@ -190,6 +190,46 @@ def test_to_jax_changes_no_type() -> None:
         to_jax(sd.LayoutArray(bytes(3), "f6e3m2fn[3]"))
 
 
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}", "{1,0:T(2,2)}"])
+def test_jax_asks_for_the_values(layout: str) -> None:
+    """`jax.numpy` takes the array, also while it traces; the type is the one that JAX makes of an ndarray's."""
+    for dtype in ("float32", "int32", "bfloat16"):
+        values = jnp.arange(15).reshape(3, 5).astype(dtype)
+        a = sd.LayoutArray.from_numpy(np.asarray(values), layout)
+        for function in (jnp.asarray, jnp.array, lambda x: jnp.stack([x, x]), lambda x: jnp.concatenate([x, x], 1)):
+            assert same_bits(function(a), function(values))
+        assert same_bits(jax.jit(lambda x, a=a: x * a)(values), values * values)
+        assert same_bits(jax.jit(lambda a=a: jnp.asarray(a).sum(0))(), values.sum(0))
+        assert same_bits(jnp.zeros((3, 5), values.dtype).at[...].set(a), values)
+    wide = sd.LayoutArray.from_numpy(np.arange(15.0).reshape(3, 5), layout)
+    assert jnp.asarray(wide).dtype == jnp.float32
+
+
+def test_what_jax_asks_for_shares_nothing() -> None:
+    a = sd.LayoutArray.from_numpy(np.zeros((64, 64), np.float32), "{1,0}")
+    array = jnp.asarray(a)
+    a[...] = 1
+    assert not array.any()
+
+
+@pytest.mark.parametrize("element_type", ["u1", "s1", "f6e2m3fn"])
+def test_types_that_jax_would_take_for_others_are_refused(element_type: str) -> None:
+    a = sd.LayoutArray.from_numpy(np.zeros((2, 3), np.float32), element_type=element_type)
+    with pytest.raises(sd.UnsupportedError, match="astype"):
+        jnp.asarray(a)
+
+
+def test_arguments_of_compiled_functions_are_converted_by_hand() -> None:
+    """JAX asks no argument for its values, and says so; `to_jax` gives them."""
+    a = sd.LayoutArray.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3), "{0,1:T(2,2)}")
+    for function in (jax.jit(lambda x: 2 * x), jax.grad(lambda x: (x * x).sum()), jax.device_put):
+        with pytest.raises((TypeError, ValueError), match=r"explicitly convert|not a valid JAX type"):
+            function(a)
+        assert np.array_equal(function(to_jax(a)), function(jnp.asarray(a.to_numpy())))
+    shape = jax.eval_shape(lambda x: x.T, jax.ShapeDtypeStruct(a.shape, a.dtype))
+    assert shape.shape == (3, 2)
+
+
 @pytest.mark.parametrize(
     "text", ["{}", "{0}", "{1,0}", "{0,1}", "{0,2,1:T(8,128)}", "{1,0:T(8,128)(2,1)}", "{1,0:T(8,128)(8,1)E(4)}"]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,48 @@ def test_reversed_views_are_copied() -> None:
     assert to_torch(a[::-1]).tolist() == a[::-1].tolist()
     with pytest.raises(BufferError, match="backwards"):
         to_torch(a[::-1], copy=False)
+
+
+@pytest.mark.parametrize("take", [torch.from_dlpack, torch.as_tensor, torch.tensor], ids=lambda f: f.__name__)
+def test_torch_itself_refuses_them(take: Any) -> None:
+    """Negative strides in a DLPack capsule would end the process."""
+    with pytest.raises(BufferError, match="runs backwards"):
+        take(example("s32")[::-1])
+
+
+class Rows(torch.utils.data.Dataset[Any]):
+    """The data set of docs/partners.md."""
+
+    def __init__(self, a: sd.LayoutArray) -> None:
+        self.a = a
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def __getitem__(self, k: int) -> Any:
+        return to_torch(self.a[k])
+
+
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1:T(2,2)}"])
+@pytest.mark.parametrize("name", ["f32", "bf16"])
+def test_a_data_loader(name: str, layout: str) -> None:
+    """It asks for rows one by one, of which torch knows nothing; a data set hands it tensors."""
+    a = example(name, layout)
+    with pytest.raises(TypeError, match="LayoutArray"):
+        next(iter(torch.utils.data.DataLoader(a, batch_size=2)))
+    batches = list(torch.utils.data.DataLoader(Rows(a), batch_size=2))
+    assert [len(batch) for batch in batches] == [2, 1]
+    assert torch.cat(batches).tolist() == a.to_numpy().astype(float).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_data_loader_with_workers(tmp_path: Path) -> None:
+    """Each worker maps the file anew."""
+    a = example("bf16", "{1,0:T(2,4)(2,1)}")
+    a.buffer.tofile(tmp_path / "x.bin")
+    mapped = sd.open(tmp_path / "x.bin", a.xla_shape)
+    loader = torch.utils.data.DataLoader(Rows(mapped), batch_size=2, num_workers=1, multiprocessing_context="fork")
+    assert torch.cat(list(loader)).tolist() == a.to_numpy().astype(float).tolist()
 
 
 def test_copies() -> None:

@@ -18,6 +18,7 @@ from strided.array import LayoutArray
 from strided.dtypes import ElementType, element_type_of_dtype
 from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
+from strided.protocols import Protocols
 
 #: What a Layout may say and JAX's cannot.
 _ONLY_OURS = {
@@ -80,10 +81,21 @@ def to_jax(a: LayoutArray) -> jax.Array:
         JAX has no such type (six bits) or takes it for another: 64 bits without ``jax_enable_x64``, integers of one
         bit.
     """
-    kind = element_type_of_dtype(a.dtype)
     wanted = jax.dtypes.canonicalize_dtype(a.dtype) if a.dtype.isbuiltin else a.dtype
     if wanted != a.dtype:
         raise UnsupportedError(f"JAX would make {wanted} of {a.dtype}: set jax_enable_x64 or convert with astype first")
+    return as_jax(a)
+
+
+def as_jax(a: Protocols) -> jax.Array:
+    """The values as a ``jax.Array`` of the type that JAX makes of theirs, as ``jnp.asarray`` of an ndarray.
+
+    Raises
+    ------
+    UnsupportedError
+        JAX has no such type (six bits), or takes it for another (integers of one bit).
+    """
+    kind = element_type_of_dtype(a.dtype)
     _check_one_bit(kind)
     if kind.bits == 6:
         raise UnsupportedError(f"JAX has no {a.dtype}; convert with astype first")

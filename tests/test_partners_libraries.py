@@ -1,0 +1,198 @@
+"""Libraries that take arrays: each gives what it gives for an ndarray, or refuses. None gets wrong values in silence.
+
+What is refused is said in docs/partners.md, with what to hand over instead.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strided as sd
+from tests.checks import outcome
+
+pytestmark = pytest.mark.partners
+
+VALUES = np.arange(15, dtype=np.float32).reshape(3, 5) * 3 % 7
+
+#: The same values in each way that memory can hold them.
+ARRAYS: dict[str, Callable[[np.ndarray], sd.LayoutArray]] = {
+    "row-major": lambda x: sd.LayoutArray.from_numpy(x, "{1,0}"),
+    "read-only": lambda x: sd.LayoutArray(x.tobytes(), sd.LayoutArray.from_numpy(x, "{1,0}").xla_shape),
+    "column-major": lambda x: sd.LayoutArray.from_numpy(x, "{0,1}"),
+    "padded": lambda x: sd.LayoutArray.from_numpy(x, "{1,0:T(4,8)}", padding=77),
+    "every other": lambda x: sd.LayoutArray.from_numpy(np.repeat(x, 2, 1), "{1,0}")[:, ::2],
+    "backwards": lambda x: sd.LayoutArray.from_numpy(x[::-1], "{1,0}")[::-1],
+    "tiled": lambda x: sd.LayoutArray.from_numpy(x, "{0,1:T(2,2)}", padding=77),
+}
+CONTIGUOUS = {"row-major", "read-only"}
+
+Door = Callable[[Any, Any, Path], Any]
+
+
+def row_major(a: Any) -> Any:
+    """The values as an array that nobody has to convert."""
+    return a.to_numpy() if isinstance(a, sd.LayoutArray) else a
+
+
+def in_memory(write: Callable[[Any], Any], read: Callable[[Any], Any]) -> Any:
+    """What is read of a file that was written in memory."""
+    file = io.BytesIO()
+    write(file)
+    file.seek(0)
+    return read(file)
+
+
+def netcdf(nc: Any, a: Any, path: Path) -> Any:
+    with nc.Dataset(path / "x.nc", "w") as file:
+        file.createDimension("row", a.shape[0])
+        file.createDimension("column", a.shape[1])
+        variable = file.createVariable("x", a.dtype, ("row", "column"))
+        variable[:] = a
+        return np.asarray(variable[:])
+
+
+def netcdf_by_xarray(xr: Any, a: Any, path: Path) -> Any:
+    pytest.importorskip("netCDF4")
+    xr.Dataset({"x": (("row", "column"), a)}).to_netcdf(path / "x.nc", engine="netcdf4")
+    with xr.open_dataset(path / "x.nc", engine="netcdf4") as file:
+        return file["x"].values
+
+
+def hdf5(h5py: Any, a: Any, path: Path, **options: Any) -> Any:
+    with h5py.File(path / "x.h5", "w") as file:
+        file.create_dataset("x", data=a, **options)
+        file.create_dataset("y", a.shape, a.dtype)[...] = a
+        file.attrs["x"] = a
+        assert np.array_equal(file["y"], file.attrs["x"])
+        return file["x"][...]
+
+
+def zarr_assigned(zarr: Any, a: Any, path: Path) -> Any:
+    target = zarr.create_array(zarr.storage.MemoryStore(), shape=a.shape, dtype=a.dtype, chunks=(2, 2))
+    target[:] = a
+    return target[:]
+
+
+def joblib_file(joblib: Any, a: Any, path: Path, **options: Any) -> Any:
+    joblib.dump({"a": a}, path / "x", **options)
+    return joblib.load(path / "x")["a"]
+
+
+#: Each with its library, and the arrays that it refuses; of others it gives what it gives of an ndarray.
+DOORS: dict[str, tuple[str, Door, set[str]]] = {
+    # Files.
+    "netCDF4": ("netCDF4", netcdf, set()),
+    "netCDF4 by xarray": ("xarray", netcdf_by_xarray, set()),
+    "h5py": ("h5py", hdf5, set()),
+    "h5py, compressed chunks": ("h5py", lambda m, a, p: hdf5(m, a, p, chunks=(2, 2), compression="gzip"), set()),
+    "zarr, assigned": ("zarr", zarr_assigned, set()),
+    "safetensors": ("safetensors.numpy", lambda m, a, p: m.load(m.save({"a": a}))["a"], set(ARRAYS) - CONTIGUOUS),
+    "safetensors, converted": ("safetensors.numpy", lambda m, a, p: m.load(m.save({"a": row_major(a)}))["a"], set()),
+    "matlab": ("scipy.io", lambda m, a, p: in_memory(lambda f: m.savemat(f, {"a": a}), m.loadmat)["a"], set()),
+    "matrix market": ("scipy.io", lambda m, a, p: in_memory(lambda f: m.mmwrite(f, a), m.mmread), set()),
+    "joblib": ("joblib", joblib_file, set()),
+    "joblib, compressed": ("joblib", lambda m, a, p: joblib_file(m, a, p, compress=3), set()),
+    "cloudpickle": ("cloudpickle", lambda m, a, p: pickle.loads(m.dumps(a)), set()),
+    # Tables and tensors.
+    "polars": ("polars", lambda m, a, p: m.DataFrame(a), set(ARRAYS)),
+    "polars, as an ndarray": ("polars", lambda m, a, p: m.from_numpy(np.asarray(a)).to_numpy(), set()),
+    "pyarrow, a column": ("pyarrow", lambda m, a, p: m.array(a[:, 1]).to_numpy(zero_copy_only=False), set()),
+    "pyarrow, a table": ("pyarrow", lambda m, a, p: m.array(a), set(ARRAYS)),
+    "pyarrow, a tensor": ("pyarrow", lambda m, a, p: m.Tensor.from_numpy(row_major(a)).to_numpy(), set()),
+    "einops": ("einops", lambda m, a, p: m.rearrange(a, "a b -> b a"), set(ARRAYS)),
+    "einops, as an ndarray": ("einops", lambda m, a, p: m.rearrange(np.asarray(a), "a b -> (b a)"), set()),
+    "numexpr": ("numexpr", lambda m, a, p: m.evaluate("2 * a + b", {"a": a, "b": a[::-1]}), set()),
+    "numexpr, written": ("numexpr", lambda m, a, p: m.evaluate("a", {"a": VALUES}, out=a), set(ARRAYS)),
+    # Science.
+    "sparse": ("scipy.sparse", lambda m, a, p: m.csr_array(a).toarray(), set()),
+    "filters": ("scipy.ndimage", lambda m, a, p: m.uniform_filter(a, 3), set()),
+    "transforms": ("scipy.fft", lambda m, a, p: m.fft2(a), set()),
+    "decomposition": ("scipy.linalg", lambda m, a, p: m.svd(a)[1], set()),
+    "products": ("scipy.linalg.blas", lambda m, a, p: m.sgemm(1.0, a, a, trans_b=True), set()),
+    "convolution": ("scipy.signal", lambda m, a, p: m.convolve2d(a, a), set()),
+    "statistics": ("scipy.stats", lambda m, a, p: m.skew(a, axis=1), set()),
+    "scaling": ("sklearn.preprocessing", lambda m, a, p: m.StandardScaler().fit_transform(a), set()),
+    "regression": ("sklearn.linear_model", lambda m, a, p: m.LinearRegression().fit(a, a[:, 0]).predict(a), set()),
+    "neighbours": ("sklearn.neighbors", lambda m, a, p: m.NearestNeighbors(n_neighbors=2).fit(a).kneighbors(a), set()),
+    "trees": ("sklearn.tree", lambda m, a, p: m.DecisionTreeRegressor().fit(a, a[:, 0]).predict(a), set()),
+}
+
+
+@pytest.fixture(params=DOORS)
+def door(request: pytest.FixtureRequest) -> tuple[Callable[[Any, Path], Any], set[str]]:
+    library, function, refused = DOORS[request.param]
+    module = pytest.importorskip(library)
+    return lambda a, path: function(module, a, path), refused
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_values_are_right_or_refused(door: Any, kind: str, tmp_path: Path) -> None:
+    function, refused = door
+    a = ARRAYS[kind](VALUES)
+    assert np.array_equal(a, VALUES)
+    got, error = outcome(lambda: function(a, tmp_path))
+    assert np.array_equal(a, VALUES), "the array itself was changed"
+    if kind in refused:
+        assert error is not None
+        assert "LayoutArray" in str(error) or "to_numpy()" in str(error) or "not an array" in str(error)
+    else:
+        assert error is None, error
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(function(VALUES, tmp_path)))
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_pictures(kind: str) -> None:
+    image = pytest.importorskip("PIL.Image")
+    iio = pytest.importorskip("imageio.v3")
+    x = VALUES.astype(np.uint8)
+    a = ARRAYS[kind](x)
+    assert np.array_equal(image.fromarray(np.asarray(a)), x)
+    got, error = outcome(lambda: image.fromarray(a))
+    buffers = sys.version_info >= (3, 12)
+    if kind == "tiled" or (kind in CONTIGUOUS and not buffers):
+        assert isinstance(error, (AttributeError, TypeError))
+    else:
+        assert np.array_equal(got, x)
+    assert np.array_equal(iio.imread(iio.imwrite("<bytes>", a, extension=".png")), x)
+
+
+@pytest.mark.parametrize("element_type", ["bf16", "f8e4m3fn"])
+def test_safetensors_has_types_that_numpy_lacks(element_type: str, tmp_path: Path) -> None:
+    """The bytes are written as they are; of other layouts `to_numpy` converts them."""
+    numpy = pytest.importorskip("safetensors.numpy")
+    safetensors = pytest.importorskip("safetensors")
+    row = sd.LayoutArray.from_numpy(VALUES, "{1,0}", element_type=element_type)
+    tiled = row.to_layout("{1,0:T(2,4)}")
+    numpy.save_file({"row": row, "tiled": tiled.to_numpy()}, tmp_path / "x")
+    found = dict(safetensors.deserialize((tmp_path / "x").read_bytes()))
+    assert {name: bytes(held["data"]) for name, held in found.items()} == dict.fromkeys(found, row.tobytes())
+    assert sorted(found) == ["row", "tiled"]
+
+
+def test_hdf5_reads_into_ndarrays_alone(tmp_path: Path) -> None:
+    """`read_direct` refuses the array; assigned to it, what is read reaches the buffer of any layout."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = VALUES
+        for kind in set(ARRAYS) - {"read-only"}:
+            a = ARRAYS[kind](np.zeros_like(VALUES))
+            with pytest.raises(TypeError, match="LayoutArray"):
+                file["x"].read_direct(a)
+            a[...] = file["x"]
+            assert np.array_equal(a, VALUES)
+        assert np.array_equal(sd.LayoutArray.from_numpy(file["x"], "{0,1:T(2,2)}"), VALUES)
+
+
+def test_notebooks_show_text_and_a_table() -> None:
+    display = pytest.importorskip("IPython.core.formatters").DisplayFormatter()
+    shown, _ = display.format(ARRAYS["tiled"](VALUES))
+    assert shown["text/plain"].startswith("LayoutArray([[0., 3., 6., 2., 5.]")
+    assert "<table" in shown["text/html"]
