@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 from numpy.lib.stride_tricks import as_strided
 
-from strided import overlap, reductions, windows
+from strided import overlap, reductions, sums, windows
 from strided.operands import Operands
 from strided.shown import corners
 from strided.views import Views
@@ -27,9 +27,10 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
     """What a function of NumPy gives; NotImplemented where another argument's type has to say."""
     if not all(issubclass(t, (Views, np.ndarray)) for t in types):
         return NotImplemented
-    result = reductions.stream(function, args, kwargs)
-    if result is not NotImplemented:
-        return result
+    for carried_out in (reductions.stream, sums.of_function):
+        result = carried_out(function, args, kwargs)
+        if result is not NotImplemented:
+            return result
     own = _OWN.get(function)
     if own is not None:
         first, rest, named = _first(function, args, kwargs)

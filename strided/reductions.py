@@ -1,8 +1,8 @@
 """NumPy's reductions of large arrays: sums, extremes and their places, counts, means and variances.
 
 `stream` carries out what NumPy's function of the same name means, window by window (`streams`). NumPy itself says what
-the result's type is and which arguments are wrong: it is asked with a stand-in of one element. What it would compute in
-single precision or less is added up in single precision within a window, and in double precision from there on.
+the result's type is and which arguments are wrong: it is asked with a stand-in of one element. Single precision is
+added up as such within a window, and in double precision from there on; shorter types as `sums` says.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from strided.dtypes import element_type_of_dtype
+from strided import sums
 from strided.streams import Reduction, State, reduced
 from strided.windows import Box
 from strided.wrapped import Array, Wrapped
@@ -58,6 +58,11 @@ class Question(NamedTuple):
     initial: Any
     ddof: float
 
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element while it is added."""
+        return self.work.itemsize if sums.wide(self.array.dtype) else self.array.itemsize
+
     def reduced(self, reduction: Reduction) -> State:
         """The state of the whole array."""
         return reduced(self.array, self.axes, reduction, self.where)
@@ -86,7 +91,8 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     ddof = given.pop("correction", given.pop("ddof", 0))
     if axis == () or "mean" in given or not _fits(where, array.shape) or not isinstance(ddof, (int, float)):
         return NotImplemented
-    small = np.zeros((1,) * array.ndim, array.dtype)
+    given_dtype = sums.summed_as(array.dtype) if function in _SUMS else array.dtype
+    small = np.zeros((1,) * array.ndim, given_dtype)
     asked = given if where is True else {**given, "where": np.True_}
     example = function(small, axis=axis, **asked)
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
@@ -101,11 +107,11 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         if function not in _SUMS and out.dtype != natural:
             return NotImplemented  # elements are cast before they are compared
     dtype = np.asarray(example).dtype
-    work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, array.dtype, dtype)
+    work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, given_dtype, dtype)
     if function in _SUMS and work is None:
         return NotImplemented
     question = Question(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
-    result = answer(question).astype(dtype, copy=False)
+    result = sums.rounded(answer(question), dtype)
     return _delivered(result.reshape(kept), example, out)
 
 
@@ -126,16 +132,13 @@ def _fits(where: Any, shape: tuple[int, ...]) -> bool:
 def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any] | None:
     """The type in which elements are added; None where only NumPy knows how."""
     wanted = result if asked is None else asked
-    if wanted.kind in "iub" and (given.kind in "iub"):
-        return wanted
-    if wanted.kind == "f" and wanted.isbuiltin == 1 and given.kind != "c":
-        return np.dtype(np.float32) if wanted.itemsize < 4 else wanted
-    if wanted.kind == "c" and wanted.isbuiltin == 1:
-        return wanted
-    if given.kind == "c" and asked is None:
-        return given  # a variance: the result is real
-    is_small_float = given.isbuiltin != 1 and element_type_of_dtype(given).name.startswith(("f", "bf"))
-    return np.dtype(np.float32) if is_small_float and wanted == given else None
+    if given.kind == "c":
+        if wanted.kind == "c" and wanted.isbuiltin == 1:
+            return wanted
+        return given if asked is None else None  # a variance: the result is real
+    if wanted.kind in "iub":
+        return wanted if given.kind in "iub" else None
+    return sums.wide(wanted) or (wanted if wanted.kind in "fc" and wanted.isbuiltin == 1 else None)
 
 
 def _delivered(result: Array, example: Any, out: Any) -> Any:
@@ -178,8 +181,6 @@ def _sum(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any]
     """How many elements, and their sum."""
     if skip and values.dtype.kind not in "iub":
         where = _numbers(values, where)
-    if values.dtype.isbuiltin != 1:
-        values = values.astype(work)
     total = np.add.reduce(values, axis=axes, dtype=work, keepdims=True, where=where)
     return _count(values, where, axes), _wide(total)
 
@@ -195,15 +196,16 @@ def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[
     """
     if skip and values.dtype.kind not in "iub":
         where = _numbers(values, where)
-    values = values.astype(work, copy=False)
+    own = None if values.dtype == work else values.astype(work)
+    values = values if own is None else own
     n = _count(values, where, axes)
     add = partial(np.add.reduce, axis=axes, keepdims=True, where=where)
     some = np.maximum(n, 1)
     near = np.asarray(add(values) / some).astype(work, copy=False)
-    apart = values - near
+    apart = np.subtract(values, near, out=own)
     # `near` is rounded; what is left over corrects both the mean and the squares.
     rest = _wide(add(apart)) / some
-    squares = _wide(add(_squared(apart)))
+    squares = _wide(add(_squared(apart) if apart.dtype.kind == "c" else np.square(apart, out=apart)))
     return n, _wide(near), rest, np.maximum(squares - _squared(rest) * n, 0)
 
 
@@ -256,12 +258,12 @@ def _combined(first: State, second: State, *, ufunc: np.ufunc) -> State:
 
 
 def _answer_sum(q: Question, *, skip: bool = False) -> Array:
-    _, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums))
-    return total if q.initial is None else np.add(np.asarray(q.initial, q.dtype), total)
+    _, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums, itemsize=q.itemsize))
+    return total if q.initial is None else np.add(np.asarray(q.initial, q.work), total)
 
 
 def _answer_mean(q: Question, *, skip: bool = False) -> Array:
-    count, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums))
+    count, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums, itemsize=q.itemsize))
     if not np.all(count):
         warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=5)
     if not skip:
@@ -271,7 +273,9 @@ def _answer_mean(q: Question, *, skip: bool = False) -> Array:
 
 
 def _answer_var(q: Question, *, skip: bool = False) -> Array:
-    count, _, _, squares = q.reduced(Reduction(partial(_moments, work=q.work, skip=skip), _merged_moments))
+    count, _, _, squares = q.reduced(
+        Reduction(partial(_moments, work=q.work, skip=skip), _merged_moments, itemsize=q.itemsize)
+    )
     freedom = count - q.ddof
     if np.any(freedom <= 0):
         warnings.warn("Degrees of freedom <= 0 for slice" + "." * skip, RuntimeWarning, stacklevel=5)

@@ -49,6 +49,8 @@ class Reduction:
     in_order : bool
         Whether `start` needs the values of a window as they are indexed. Without, it may get them with several axes in
         the place of one, and must leave of size 1 those that `axes` names.
+    itemsize : int
+        Bytes of an element while it is reduced, where that is more than its own: windows are smaller for it.
     """
 
     start: Callable[[Array, Any, Box, tuple[int, ...]], State]
@@ -56,6 +58,7 @@ class Reduction:
     done: Callable[[State], bool] | None = None
     matters: Callable[[Array], bool] | None = None
     in_order: bool = False
+    itemsize: int = 1
 
 
 def reduced(array: Wrapped, axes: tuple[int, ...], reduction: Reduction, where: Any = True) -> State:
@@ -65,7 +68,7 @@ def reduced(array: Wrapped, axes: tuple[int, ...], reduction: Reduction, where: 
     """
     read = windows.Reader(array)
     mask = _mask_reader(where, array.shape)
-    pieces = list(_segments(array, axes))
+    pieces = list(_segments(array, axes, reduction.itemsize))
     found: list[State | None] = [None] * len(pieces)
     decided = False
 
@@ -131,9 +134,9 @@ def _assembled(
     return result
 
 
-def _segments(array: Wrapped, axes: tuple[int, ...]) -> Iterator[tuple[Box, list[Box]]]:
+def _segments(array: Wrapped, axes: tuple[int, ...], itemsize: int) -> Iterator[tuple[Box, list[Box]]]:
     """Windows in pieces of work: those of one piece go into the same results, whose place stands in front."""
-    elements = max(1, windows.WINDOW_BYTES // array.itemsize)
+    elements = max(1, windows.WINDOW_BYTES // max(itemsize, array.itemsize))
     cuts = windows.cuts(array._map, windows.window_shape(array._map, elements), whole_tiles=True)
     kept = [[(0, 1)] if k in axes else own for k, own in enumerate(cuts)]
     gone = [own if k in axes else [(0, 1)] for k, own in enumerate(cuts)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from strided import reductions, windows
+from strided import reductions, sums, windows
 from strided.operands import Operands
 from strided.threads import get_num_threads, run
 from strided.windows import Box
@@ -50,6 +50,9 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
         found = reductions.stream(reductions.OF_UFUNC[ufunc], inputs, options)
         if found is not NotImplemented:
             return found
+    found = sums.of_ufunc(ufunc, method, inputs, kwargs)
+    if found is not NotImplemented:
+        return found
     if (
         method == "__call__"
         and ufunc.signature is None

@@ -51,6 +51,7 @@ ROOMS = [
     "flat",
     "views",
     "streams",
+    "sums",
     "reductions",
     "operands",
     "ufuncs",
