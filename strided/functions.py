@@ -7,7 +7,7 @@ what they need, and what NumPy writes to an argument reaches the buffer. Everyth
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 from numpy.lib.stride_tricks import as_strided
 
-from strided import overlap, reductions, sums, windows
+from strided import others, overlap, reductions, sums, windows
 from strided.operands import Operands
 from strided.shown import corners
 from strided.views import Views
@@ -24,9 +24,15 @@ Function = Callable[..., Any]
 
 
 def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a function of NumPy gives; NotImplemented where another argument's type has to say."""
+    """What a function of NumPy gives.
+
+    Arguments of types that carry it out in their own way are asked first. Where they know nothing of our arrays, they
+    get ndarrays.
+    """
     if not all(issubclass(t, (Views, np.ndarray)) for t in types):
-        return NotImplemented
+        foreign = others.with_a_say(_relevant(args, kwargs), "__array_function__")
+        answer = others.ask(foreign, lambda x: x.__array_function__(function, types, args, kwargs))
+        return _converted(function, args, kwargs) if answer is NotImplemented else answer
     for carried_out in (reductions.stream, sums.of_function):
         result = carried_out(function, args, kwargs)
         if result is not NotImplemented:
@@ -69,6 +75,12 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     operands.write_back(*(x for x in written if isinstance(x, Views) and x.flags.writeable))
     operands.protect(returned)
     return returned
+
+
+def _relevant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+    """The arguments, and what is in lists of them."""
+    for x in (*args, *kwargs.values()):
+        yield from (x if type(x) in (list, tuple) else (x,))
 
 
 def _is_function(x: Any) -> bool:

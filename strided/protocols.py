@@ -10,12 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from strided import dlpack, functions, overlap, shown
+from strided import dlpack, functions, others, overlap, shown
 from strided.address import AddressMap
 from strided.buffers import flat_bytes, map_file
 from strided.encode import encode, shape_for
 from strided.layout import Layout, Shape
-from strided.ufuncs import Operators
+from strided.operators import Operators
 from strided.views import Views
 from strided.wrapped import Array, Memory
 
@@ -216,6 +216,7 @@ class Protocols(Operators, Views):
     # Telling arrays apart, and showing them.
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
+        others.meet()
         memory = self._memory
         about = type(self).__name__, str(memory.shape), str(memory.dtype), memory.bitorder, repr(self._map)
         # Writes through a mapping need not change the time of the file: only what cannot write is told by its file.

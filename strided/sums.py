@@ -163,7 +163,7 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
 
     def call(of_array: Callable[[Any], Any], more: dict[str, Any]) -> Any:
         changed = {k: v if k in _PLACES else _each(v, of_array) for k, v in given.items()}
-        again = inspect.BoundArguments(bound.signature, {**changed, **more})  # type: ignore[arg-type]
+        again = inspect.BoundArguments(bound.signature, {**changed, **more})
         return function(*again.args, **again.kwargs)
 
     def one(x: Any) -> Array:

@@ -8,12 +8,11 @@ straight into its buffer.
 from __future__ import annotations
 
 import contextvars
-import operator
 from typing import Any
 
 import numpy as np
 
-from strided import reductions, sums, windows
+from strided import others, reductions, sums, windows
 from strided.operands import Operands
 from strided.threads import get_num_threads, run
 from strided.windows import Box
@@ -26,23 +25,21 @@ _NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
 _RUN = 16
 
 
-def understood(values: Any) -> bool:
-    """Whether none of the operands wants to carry out universal functions in its own way."""
-    for x in values:
-        own = getattr(type(x), "__array_ufunc__", None)
-        if own is not None and own is not np.ndarray.__array_ufunc__ and not isinstance(x, Wrapped):
-            return False
-    return True
-
-
 def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a method of a universal function gives; NotImplemented where another operand has to say."""
+    """What a method of a universal function gives.
+
+    Operands that carry it out in their own way are asked first. Where they know nothing of our arrays, they get
+    ndarrays.
+    """
     outs: Any = kwargs.get("out", ())
     if not isinstance(outs, tuple):  # as Numba hands it over
         outs = (outs,)
         kwargs = {**kwargs, "out": outs}
-    if not understood((*inputs, *outs, kwargs.get("where"))):
-        return NotImplemented
+    written = inputs[:1] if method == "at" else outs
+    with_a_say = others.with_a_say((*inputs, *outs), "__array_ufunc__")
+    if with_a_say:
+        answer = others.ask(with_a_say, lambda x: x.__array_ufunc__(ufunc, method, *inputs, **kwargs))
+        return _converted(ufunc, method, inputs, kwargs, written) if answer is NotImplemented else answer
     if method == "reduce" and ufunc in reductions.OF_UFUNC:
         options = {"axis": 0, **kwargs}
         if outs:
@@ -62,7 +59,7 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
         found = _in_windows(ufunc, inputs, outs, kwargs)
         if found is not NotImplemented:
             return found
-    return _converted(ufunc, method, inputs, kwargs, inputs[:1] if method == "at" else outs)
+    return _converted(ufunc, method, inputs, kwargs, written)
 
 
 def _converted(
@@ -281,57 +278,3 @@ def _entangled(first: Any, second: Any) -> bool:
             return False
     parts: list[Array] = [x.buffer if isinstance(x, Wrapped) else np.asarray(x) for x in (first, second)]
     return bool(np.may_share_memory(parts[0], parts[1]))
-
-
-class _Asked(np.ndarray[Any, Any]):
-    """An ndarray that does not compute, but says by which universal function NumPy would."""
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return ufunc
-
-
-class Operators(np.lib.mixins.NDArrayOperatorsMixin, Wrapped):
-    """Operators by way of universal functions, in-place ones written through."""
-
-    __slots__ = ()
-    #: Operators with an ndarray on the left come here, too.
-    __array_priority__ = 1000.0
-
-    def __eq__(self, other: Any) -> Any:
-        return self._compared(np.equal, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return self._compared(np.not_equal, other)
-
-    def _compared(self, ufunc: np.ufunc, other: Any) -> Any:
-        if getattr(type(other), "__array_ufunc__", ()) is None:
-            return NotImplemented
-        try:
-            return ufunc(self, other)
-        except np._core._exceptions._UFuncNoLoopError:  # type: ignore[attr-defined]
-            # NumPy finds things equal to nothing that cannot be compared with it.
-            return (operator.eq if ufunc is np.equal else operator.ne)(self.stand_in(), other)
-
-    def _power(self, exponent: Any) -> np.ufunc:
-        """NumPy raises to some powers by other functions: to the second by `square`."""
-        if isinstance(exponent, Wrapped) or np.ndim(exponent):
-            return np.power
-        chosen: np.ufunc = np.zeros((1,) * self.ndim, self.dtype).view(_Asked) ** exponent
-        return chosen if isinstance(chosen, np.ufunc) else np.power
-
-    def __pow__(self, other: Any) -> Any:
-        ufunc = self._power(other)
-        return super().__pow__(other) if ufunc is np.power else ufunc(self)
-
-    def __ipow__(self, other: Any) -> Any:
-        ufunc = self._power(other)
-        return super().__ipow__(other) if ufunc is np.power else ufunc(self, out=(self,))
-
-    def __imatmul__(self, other: Any) -> Any:
-        if self.ndim < 1 or np.ndim(other) < 2:
-            small = np.zeros((1,) * self.ndim, self.dtype)
-            small @= np.zeros((1,) * np.ndim(other), np.asarray(other).dtype) if np.ndim(other) else other  # refused
-        return self.__array_ufunc__(np.matmul, "__call__", self, other, out=(self,))
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return call(ufunc, method, inputs, kwargs)

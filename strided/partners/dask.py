@@ -3,6 +3,9 @@
 `dask.array.from_array` takes a LayoutArray as it takes any array, but recent versions copy what they are given, a
 mapped file too. What `from_array` here hands to dask is not taken for an array and so not copied: its chunks are views,
 reductions of them stream, and workers in other processes map the file anew.
+
+Loading this module makes LayoutArrays known to dask as chunks, so that both go together in one expression. The first
+time that an array meets one of dask's, it is loaded by itself.
 """
 
 from __future__ import annotations
@@ -13,10 +16,20 @@ from typing import Any
 
 import dask
 import dask.array as da
+import numpy as np
+from dask.array.dispatch import percentile_lookup
 from dask.utils import parse_bytes
 
 from strided.array import LayoutArray
 from strided.windows import tile_of, window_shape
+
+da.register_chunk_type(LayoutArray)
+
+
+@percentile_lookup.register(LayoutArray)  # type: ignore[untyped-decorator]
+def _percentile(a: LayoutArray, *args: Any, **options: Any) -> Any:
+    """Percentiles of a chunk: those of its values."""
+    return percentile_lookup.dispatch(np.ndarray)(np.asarray(a), *args, **options)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
