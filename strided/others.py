@@ -18,6 +18,9 @@ from strided.wrapped import Wrapped
 #: What loads as soon as the library that it names is there, and introduces our arrays to it.
 _INTRODUCTIONS = {"dask.array": "strided.partners.dask"}
 
+#: Libraries that take no arrays but ndarrays, and fail in other ways than by saying so.
+_NDARRAYS_ONLY = {"pandas"}
+
 #: The priority of an ndarray, and of what says nothing about it.
 NDARRAY_PRIORITY, _NO_PRIORITY = 0.0, -1e6
 
@@ -72,6 +75,8 @@ def ask(others: Iterable[Any], question: Callable[[Any], Any]) -> Any:
     """The first answer of the others, who see our arrays as they are; NotImplemented where they do not know them."""
     meet()
     for x in others:
+        if type(x).__module__.split(".")[0] in _NDARRAYS_ONLY:
+            continue
         answer = question(x)
         if answer is not NotImplemented:
             return answer
