@@ -171,7 +171,7 @@ def test_masked_arrays_and_matrices() -> None:
     assert (a * np.matrix(x)).tolist() == (x @ x).tolist()
     masked = np.ma.masked_less(x, 2)
     assert (a + masked).filled(-1).tolist() == (x + masked).filled(-1).tolist()
-    for name, action in ACTIONS.items():
+    for action in ACTIONS.values():
         judged(action, x, "{0,1:T(2,2)}", lambda: np.matrix(x))
         judged(action, x, "{0,1:T(2,2)}", lambda: np.ma.masked_less(x, 2))
 
