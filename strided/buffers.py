@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from strided.dtypes import element_type
 from strided.errors import BufferSizeError, LayoutError, UnsupportedError
+from strided.formats import HEAD_BYTES, format_of
 from strided.layout import AnyShape, BufferShape, Layout, Shape, TupleShape
 from strided.notation import parse
 
@@ -106,12 +107,33 @@ def cut(memory: Bytes, shape: Shape, offset: int, allow_excess: bool) -> Bytes:
     Raises
     ------
     BufferSizeError
-        Too few bytes; or more than rounding up to a granule explains, unless `allow_excess` or an offset is given.
+        As `extent`.
+    """
+    head = b"" if memory.size == shape.buffer_byte_size else memory[:HEAD_BYTES].tobytes()
+    start, stop = extent(memory.size, shape, offset, allow_excess, head)
+    return memory if (start, stop) == (0, memory.size) else memory[start:stop]
+
+
+def extent(size: int, shape: Shape, offset: int, allow_excess: bool, head: bytes) -> tuple[int, int]:
+    """The bytes, from and to, that belong to an array of a shape in a buffer of `size` bytes that begins with `head`.
+
+    Raises
+    ------
+    BufferSizeError
+        Too few bytes. More than rounding up to a granule explains, or what begins as another format does and is longer
+        than the array: unless `allow_excess` or an offset is given.
     """
     prefix = 0 if shape.layout is None else shape.layout.dynamic_shape_metadata_prefix_bytes
-    needed, have = shape.buffer_byte_size, memory.size - offset
-    if not 0 <= offset <= memory.size:
-        raise BufferSizeError(f"offset {offset} is outside a buffer of {memory.size} bytes", actual=memory.size)
+    needed, have = shape.buffer_byte_size, size - offset
+    if not 0 <= offset <= size:
+        raise BufferSizeError(f"offset {offset} is outside a buffer of {size} bytes", actual=size)
+    if have != needed and not (offset or allow_excess) and (found := format_of(head, size)) is not None:
+        raise BufferSizeError(
+            f"{shape} takes {needed} bytes, but the buffer has {have} and begins as {found.name} does: {found.advice}"
+            + (". allow_excess=True takes the bytes as they are" if have > needed else ""),
+            actual=have,
+            needed=needed,
+        )
     if have < needed:
         raise BufferSizeError(_too_short(shape, have, needed, prefix), actual=have, needed=needed)
     if have > needed and not (offset or allow_excess or _is_explained(shape, have, needed, prefix)):
@@ -121,8 +143,7 @@ def cut(memory: Bytes, shape: Shape, offset: int, allow_excess: bool) -> Bytes:
             actual=have,
             needed=needed,
         )
-    start = offset + prefix
-    return memory[start : offset + needed] if start or needed < memory.size else memory
+    return offset + prefix, offset + needed
 
 
 def _is_explained(shape: Shape, have: int, needed: int, prefix: int) -> bool:

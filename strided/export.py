@@ -1,36 +1,41 @@
 """Arrays to files, in bounded memory, whole or not at all.
 
-A file is written under a temporary name beside its target and renamed when it is complete, so that a full disk, Ctrl-C
-or any other error leaves what was there before. Arrays go through in blocks of about `BLOCK_BYTES`, each read
-from a mapping of its own: neither the source nor the target need fit into memory.
+Arrays go through in blocks of about `BLOCK_BYTES`: neither the source nor the target need fit into memory. Neither is
+mapped, so that a source that is truncated meanwhile, or a full disk, is an error and not the end of the process.
+`strided.files` puts the target in its place when it is complete.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
 import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from strided.array import LayoutArray, open_array
+from strided.array import LayoutArray
 from strided.buffers import array_shape
 from strided.dtypes import ELEMENT_TYPES, element_type_of_dtype
-from strided.errors import LayoutError
+from strided.errors import LayoutError, UnsupportedError
+from strided.files import refuse_existing, refuse_same, replaced
 from strided.layout import AnyShape, Layout, Shape
 from strided.notation import parse
 from strided.npy import npy_header
+from strided.pages import Pages, affordable, blank_array, store
+from strided.reading import FileArray, open_file
 
 #: Bytes of values that are in memory at a time. Larger ones gain nothing; smaller ones cut rows of large arrays.
 BLOCK_BYTES = 64 << 20
 
-#: A file of this path, opened anew.
-Opener = Callable[[], LayoutArray]
+#: Endings of names that stand for formats which are not written here: raw bytes under them would mislead.
+FOREIGN_ENDINGS = frozenset(
+    ".npz .csv .tsv .txt .json .zarr .h5 .hdf5 .hdf .nc .nc4 .mat .pt .pth .pkl .pickle .safetensors .gguf .onnx .pb"
+    " .parquet .arrow .feather .png .jpg .jpeg .gif .tif .tiff .bmp .svg .html .pdf .xls .xlsx .fits"
+    " .gz .bz2 .xz .zst .zip .tar .tgz .7z".split()
+)
+
 #: Is told how many more elements are written.
 Progress = Callable[[int], object]
 
@@ -62,69 +67,107 @@ def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | N
 
 def convert_file(
     source: str | os.PathLike[str],
-    shape: str | AnyShape,
+    shape: str | AnyShape | None,
     target: str | os.PathLike[str],
     *,
     layout: str | Layout | None = None,
     offset: int = 0,
     bitorder: str = "little",
+    overwrite: bool = True,
     progress: Progress | None = None,
 ) -> int:
-    """Convert a raw buffer in a file to another file, and return the size of that in bytes.
+    """Convert an array in a file to another file, and return the size of that in bytes.
 
     Parameters
     ----------
-    source, shape, offset, bitorder
+    source : path
+        Raw bytes or a ``.npy`` file, either of them gzipped or not; seen from the content. A file that has exactly the
+        size of its shape is raw bytes whatever it begins with, and so is one with an offset (gzip is undone first).
+        Gzip data are expanded into a temporary file, as far as the shape goes.
+    shape : str, Shape or None
+        None for a ``.npy`` file, which says it itself.
+    offset, bitorder
         As for `strided.open`.
     layout : str or Layout, optional
         Layout of the raw bytes to write, zeros in the padding. Without one, the target is a ``.npy`` file.
+    overwrite : bool, optional
+        As `numpy.save` does, a file that lies at the target is replaced. Without it that is an error.
     progress : callable, optional
         Called after each block with the number of elements that it held.
 
     Raises
     ------
     OSError
-        The target cannot be written; what was there before still is.
+        The target cannot be written, or is the source; what was there before still is. FileExistsError without
+        `overwrite`.
+    UnsupportedError
+        The target's name is that of another format.
     BufferSizeError
-        The source does not have the size of its shape.
+        The source does not have the size of its shape, or was truncated meanwhile.
+    DumpError
+        Broken gzip data, a damaged header.
+    LayoutError
+        A ``.npy`` file of another shape; a layout that does not fit.
     """
-    shape = array_shape(shape)
+    refuse_name(target, layout)
+    with open(source, "rb") as file:
+        refuse_same(os.fstat(file.fileno()), target)
+        if not overwrite:
+            refuse_existing(target)
+        array = open_file(file, os.fspath(source), shape, offset=offset, bitorder=bitorder)
+        result = result_shape(array, layout)
+        with replaced(target, overwrite=overwrite) as written:
+            write_file(written, array, result, as_npy=layout is None, progress=progress)
+            return written.seek(0, os.SEEK_END)
+
+
+def result_shape(array: FileArray, layout: str | Layout | None) -> Shape:
+    """The shape of an array in another layout; row-major for None."""
     wanted = parse(layout) if isinstance(layout, str) else layout
-
-    def opened() -> LayoutArray:
-        return open_array(source, shape, offset=offset, bitorder=bitorder)
-
-    opened()  # a source that cannot be read is an error before anything is written
     if wanted is not None and not isinstance(wanted, Layout):
         raise LayoutError(f"{wanted} is no layout; the shape is known, write the braces alone")
-    result = array_shape(shape.with_layout(wanted))
-    head = npy_header(ELEMENT_TYPES[shape.element_type], shape.dimensions) if wanted is None else b""
-    with replaced(target) as file:
-        file.write(head)
-        _write_mapped(file, opened, result, progress)
-        return file.seek(0, os.SEEK_END)
+    return array_shape(array.xla_shape.with_layout(wanted))
 
 
-@contextlib.contextmanager
-def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` when the block ends without an error, and is gone when it does not."""
-    target = Path(path).resolve()  # a symbolic link stays one
-    if target.exists() and not target.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
-    try:
-        file = open(temporary, "x+b")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-    try:
-        with file:
-            if target.exists():
-                os.chmod(temporary, target.stat().st_mode & 0o777)
-            yield file
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
+    """Raise UnsupportedError where a file of this name would hold something else than its ending says.
+
+    >>> refuse_name("out.npz", None)
+    Traceback (most recent call last):
+    strided.errors.UnsupportedError: out.npz: files that end in .npz are not written, only .npy files and raw bytes
+    """
+    ending = os.path.splitext(os.fsdecode(target))[1].lower()
+    if ending in FOREIGN_ENDINGS:
+        raise UnsupportedError(
+            f"{os.fsdecode(target)}: files that end in {ending} are not written, only .npy files and raw bytes"
+        )
+    if ending == ".npy" and layout is not None:
+        raise UnsupportedError(
+            f"{os.fsdecode(target)}: .npy files are row-major: leave the layout out, or name raw bytes otherwise"
+        )
+
+
+def write_file(
+    file: BinaryIO, array: FileArray, shape: Shape, *, as_npy: bool, progress: Progress | None = None
+) -> None:
+    """Write an array in the layout of a shape, behind a ``.npy`` header or bare, to a file that is new and empty."""
+    if as_npy:
+        file.write(npy_header(ELEMENT_TYPES[shape.element_type], shape.dimensions))
+    start = file.tell()
+    _allocate(file, shape.buffer_byte_size)
+    file.flush()
+    if not shape.size:
+        return
+    assert shape.layout is not None
+    start += shape.layout.dynamic_shape_metadata_prefix_bytes
+    target, pages = blank_array(shape), Pages(shape.buffer_byte_size)
+    limit = max(1, BLOCK_BYTES // shape.dtype.itemsize)
+    order, new_order = (layout.minor_to_major[::-1] for layout in (array.layout, shape.layout))
+    cuts = blocks(shape.dimensions, limit, order) if order == new_order else both_ways(array.xla_shape, shape, limit)
+    for box in affordable(cuts, [array.blank, target]):
+        store(target[(*box, ...)], array[(*box, ...)].read(), pages, file, start)
+        if progress:
+            progress(math.prod(s.stop - s.start for s in box))
 
 
 def _write_rows(file: BinaryIO, array: Any, dtype: np.dtype[Any], progress: Progress | None) -> None:
@@ -143,33 +186,8 @@ def _write_rows(file: BinaryIO, array: Any, dtype: np.dtype[Any], progress: Prog
             progress(part.size)
 
 
-def _write_mapped(file: BinaryIO, opened: Opener, shape: Shape, progress: Progress | None) -> None:
-    """Raw bytes of a shape, behind what is in the file. Mapped, since neighbours in one layout lie apart in another.
-
-    Both files are mapped anew for each block, so that no more than its own pages stay in memory.
-    """
-    layout = shape.layout
-    assert layout is not None
-    start = file.tell()
-    _allocate(file, shape.buffer_byte_size)
-    file.flush()
-    if not shape.size:
-        return
-    limit = max(1, BLOCK_BYTES // shape.dtype.itemsize)
-    same_order = opened().layout.minor_to_major == layout.minor_to_major
-    cuts = (
-        blocks(shape.dimensions, limit, layout.minor_to_major[::-1]) if same_order else cubes(shape.dimensions, limit)
-    )
-    for box in cuts:
-        target = open_array(file.name, shape, mode="r+", offset=start)
-        part = opened()[(*box, ...)]
-        target[(*box, ...)] = part
-        if progress:
-            progress(part.size)
-
-
 def _allocate(file: BinaryIO, size: int) -> None:
-    """Make the file so much longer, all zeros, on disk: where a mapped file has holes, a full disk ends the process."""
+    """Make the file so much longer, all zeros, and have room for it on disk: a full one is an error now, not later."""
     if hasattr(os, "posix_fallocate") and size:
         try:
             os.posix_fallocate(file.fileno(), file.tell(), size)
@@ -177,8 +195,7 @@ def _allocate(file: BinaryIO, size: int) -> None:
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # a file system that cannot
                 raise
-    for start in range(0, size, BLOCK_BYTES):
-        file.write(bytes(min(BLOCK_BYTES, size - start)))
+    file.truncate(file.tell() + size)
 
 
 def blocks(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> Iterator[tuple[slice, ...]]:
@@ -208,20 +225,44 @@ def blocks(shape: Sequence[int], limit: int, order: Sequence[int] | None = None)
             yield tuple(box)
 
 
-def cubes(shape: Sequence[int], limit: int) -> Iterator[tuple[slice, ...]]:
-    """Boxes of at most `limit` elements that cover a shape, their sides as equal as may be.
+def both_ways(shape: Shape, other: Shape, limit: int) -> Iterator[tuple[slice, ...]]:
+    """Boxes of at most about `limit` elements that cover an array and are long runs in two layouts of it.
 
-    They are right between two orders of dimensions: a box is a few long runs in both.
+    They are whole tiles, and grow along the minor dimensions of the layout in which they are shorter runs.
 
-    >>> [tuple((s.start, s.stop) for s in box) for box in cubes((2, 5), 6)]
-    [((0, 2), (0, 3)), ((0, 2), (3, 5))]
+    >>> first, second = parse("f32[64,64,64]{2,1,0}"), parse("f32[64,64,64]{0,1,2}")
+    >>> next(both_ways(first, second, 1 << 13))
+    (slice(0, 64, None), slice(0, 2, None), slice(0, 64, None))
     """
-    sides = list(shape)
-    while math.prod(sides) > limit:
-        longest = max(range(len(sides)), key=lambda d: sides[d])
-        half = -(-sides[longest] // 2)
-        # A multiple of the usual tile sizes, where that is no more than the side was.
-        rounded = -(-half // 128) * 128
-        sides[longest] = rounded if rounded < sides[longest] else half
-    for place in np.ndindex(*(-(-n // max(1, side)) for n, side in zip(shape, sides, strict=True))):
-        yield tuple(slice(i * side, min(n, (i + 1) * side)) for i, side, n in zip(place, sides, shape, strict=True))
+    dimensions = shape.dimensions
+    layouts = [each.layout for each in (shape, other) if each.layout is not None]
+    sides = [min(1, n) for n in dimensions]
+    for layout in layouts:
+        for d, n in zip(
+            layout.minor_to_major, reversed(layout.tiles[0].dimensions) if layout.tiles else (), strict=False
+        ):
+            grown = min(dimensions[d], math.lcm(max(1, sides[d]), max(1, n)))
+            if math.prod(sides) // max(1, sides[d]) * grown <= limit:
+                sides[d] = grown
+    growing = True
+    while growing:
+        growing = False
+        for _, d in sorted(run for layout in layouts for run in _run(layout.minor_to_major, sides, dimensions)):
+            grown = min(dimensions[d], 2 * sides[d])
+            if math.prod(sides) // sides[d] * grown <= limit:
+                sides[d], growing = grown, True
+                break
+    for place in np.ndindex(*(-(-n // max(1, side)) for n, side in zip(dimensions, sides, strict=True))):
+        yield tuple(
+            slice(i * side, min(n, (i + 1) * side)) for i, side, n in zip(place, sides, dimensions, strict=True)
+        )
+
+
+def _run(minor_to_major: Sequence[int], sides: Sequence[int], shape: Sequence[int]) -> list[tuple[int, int]]:
+    """How long the runs of a box are, in elements, and the dimension along which they could be longer, if any."""
+    length = 1
+    for d in minor_to_major:
+        length *= sides[d]
+        if sides[d] < shape[d]:
+            return [(length, d)]
+    return []

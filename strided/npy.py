@@ -11,19 +11,24 @@ their type back.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from strided.dtypes import ELEMENT_TYPES, ElementType
+from strided.dtypes import ELEMENT_TYPES, ElementType, element_type_of_dtype
 from strided.dtypes import element_type as element_type_named
+from strided.errors import DumpError, LayoutError, UnsupportedError
+from strided.formats import NPY_MAGIC
+from strided.layout import Layout, Shape
 
-_MAGIC = b"\x93NUMPY"
 _ALIGNMENT = 64
+#: The longest header that is read, in bytes; NumPy's own limit.
+_LONGEST_HEADER = 10_000
 _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
 
 
@@ -40,9 +45,9 @@ def npy_header(element_type: ElementType, dimensions: Sequence[int]) -> bytes:
     if not is_numpys_own(element_type.dtype):
         text += f" # {element_type.name}"
     # Version 1.0 counts the header's length in two bytes: enough for any array of at most 64 dimensions.
-    unpadded = len(_MAGIC) + 4 + len(text) + 1
+    unpadded = len(NPY_MAGIC) + 4 + len(text) + 1
     text += " " * (-unpadded % _ALIGNMENT) + "\n"
-    return _MAGIC + bytes((1, 0)) + len(text).to_bytes(2, "little") + text.encode("ascii")
+    return NPY_MAGIC + bytes((1, 0)) + len(text).to_bytes(2, "little") + text.encode("ascii")
 
 
 def is_numpys_own(dtype: np.dtype[Any]) -> bool:
@@ -86,8 +91,123 @@ def load_npy(
 def _named_type(path: str | os.PathLike[str]) -> str | None:
     """The type that the header's comment names."""
     with open(path, "rb") as file:
-        start = file.read(len(_MAGIC) + 4)
+        start = file.read(len(NPY_MAGIC) + 4)
         # Later versions count the header's length in four bytes; what was just read may be half of that count.
         length = start[8:] if start[6:7] == b"\x01" else start[8:] + file.read(2)
         found = _COMMENT.search(file.read(int.from_bytes(length, "little")).rstrip())
     return None if found is None else found[1].decode()
+
+
+class NpyHeader(NamedTuple):
+    """What the header of a ``.npy`` file says.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        As NumPy reads it: bytes without a meaning (``|V2``) for a type that it does not know.
+    type_name : str or None
+        XLA's name of the type, where there is one and the file says it.
+    dimensions : tuple of int
+    fortran_order : bool
+    offset : int
+        Bytes in front of the values.
+    """
+
+    dtype: np.dtype[Any]
+    type_name: str | None
+    dimensions: tuple[int, ...]
+    fortran_order: bool
+    offset: int
+
+    @property
+    def layout(self) -> Layout:
+        """The order of the dimensions."""
+        rank = len(self.dimensions)
+        return Layout(tuple(range(rank)) if self.fortran_order else tuple(reversed(range(rank))))
+
+
+def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
+    """The header of a ``.npy`` file of any version, from where the file stands.
+
+    Raises
+    ------
+    DumpError
+        It is none.
+
+    >>> import io
+    >>> from strided.dtypes import element_type
+    >>> read_npy_header(io.BytesIO(npy_header(element_type("bf16"), (17, 300))))[1:]
+    ('bf16', (17, 300), False, 128)
+    """
+    start = file.read(len(NPY_MAGIC) + 4)
+    if len(start) < len(NPY_MAGIC) + 4 or not start.startswith(NPY_MAGIC) or start[6] not in (1, 2, 3):
+        raise DumpError("no .npy file: its first bytes are no header of version 1, 2 or 3", path=path)
+    length = start[8:] if start[6] == 1 else start[8:] + file.read(2)
+    size = int.from_bytes(length, "little")
+    if size > _LONGEST_HEADER:
+        raise DumpError(f"a .npy header of {size} bytes; the longest that is read has {_LONGEST_HEADER}", path=path)
+    text = file.read(size)
+    if len(text) < size:
+        raise DumpError(f"a .npy header of {size} bytes, of which the file has {len(text)}", path=path)
+    try:
+        found = ast.literal_eval(text.decode("utf-8" if start[6] == 3 else "latin-1").strip())
+        dtype, dimensions, fortran = np.dtype(found["descr"]), found["shape"], found["fortran_order"]
+        if not (type(dimensions) is tuple and all(type(n) is int and n >= 0 for n in dimensions)):
+            raise ValueError("its shape is none")
+        if type(fortran) is not bool or len(found) != 3:
+            raise ValueError("it names other things than type, shape and order")
+    except Exception as error:  # a header is a literal of Python, and reading one fails in many ways
+        raise DumpError(f"a damaged .npy header: {error}", path=path) from error
+    return NpyHeader(dtype, _type_name(dtype, text), dimensions, fortran, len(start + length[2:]) + size)
+
+
+def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
+    """XLA's name of a header's type; None where it has none, or the file does not say it."""
+    if dtype.kind != "V":
+        try:
+            return element_type_of_dtype(dtype).name
+        except UnsupportedError:
+            return None
+    comment = _COMMENT.search(header.rstrip())
+    named = None if comment is None else ELEMENT_TYPES.get(comment[1].decode())
+    return None if named is None or named.dtype is None or named.dtype.itemsize != dtype.itemsize else named.name
+
+
+def shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None = None) -> Shape:
+    """The shape of the values behind a header, which must be the one that is `given`, if any.
+
+    Parameters
+    ----------
+    given : Shape, optional
+        Needed where the header does not say the type (files that ``np.save`` wrote of bfloat16 and the like). Its
+        layout is the file's, or row-major as where none is written.
+
+    Raises
+    ------
+    LayoutError
+        The header says something else.
+    UnsupportedError
+        A type that XLA does not have, or that the file does not name; values in the other byte order.
+    """
+    where = "this .npy file" if path is None else path
+    if not header.dtype.isnative:
+        raise UnsupportedError(
+            f"{where} holds {header.dtype} in the byte order of other machines: save it with astype first"
+        )
+    name = header.type_name
+    if name is None:
+        if header.dtype.kind != "V" or header.dtype.names is not None or header.dtype.subdtype is not None:
+            raise UnsupportedError(f"{where} holds {header.dtype}, which XLA has no element type for")
+        if given is None:
+            raise UnsupportedError(
+                f"{where} holds elements of {header.dtype.itemsize} bytes and does not say of which type: "
+                f"give its shape, as in bf16{list(header.dimensions)}"
+            )
+        if given.dtype.itemsize == header.dtype.itemsize:
+            name = given.element_type
+    found = None if name is None else Shape(name, header.dimensions, header.layout)
+    if given is not None and given not in (found, None if found is None else found.with_layout(None)):
+        said = f"elements of {header.dtype.itemsize} bytes, {header.dimensions}" if found is None else str(found)
+        raise LayoutError(f"{where} holds {said}, not {given}; leave the shape out, or give the one that it has")
+    assert found is not None
+    return found

@@ -1,0 +1,256 @@
+"""Files that are written whole or not at all.
+
+A new file takes the place of an old one when it is complete and on disk, never before: its bytes are synced, then it
+gets its name, then the folder is synced. A full disk, a signal, a crash or a loss of power leaves the old file or
+the whole new one.
+
+Until then the file has no name where the system can do that (``O_TMPFILE``, on Linux): whatever ends the process, the
+system takes the file back. Elsewhere it lies beside its target under a name of our own, locked for as long as its
+writer lives. What a killed writer left behind is removed by the next one that writes to the folder: only names of this
+form and machine, only files of this user, and only those that nobody holds the lock of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import BinaryIO
+
+if sys.platform != "win32":
+    import fcntl
+
+#: Bytes of the target's name that the temporary one shows; file systems allow 255 in all.
+_SHOWN_BYTES = 180
+#: Where the system shows a process the files that it has open.
+_OWN_FILES = "/proc/self/fd"
+#: What a file system answers that cannot sync, or cannot do something else that is asked for.
+_CANNOT = frozenset({errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+
+
+def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
+    """Where a file is to be written, symbolic links followed, and what lies there now: None where nothing does.
+
+    Raises
+    ------
+    OSError
+        Something else than a regular file lies there, or a link leads in a circle.
+    """
+    target = os.path.realpath(os.fsdecode(path))
+    try:
+        there = os.stat(target)
+    except FileNotFoundError:
+        return target, None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    if not stat.S_ISREG(there.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return target, there
+
+
+def refuse_existing(path: str | os.PathLike[str]) -> None:
+    """Raise FileExistsError where something lies at a path that must not be overwritten."""
+    if resolved(path)[1] is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+
+
+def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
+    """Raise OSError where a path leads to the file that is to be read, by whatever name."""
+    there = resolved(path)[1]
+    if there is not None and os.path.samestat(source, there):
+        raise OSError(errno.EINVAL, "source and target are the same file", os.fspath(path))
+
+
+@contextlib.contextmanager
+def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` when the block ends without an error, and is gone when it does not.
+
+    Parameters
+    ----------
+    overwrite : bool
+        Without it a file that is there stays, also one that somebody else makes meanwhile: FileExistsError.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; what was there before still is.
+    """
+    target, there = resolved(path)
+    if there is not None and not overwrite:
+        refuse_existing(path)
+    folder, name = os.path.split(target)
+    sweep(folder)
+    temporary = os.path.join(folder, _temporary_name(name))
+    try:
+        with _made(folder, temporary, path) as file:
+            if there is not None:
+                _permit(
+                    file, there.st_mode | stat.S_IRUSR | stat.S_IWUSR
+                )  # nobody reads it who may not read the old one
+            yield file
+            if there is not None:
+                _permit(file, there.st_mode)
+            _sync(file)
+            _publish(file, temporary, target, overwrite=overwrite)
+        _sync_folder(folder)
+    except FileExistsError:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path)) from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
+def _made(folder: str, temporary: str, path: str | os.PathLike[str]) -> BinaryIO:
+    """A new file, without a name where that can be had."""
+    if hasattr(os, "O_TMPFILE") and os.path.isdir(_OWN_FILES):
+        with contextlib.suppress(OSError):  # a file system that cannot; or it says why below
+            file = os.fdopen(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), "w+b")
+            _lock(file)
+            return file
+    try:
+        return _made_with_name(temporary)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+
+
+def _made_with_name(temporary: str) -> BinaryIO:
+    while True:
+        file = open(temporary, "x+b")
+        _lock(file)
+        # Before it was locked it may have been taken for one that was left behind.
+        if _is_at(file, temporary):
+            return file
+        file.close()
+
+
+def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) -> None:
+    """Give a complete file its name."""
+    if not _is_at(file, temporary):
+        try:
+            _link(file, temporary if overwrite else target)
+        except FileExistsError:
+            raise
+        except OSError:  # it has no name, and the system gives it none: then its bytes get one
+            file.seek(0)
+            with _made_with_name(temporary) as copy:
+                shutil.copyfileobj(file, copy, 1 << 20)
+                _permit(copy, os.fstat(file.fileno()).st_mode)
+                _sync(copy)
+                _publish(copy, temporary, target, overwrite=overwrite)
+            return
+        if not overwrite:
+            return
+    if sys.platform == "win32":
+        file.close()  # an open file cannot be renamed there
+    if overwrite:
+        os.replace(temporary, target)
+        return
+    try:
+        os.link(temporary, target)  # which refuses a target that is there; a rename does not
+    except OSError as error:
+        if error.errno not in _CANNOT or os.path.lexists(target):
+            raise
+        os.rename(temporary, target)
+
+
+def _link(file: BinaryIO, name: str) -> None:
+    """Give a file without a name one."""
+    # Told of a folder, Python follows the symbolic link that the source is.
+    folder = os.open(os.path.dirname(name), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.link(f"{_OWN_FILES}/{file.fileno()}", os.path.basename(name), dst_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(folder)
+
+
+def _is_at(file: BinaryIO, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _permit(file: BinaryIO, mode: int) -> None:
+    if hasattr(os, "fchmod"):
+        os.fchmod(file.fileno(), mode & 0o777)
+
+
+def _sync(file: BinaryIO) -> None:
+    """Have the bytes on disk."""
+    file.flush()
+    try:
+        os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+
+
+def _sync_folder(folder: str) -> None:
+    """Have the names in a folder on disk, where the system can: the new file is in its place in any case."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# What killed writers left behind.
+
+
+def _temporary_name(name: str) -> str:
+    """A hidden name beside a target, which says what it is of, who makes it and on which machine."""
+    shown = os.fsdecode(os.fsencode(name)[:_SHOWN_BYTES])
+    return f".{shown}.strided-{_machine()}-{secrets.token_hex(8)}.part"
+
+
+def _machine() -> str:
+    """Eight digits for this machine: locks of others are not always seen on a file system of the network."""
+    name = os.uname().nodename if hasattr(os, "uname") else ""
+    return f"{zlib.crc32(os.fsencode(name)):08x}"
+
+
+@lru_cache(maxsize=256)
+def sweep(folder: str) -> None:
+    """Remove what writers that were killed left in a folder; once a process, for listing a folder takes time."""
+    if sys.platform == "win32":
+        return
+    ours = re.compile(rf"\..*\.strided-{_machine()}-[0-9a-f]{{16}}\.part", re.DOTALL)
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                _remove_abandoned(entry.path)
+
+
+def _remove_abandoned(path: str) -> None:
+    """Remove a file of ours whose writer is dead: nobody holds its lock."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            status = os.fstat(descriptor)
+            if status.st_uid == os.geteuid():
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(status, os.lstat(path)):
+                    os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+
+def _lock(file: BinaryIO) -> None:
+    """Hold the lock of a file for as long as it is open. Where there are no locks, nothing is removed either."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX)

@@ -1,0 +1,52 @@
+"""What a file is by its first bytes, as far as it is no raw buffer.
+
+A header in front of an array is short, and a buffer may be rounded up: the size alone does not tell them apart.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+#: How many bytes of a file show what it is.
+HEAD_BYTES = 16
+
+NPY_MAGIC = b"\x93NUMPY"
+#: The third byte says that the data are deflated: nothing else was ever defined.
+GZIP_MAGIC = b"\x1f\x8b\x08"
+
+
+class Format(NamedTuple):
+    """A format that is not raw bytes: its name with an article, and what reads it."""
+
+    name: str
+    advice: str
+
+
+_MAGICS = {
+    NPY_MAGIC: Format("a .npy file", "strided.load_npy and `strided show` read it, strided.convert_file converts it"),
+    GZIP_MAGIC: Format(
+        "gzip data", "`strided show` and strided.convert_file expand it as they read; for anything else expand it first"
+    ),
+    b"PK\x03\x04": Format("a zip archive", "numpy.load opens it if it is an .npz; otherwise unpack it first"),
+    b"PK\x05\x06": Format("an empty zip archive", "there is nothing in it"),
+    b"\x89HDF\r\n\x1a\n": Format("an HDF5 file", "h5py reads it"),
+    b"\x28\xb5\x2f\xfd": Format("Zstandard data", "expand it first"),
+}
+_SAFETENSORS = Format("a safetensors file", "safetensors reads it; or give the offset of one tensor's bytes")
+
+
+def format_of(head: bytes, size: int) -> Format | None:
+    """The format of a file of `size` bytes that begins with `head`; None where it may well be raw bytes.
+
+    >>> format_of(b"\\x93NUMPY\\x01\\x00", 128).name
+    'a .npy file'
+    >>> format_of(bytes(16), 128) is None
+    True
+    """
+    for magic, found in _MAGICS.items():
+        if head.startswith(magic):
+            return found
+    # The length of a JSON text, and the brace that the text begins with.
+    if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8:
+        return _SAFETENSORS
+    return None
