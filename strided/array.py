@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from strided.buffers import array_shape, map_file
+from strided.buffers import array_shape, map_file, read_file
 from strided.encode import encode, shape_for, wrap
 from strided.layout import AnyShape, Layout, Shape
 from strided.methods import Methods
@@ -159,10 +159,15 @@ def open_array(
     mode: str = "r",
     offset: int = 0,
     *,
+    mapped: bool = True,
     bitorder: str = "little",
     allow_excess: bool = False,
 ) -> LayoutArray:
     """The array in a file, mapped: nothing is read before it is asked for.
+
+    A mapped file has to stay as long as it is: every access looks at its size first, but the system ends the process
+    (SIGBUS) where somebody truncates it in the middle of one. So it does where a write to a sparse file, mapped with
+    mode "r+", finds the disk full. ``mapped=False`` reads the file into memory instead, all of the array at once.
 
     Parameters
     ----------
@@ -172,6 +177,8 @@ def open_array(
         Read-only; assignments written through to the file; assignments kept in memory.
     offset : int
         Bytes in front of the array. With an offset, what follows the array in the file does not matter.
+    mapped : bool, optional
+        False reads the array into memory, which nothing that happens to the file changes. Not with mode "r+".
     bitorder, allow_excess
         As for LayoutArray.
 
@@ -180,7 +187,8 @@ def open_array(
     OSError
         The file cannot be opened.
     BufferSizeError
-        The file is too short, or longer than padding explains.
+        The file is too short, or longer than padding explains; or it is of another format, such as ``.npy`` or gzip,
+        and longer than the array.
 
     Examples
     --------
@@ -192,6 +200,11 @@ def open_array(
     [0.0, 1.0, 0.0]
     """
     parsed = array_shape(shape)
+    if not mapped:
+        own, excess = read_file(path, mode, parsed, offset, allow_excess)
+        array = LayoutArray(own, parsed, bitorder=bitorder)
+        array._memory.excess = excess
+        return array
     file = map_file(path, mode, 0, None)
     array = LayoutArray(file.content, parsed, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
     array._memory.file = file

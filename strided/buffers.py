@@ -273,3 +273,36 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
         mapping = mmap.mmap(file.fileno(), offset - start + length, access=access[mode], offset=start)
     content = np.frombuffer(mapping, np.uint8)[offset - start :]
     return MappedFile(name, mode, offset, length, content, mapping, inode)
+
+
+def read_file(
+    path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, allow_excess: bool
+) -> tuple[Bytes, int]:
+    """The bytes of an array in a file, in memory, and how many more the file has behind them.
+
+    Raises
+    ------
+    ValueError
+        Mode "r+": nothing written to memory reaches the file.
+    BufferSizeError
+        As `extent`; or the file was truncated while it was read.
+    """
+    if mode not in ("r", "c"):
+        known = "" if mode == "r+" else f", and {mode!r} is none"
+        raise ValueError(
+            f'a file that is read into memory (mapped=False) has mode "r" or "c"{known}: "r+" needs a mapping'
+        )
+    with open(path, "rb") as file:
+        head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
+        _, stop = extent(size, shape, offset, allow_excess, head)
+        content = np.empty(stop - offset, np.uint8)
+        file.seek(offset)
+        have = file.readinto(content.data)
+    if have < content.size:
+        raise BufferSizeError(
+            f"{os.fspath(path)!r} was truncated while it was read: {have} bytes of {content.size} were left",
+            actual=have,
+            needed=content.size,
+        )
+    content.flags.writeable = mode == "c"
+    return content, size - stop

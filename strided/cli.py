@@ -1,7 +1,7 @@
 """The command line: one function a command, which prints what the package returns.
 
-Exit codes are 0, 2 for every error, 130 after Ctrl-C and 143 where the process was asked to end. Errors are one or two
-lines on standard error.
+Exit codes are 0, 2 for every error, 130 after Ctrl-C and 128 plus the signal's number where the process was asked to
+end by another one. Errors are one or two lines on standard error.
 """
 
 from __future__ import annotations
@@ -9,22 +9,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import click
 import numpy as np
 
 import strided
 from strided import demo as demonstration
-from strided import inspect, kernels
-from strided.errors import NotationError, StridedError
+from strided import export, inspect, kernels, reading
+from strided.errors import NotationError, StridedError, UnsupportedError
 
 #: Elements from which on work is long enough for a progress bar.
 LONG = 1 << 26
@@ -33,7 +35,15 @@ _SHAPE_HELP = "SHAPE is XLA's text, as in 'bf16[17,300]{1,0:T(8,128)(2,1)}'; quo
 
 
 _INDEX_HELP = "INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'."
-_TARGET_HELP = "A target that ends in .npy becomes NumPy's; any other one raw bytes, row-major without --to."
+_SOURCE_HELP = "FILE may be a .npy file, which needs no SHAPE; gzipped; or - for standard input."
+_TARGET_HELP = (
+    "OUT becomes NumPy's where it ends in .npy. It holds raw bytes, row-major without --to, where it ends in .bin, "
+    ".raw or .dat, has no ending or is - for standard output; with --to also where it has any other ending, but for "
+    "those of other formats, as .npz and .csv. What is there already stays without --force; OUT is never FILE itself."
+)
+#: Endings of names under which raw bytes are expected.
+_RAW_ENDINGS = ("", ".bin", ".raw", ".dat")
+_STANDARD = "-"
 
 _offset = click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Bytes in front of the array.")
 _kind = click.option(
@@ -47,12 +57,16 @@ _bitorder = click.option(
 )
 
 
+#: Signals that ask a process to end, as far as the system has them.
+_ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT")
+
+
 class _Ended(KeyboardInterrupt):
-    """The process was asked to end: it stops as after Ctrl-C, and leaves nothing behind."""
+    """The process was asked to end, by a signal of some number: it stops as after Ctrl-C, and leaves nothing behind."""
 
 
-def _end(*_: object) -> NoReturn:
-    raise _Ended
+def _end(number: int, *_: object) -> NoReturn:
+    raise _Ended(number)
 
 
 class _Commands(click.Group):
@@ -65,8 +79,8 @@ class _Commands(click.Group):
         try:
             super().invoke(ctx)
             sys.stdout.flush()
-        except _Ended:
-            sys.exit(128 + signal.SIGTERM)
+        except _Ended as ended:
+            sys.exit(128 + ended.args[0])
         except BrokenPipeError:
             # Python flushes standard output once more at the end: let that go nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -112,8 +126,10 @@ def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, 
 
 
 # An index may begin with a minus sign, which click would take for an option's.
-@commands.command(epilog=f"{_SHAPE_HELP} {_INDEX_HELP}", context_settings={"ignore_unknown_options": True})
-@click.argument("operands", nargs=-1, required=True, metavar="FILE SHAPE [INDEX] | DUMP:NAME [INDEX]")
+@commands.command(
+    epilog=f"{_SHAPE_HELP} {_SOURCE_HELP} {_INDEX_HELP}", context_settings={"ignore_unknown_options": True}
+)
+@click.argument("operands", nargs=-1, required=True, metavar="FILE [SHAPE] [INDEX] | DUMP:NAME [INDEX]")
 @_offset
 @_bitorder
 @_kind
@@ -122,48 +138,94 @@ def show(operands: tuple[str, ...], offset: int, bitorder: str, kind: str | None
     if wrong := [operand for operand in operands if operand.startswith("--")]:
         raise click.NoSuchOption(wrong[0])
 
-    def selected() -> Any:
-        array, rest = _array_of(operands, offset, bitorder, kind)
+    with contextlib.ExitStack() as stack:
+        array, rest = _array_of(operands, offset, bitorder, kind, stack)
         if len(rest) > 1:
             raise click.UsageError(f"one index too many: {rest[1]!r}")
-        return array[inspect.parse_index(rest[0])] if rest else array
-
-    values = selected()
-    with np.printoptions(linewidth=max(20, _width())):
-        click.echo(str(values))
-    if np.shape(values) or isinstance(values, strided.LayoutArray):
-        mapped = isinstance(values, strided.LayoutArray) and values.size >= LONG
-        with _progress(values.size, "reading") as advance:
-            summary = inspect.statistics(selected if mapped else values, progress=advance)
-        click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}\n{summary}")
+        values = array[inspect.parse_index(rest[0])] if rest else array
+        with np.printoptions(linewidth=max(20, _width())):
+            click.echo(str(values))
+        if np.shape(values) or not isinstance(values, np.generic):
+            with _progress(values.size, "reading") as advance:
+                summary = inspect.statistics(values, progress=advance)
+            click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}\n{summary}")
 
 
-@commands.command(epilog=f"{_SHAPE_HELP} {_TARGET_HELP}")
-@click.argument("file")
-@click.argument("shape")
-@click.argument("out")
+@commands.command(epilog=f"{_SHAPE_HELP} {_SOURCE_HELP} {_TARGET_HELP}")
+@click.argument("operands", nargs=-1, metavar="FILE [SHAPE] OUT")
 @click.option("--to", "layout", metavar="LAYOUT", help="Layout of the raw bytes to write, as in '{0,1:T(8,128)}'.")
+@click.option("-f", "--force", is_flag=True, help="Overwrite OUT.")
 @_offset
 @_bitorder
-def convert(file: str, shape: str, out: str, layout: str | None, offset: int, bitorder: str) -> None:
-    """Convert a raw buffer to a .npy file, or to raw bytes in another layout."""
-    parsed = strided.parse(shape)
-    if layout is not None and out.endswith(".npy"):
+def convert(operands: tuple[str, ...], layout: str | None, force: bool, offset: int, bitorder: str) -> None:
+    """Convert a raw buffer or a .npy file to a .npy file, or to raw bytes in another layout."""
+    file, shape, out = _operands_of_convert(operands)
+    if layout is not None and _ending(out) == ".npy":
         raise click.UsageError(".npy files are row-major: leave --to out, or choose another name for raw bytes")
-    if not isinstance(parsed, strided.Shape):
-        raise click.UsageError(f"{parsed} is not the shape of one array")
-    target = None if layout is None else strided.parse(layout)
-    if target is None and not out.endswith(".npy"):
-        target = strided.Layout(tuple(reversed(range(parsed.rank))))
-    with _progress(parsed.size, "converting") as advance:
-        size = strided.convert_file(
-            file, parsed, out, layout=target, offset=offset, bitorder=bitorder, progress=advance
+    if layout is None and out != _STANDARD and _ending(out) not in (".npy", *_RAW_ENDINGS):
+        export.refuse_name(out, layout)
+        raise click.UsageError(
+            f"{out}: the ending does not say what to write; end it in .npy or .bin, or give a layout with --to"
         )
-    click.echo(f"{out}: {size:,} bytes, {_what_was_written(parsed, target)}")
-    if target is None and parsed.dtype.isbuiltin != 1:
-        click.echo(
-            f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view(ml_dtypes.{parsed.dtype.name})"
-        )
+    if out == _STANDARD and sys.stdout.isatty():
+        raise click.UsageError("standard output is a terminal: bytes go to a file, or into a pipe")
+    with contextlib.ExitStack() as stack:
+        source, name = _source(file, stack)
+        if out != _STANDARD:
+            export.check_target(source, out, layout, overwrite=force)
+        array = stack.enter_context(reading.open_file(source, name, shape, offset=offset, bitorder=bitorder))
+        wanted = None if layout is None else export.layout_of(layout)
+        if wanted is None and _ending(out) != ".npy":
+            wanted = strided.Layout(tuple(reversed(range(len(array.shape)))))
+        with _progress(array.size, "converting") as advance:
+            if out == _STANDARD:
+                _write_to_standard_output(array, wanted, advance)
+                return
+            size = export.convert_array(array, out, wanted, overwrite=force, progress=advance)
+    click.echo(f"{out}: {size:,} bytes, {_what_was_written(array.xla_shape, wanted)}")
+    if wanted is None and array.dtype.isbuiltin != 1:
+        click.echo(f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view(ml_dtypes.{array.dtype.name})")
+
+
+def _operands_of_convert(operands: Sequence[str]) -> tuple[str, str | None, str]:
+    """FILE, SHAPE and OUT; SHAPE may be left out, and OUT may not."""
+    match operands:
+        case (file, shape, out):
+            return file, shape, out
+        case (file, out) if not _is_shape(out):
+            return file, None, out
+        case () | (_,) | (_, _):
+            raise click.UsageError(f"Missing argument {'FILE' if not operands else 'OUT'!r}.")
+    raise click.UsageError(f"Got unexpected extra argument ({operands[3]})")
+
+
+def _is_shape(text: str) -> bool:
+    """Whether a word is meant as a shape, well written or not: no index and no usual name of a file looks like one."""
+    return re.match(r"\s*(\{|\(?\s*[a-z]\w*\[)", text) is not None
+
+
+def _ending(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
+
+
+def _source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
+    """The file of a name, open, and what errors call it."""
+    if name != _STANDARD:
+        return stack.enter_context(open(name, "rb")), name
+    if sys.stdin.isatty():
+        raise click.UsageError("standard input is a terminal: give a file, or pipe bytes in")
+    return sys.stdin.buffer, "standard input"
+
+
+def _write_to_standard_output(
+    array: reading.FileArray, layout: strided.Layout | None, advance: Callable[[int], object]
+) -> None:
+    """By way of a file without a name, which is written out of order."""
+    with tempfile.TemporaryFile() as file:
+        export.write_file(file, array, export.result_shape(array, layout), as_npy=False, progress=advance)
+        file.seek(0)
+        shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
+        sys.stdout.buffer.flush()
 
 
 def _what_was_written(shape: strided.Shape, layout: strided.Layout | None) -> str:
@@ -256,11 +318,13 @@ def _width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _array_of(operands: Sequence[str], offset: int, bitorder: str, kind: str | None) -> tuple[Any, Sequence[str]]:
+def _array_of(
+    operands: Sequence[str], offset: int, bitorder: str, kind: str | None, stack: contextlib.ExitStack
+) -> tuple[Any, Sequence[str]]:
     """The array that the operands of `show` name, and the operands behind it."""
     first, *rest = operands
     path = Path(first)
-    if not path.is_file():
+    if (first != _STANDARD and not path.exists()) or path.is_dir():
         folder, colon, name = first.rpartition(":")
         if colon and Path(folder).is_dir():
             return _named(folder, strided.open_dump(folder), name), rest
@@ -271,11 +335,16 @@ def _array_of(operands: Sequence[str], offset: int, bitorder: str, kind: str | N
                 f"{first} is a folder; name an array in it as {first}:NAME ('strided ls' lists them)"
             )
         raise FileNotFoundError(2, "No such file", first)
-    if path.suffix == ".npy":
-        return strided.load_npy(path, mmap_mode="r"), rest
-    if not rest:
-        raise click.UsageError(f"raw bytes do not say what they are: give the shape of {first}")
-    return strided.open(path, rest[0], offset=offset, bitorder=bitorder), rest[1:]
+    source, name = _source(first, stack)
+    shape = rest[0] if rest and _is_shape(rest[0]) else None
+    try:
+        array = reading.open_file(source, name, shape, offset=offset, bitorder=bitorder)
+        return stack.enter_context(array), rest[shape is not None :]
+    except UnsupportedError:
+        # NumPy's files may hold what XLA has no type for.
+        if shape is not None or path.suffix != ".npy" or (other := strided.load_npy(path)).dtype.kind == "V":
+            raise
+        return other, rest
 
 
 def _named_arrays(content: Any) -> dict[str, Any]:
@@ -315,7 +384,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another one
     warnings.showwarning = _warn
-    signal.signal(signal.SIGTERM, _end)
+    for name in _ENDING:
+        number = getattr(signal, name, None)
+        # Whoever started the process may have it ignore them, as nohup does.
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
     try:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -327,6 +400,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail(error.format_message())
     except NotationError as error:
         _fail_at(error)
+    except FileExistsError as error:
+        _fail(f"{error.filename}: is there already; --force overwrites it")
     except OSError as error:
         _fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
     except MemoryError:

@@ -109,24 +109,46 @@ def convert_file(
     LayoutError
         A ``.npy`` file of another shape; a layout that does not fit.
     """
-    refuse_name(target, layout)
     with open(source, "rb") as file:
-        refuse_same(os.fstat(file.fileno()), target)
-        if not overwrite:
-            refuse_existing(target)
-        array = open_file(file, os.fspath(source), shape, offset=offset, bitorder=bitorder)
-        result = result_shape(array, layout)
-        with replaced(target, overwrite=overwrite) as written:
-            write_file(written, array, result, as_npy=layout is None, progress=progress)
-            return written.seek(0, os.SEEK_END)
+        check_target(file, target, layout, overwrite=overwrite)
+        with open_file(file, os.fspath(source), shape, offset=offset, bitorder=bitorder) as array:
+            return convert_array(array, target, layout, overwrite=overwrite, progress=progress)
+
+
+def check_target(file: BinaryIO, target: str | os.PathLike[str], layout: object, *, overwrite: bool) -> None:
+    """Raise OSError or UnsupportedError where a conversion of an open file must not be written to a target."""
+    refuse_name(target, layout)
+    refuse_same(os.fstat(file.fileno()), target)
+    if not overwrite:
+        refuse_existing(target)
+
+
+def convert_array(
+    array: FileArray,
+    target: str | os.PathLike[str],
+    layout: str | Layout | None,
+    *,
+    overwrite: bool,
+    progress: Progress | None = None,
+) -> int:
+    """Write an array in a file to a target; the bytes that it has then."""
+    shape = result_shape(array, layout)
+    with replaced(target, overwrite=overwrite) as file:
+        write_file(file, array, shape, as_npy=layout is None, progress=progress)
+        return file.seek(0, os.SEEK_END)
 
 
 def result_shape(array: FileArray, layout: str | Layout | None) -> Shape:
     """The shape of an array in another layout; row-major for None."""
+    return array_shape(array.xla_shape.with_layout(None if layout is None else layout_of(layout)))
+
+
+def layout_of(layout: str | Layout) -> Layout:
+    """A layout alone, from text or a value."""
     wanted = parse(layout) if isinstance(layout, str) else layout
-    if wanted is not None and not isinstance(wanted, Layout):
+    if not isinstance(wanted, Layout):
         raise LayoutError(f"{wanted} is no layout; the shape is known, write the braces alone")
-    return array_shape(array.xla_shape.with_layout(wanted))
+    return wanted
 
 
 def refuse_name(target: str | os.PathLike[str], layout: object) -> None:

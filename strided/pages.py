@@ -28,6 +28,7 @@ from strided.plan import Storage
 from strided.plan.axes import Table
 from strided.plan.fill import fill_steps, spread
 from strided.region import Bytes
+from strided.threads import get_num_threads, run
 
 #: Bytes of pages in use at a time, about: what the elements of one block may take with the padding between them.
 BUDGET_BYTES = 256 << 20
@@ -35,6 +36,8 @@ BUDGET_BYTES = 256 << 20
 GAP_BYTES = 4096
 #: Runs from this length on are worth a system call each.
 _LONG_RUN_BYTES = 512
+#: Bytes that a thread reads at a time.
+_PART_BYTES = 1 << 22
 #: Runs that are listed from the steps of a plan.
 _MOST_RUNS = 1 << 20
 
@@ -98,7 +101,8 @@ class Pages:
             The file ends before.
         """
         content = memoryview(self._memory)
-        for low, high in ranges.tolist():
+
+        def fill(low: int, high: int) -> None:
             while low < high:
                 count = _read_at(file, content[low:high], start + low)
                 if not count:
@@ -110,6 +114,11 @@ class Pages:
                     )
                 low += count
 
+        parts = [
+            (at, min(at + _PART_BYTES, high)) for low, high in ranges.tolist() for at in range(low, high, _PART_BYTES)
+        ]
+        run(fill, parts, threads=get_num_threads() if _READS_AT_PLACES else 1)
+
     def write(self, ranges: Table, file: BinaryIO, start: int) -> None:
         """Write ranges of bytes to a file."""
         content = memoryview(self._memory)
@@ -118,7 +127,9 @@ class Pages:
                 low += _write_at(file, content[low:high], start + low)
 
 
-if hasattr(os, "preadv"):
+_READS_AT_PLACES = hasattr(os, "preadv")
+
+if _READS_AT_PLACES:
 
     def _read_at(file: BinaryIO, content: memoryview, at: int) -> int:
         return os.preadv(file.fileno(), [content], at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import math
@@ -84,10 +85,11 @@ class FileArray:
         return fetch(self.blank, ranges, self._pages, self._file, self._start, self._name)
 
 
+@contextlib.contextmanager
 def open_file(
     file: BinaryIO, name: str, shape: str | AnyShape | None, *, offset: int = 0, bitorder: str = "little"
-) -> FileArray:
-    """The array in a file that stays open: of raw bytes, a ``.npy`` file, either of them gzipped, or a pipe.
+) -> Iterator[FileArray]:
+    """The array in an open file: of raw bytes or a ``.npy`` file, either of them gzipped, or what a pipe brings.
 
     Parameters
     ----------
@@ -105,21 +107,22 @@ def open_file(
         Broken gzip data, a damaged header.
     """
     given = None if shape is None else array_shape(shape)
-    if not file.seekable():
-        head = file.read(HEAD_BYTES)
-        stream = _Stream(head, file)
-        is_gzip = head.startswith(GZIP_MAGIC)
-        file = _kept(gzipped.expanded(stream, name) if is_gzip else stream.pieces(), given, offset, name)
-    elif _head(file).startswith(GZIP_MAGIC) and not _is_exactly(file, given, offset):
-        file = _kept(gzipped.expanded(file, name), given, offset, name)
-    head = _head(file)
-    if head.startswith(NPY_MAGIC) and offset == 0 and not _is_exactly(file, given, offset):
-        header = read_npy_header(file, name)
-        given, offset = shape_of_npy(header, given, name), header.offset
-    if given is None:
-        raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
-    start, _ = extent(_size(file), given, offset, False, head)
-    return FileArray(file, name, start, blank_array(given, bitorder), Pages(given.buffer_byte_size))
+    with contextlib.ExitStack() as stack:
+        if not file.seekable():
+            head = file.read(HEAD_BYTES)
+            stream = _Stream(head, file)
+            is_gzip = head.startswith(GZIP_MAGIC)
+            file = _kept(gzipped.expanded(stream, name) if is_gzip else stream.pieces(), given, offset, name, stack)
+        elif _head(file).startswith(GZIP_MAGIC) and not _is_exactly(file, given, offset):
+            file = _kept(gzipped.expanded(file, name), given, offset, name, stack)
+        head = _head(file)
+        if head.startswith(NPY_MAGIC) and offset == 0 and not _is_exactly(file, given, offset):
+            header = read_npy_header(file, name)
+            given, offset = shape_of_npy(header, given, name), header.offset
+        if given is None:
+            raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
+        start, _ = extent(_size(file), given, offset, False, head)
+        yield FileArray(file, name, start, blank_array(given, bitorder), Pages(given.buffer_byte_size))
 
 
 def _size(file: BinaryIO) -> int:
@@ -154,9 +157,11 @@ class _Stream:
         return iter(lambda: self.read(gzipped.PIECE_BYTES), b"")
 
 
-def _kept(pieces: Iterator[bytes], shape: Shape | None, offset: int, name: str) -> BinaryIO:
+def _kept(
+    pieces: Iterator[bytes], shape: Shape | None, offset: int, name: str, stack: contextlib.ExitStack
+) -> BinaryIO:
     """What comes in pieces, in a file without a name: as much as the shape, or a ``.npy`` header, says and no more."""
-    file = tempfile.TemporaryFile()  # closed by whoever holds it last
+    file = stack.enter_context(tempfile.TemporaryFile())
     first = next(pieces, b"")
     while len(first) < gzipped.PIECE_BYTES and (more := next(pieces, b"")):
         first += more

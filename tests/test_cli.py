@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -198,15 +199,148 @@ def test_large_files_go_through_in_blocks(run: Run, tmp_path: Path, monkeypatch:
     source, target = tmp_path / "x.bin", tmp_path / "y.bin"
     sd.LayoutArray.from_numpy(values, "{2,0,1:T(8,128)}").buffer.tofile(source)
     for layout in ("{2,0,1:T(4,32)}", "{0,1,2:T(8,128)}", "{2,1,0}"):
-        assert run("convert", source, "f32[37,3,211]{2,0,1:T(8,128)}", target, "--to", layout)[0] == 0
+        assert run("convert", source, "f32[37,3,211]{2,0,1:T(8,128)}", target, "--to", layout, "-f")[0] == 0
         assert target.read_bytes() == sd.LayoutArray.from_numpy(values, layout).buffer.tobytes()
     assert run("convert", source, "f32[37,3,211]{2,0,1:T(8,128)}", tmp_path / "y.npy")[0] == 0
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), values)
 
 
-def test_convert_onto_itself(run: Run, dump: Path) -> None:
-    assert run("convert", dump, SHAPE, dump, "--to", "{1,0}")[0] == 0
-    np.testing.assert_array_equal(sd.open(dump, "bf16[5,131]{1,0}"), expected())
+@pytest.mark.parametrize("how", ["itself", "symlink", "hard link", "another path"])
+@pytest.mark.parametrize("options", [(), ("--force",), ("--force", "--to", "{0,1}")])
+def test_a_source_is_never_its_own_target(
+    run: Run, dump: Path, tmp_path: Path, how: str, options: tuple[str, ...]
+) -> None:
+    target = {"itself": dump, "another path": tmp_path / ".." / tmp_path.name / "dump.bin"}.get(how, tmp_path / "x.bin")
+    if how == "symlink":
+        target.symlink_to(dump)
+    if how == "hard link":
+        os.link(dump, target)
+    code, out, err = run("convert", dump, SHAPE, target, *options)
+    assert (code, out) == (2, "")
+    assert "source and target are the same file" in err
+    with pytest.raises(OSError, match="same file"):
+        sd.convert_file(dump, SHAPE, target, layout="{1,0}")
+    assert dump.read_bytes() == sample()
+
+
+def test_what_is_there_stays_without_force(run: Run, dump: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.npy"
+    target.write_bytes(b"as it was")
+    code, out, err = run("convert", dump, SHAPE, target)
+    assert (code, out) == (2, "")
+    assert err == f"strided: {target}: is there already; --force overwrites it\n"
+    with pytest.raises(FileExistsError):
+        sd.convert_file(dump, SHAPE, target, overwrite=False)
+    assert target.read_bytes() == b"as it was"
+    for force in ("--force", "-f"):
+        assert run("convert", dump, SHAPE, target, force)[0] == 0
+        np.testing.assert_array_equal(sd.load_npy(target), expected())
+    sd.convert_file(dump, SHAPE, target)  # as numpy.save
+
+
+@pytest.mark.parametrize("name", ["out.npz", "out.csv", "out.zarr", "out.PT", "out.npy.gz", "out.safetensors", "a.txt"])
+@pytest.mark.parametrize("options", [(), ("--to", "{0,1}")])
+def test_endings_of_other_formats_are_not_written(
+    run: Run, dump: Path, tmp_path: Path, name: str, options: tuple[str, ...]
+) -> None:
+    code, out, err = run("convert", dump, SHAPE, tmp_path / name, *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "only .npy files and raw bytes" in err
+    with pytest.raises(sd.UnsupportedError, match=r"only \.npy files and raw bytes"):
+        sd.convert_file(dump, SHAPE, tmp_path / name, layout="{0,1}")
+    assert [p.name for p in tmp_path.iterdir()] == ["dump.bin"]
+
+
+def test_raw_bytes_go_to_names_that_say_so_or_with_a_layout(run: Run, dump: Path, tmp_path: Path) -> None:
+    values = expected().tobytes()
+    for name in ("a.bin", "a.raw", "a.dat", "a"):
+        assert run("convert", dump, SHAPE, tmp_path / name)[0] == 0
+        assert (tmp_path / name).read_bytes() == values
+    code, _, err = run("convert", dump, SHAPE, tmp_path / "a.other")
+    assert (code, "the ending does not say what to write" in err) == (2, True)
+    assert run("convert", dump, SHAPE, tmp_path / "a.other", "--to", "{1,0}")[0] == 0
+    assert (tmp_path / "a.other").read_bytes() == values
+
+
+def test_a_loop_of_links_is_an_error(run: Run, dump: Path, tmp_path: Path) -> None:
+    loop = tmp_path / "loop.npy"
+    loop.symlink_to(loop)
+    for arguments in (("convert", dump, SHAPE, loop), ("convert", loop, SHAPE, tmp_path / "x.npy"), ("show", loop)):
+        code, out, err = run(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+    with pytest.raises(OSError, match="symbolic links"):
+        sd.convert_file(dump, SHAPE, loop)
+    with pytest.raises(OSError, match="symbolic links"):
+        sd.save_npy(loop, expected())
+
+
+# Standard output and input.
+
+
+def test_a_pipe_on_both_ends(dump: Path) -> None:
+    command = [sys.executable, "-m", "strided", "convert", "-", SHAPE, "-"]
+    done = subprocess.run(command, input=dump.read_bytes(), capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, b"", expected().tobytes())
+    with dump.open("rb") as file:  # which can be read at places
+        done = subprocess.run([*command, "--to", "{0,1}"], stdin=file, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, expected().T.tobytes())
+
+
+@pytest.mark.parametrize("content", ["npy", "npy.gz", "bin.gz"])
+def test_a_pipe_brings_other_things(content: str, dump: Path, tmp_path: Path) -> None:
+    sd.save_npy(tmp_path / "x.npy", expected())
+    raw = dump.read_bytes() if content == "bin.gz" else (tmp_path / "x.npy").read_bytes()
+    shape = [SHAPE] if content == "bin.gz" else []
+    command = [sys.executable, "-m", "strided", "convert", "-", *shape, str(tmp_path / "out.bin")]
+    given = gzip.compress(raw) if content.endswith("gz") else raw
+    done = subprocess.run(command, input=given, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "out.bin").read_bytes() == expected().tobytes()
+
+
+def test_a_pipe_is_read_no_further_than_its_shape(tmp_path: Path) -> None:
+    """It may never end."""
+    command = f"{sys.executable} -m strided convert - 'u8[1000]' {tmp_path}/x.npy < <(cat /dev/zero)"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "standard input holds more than the 1000 bytes that u8[1000]{0} takes" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_show_reads_standard_input(dump: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "strided", "show", "-", SHAPE, "0, :2"],
+        input=dump.read_bytes(), capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"[1 0.539062]")
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals of one's own on this system")
+@pytest.mark.parametrize(("arguments", "which"), [(("-", SHAPE, "x.bin"), "input"), (("DUMP", SHAPE, "-"), "output")])
+def test_bytes_neither_go_to_a_terminal_nor_come_from_one(arguments: tuple[str, ...], which: str, dump: Path) -> None:
+    master, terminal = os.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "strided", "convert", *(str(dump) if a == "DUMP" else a for a in arguments)],
+            stdin=terminal, stdout=terminal if which == "output" else subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, timeout=60, check=False, cwd=dump.parent,
+        )  # fmt: skip
+    finally:
+        os.close(master)
+        os.close(terminal)
+    assert (done.returncode, f"standard {which} is a terminal" in done.stderr) == (2, True)
+    assert [p.name for p in dump.parent.iterdir()] == ["dump.bin"]
+
+
+def test_a_pipe_that_is_closed_early(tmp_path: Path) -> None:
+    source = tmp_path / "x.bin"
+    source.write_bytes(bytes(1 << 20))
+    command = (
+        f"{sys.executable} -m strided convert {source} 'u8[1048576]' - | head -c 10 | wc -c; echo ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.split(), done.stderr) == (["10", "0"], "")
 
 
 def test_links_and_permissions_stay(run: Run, dump: Path, tmp_path: Path) -> None:
@@ -214,7 +348,7 @@ def test_links_and_permissions_stay(run: Run, dump: Path, tmp_path: Path) -> Non
     target.write_bytes(b"old")
     target.chmod(0o640)
     link.symlink_to(target)
-    assert run("convert", dump, SHAPE, link)[0] == 0
+    assert run("convert", dump, SHAPE, link, "--force")[0] == 0
     assert link.is_symlink()
     assert target.stat().st_mode & 0o777 == 0o640
     np.testing.assert_array_equal(sd.load_npy(link), expected())
@@ -303,8 +437,14 @@ def test_hlo(run: Run, folder: Path) -> None:
         (("convert", "DUMP", SHAPE, "DIR/none/out.npy"), "No such file or directory"),
         (("convert", "DUMP", SHAPE, "DIR"), "not a regular file"),
         (("convert", "DUMP", SHAPE, "out.bin", "--to", "{0}"), "dimensions"),
-        (("convert", "DUMP", "(f32[3], f32[2])", "out.npy"), "not the shape of one array"),
+        (("convert", "DUMP", "(f32[3], f32[2])", "out.npy"), "is a tuple"),
+        (("convert",), "Missing argument 'FILE'"),
+        (("convert", "DUMP"), "Missing argument 'OUT'"),
         (("convert", "DUMP", SHAPE), "Missing argument 'OUT'"),
+        (("convert", "DUMP", SHAPE, "a", "b"), "unexpected extra argument (b)"),
+        (("convert", "DUMP", "out.npy"), "raw bytes do not say what they are"),
+        (("info", TEXT, "--at", "1"), "has 2 numbers, not 1"),
+        (("info", TEXT, "--at", "1,:"), "one integer for each dimension"),
         (("hlo", "nowhere.txt"), "No such file"),
         (("ls", "nowhere"), "does not exist"),
     ],
@@ -341,7 +481,7 @@ def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 
     done = in_process_of_its_own(
-        "convert", dump, SHAPE, target, preexec_fn=limit, env=os.environ | {"STRIDED_CACHE": "0"}
+        "convert", dump, SHAPE, target, "--force", preexec_fn=limit, env=os.environ | {"STRIDED_CACHE": "0"}
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "File too large" in done.stderr
@@ -351,33 +491,63 @@ def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"), [(signal.SIGINT, 130, "strided: interrupted"), (signal.SIGTERM, 143, "")]
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 130, "strided: interrupted"),
+        (signal.SIGTERM, 143, ""),
+        (signal.SIGHUP, 129, ""),
+        (signal.SIGQUIT, 131, ""),
+        (signal.SIGKILL, -9, ""),
+    ],
 )
+@pytest.mark.parametrize("with_names", [False, True])
 def test_a_conversion_that_is_stopped_leaves_nothing(
-    number: signal.Signals, code: int, said: str, tmp_path: Path
+    number: signal.Signals, code: int, said: str, with_names: bool, tmp_path: Path
 ) -> None:
     source = tmp_path / "x.bin"
     with source.open("wb") as file:
         file.truncate(8 << 30)  # all of it a hole
     script = (
-        "import sys, signal, strided.export, strided.cli\n"
+        "import signal, sys, strided.cli, strided.export, strided.files\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "strided.export.BLOCK_BYTES = 4 << 20\n"
-        # All of it a hole: this test takes no 8 GB of disk.
-        "strided.export._allocate = lambda file, size: file.truncate(file.tell() + size)\n"
+        # This test takes no 8 GB of disk.
+        "strided.export._allocate = lambda file, size: print('begun', flush=True)\n"
+        f"{'del strided.files.os.O_TMPFILE' if with_names else ''}\n"
         "strided.cli.main(sys.argv[1:])"
     )
     arguments = ["convert", source, "u8[131072,65536]{1,0}", tmp_path / "y.npy"]
     process = subprocess.Popen(
         [sys.executable, "-c", script, *map(str, arguments)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 30
-    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.strip()) == (code, "", said)
-    assert [p.name for p in tmp_path.iterdir()] == ["x.bin"]
+    left = sorted(p.name for p in tmp_path.iterdir())
+    if with_names and number == signal.SIGKILL:
+        assert re.fullmatch(r"\.y\.npy\.strided-[0-9a-f]{8}-[0-9a-f]{16}\.part", left[0])
+        # The next program that writes to the folder removes it.
+        assert in_process_of_its_own("convert", source, "u8[10]", tmp_path / "z.npy", "--offset", 0).returncode == 2
+        assert in_process_of_its_own("convert", source, "u8[10]", tmp_path / "z.npy", "--offset", 1).returncode == 0
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["x.bin", "z.npy"]
+    else:
+        assert left == ["x.bin"]
+
+
+def test_who_started_it_may_have_signals_ignored(dump: Path, tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys, strided.cli\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "def and_hang_up(name):\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "    return False\n"
+        "strided.cli._is_shape, old = (lambda text: and_hang_up(text) or old(text)), strided.cli._is_shape\n"
+        "strided.cli.main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", script, "convert", str(dump), SHAPE, str(tmp_path / "y.npy")]
+    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
 
 
 def test_a_closed_pipe_is_no_error(dump: Path) -> None:

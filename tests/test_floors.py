@@ -19,6 +19,9 @@ PACKAGE = Path(strided.__file__).parent
 #: The rooms from the ground up: each imports rooms before it, and itself.
 ROOMS = [
     "errors",
+    "files",
+    "formats",
+    "gzipped",
     "once",
     "recent",
     "cpus",
@@ -65,6 +68,8 @@ ROOMS = [
     "methods",
     "array",
     "npy",
+    "pages",
+    "reading",
     "export",
     "dumps",
     "inspect",

@@ -6,6 +6,7 @@ products is the offset.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -124,7 +125,11 @@ def explain(shape: Shape | str, index: Sequence[int] | int) -> Explanation:
       d0 % 2           1    2         1     1
     """
     shape = array_shape(shape)
-    offset = int(shape.offset_of(index))
+    try:
+        numbers = [operator.index(i) for i in (index if isinstance(index, Sequence) else (index,))]
+    except TypeError:
+        raise IndexError(f"an element's index is one integer for each dimension, not {index!r}") from None
+    offset = int(shape.offset_of(numbers))
     return _explanation(shape, offset)
 
 

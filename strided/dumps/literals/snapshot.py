@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, overload
 
 from strided.dumps.hlo import read_hlo
@@ -29,6 +28,7 @@ from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
 from strided.dumps.protobuf.wire import Buffer, Field
 from strided.dumps.source import Origin, open_source
 from strided.errors import DumpError, UnsupportedError
+from strided.files import replaced
 from strided.layout import AnyShape, TupleShape
 
 #: The longest message that protobuf's parsers read, in bytes.
@@ -349,6 +349,7 @@ def write_snapshot(
     Parameters
     ----------
     target : path or binary file
+        What lies at a path is replaced when the whole of the new file is on disk, and stays where that fails.
     arguments : sequence of LayoutArray, array-like, or tuples of such
         By parameter number. A LayoutArray keeps the order of its dimensions; literals have no tiles and no padding.
     result : LayoutArray, array-like, or a tuple or list of such, optional
@@ -375,7 +376,7 @@ def write_snapshot(
     if size > MAX_MESSAGE_BYTES:
         raise UnsupportedError(f"a snapshot of {size} bytes; protobuf reads messages of less than 2 GiB")
     if isinstance(target, (str, os.PathLike)):
-        with Path(target).open("wb") as file:
+        with replaced(target) as file:
             file.writelines(pieces)
     else:
         target.writelines(pieces)
