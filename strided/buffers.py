@@ -175,7 +175,7 @@ class MappedFile:
     Attributes
     ----------
     path : str
-        Absolute.
+        Absolute; empty where only the mapping is known.
     mode : str
         "r", "r+" or "c".
     offset, size : int
@@ -202,7 +202,7 @@ class MappedFile:
     @property
     def is_the_file(self) -> bool:
         """Whether the bytes in memory are those of the file, as far as this process goes."""
-        return self.mode != "c" or not self.touched
+        return bool(self.path) and (self.mode != "c" or not self.touched)
 
     def touch(self) -> None:
         """Remember that the bytes may be changed from now on, or are in the hands of somebody who may change them."""
@@ -229,8 +229,9 @@ class MappedFile:
             The file was truncated.
         """
         if self.mapping is not None and (now := self.mapping.size()) < self.offset + self.size:
+            name = repr(self.path) if self.path else "a mapped file"
             raise BufferSizeError(
-                f"{self.path!r} was truncated: it has {now} bytes, bytes {self.offset} to {self.offset + self.size} "
+                f"{name} was truncated: it has {now} bytes, bytes {self.offset} to {self.offset + self.size} "
                 "of it were mapped",
                 actual=now,
                 needed=self.offset + self.size,
@@ -273,6 +274,25 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
         mapping = mmap.mmap(file.fileno(), offset - start + length, access=access[mode], offset=start)
     content = np.frombuffer(mapping, np.uint8)[offset - start :]
     return MappedFile(name, mode, offset, length, content, mapping, inode)
+
+
+def mapping_behind(memory: Bytes) -> MappedFile | None:
+    """The file that somebody mapped and `memory` is a part of; None of other memory.
+
+    Of the file only the bytes that are mapped are known, from the one that the mapping begins with.
+    """
+    owner: Any = memory.base
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, memoryview):
+        owner = owner.obj
+    if not isinstance(owner, mmap.mmap):
+        return None
+    try:
+        owner.size()
+    except (OSError, ValueError):  # no file at all
+        return None
+    return MappedFile("", "r", 0, len(owner), memory, owner, (0, 0))
 
 
 def read_file(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from strided import convert, padding
-from strided.buffers import array_shape, cut, flat_bytes, stored_bits
+from strided.buffers import array_shape, cut, flat_bytes, mapping_behind, stored_bits
 from strided.dtypes import element_type_of_dtype
 from strided.errors import LayoutError
 from strided.layout import AnyShape, Layout, Shape
@@ -35,7 +35,8 @@ def _wrapped(buffer: Any, shape: Shape, offset: int, bitorder: str, allow_excess
         raise ValueError(f'bitorder must be "little" or "big", not {bitorder!r}')
     memory = flat_bytes(buffer)
     own = cut(memory, shape, offset, allow_excess)
-    return Memory(own, shape, shape.dtype, shape.element_bits, bitorder, memory.size - offset - own.size)
+    excess = memory.size - offset - own.size
+    return Memory(own, shape, shape.dtype, shape.element_bits, bitorder, excess, mapping_behind(memory))
 
 
 def shape_for(

@@ -156,8 +156,10 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
     try:
         os.link(temporary, target)  # which refuses a target that is there; a rename does not
     except OSError as error:
-        if error.errno not in _CANNOT or os.path.lexists(target):
+        if error.errno not in _CANNOT:
             raise
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
         os.rename(temporary, target)
 
 

@@ -43,7 +43,7 @@ class Memory:
     excess : int
         Bytes that the buffer had behind the array.
     file : MappedFile or None
-        Where the bytes are mapped from.
+        Where the bytes are mapped from, whoever did it.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -163,8 +163,9 @@ class Wrapped:
 
     @property
     def file(self) -> MappedFile | None:
-        """The file that the buffer is mapped from; None for memory."""
-        return self._memory.file
+        """The file that `strided.open` mapped the buffer from; None for memory that was given."""
+        file = self._memory.file
+        return file if file is not None and file.path else None
 
     @property
     def address_map(self) -> AddressMap:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.export import blocks, cubes
+from strided.export import blocks, both_ways
 from strided.inspect import (
     captioned_picture,
     describe,
@@ -236,7 +236,9 @@ def test_statistics_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_blocks_cover_everything_once(shape: list[int], limit: int, random: object) -> None:
     order = list(range(len(shape)))
     random.shuffle(order)  # type: ignore[attr-defined]
-    for boxes in (list(blocks(shape, limit, order)), list(blocks(shape, limit)), list(cubes(shape, limit))):
+    other = sd.Shape("u8", tuple(shape), sd.Layout(tuple(order), [(2, 2)] if len(shape) > 1 else []))
+    both = list(both_ways(other.with_layout(None), other, limit))
+    for boxes in (list(blocks(shape, limit, order)), list(blocks(shape, limit)), both):
         seen = np.zeros(shape, int)
         for box in boxes:
             assert math.prod(s.stop - s.start for s in box) <= max(1, limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import mmap
 import os
 import tracemalloc
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strided.dumps.protobuf import varints, wire
-from strided.dumps.source import open_source
+from strided.dumps.source import open_source, refuse_truncated
 from strided.errors import DumpError
 
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
@@ -209,14 +210,27 @@ def test_any_bytes_end_in_numbers_or_an_error(data):
 # ---- where the bytes come from ----
 
 
-def test_a_file_is_mapped_and_a_gzip_file_expanded(tmp_path: Path):
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_file_is_read_or_mapped_and_a_gzip_file_expanded(tmp_path: Path, mapped: bool):
     for name, data in {"plain": b"abc", "empty": b"", "packed.gz": gzip.compress(b"abc")}.items():
         path = tmp_path / name
         path.write_bytes(data)
-        source = open_source(path)
+        source = open_source(path, mapped=mapped)
+        assert isinstance(source.view.obj, mmap.mmap) == (mapped and name == "plain")
         assert bytes(source.view) == (b"" if name == "empty" else b"abc")
         assert source.view.readonly
         assert source.path == str(path)
+
+
+def test_a_mapped_file_that_became_shorter_is_refused(tmp_path: Path):
+    path = tmp_path / "x"
+    path.write_bytes(bytes(100))
+    view = open_source(path, mapped=True).view
+    refuse_truncated(view, "x")
+    refuse_truncated(memoryview(bytes(3)), None)
+    os.truncate(path, 99)
+    with pytest.raises(DumpError, match="x: truncated since it was opened: from 100 bytes to 99"):
+        refuse_truncated(view[10:20], "x")
 
 
 def test_buffers_are_wrapped():

@@ -69,7 +69,7 @@ def recognise(origin: Any) -> str:
     >>> recognise(b"HloModule m\\n"), recognise(b"BufferAssignment:\\n"), recognise(bytes(100))
     ('hlo', 'allocations', 'binary')
     """
-    view = open_source(origin).view
+    view = open_source(origin, mapped=True).view
     head = bytes(view[:_HEAD_BYTES])
     if head.startswith(b"\x93NUMPY"):
         return "npy"

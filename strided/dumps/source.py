@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import mmap
@@ -17,6 +18,9 @@ GZIP_MAGIC = b"\x1f\x8b"
 #: What a gzip file may expand to, in bytes. No protobuf message is longer than 2 GiB.
 MAX_EXPANDED_BYTES = 1 << 31
 
+#: Files up to this many bytes are read where they are wanted as wholes; longer ones are mapped.
+MOST_READ_BYTES = 1 << 28
+
 #: Paths, and anything with the buffer interface.
 Origin: TypeAlias = Any
 
@@ -27,8 +31,8 @@ class Source(NamedTuple):
     Attributes
     ----------
     view : memoryview
-        The bytes, gzip undone. Of a plain file they are mapped: nothing is read until somebody looks, and the mapping
-        lives as long as any view of it.
+        The bytes, gzip undone. Where they are mapped, nothing is read until somebody looks, and the mapping lives as
+        long as any view of it.
     path : str or None
         The file, None for bytes in memory.
     """
@@ -37,12 +41,15 @@ class Source(NamedTuple):
     path: str | None
 
 
-def open_source(origin: Origin, *, max_expanded_bytes: int = MAX_EXPANDED_BYTES) -> Source:
-    """The bytes of a file (mapped, read-only) or of a buffer; gzip is recognised by its first two bytes and undone.
+def open_source(origin: Origin, *, max_expanded_bytes: int = MAX_EXPANDED_BYTES, mapped: bool = False) -> Source:
+    """The bytes of a file, or of a buffer, read-only; gzip is recognised by its first two bytes and undone.
 
     Parameters
     ----------
     origin : path or buffer
+    mapped : bool
+        Map a file, for those who look at a part of it. Who looks at it later calls `refuse_truncated` before: bytes
+        that are no longer there end the process. Without, a file is read, up to `MOST_READ_BYTES`.
     max_expanded_bytes : int
         Larger gzip contents are refused: a few kilobytes can expand to any size.
 
@@ -58,7 +65,7 @@ def open_source(origin: Origin, *, max_expanded_bytes: int = MAX_EXPANDED_BYTES)
     """
     if isinstance(origin, (str, os.PathLike)):
         path: str | None = os.fspath(origin)
-        view = _map(path)
+        view = _map(path, 0 if mapped else MOST_READ_BYTES)
     else:
         path, view = None, as_view(origin).toreadonly()
     if bytes(view[:2]) == GZIP_MAGIC:
@@ -66,12 +73,19 @@ def open_source(origin: Origin, *, max_expanded_bytes: int = MAX_EXPANDED_BYTES)
     return Source(view, path)
 
 
-def _map(path: Any) -> memoryview:
+def _map(path: Any, most_read: int) -> memoryview:
     with open(path, "rb") as file:
-        try:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except (ValueError, OSError):  # an empty file, a pipe, a file of /proc
-            return memoryview(file.read())
+        if os.fstat(file.fileno()).st_size > most_read:
+            with contextlib.suppress(ValueError, OSError):  # what cannot be mapped
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return memoryview(file.read())  # also an empty file, a pipe, a file of /proc
+
+
+def refuse_truncated(view: memoryview, path: str | None) -> None:
+    """Raise DumpError where bytes are mapped from a file that has become shorter."""
+    mapping = view.obj
+    if isinstance(mapping, mmap.mmap) and mapping.size() < len(mapping):
+        raise DumpError(f"truncated since it was opened: from {len(mapping)} bytes to {mapping.size()}", path=path)
 
 
 class _Window(io.RawIOBase):

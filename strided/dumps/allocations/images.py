@@ -144,5 +144,5 @@ def _check(numbers: Mapping[int, Any], by_index: Mapping[int, Allocation], path:
 def _content(image: Any) -> Bytes:
     """The bytes of an image: a file is mapped, a buffer stays as writable as it is."""
     if isinstance(image, (str, os.PathLike)):
-        return flat_bytes(open_source(image).view)
+        return flat_bytes(open_source(image, mapped=True).view)
     return flat_bytes(image)

@@ -181,7 +181,7 @@ class Program:
         for file, _ in self._named("module"):
             if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
                 try:
-                    head = bytes(open_source(file.path).view[:_HEADER_BYTES]).split(b"\n", 1)[0]
+                    head = bytes(open_source(file.path, mapped=True).view[:_HEADER_BYTES]).split(b"\n", 1)[0]
                 except (DumpError, OSError):
                     continue
                 counts = {name: int(count) for name, count in _COUNT.findall(head)}

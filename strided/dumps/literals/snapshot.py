@@ -26,7 +26,7 @@ from strided.dumps.literals.literal import Literal, literal_pieces, message_piec
 from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
 from strided.dumps.protobuf.wire import Buffer, Field
-from strided.dumps.source import Origin, open_source
+from strided.dumps.source import Origin, open_source, refuse_truncated
 from strided.errors import DumpError, UnsupportedError
 from strided.files import replaced
 from strided.layout import AnyShape, TupleShape
@@ -57,8 +57,10 @@ class Values(Sequence[Any]):
         literals: Sequence[Literal],
         names: Callable[[], tuple[str, ...]],
         refuse: Callable[[str, DumpError], DumpError],
+        check: Callable[[], None],
     ) -> None:
-        self._what, self._literals, self._read_names, self._refuse = what, literals, names, refuse
+        self._what, self._literals, self._read_names = what, literals, names
+        self._refuse, self._check = refuse, check
 
     def __len__(self) -> int:
         return len(self._literals)
@@ -105,6 +107,7 @@ class Values(Sequence[Any]):
         return self.names.index(key)
 
     def _ask(self, number: int, ask: Callable[[Literal], _T]) -> _T:
+        self._check()
         try:
             return ask(self._literals[number])
         except DumpError as error:
@@ -137,10 +140,13 @@ class Snapshot:
         The bytes of the HloModuleProto.
     """
 
-    def __init__(self, path: str | None, outline: Outline) -> None:
+    def __init__(self, path: str | None, outline: Outline, view: memoryview) -> None:
         self.path, self.form, self.platform = path, outline.form, outline.platform
         self.module_proto = wire.merged(outline.modules) if outline.modules else None
-        self._outline = outline
+        self._outline, self._view = outline, view
+
+    def _check(self) -> None:
+        refuse_truncated(self._view, self.path)
 
     # The module.
 
@@ -160,6 +166,7 @@ class Snapshot:
         """
         if self.module_proto is None:
             return None
+        self._check()
         try:
             return read_hlo(self.module_proto)
         except DumpError as error:
@@ -182,6 +189,7 @@ class Snapshot:
     def _module_field(self, number: int, missing: _T, read: Callable[[Field], _T]) -> _T:
         if self.module_proto is None:
             return missing
+        self._check()
         try:
             for field in wire.fields(self.module_proto, "HloModuleProto"):
                 if field.number == number:
@@ -205,12 +213,15 @@ class Snapshot:
     @cached_property
     def _returned(self) -> Literal | None:
         payloads = self._outline.results
+        self._check()
         return Literal.of_proto(wire.merged(payloads), self._outline.results_at) if payloads else None
 
     @cached_property
     def _returned_shape(self) -> AnyShape | None:
+        returned = self._returned
+        self._check()
         try:
-            return None if self._returned is None else self._returned.shape
+            return None if returned is None else returned.shape
         except DumpError as error:
             raise self._refuse("the result", error) from error
 
@@ -251,7 +262,7 @@ class Snapshot:
         return _DONATED if self._donates else _CRASHED
 
     def _values(self, what: str, literals: Sequence[Literal], names: Callable[[], tuple[str, ...]]) -> Values:
-        return Values(what, literals, names, self._refuse)
+        return Values(what, literals, names, self._refuse, self._check)
 
     def _refuse(self, what: str, error: DumpError, start: int = 0) -> DumpError:
         # Positions count in the file, but for a text, which was turned into other bytes first.
@@ -305,14 +316,14 @@ def read_snapshot(origin: Origin, *, form: str | None = None) -> Snapshot:
     >>> np.asarray(snapshot.results[0]).tolist()
     [4.0, 5.0]
     """
-    view, path = open_source(origin)
+    view, path = open_source(origin, mapped=True)
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
     guess = form or form_of(view)
     try:
         if guess is None:
             raise _unknown(view)
-        return Snapshot(path, read_outline(view, guess))
+        return Snapshot(path, read_outline(view, guess), view)
     except DumpError as error:
         if error.path is not None:
             raise
