@@ -144,13 +144,13 @@ def test_a_data_loader(name: str, layout: str) -> None:
     assert torch.cat(batches).tolist() == a.to_numpy().astype(float).tolist()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.slow  # the worker imports torch
 def test_a_data_loader_with_workers(tmp_path: Path) -> None:
     """Each worker maps the file anew."""
     a = example("bf16", "{1,0:T(2,4)(2,1)}")
     a.buffer.tofile(tmp_path / "x.bin")
     mapped = sd.open(tmp_path / "x.bin", a.xla_shape)
-    loader = torch.utils.data.DataLoader(Rows(mapped), batch_size=2, num_workers=1, multiprocessing_context="fork")
+    loader = torch.utils.data.DataLoader(Rows(mapped), batch_size=2, num_workers=1, multiprocessing_context="spawn")
     assert torch.cat(list(loader)).tolist() == a.to_numpy().astype(float).tolist()
 
 
