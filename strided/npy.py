@@ -11,9 +11,10 @@ their type back.
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -21,9 +22,17 @@ import numpy.typing as npt
 
 from strided.dtypes import ELEMENT_TYPES, ElementType
 from strided.dtypes import element_type as element_type_named
+from strided.errors import DumpError
+from strided.foreign import visible
+from strided.regular import open_regular
 
 _MAGIC = b"\x93NUMPY"
 _ALIGNMENT = 64
+#: How the header is read, by the version of the format; there is a third, for names of fields that are no Latin-1.
+_HEADERS: dict[bytes, Callable[..., tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
+    b"\x01\x00": np.lib.format.read_array_header_1_0,
+    b"\x02\x00": np.lib.format.read_array_header_2_0,
+}
 _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
 
 
@@ -68,19 +77,46 @@ def load_npy(
     Raises
     ------
     ValueError
-        The file is no ``.npy`` file, or its elements do not have the size of `element_type`.
+        The file is no ``.npy`` file or a damaged one, or its elements do not have the size of `element_type`.
+    OSError
+        A file that cannot be opened.
     """
-    array = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    if mmap_mode not in (None, "r", "r+", "c"):  # NumPy's fourth one would write a new file over this one
+        raise ValueError(f'mmap_mode must be None, "r", "r+" or "c", not {mmap_mode!r}')
+    shown = visible(os.fsdecode(path))
+    try:
+        _check(path)
+        array = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    except (OSError, DumpError, MemoryError):
+        raise
+    except Exception as error:  # NumPy evaluates the header as Python: whatever that raises
+        raise ValueError(f"{shown} is no .npy file, or a damaged one: {visible(str(error), 200)}") from error
     if not isinstance(array, np.ndarray):
         array.close()
-        raise ValueError(f"{os.fspath(path)} is an archive of several arrays, not a .npy file")
+        raise ValueError(f"{shown} is an archive of several arrays, not a .npy file")
     name = element_type or (_named_type(path) if array.dtype.kind == "V" else None)
     if name is None or (element_type is None and name not in ELEMENT_TYPES):
         return array
     dtype = element_type_named(name).dtype
     if dtype is None or dtype.itemsize != array.dtype.itemsize:
-        raise ValueError(f"{os.fspath(path)} holds elements of {array.dtype.itemsize} bytes, which are no {name}")
+        raise ValueError(f"{shown} holds elements of {array.dtype.itemsize} bytes, which are no {name}")
     return array.view(dtype)
+
+
+def _check(path: str | os.PathLike[str]) -> None:
+    """Raise where a file's header cannot be read, or says more than the file holds: NumPy allocates before it reads."""
+    with open_regular(path) as file:
+        start = file.read(len(_MAGIC) + 2)
+        read = _HEADERS.get(start[len(_MAGIC) :]) if start.startswith(_MAGIC) else None
+        if read is None:
+            return
+        try:
+            shape, _, dtype = read(file)
+        except (MemoryError, OSError) as error:  # of the parser: there is no more than ten kilobytes to it
+            raise ValueError(f"its header cannot be read: {error}") from error
+        have, needed = os.fstat(file.fileno()).st_size - file.tell(), math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or needed > have:
+            raise ValueError(f"an array of shape {shape} in {have} bytes")
 
 
 def _named_type(path: str | os.PathLike[str]) -> str | None:

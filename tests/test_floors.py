@@ -18,7 +18,9 @@ PACKAGE = Path(strided.__file__).parent
 
 #: The rooms from the ground up: each imports rooms before it, and itself.
 ROOMS = [
+    "foreign",
     "errors",
+    "regular",
     "once",
     "recent",
     "cpus",

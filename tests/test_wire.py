@@ -237,6 +237,6 @@ def test_a_gzip_bomb_stops_at_the_limit():
     bomb = gzip.compress(bytes(1 << 24))
     tracemalloc.start()
     with pytest.raises(DumpError, match="expand to more than 1000 bytes"):
-        open_source(bomb, max_expanded_bytes=1000)
+        open_source(bomb, max_bytes=1000)
     assert tracemalloc.get_traced_memory()[1] < 1 << 21
     tracemalloc.stop()

@@ -16,7 +16,7 @@ from strided.dumps.hlo.module import Module
 from strided.dumps.literals.forms import UNOPTIMIZED
 from strided.dumps.literals.snapshot import Snapshot, Values, read_snapshot
 from strided.dumps.recognise import read_dump
-from strided.dumps.source import open_source
+from strided.dumps.source import open_head
 from strided.errors import DumpError
 
 #: How far into a module's text its header is looked for, in bytes.
@@ -181,7 +181,7 @@ class Program:
         for file, _ in self._named("module"):
             if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
                 try:
-                    head = bytes(open_source(file.path).view[:_HEADER_BYTES]).split(b"\n", 1)[0]
+                    head = open_head(file.path, _HEADER_BYTES).split(b"\n", 1)[0]
                 except (DumpError, OSError):
                     continue
                 counts = {name: int(count) for name, count in _COUNT.findall(head)}

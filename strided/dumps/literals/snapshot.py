@@ -276,7 +276,7 @@ class Snapshot:
         return f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>"
 
 
-def read_snapshot(origin: Origin, *, form: str | None = None) -> Snapshot:
+def read_snapshot(origin: Origin, *, form: str | None = None, max_bytes: int | None = None) -> Snapshot:
     """The arguments and results of one run, from a file that XLA wrote.
 
     Parameters
@@ -285,6 +285,8 @@ def read_snapshot(origin: Origin, *, form: str | None = None) -> Snapshot:
         A file is mapped; gzip is undone.
     form : str, optional
         One of `FORMS`, where the guess from the content is wrong.
+    max_bytes : int, optional
+        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
 
     Raises
     ------
@@ -305,7 +307,7 @@ def read_snapshot(origin: Origin, *, form: str | None = None) -> Snapshot:
     >>> np.asarray(snapshot.results[0]).tolist()
     [4.0, 5.0]
     """
-    view, path = open_source(origin)
+    view, path = open_source(origin, max_bytes=max_bytes)
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
     guess = form or form_of(view)
