@@ -32,8 +32,8 @@ COMBINE = -(2**63)
 #: Offsets are 64-bit; a layout whose formula reaches further has sizes, but no addresses.
 _ADDRESSABLE_ELEMENTS = 2**62
 
-#: Tiles and ``*`` of a layout that is taken apart: each nests the expressions of its addresses one deeper, and what goes
-#: through them recurses. Layouts of compilers have up to three tiles.
+#: Tiles and ``*`` of a layout that is taken apart: each nests the expressions of its addresses one deeper, and what
+#: goes through them recurses. Layouts of compilers have up to three tiles.
 MAX_DEPTH = 64
 #: Dimensions of an array whose tiles tear a digit; NumPy's limit.
 _MAX_COUPLED_RANK = 64

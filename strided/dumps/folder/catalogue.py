@@ -18,6 +18,7 @@ from strided.dumps.folder.names import DumpName, parse_name
 from strided.dumps.folder.programs import DumpFile, Program, reason_of
 from strided.dumps.recognise import READERS, recognise
 from strided.errors import DumpError
+from strided.foreign import visible
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
 
@@ -123,17 +124,17 @@ class Dump(Mapping[str, Any]):
 
     def __str__(self) -> str:
         files = sum(len(program.files) for program in self.programs) + len(self.others)
-        lines = [f"{self.path}: {len(self.programs)} programs, {files} files, {len(self)} arrays"]
+        lines = [f"{visible(str(self.path))}: {len(self.programs)} programs, {files} files, {len(self)} arrays"]
         lines += [str(program) for program in self.programs[:_SHOWN]]
         if len(self.programs) > _SHOWN:
             lines.append(f"... and {len(self.programs) - _SHOWN} more programs")
         if self.others:
             lines.append(f"{len(self.others)} files are none of XLA's")
-            lines += [f"  {file.path.name}: {_kind_of(file)}" for file in self.others[:_SHOWN]]
+            lines += [visible(f"  {file.path.name}: {_kind_of(file)}") for file in self.others[:_SHOWN]]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Dump {self.path}: {len(self.programs)} programs, {len(self.others)} other files>"
+        return visible(f"<Dump {self.path}: {len(self.programs)} programs, {len(self.others)} other files>")
 
 
 def open_dump(directory: str | os.PathLike[str]) -> Dump:

@@ -29,6 +29,7 @@ from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
 from strided.dumps.protobuf.wire import Buffer, Field
 from strided.dumps.source import Origin, open_source
 from strided.errors import DumpError, UnsupportedError
+from strided.foreign import visible
 from strided.layout import AnyShape, TupleShape
 
 #: The longest message that protobuf's parsers read, in bytes.
@@ -273,7 +274,7 @@ class Snapshot:
             name, results = self.module_name or "no module", f"{len(self.results)} results{missing}"
         except DumpError as error:
             name, results = "a damaged file", error.message
-        return f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>"
+        return visible(f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>")
 
 
 def read_snapshot(origin: Origin, *, form: str | None = None, max_bytes: int | None = None) -> Snapshot:
