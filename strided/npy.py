@@ -27,11 +27,13 @@ from strided.foreign import visible
 from strided.regular import open_regular
 
 _MAGIC = b"\x93NUMPY"
+_ARCHIVE = b"PK"
 _ALIGNMENT = 64
-#: How the header is read, by the version of the format; there is a third, for names of fields that are no Latin-1.
+#: How the header is read, by the version of the format. The third differs from the second in the names of fields.
 _HEADERS: dict[bytes, Callable[..., tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
     b"\x01\x00": np.lib.format.read_array_header_1_0,
     b"\x02\x00": np.lib.format.read_array_header_2_0,
+    b"\x03\x00": np.lib.format.read_array_header_2_0,
 }
 _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
 
@@ -86,14 +88,11 @@ def load_npy(
     shown = visible(os.fsdecode(path))
     try:
         _check(path)
-        array = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+        array: npt.NDArray[Any] = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
     except (OSError, DumpError, MemoryError):
         raise
     except Exception as error:  # NumPy evaluates the header as Python: whatever that raises
         raise ValueError(f"{shown} is no .npy file, or a damaged one: {visible(str(error), 200)}") from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise ValueError(f"{shown} is an archive of several arrays, not a .npy file")
     name = element_type or (_named_type(path) if array.dtype.kind == "V" else None)
     if name is None or (element_type is None and name not in ELEMENT_TYPES):
         return array
@@ -107,7 +106,11 @@ def _check(path: str | os.PathLike[str]) -> None:
     """Raise where a file's header cannot be read, or says more than the file holds: NumPy allocates before it reads."""
     with open_regular(path) as file:
         start = file.read(len(_MAGIC) + 2)
-        read = _HEADERS.get(start[len(_MAGIC) :]) if start.startswith(_MAGIC) else None
+        if start.startswith(_ARCHIVE):
+            raise ValueError("it is an archive of several arrays")
+        if not start.startswith(_MAGIC):
+            raise ValueError("it does not begin as one")
+        read = _HEADERS.get(start[len(_MAGIC) :])
         if read is None:
             return
         try:
