@@ -74,7 +74,9 @@ def array_shape(shape: str | AnyShape) -> Shape:
             raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
         if isinstance(parsed, Layout):
             raise LayoutError(f"{parsed} is a layout alone; write the shape with it, as in f32[3,5]{parsed}")
-        raise TypeError(f"shape must be text or a Shape, not {shape!r}")
+        raise TypeError(
+            f"shape must be text or a Shape, not {type(shape).__name__}; the buffer comes first, then its shape"
+        )
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} holds no values")
     if parsed.rank > _MAX_NDIM:

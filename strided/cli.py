@@ -27,6 +27,7 @@ import strided
 from strided import demo as demonstration
 from strided import export, inspect, kernels, reading
 from strided.errors import NotationError, StridedError, UnsupportedError
+from strided.foreign import in_columns, visible
 
 #: Elements from which on work is long enough for a progress bar.
 LONG = 1 << 26
@@ -182,7 +183,7 @@ def convert(operands: tuple[str, ...], layout: str | None, force: bool, offset: 
                 _write_to_standard_output(array, wanted, advance)
                 return
             size = export.convert_array(array, out, wanted, overwrite=force, progress=advance)
-    click.echo(f"{out}: {size:,} bytes, {_what_was_written(array.xla_shape, wanted)}")
+    click.echo(f"{visible(out)}: {size:,} bytes, {_what_was_written(array.xla_shape, wanted)}")
     if wanted is None and array.dtype.isbuiltin != 1:
         click.echo(f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view(ml_dtypes.{array.dtype.name})")
 
@@ -245,7 +246,7 @@ def ls(path: str, kind: str | None) -> None:
     found = strided.read_dump(Path(path), kind)
     click.echo(str(found))
     for name, array in _named_arrays(found).items():
-        click.echo(f"  {name}: {array.xla_shape}")
+        click.echo(visible(f"  {name}: {array.xla_shape}"))
 
 
 @commands.command()
@@ -287,11 +288,13 @@ def hlo(
         }
         click.echo(json.dumps(report, indent=2))
         return
-    click.echo(f"{module.name}: {len(module.computations):,} computations, {len(module.instructions):,} instructions")
-    click.echo(f"entry {module.entry.name}: {len(module.parameters)} parameters, result {module.entry.root.shape}")
+    counts = f"{len(module.computations):,} computations, {len(module.instructions):,} instructions"
+    click.echo(f"{visible(module.name)}: {counts}")
+    entry = f"{len(module.parameters)} parameters, result {module.entry.root.shape}"
+    click.echo(f"entry {visible(module.entry.name)}: {entry}")
     click.echo(f"\n{'bytes':>15} {'unpadded':>15} {'times':>6}  {min(top, len(values))} of {len(values):,} values")
     for v in values[:top]:
-        click.echo(f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {v.growth:>6.3g}  {v.name}  {v.shape}")
+        click.echo(f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {v.growth:>6.3g}  {visible(v.name)}  {v.shape}")
 
 
 @commands.command("demo")
@@ -403,7 +406,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except FileExistsError as error:
         _fail(f"{error.filename}: is there already; --force overwrites it")
     except OSError as error:
-        _fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+        path = None if error.filename is None else os.fsdecode(error.filename)
+        _fail(": ".join(str(part) for part in (path, error.strerror or error) if part))
     except MemoryError:
         _fail("not enough memory")
     except (StridedError, ValueError, IndexError) as error:
@@ -412,25 +416,33 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"strided: warning: {' '.join(str(message).splitlines()[0].split())}", err=True)
+    click.echo(f"strided: warning: {_in_a_line(str(message).split(chr(10), 1)[0])}", err=True)
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"strided: {' '.join(message.split())}", err=True)
+    click.echo(f"strided: {_in_a_line(message)}", err=True)
     sys.exit(2)
+
+
+def _in_a_line(message: str) -> str:
+    """A message without line ends; of a long one, which quotes something, the start and the end."""
+    return visible(" ".join(message.split()), 2000)
 
 
 def _fail_at(error: NotationError) -> NoReturn:
     """Two lines: the text, and under it a caret with what was expected there."""
     if error.position is None:
         _fail(error.message)
-    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in error.text)
     room = max(20, _width() - len("strided: ") - 1)
-    start = max(0, min(error.position - room // 2, len(text) - room)) if len(text) > room else 0
-    column = len("strided: ") + error.position - start
-    click.echo(f"strided: {text[start : start + room]}", err=True)
-    if column + len(error.message) + 2 > _width() and len(error.message) < column:
-        click.echo(f"{error.message} ^".rjust(column + 1), err=True)
+    start = max(0, error.position - room)  # no more of a long text than could be shown
+    before = in_columns(error.text[start : error.position])
+    text = before + in_columns(error.text[error.position : error.position + room])
+    cut = max(0, min(len(before) - room // 2, len(text) - room))
+    column = len("strided: ") + len(before) - cut
+    message = _in_a_line(error.message)
+    click.echo(f"strided: {text[cut : cut + room]}", err=True)
+    if column + len(message) + 2 > _width() and len(message) < column:
+        click.echo(f"{message} ^".rjust(column + 1), err=True)
     else:
-        click.echo(f"{' ' * column}^ {error.message}", err=True)
+        click.echo(f"{' ' * column}^ {message}", err=True)
     sys.exit(2)

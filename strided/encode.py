@@ -52,7 +52,7 @@ def shape_for(
         XLA has no element type for the dtype.
     """
     if layout is not None and not isinstance(layout, (str, Layout, Shape)):
-        raise TypeError(f"layout must be text, a Layout or a Shape, not {layout!r}")
+        raise TypeError(f"layout must be text, a Layout or a Shape, not {type(layout).__name__}")
     return _shape_for(dimensions, dtype, layout, name)
 
 

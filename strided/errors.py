@@ -21,12 +21,23 @@ from __future__ import annotations
 
 import os
 
+from strided.foreign import in_columns, visible
+
+#: Characters of a message that are shown; of longer ones the start and the end. They may quote any text.
+_LONGEST_MESSAGE = 2000
 #: How much of the offending text an error shows on either side of the place (characters).
 _EXCERPT = 60
 
 
 class StridedError(Exception):
-    """Everything that strided raises of its own accord."""
+    """Everything that strided raises of its own accord.
+
+    As text every message is fit to be shown, whatever it quotes: escapes stand for what does not print, and of a long
+    one the start and the end are shown.
+    """
+
+    def __str__(self) -> str:
+        return _shown(super().__str__())
 
 
 class NotationError(StridedError, ValueError):
@@ -44,7 +55,7 @@ class NotationError(StridedError, ValueError):
         self.message, self.text, self.position = message, text, position
 
     def __str__(self) -> str:
-        return self.message + excerpt(self.text, self.position)
+        return _shown(self.message) + excerpt(self.text, self.position)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_notation_error, (type(self), self.message, self.text, self.position)
@@ -100,12 +111,12 @@ class DumpError(StridedError, ValueError):
     def __str__(self) -> str:
         place = []
         if self.path is not None:
-            place.append(self.path)
+            place.append(visible(self.path, _LONGEST_MESSAGE))
         if self.line is not None:
             place.append(f"line {self.line}" + ("" if self.column is None else f", column {self.column}"))
         if self.position is not None:
             place.append(f"byte {self.position}")
-        return f"{', '.join(place)}: {self.message}" if place else self.message
+        return f"{', '.join(place)}: {_shown(self.message)}" if place else _shown(self.message)
 
 
 class UnsupportedError(StridedError, NotImplementedError):
@@ -113,7 +124,10 @@ class UnsupportedError(StridedError, NotImplementedError):
 
 
 class StridedWarning(UserWarning):
-    """Everything that strided warns of."""
+    """Everything that strided warns of; as text as fit to be shown as an error."""
+
+    def __str__(self) -> str:
+        return _shown(super().__str__())
 
 
 class NotationWarning(StridedWarning):
@@ -137,8 +151,11 @@ def excerpt(text: str, position: int | None) -> str:
     start = max(text.rfind("\n", 0, position) + 1, position - _EXCERPT)
     stop = text.find("\n", position, position + _EXCERPT)
     stop = min(len(text), position + _EXCERPT) if stop < 0 else stop
-    # Control characters would move the caret or the cursor: show each as one visible place holder.
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[start:stop])
     head = "..." if start > 0 and text[start - 1] != "\n" else ""
     tail = "..." if stop < len(text) and text[stop] != "\n" else ""
-    return f"\n  {head}{shown}{tail}\n  {' ' * (len(head) + position - start)}^"
+    before, after = in_columns(text[start:position]), in_columns(text[position:stop])
+    return f"\n  {head}{before}{after}{tail}\n  {' ' * (len(head) + len(before))}^"
+
+
+def _shown(message: str) -> str:
+    return visible(message, _LONGEST_MESSAGE, keep="\n")

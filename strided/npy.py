@@ -12,6 +12,7 @@ their type back.
 from __future__ import annotations
 
 import ast
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -23,9 +24,12 @@ import numpy.typing as npt
 from strided.dtypes import ELEMENT_TYPES, ElementType, element_type_of_dtype
 from strided.dtypes import element_type as element_type_named
 from strided.errors import DumpError, LayoutError, UnsupportedError
+from strided.foreign import visible
 from strided.formats import NPY_MAGIC
 from strided.layout import Layout, Shape
+from strided.regular import open_regular
 
+_ARCHIVE = b"PK"
 _ALIGNMENT = 64
 #: The longest header that is read, in bytes; NumPy's own limit.
 _LONGEST_HEADER = 10_000
@@ -73,29 +77,39 @@ def load_npy(
     Raises
     ------
     ValueError
-        The file is no ``.npy`` file, or its elements do not have the size of `element_type`.
+        The file is no ``.npy`` file or a damaged one, or its elements do not have the size of `element_type`.
+    OSError
+        A file that cannot be opened.
     """
-    array = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise ValueError(f"{os.fspath(path)} is an archive of several arrays, not a .npy file")
-    name = element_type or (_named_type(path) if array.dtype.kind == "V" else None)
-    if name is None or (element_type is None and name not in ELEMENT_TYPES):
+    if mmap_mode not in (None, "r", "r+", "c"):  # NumPy's fourth one would write a new file over this one
+        raise ValueError(f'mmap_mode must be None, "r", "r+" or "c", not {mmap_mode!r}')
+    shown = visible(os.fsdecode(path))
+    header = _checked_header(path)
+    try:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # NumPy evaluates the header as Python: whatever that raises
+        raise ValueError(f"{shown} is no .npy file, or a damaged one: {visible(str(error), 200)}") from error
+    name = element_type or (header.type_name if array.dtype.kind == "V" else None)
+    if name is None:
         return array
     dtype = element_type_named(name).dtype
     if dtype is None or dtype.itemsize != array.dtype.itemsize:
-        raise ValueError(f"{os.fspath(path)} holds elements of {array.dtype.itemsize} bytes, which are no {name}")
+        raise ValueError(f"{shown} holds elements of {array.dtype.itemsize} bytes, which are no {name}")
     return array.view(dtype)
 
 
-def _named_type(path: str | os.PathLike[str]) -> str | None:
-    """The type that the header's comment names."""
-    with open(path, "rb") as file:
-        start = file.read(len(NPY_MAGIC) + 4)
-        # Later versions count the header's length in four bytes; what was just read may be half of that count.
-        length = start[8:] if start[6:7] == b"\x01" else start[8:] + file.read(2)
-        found = _COMMENT.search(file.read(int.from_bytes(length, "little")).rstrip())
-    return None if found is None else found[1].decode()
+def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
+    """A file's header, unless it says more than the file holds: NumPy allocates before it reads."""
+    with open_regular(path) as file:
+        header = read_npy_header(file, os.fspath(path))
+        have, needed = os.fstat(file.fileno()).st_size - header.offset, math.prod(header.dimensions)
+        if needed * header.dtype.itemsize > have:
+            raise DumpError(
+                f"a damaged .npy file: an array of shape {header.dimensions} in {have} bytes", path=os.fspath(path)
+            )
+    return header
 
 
 class NpyHeader(NamedTuple):
@@ -140,6 +154,8 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
     ('bf16', (17, 300), False, 128)
     """
     start = file.read(len(NPY_MAGIC) + 4)
+    if start.startswith(_ARCHIVE):
+        raise DumpError("no .npy file: it is an archive of several arrays", path=path)
     if len(start) < len(NPY_MAGIC) + 4 or not start.startswith(NPY_MAGIC) or start[6] not in (1, 2, 3):
         raise DumpError("no .npy file: its first bytes are no header of version 1, 2 or 3", path=path)
     length = start[8:] if start[6] == 1 else start[8:] + file.read(2)
@@ -157,7 +173,7 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
         if type(fortran) is not bool or len(found) != 3:
             raise ValueError("it names other things than type, shape and order")
     except Exception as error:  # a header is a literal of Python, and reading one fails in many ways
-        raise DumpError(f"a damaged .npy header: {error}", path=path) from error
+        raise DumpError(f"a damaged .npy header: {visible(str(error), 200)}", path=path) from error
     return NpyHeader(dtype, _type_name(dtype, text), dimensions, fortran, len(start + length[2:]) + size)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from strided.foreign import visible
 from strided.indexed import Indexed
 from strided.wrapped import Array
 
@@ -65,7 +66,7 @@ def as_html(a: Indexed) -> str:
     if not a.is_view and buffer:
         rows.append(("padding", f"{1 - a.size * a._memory.bits / (8 * buffer):.1%}"))
     if a.file is not None:
-        rows.append(("file", f"{a.file.path} ({a.file.mode})"))
+        rows.append(("file", visible(f"{a.file.path} ({a.file.mode})")))
     cells = "".join(
         f'<tr><th style="text-align:left">{name}</th><td style="text-align:left">{html.escape(str(value))}</td></tr>'
         for name, value in rows

@@ -32,6 +32,12 @@ COMBINE = -(2**63)
 #: Offsets are 64-bit; a layout whose formula reaches further has sizes, but no addresses.
 _ADDRESSABLE_ELEMENTS = 2**62
 
+#: Tiles and ``*`` of a layout that is taken apart: each nests the expressions of its addresses one deeper, and what
+#: goes through them recurses. Layouts of compilers have up to three tiles.
+MAX_DEPTH = 64
+#: Dimensions of an array whose tiles tear a digit; NumPy's limit.
+_MAX_COUPLED_RANK = 64
+
 
 class _Part(NamedTuple):
     """A digit of a physical dimension: ``(index[dimension] // weight) % size``.
@@ -168,10 +174,15 @@ class Expansion:
         Raises
         ------
         LayoutError
-            Offsets do not fit 64 bits.
+            Offsets do not fit 64 bits, or uneven tiles of an array of too many dimensions.
         """
         self._check_addressable()
         rank = len(self.dimensions)
+        if rank > _MAX_COUPLED_RANK and None in self.parts:
+            raise LayoutError(
+                f"tiles that divide each other unevenly in an array of {rank} dimensions; "
+                f"addresses of more than {_MAX_COUPLED_RANK} are not computed"
+            )
         digits: list[list[Digit]] = [[] for _ in range(rank)]
         torn: list[tuple[Node, int]] = []
         for node, parts, stride in zip(self.nodes, self.parts, self.strides, strict=True):
@@ -333,11 +344,14 @@ def expand(
     Raises
     ------
     LayoutError
-        A tile ends in ``*``, which has nothing to combine with.
+        A tile ends in ``*``, which has nothing to combine with; more than `MAX_DEPTH` tiles and ``*``.
 
     >>> expand((3, 5), (1, 0), ((2, 2),)).bounds
     (2, 3, 2, 2)
     """
+    depth = len(tiles) + sum(tile.count(COMBINE) for tile in tiles)
+    if depth > MAX_DEPTH:
+        raise LayoutError(f"a layout of {depth} tiles and '*'; more than {MAX_DEPTH} are not taken apart")
     sizes = padded_dimensions or dimensions
     current = [
         _Physical(Coordinate(d), sizes[d], (_Part(d, 1, max(1, sizes[d]), True),)) for d in reversed(minor_to_major)

@@ -268,3 +268,14 @@ def test_a_file_larger_than_memory_is_opened_and_read_in_part(tmp_path: Path) ->
     b = sd.open(path, f"f32[10,{2**36}]{{0,1:T(2,2)}}", allow_excess=True)
     assert b[9, -1] == 0
     assert b[3, 2**35 : 2**35 + 3].to_numpy().tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("make", [sd.LayoutArray, lambda a, b: sd.LayoutArray.from_numpy(np.zeros(3), b)])
+def test_arguments_in_the_wrong_order_are_told_in_a_line(make) -> None:
+    for raw in (bytes(13_000), np.zeros(13_000, np.uint8), bytearray(13_000)):
+        with pytest.raises(TypeError, match="must be text") as caught:
+            make("s8[13000]", raw)
+        assert len(str(caught.value)) < 120
+        assert "\n" not in str(caught.value)
+    with pytest.raises(TypeError, match="not bytes; the buffer comes first, then its shape"):
+        sd.LayoutArray("s8[3]", bytes(3))

@@ -18,10 +18,12 @@ PACKAGE = Path(strided.__file__).parent
 
 #: The rooms from the ground up: each imports rooms before it, and itself.
 ROOMS = [
+    "foreign",
     "errors",
     "files",
     "formats",
     "gzipped",
+    "regular",
     "once",
     "recent",
     "cpus",

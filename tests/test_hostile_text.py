@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-import time
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import given
 
 import strided as sd
 from tests.cases import ARRAY_TYPES, CORPUS, SHAPE_TEXT_CASES
+from tests.steps import check_linear
 from tests.strategies import garbage
 from tests.test_notation import MISREAD, check_error, check_value
 
@@ -135,21 +136,14 @@ HOSTILE = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_text_of_any_size_ends_soon(kind: str) -> None:
-    """In linear time: ten times the text takes nowhere near a hundred times as long."""
-    seconds = []
-    for size in (20_000, 200_000):
-        text = HOSTILE[kind](size)
-        start = time.perf_counter()
-        value_or_error(text)
-        seconds.append(time.perf_counter() - start)
-    assert seconds[1] < max(0.3, 40 * seconds[0])
+    """In work that grows as the text does."""
+    value_or_error(HOSTILE[kind](200_000))
+    check_linear(lambda size: partial(value_or_error, HOSTILE[kind](size)), 80)
 
 
 def test_ten_megabytes_of_garbage() -> None:
     for text in ("(" * 10_000_000, "x" * 10_000_000, "f32[3," * 1_700_000):
-        start = time.perf_counter()
         assert value_or_error(text) is None
-        assert time.perf_counter() - start < 5
 
 
 @pytest.mark.parametrize("depth", [1, 30, 100, 1000, 10_000, 100_000])

@@ -294,3 +294,11 @@ def test_indices_from_text(text: str, key: object) -> None:
 def test_what_is_no_index(text: str) -> None:
     with pytest.raises(sd.NotationError, match="expected integers, slices"):
         parse_index(text)
+
+
+@pytest.mark.parametrize("shape", ["s8[0]", "s8[0,3]", "s8[3,0]", "f32[0,5]{0,1:T(2,128)}", "f32[2,0,3]"])
+def test_arrays_without_elements_have_empty_pictures(shape: str) -> None:
+    assert picture(shape) == ""
+    assert captioned_picture(sd.parse(shape)) == ""
+    assert svg(shape).startswith("<svg")
+    assert describe(sd.parse(shape)).startswith(shape)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import llvmlite.binding as llvm
@@ -136,3 +138,18 @@ def test_kernels_are_code_for_arm_too(name, monkeypatch):
     code = machine.emit_assembly(module)
     # What it calls: Python around the kernel, parts of its own, and the C library for short pieces.
     assert not {call for call in re.findall(r"\bbl\s+(__\w+)", code)}
+
+
+def test_numbas_switch_for_debugging_does_not_reach_kernels() -> None:
+    """``NUMBA_DISABLE_JIT`` is meant for the functions of whoever sets it; theirs stay uncompiled, ours do not."""
+    code = """
+import numba, numpy as np, strided as sd
+a = sd.LayoutArray.from_numpy(np.arange(90000, dtype=np.float32).reshape(300, 300), "{1,0:T(8,128)}")
+assert a.to_numpy().tolist() == np.arange(90000).reshape(300, 300).tolist()
+assert numba.config.DISABLE_JIT == 1
+def own(): pass
+assert numba.njit(own) is own
+"""
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert ran.returncode == 0, ran.stderr

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 
 import strided as sd
+from strided import inspect
 from tests import oracle
 from tests.cases import CORPUS, TILED_EXAMPLES, TPU_LAYOUT_SIZES, Case, worlds
 from tests.checks import check_addresses, outcome, shape_of
@@ -435,3 +436,42 @@ def test_padding_and_its_dimension() -> None:
     assert {k: shape.padding_dimension_at(k) for k in expected} == expected
     assert [shape.is_padding(k) for k in expected] == [d is not None for d in expected.values()]
     assert shape.is_padding(np.array(list(expected))).tolist() == [d is not None for d in expected.values()]
+
+
+@pytest.mark.parametrize("tiles", ["(8,128)" * 800, "(1)" * 65, "(7)(5)" * 600, "(" + "*," * 64 + "2)"])
+@pytest.mark.parametrize("sizes", ["300,300", "0,7"])
+def test_layouts_of_very_many_tiles_have_text_and_no_addresses(tiles: str, sizes: str) -> None:
+    """What goes through their addresses would nest as deep; they are refused at a limit, and not by Python's stack."""
+    shape = sd.parse(f"f32[{sizes}]{{1,0:T(8,128){tiles}}}")
+    assert sd.parse(str(shape)) == shape
+    questions = (
+        lambda: shape.byte_size,
+        lambda: shape.address_map,
+        lambda: shape.index_at(0),
+        lambda: shape.expansion,
+        lambda: inspect.picture(shape) or shape.expansion,
+        lambda: inspect.sizes(shape),
+        lambda: inspect.explain_byte(shape, 0),
+        lambda: sd.LayoutArray(bytes(4), shape),
+    )
+    for question in questions:
+        with pytest.raises(sd.LayoutError, match=r"tiles and '\*'; more than 64 are not taken apart"):
+            question()
+    assert "more than 64" in inspect.describe(shape)
+
+
+def test_layouts_of_many_tiles_have_addresses() -> None:
+    shape = sd.parse("f32[300,300]{1,0:T(8,128)" + "(8,128)" * 63 + "}")
+    plain = sd.parse("f32[300,300]{1,0:T(8,128)}")
+    assert shape.byte_size == plain.byte_size
+    for index in ((0, 0), (17, 200), (299, 299)):
+        assert shape.offset_of(index) == plain.offset_of(index)
+        assert shape.index_at(shape.offset_of(index)) == index
+
+
+def test_uneven_tiles_of_very_many_dimensions_have_no_addresses() -> None:
+    rank = 5000
+    ones, order = ",1" * (rank - 1), ",".join(map(str, reversed(range(rank))))
+    shape = sd.parse(f"f32[300{ones}]{{{order}:T(7{ones})(5{ones})}}")
+    with pytest.raises(sd.LayoutError, match="addresses of more than 64 are not computed"):
+        _ = shape.address_map

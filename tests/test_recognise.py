@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from strided.dumps.hlo.module import Module
 from strided.dumps.literals.snapshot import Snapshot
 from strided.dumps.recognise import KINDS, READERS, read_dump, recognise
 from strided.errors import DumpError, UnsupportedError
+from tests.steps import check_linear
 
 with zipfile.ZipFile(Path(__file__).parent / "data" / "dump" / "dump.zip") as archive:
     FILES = {name: archive.read(name) for name in archive.namelist()}
@@ -106,3 +108,37 @@ def test_anything_is_of_some_kind(content):
         assert recognise(content) in KINDS
     except DumpError:
         assert content[:2] == b"\x1f\x8b"
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"ENTRY %e (x: f32[2]) -> f32[2] {\n", "hlo"),
+        (b"%region (a: f32[]) -> f32[] {  \r\n", "hlo"),
+        (b"ENTRY (x: f32[2]) -> (f32[2], f32[2]) {", "hlo"),
+        (b"f (x) -> y\n{\n", "text"),
+        (b"f x) -> y {\n", "text"),
+        (b"(a) -> {\n", "text"),
+        (b"a = b[) (\n", "text"),
+        (b"a = f32[2] add(\nb)", "text"),
+    ],
+)
+def test_lines_of_programs_without_a_header(content, kind):
+    assert recognise(content) == kind
+
+
+def test_only_the_head_of_a_text_is_read(tmp_path):
+    """A bomb of text is known for what it is before it goes off."""
+    text = b"HloModule m\n" + b" " * (1 << 24)
+    with pytest.raises(DumpError, match="broken gzip"):
+        recognise(gzip.compress(b"\1" + text)[:-9])
+    assert recognise(gzip.compress(text)[:-9]) == "hlo"
+
+
+@pytest.mark.parametrize(
+    "piece", [b"a (", b"a () -> ", b"a = b[(", b"a = b[)", b") -> ", b"HloModule", b"a.", b"\n", b"\na (", b" {"]
+)
+@pytest.mark.parametrize("start", [b"", b"a () -> ", b"a = b[("])
+def test_heads_take_linear_work(piece, start):
+    assert recognise(start + piece * 30_000) in KINDS
+    check_linear(lambda size: partial(recognise, start + piece * size), 40)

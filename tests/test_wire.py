@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import mmap
 import os
 import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strided as sd
+from strided.dumps import source
 from strided.dumps.protobuf import varints, wire
+from strided.dumps.recognise import recognise
 from strided.dumps.source import open_source, refuse_truncated
 from strided.errors import DumpError
 
@@ -247,10 +253,70 @@ def test_broken_gzip_data_are_refused(tmp_path: Path):
             open_source(path)
 
 
-def test_a_gzip_bomb_stops_at_the_limit():
-    bomb = gzip.compress(bytes(1 << 24))
+@contextmanager
+def traced() -> Iterator[Callable[[], int]]:
+    """Gives the most bytes that were held at once within it."""
+    peaks: list[int] = []
     tracemalloc.start()
-    with pytest.raises(DumpError, match="expand to more than 1000 bytes"):
-        open_source(bomb, max_expanded_bytes=1000)
-    assert tracemalloc.get_traced_memory()[1] < 1 << 21
-    tracemalloc.stop()
+    try:
+        yield lambda: peaks[0]
+    finally:
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("limit", [None, 1000])
+def test_a_gzip_bomb_stops_at_the_limit(limit, monkeypatch):
+    """Text at its limit, other contents at another one, either at `max_bytes`; little more is held meanwhile."""
+    monkeypatch.setattr(source, "MAX_TEXT_BYTES", 1 << 20)
+    monkeypatch.setattr(source, "MAX_BINARY_BYTES", 1 << 22)
+    for content, own in ((b" ", 1 << 20), (b"\0", 1 << 22)):
+        bomb = gzip.compress(content * (1 << 24))
+        with (
+            traced() as peak,
+            pytest.raises(DumpError, match=f"more than {limit or own} bytes; max_bytes= allows more"),
+        ):
+            open_source(bomb, max_bytes=limit)
+        assert peak() < 1.3 * (limit or own) + (1 << 20)
+        assert len(open_source(bomb, max_bytes=1 << 24).view) == 1 << 24
+        assert bytes(source.open_head(bomb, 10)) == content * 10
+
+
+def test_the_limits_of_gzip():
+    assert (source.MAX_TEXT_BYTES, source.MAX_BINARY_BYTES) == (1 << 30, 1 << 31)
+
+
+def test_every_reader_takes_the_limit():
+    text = b"BufferAssignment:\n" + b" " * 5000
+    for read, content in (
+        (sd.read_hlo, b"HloModule m\n" + b" " * 5000),
+        (sd.read_allocations, text),
+        (sd.read_dump, text),
+        (sd.read_snapshot, b"version: 1\n" + b" " * 5000),
+        (recognise, bytes(5000)),
+    ):
+        with pytest.raises(DumpError, match="expand to more than 4000 bytes"):
+            read(gzip.compress(content), max_bytes=4000)
+
+
+def test_a_snapshot_of_zeros_is_no_bomb():
+    """It shrinks to a thousandth and is genuine."""
+    file = io.BytesIO()
+    sd.write_snapshot(file, [np.zeros(1 << 20, np.float32)], np.zeros(2))
+    packed = gzip.compress(file.getvalue())
+    assert len(packed) * 500 < 1 << 22
+    with traced() as peak:
+        snapshot = sd.read_snapshot(packed)
+        assert snapshot.arguments[0].shape == (1 << 20,)
+    assert peak() < 1.5 * (1 << 22)
+
+
+def test_text_in_gzip_takes_at_most_three_times_its_size():
+    """A program of lines as long as compilers write them; what is read of it included."""
+    line = '  %add.{0} = f32[128,256]{{1,0:T(8,128)}} add(%p.{0}, %p.{0}), metadata={{op_name="{1}"}}\n'
+    text = "HloModule m\n\nENTRY %e {\n" + "".join(line.format(k, "jit(f)/layer/" * 30) for k in range(10_000)) + "}\n"
+    packed = gzip.compress(text.encode())
+    with traced() as peak:
+        module = sd.read_hlo(packed)
+    assert len(module.instructions) == 10_000
+    assert peak() < 3 * len(text)

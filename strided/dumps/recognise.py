@@ -18,22 +18,23 @@ An HloProto may hold a buffer assignment as well: `strided.read_allocations` rea
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from strided.dumps.allocations.assignment import read_allocations
 from strided.dumps.allocations.text import HEADER
-from strided.dumps.hlo import is_text, read_hlo
+from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.proto import find_module
 from strided.dumps.literals.forms import UNOPTIMIZED, form_of
 from strided.dumps.literals.snapshot import read_snapshot
 from strided.dumps.protobuf.wire import fields
-from strided.dumps.source import open_source
+from strided.dumps.source import is_text, open_head, open_source
 from strided.errors import DumpError, UnsupportedError
 
 #: The kinds that have a reader here.
-READERS: Mapping[str, Callable[[Any], Any]] = {
+READERS: Mapping[str, Callable[..., Any]] = {
     "hlo": read_hlo,
     "snapshot": read_snapshot,
     "allocations": read_allocations,
@@ -45,43 +46,42 @@ KINDS = (*READERS, "memory report", "used values", "live ranges", "npy", "npz", 
 #: How far into a text its kind must show, in bytes.
 _HEAD_BYTES = 1 << 16
 
-_TEXTS = (
-    ("hlo", re.compile(rb"^HloModule[ \t]", re.MULTILINE)),
-    ("allocations", re.compile(rb"\A\s*" + HEADER)),
-    ("memory report", re.compile(rb"\A\s*(?:Total hbm usage|Memory Space:|Total bytes: )")),
-    ("used values", re.compile(rb"\A\s*(?:Total bytes used|Used values:)")),
-    ("live ranges", re.compile(rb"\A\s*HloLiveRange")),
-    ("hlo", re.compile(rb"^(?:ENTRY |%?[\w.-]+ )\([^\n]*\) -> [^\n]*\{[ \t\r]*$", re.MULTILINE)),
-    ("hlo", re.compile(rb"^[ \t]*(?:ROOT )?%?[\w.-]+ = [a-z0-9]+\[[^\n]*\([^\n]*\)", re.MULTILINE)),
+_HEADER_LINE = re.compile(rb"^HloModule[ \t]", re.MULTILINE)
+_BEGINNINGS = (
+    ("allocations", re.compile(rb"\s*+" + HEADER)),
+    ("memory report", re.compile(rb"\s*+(?:Total hbm usage|Memory Space:|Total bytes: )")),
+    ("used values", re.compile(rb"\s*+(?:Total bytes used|Used values:)")),
+    ("live ranges", re.compile(rb"\s*+HloLiveRange")),
 )
+#: How the lines of a text begin that has no header. What must follow is looked for by hand: a pattern of two runs of
+#: anything would go through a long line again from each of its brackets.
+_OPENING = re.compile(rb"(?:ENTRY (?:%?[\w.\-]++ )?|%?[\w.\-]++ )\(")
+_INSTRUCTION = re.compile(rb"[ \t]*+(?:ROOT )?%?[\w.\-]++ = [a-z0-9]++\[")
 
 
-def recognise(origin: Any) -> str:
+def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
     """What a file or buffer holds, one word of `KINDS`; gzip is undone first.
+
+    Of a text its beginning is read. `max_bytes` says what other contents in gzip may expand to, 2 GiB without.
 
     Raises
     ------
     DumpError
-        Broken gzip data.
+        Broken gzip data, or more of them than allowed; no regular file.
     OSError
         A file that cannot be opened.
 
     >>> recognise(b"HloModule m\\n"), recognise(b"BufferAssignment:\\n"), recognise(bytes(100))
     ('hlo', 'allocations', 'binary')
     """
-    view = open_source(origin, mapped=True).view
-    head = bytes(view[:_HEAD_BYTES])
+    head = open_head(origin, _HEAD_BYTES)
     if head.startswith(b"\x93NUMPY"):
         return "npy"
     if head.startswith(b"PK\x03\x04"):
         return "npz"
-    if not head:
-        return "text"
-    if is_text(view):
-        found = next((kind for kind, pattern in _TEXTS if pattern.search(head)), None)
-        if found is None:
-            found = "snapshot" if form_of(view) is not None else "text"
-        return found
+    if is_text(memoryview(head)):
+        return _kind_of_text(head)
+    view = open_source(origin, max_bytes=max_bytes).view
     if _is_snapshot(view):
         return "snapshot"
     try:
@@ -91,13 +91,36 @@ def recognise(origin: Any) -> str:
     return "hlo"
 
 
+def _kind_of_text(head: bytes) -> str:
+    if _HEADER_LINE.search(head):
+        return "hlo"
+    for kind, beginning in _BEGINNINGS:
+        if beginning.match(head):
+            return kind
+    if any(_opens_computation(line) or _is_instruction(line) for line in head.split(b"\n")):
+        return "hlo"
+    return "snapshot" if form_of(memoryview(head)) is not None else "text"
+
+
+def _opens_computation(line: bytes) -> bool:
+    """Whether a line is ``name (parameters) -> result {``."""
+    found = _OPENING.match(line)
+    return found is not None and line.rstrip().endswith(b"{") and line.find(b") -> ", found.end()) >= 0
+
+
+def _is_instruction(line: bytes) -> bool:
+    """Whether a line is ``name = shape opcode(operands)``."""
+    found = _INSTRUCTION.match(line)
+    return found is not None and 0 <= line.find(b"(", found.end()) < line.rfind(b")")
+
+
 def _is_snapshot(view: memoryview) -> bool:
     form = form_of(view)
     # A module alone in field 1 is an HloProto; an unoptimised snapshot names its version or its partitions, too.
     return form is not None and (form != UNOPTIMIZED or any(one.number != 1 for one in fields(view, form)))
 
 
-def read_dump(origin: Any, kind: str | None = None) -> Any:
+def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = None) -> Any:
     """A file's content by the reader for its kind: a Module, a Snapshot or a BufferAssignment.
 
     Parameters
@@ -105,6 +128,8 @@ def read_dump(origin: Any, kind: str | None = None) -> Any:
     origin : path or buffer
     kind : str, optional
         "hlo", "snapshot" or "allocations", where the guess from the content is wrong.
+    max_bytes : int, optional
+        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
 
     Raises
     ------
@@ -117,9 +142,9 @@ def read_dump(origin: Any, kind: str | None = None) -> Any:
     """
     if kind is not None and kind not in READERS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, READERS))}, not {kind!r}")
-    kind = kind or recognise(origin)
+    kind = kind or recognise(origin, max_bytes=max_bytes)
     if kind in READERS:
-        return READERS[kind](origin)
+        return READERS[kind](origin, max_bytes=max_bytes)
     hint = {
         "npy": "numpy.load reads it",
         "npz": "numpy.load reads it",
@@ -129,7 +154,7 @@ def read_dump(origin: Any, kind: str | None = None) -> Any:
 
 
 def _name(origin: Any) -> str:
-    return str(origin) if isinstance(origin, str) or hasattr(origin, "__fspath__") else "this"
+    return os.fsdecode(origin) if isinstance(origin, (str, os.PathLike)) else "this"
 
 
 def _article(kind: str) -> str:

@@ -103,7 +103,7 @@ def _rows(shape: Shape) -> Iterator[tuple[str, str]]:
     if known is None:
         yield "memory", f"unknown size, in {layout.memory_space_name}"
         if UNBOUNDED not in shape.dimensions:
-            yield "caution", "a tile ends in '*', which has nothing to merge with: no sizes, no addresses"
+            yield "caution", f"{_why_no_sizes(shape)}: no sizes, no addresses"
         return
     if layout.tiles:
         yield "tiles", tiles_in_words(shape)
@@ -201,6 +201,14 @@ def _sizes_or_none(shape: Shape) -> Sizes | None:
         return sizes(shape)
     except LayoutError:  # a dimension of unknown size
         return None
+
+
+def _why_no_sizes(shape: Shape) -> str:
+    try:
+        _ = shape.expansion
+    except LayoutError as error:
+        return str(error)
+    return ""
 
 
 def _byte_size(shape: Shape | BufferShape) -> int | None:

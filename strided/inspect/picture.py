@@ -20,6 +20,8 @@ ELISION = "…"
 def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
     """The offsets of an array's elements as text of at most `width` columns, if that is at all possible.
 
+    An array without elements has an empty picture.
+
     >>> print(picture("f32[3,5]{1,0:T(2,2)}"))
         0  1 |  2  3 |  4  ·
     0   0  1 |  4  5 |  8  ·
@@ -33,7 +35,7 @@ def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
     while True:
         cells = grid(shape, max_rows, columns)
         text = _text(cells)
-        if columns <= 3 or max(map(len, text)) <= width:
+        if columns <= 3 or max(map(len, text), default=0) <= width:
             return "\n".join(text)
         columns -= 1
 
@@ -63,7 +65,9 @@ def captioned_picture(shape: AnyShape, *, width: int = 80, max_rows: int = 12) -
 
 
 def _text(cells: Grid) -> list[str]:
-    """The lines of a picture."""
+    """The lines of a picture; none where the array has no cells."""
+    if not (cells.rows.places and cells.columns.places):
+        return []
     names = [_name(cells.columns, place) for place in cells.columns.places]
     body = [[_cell(cells, r, c) for c in range(len(names))] for r in range(len(cells.rows.places))]
     wide = max(len(text) for row in (names, *body) for text in row)

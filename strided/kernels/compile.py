@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
 import numba
@@ -35,10 +36,36 @@ NUMBER = types.int64
 ZERO = np.int64(0)
 
 # Without NRT nothing counts references. Its atomic increments in inner loops made streaming stores three times slower.
-_njit: Any = numba.njit
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+_SWITCHING = RLock()
 
-part = _njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)
+
+@contextmanager
+def _compiler_on() -> Iterator[None]:
+    """Within this, Numba compiles though ``NUMBA_DISABLE_JIT`` is set.
+
+    That is meant for the functions of whoever sets it, to follow them with a debugger. Kernels are put together from
+    pieces of LLVM: they are nothing without the compiler.
+    """
+    with _SWITCHING:
+        before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, 0
+        try:
+            yield
+        finally:
+            numba.config.DISABLE_JIT = before
+
+
+def _njit(**options: Any) -> Any:
+    decorate = numba.njit(**options, **_OPTIONS)
+
+    def decorated(function: Any) -> Any:
+        with _compiler_on():
+            return decorate(function)
+
+    return decorated
+
+
+part = _njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """Decorate a function that kernels are put together from."""
 
 
@@ -55,13 +82,13 @@ class Kernel:
         self.arguments = arguments
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-        self._dispatcher = _njit(**_OPTIONS)(function)
+        self._dispatcher = _njit()(function)
         self._lock = Lock()
 
     @cached_property
     def compiled(self) -> Any:
         """The machine code, as a function of the same arguments."""
-        with self._lock:
+        with self._lock, _compiler_on():
             if not self._dispatcher.signatures:
                 if os.environ.get(SWITCH) != "0":
                     _keep_on_disk(self._dispatcher)

@@ -20,7 +20,7 @@ class FieldError(LayoutError):
         self.field = field
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.field, str(self))
+        return type(self), (self.field, *self.args)
 
 
 def integers(values: Any, what: str) -> tuple[int, ...]:

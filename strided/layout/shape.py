@@ -75,7 +75,9 @@ class Shape(Addressing):
         if self.layout is None:
             put(self, "layout", Layout(tuple(range(self.rank - 1, -1, -1))))
         elif not isinstance(self.layout, Layout):
-            raise TypeError(f"layout must be a Layout, not {self.layout!r}; strided.parse makes one from text")
+            raise TypeError(
+                f"layout must be a Layout, not {type(self.layout).__name__}; strided.parse makes one from text"
+            )
         self._validate(kind)
 
     def _validate(self, kind: ElementType) -> None:
@@ -186,7 +188,7 @@ class Shape(Addressing):
         Raises
         ------
         LayoutError
-            A dimension of unknown size, a tile that ends in ``*``, or no array at all.
+            A dimension of unknown size, a tile that ends in ``*``, more than 64 tiles and ``*``, or no array at all.
         """
         layout = self._array_layout
         return expand(

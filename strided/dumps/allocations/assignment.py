@@ -159,7 +159,7 @@ class BufferAssignment:
         return f"<BufferAssignment: {len(self.allocations)} allocations, {len(self.values)} values>"
 
 
-def read_allocations(origin: Any, *, kind: str | None = None) -> BufferAssignment:
+def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | None = None) -> BufferAssignment:
     """The buffer assignment of a program.
 
     Parameters
@@ -169,6 +169,8 @@ def read_allocations(origin: Any, *, kind: str | None = None) -> BufferAssignmen
         after optimisations have one); gzip is undone.
     kind : "text" or "proto", optional
         What it is, where the content is not to be asked.
+    max_bytes : int, optional
+        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
 
     Raises
     ------
@@ -181,7 +183,7 @@ def read_allocations(origin: Any, *, kind: str | None = None) -> BufferAssignmen
     >>> read_allocations(text + b" value: <3 p0 @0> (size=8,offset=0): f32[2]{0}\\n").value("p0").shape.byte_size
     8
     """
-    source = open_source(origin)
+    source = open_source(origin, max_bytes=max_bytes)
     if kind not in (None, "text", "proto"):
         raise DumpError(f"a buffer assignment is a text or a proto, not {kind!r}", path=source.path)
     if kind == "text" or (kind is None and bytes(source.view[:4096]).lstrip().startswith(HEADER)):

@@ -16,6 +16,7 @@ from strided.buffers import flat_bytes
 from strided.dumps.allocations.values import Allocation, Value
 from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
+from strided.foreign import visible
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -80,7 +81,7 @@ class ImageArrays(Mapping[str, LayoutArray]):
         kinds = Counter(value.kind for name, (value, _) in self._places.items() if name in self.unreadable)
         rest = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         head = f"{len(self)} arrays" + (f", {len(self.unreadable)} values unreadable ({rest})" if rest else "")
-        return "\n".join([head, *(f"  {name}: {self.value(name).shape}" for name in self)])
+        return "\n".join([head, *(visible(f"  {name}: {self.value(name).shape}") for name in self)])
 
     def __repr__(self) -> str:
         return f"<ImageArrays: {len(self)} arrays, {len(self.unreadable)} values unreadable>"

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from strided.errors import NotationError, UnsupportedError
+from strided.foreign import visible
 from strided.layout import AnyShape, BufferShape, Layout, Shape, Tile, TupleShape
 from strided.notation import parse
 
@@ -164,7 +165,7 @@ class Value:
         phi = " (phi)" if self.is_phi else ""
         shown = self.shape_text or str(self.shape or "?")
         place = f"(size={self.size},offset={self.offset})"
-        return f"value: <{self.id} {self.label}{phi} @{self.memory_space}> {place}: {shown}"
+        return visible(f"value: <{self.id} {self.label}{phi} @{self.memory_space}> {place}: {shown}")
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,7 @@ class Allocation:
             ("maybe-live-out", self.maybe_live_out),
             ("preallocated-temp", self.is_preallocated_temp),
         )
-        return ", ".join([*words, *(word for word, holds in flags if holds), *self.others])
+        return visible(", ".join([*words, *(word for word, holds in flags if holds), *self.others]))
 
     def __str__(self) -> str:
         return "\n ".join([f"{self.describe()}:", *map(str, self.values)])

@@ -7,6 +7,7 @@ missing is said with the reason, as far as the folder tells it.
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -17,6 +18,7 @@ from strided.dumps.folder.names import DumpName, parse_name
 from strided.dumps.folder.programs import DumpFile, Program, reason_of
 from strided.dumps.recognise import READERS, recognise
 from strided.errors import DumpError
+from strided.foreign import visible
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
 
@@ -122,17 +124,17 @@ class Dump(Mapping[str, Any]):
 
     def __str__(self) -> str:
         files = sum(len(program.files) for program in self.programs) + len(self.others)
-        lines = [f"{self.path}: {len(self.programs)} programs, {files} files, {len(self)} arrays"]
+        lines = [f"{visible(str(self.path))}: {len(self.programs)} programs, {files} files, {len(self)} arrays"]
         lines += [str(program) for program in self.programs[:_SHOWN]]
         if len(self.programs) > _SHOWN:
             lines.append(f"... and {len(self.programs) - _SHOWN} more programs")
         if self.others:
             lines.append(f"{len(self.others)} files are none of XLA's")
-            lines += [f"  {file.path.name}: {_kind_of(file)}" for file in self.others[:_SHOWN]]
+            lines += [visible(f"  {file.path.name}: {_kind_of(file)}") for file in self.others[:_SHOWN]]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Dump {self.path}: {len(self.programs)} programs, {len(self.others)} other files>"
+        return visible(f"<Dump {self.path}: {len(self.programs)} programs, {len(self.others)} other files>")
 
 
 def open_dump(directory: str | os.PathLike[str]) -> Dump:
@@ -154,21 +156,24 @@ def open_dump(directory: str | os.PathLike[str]) -> Dump:
         No folder, or one that cannot be listed.
     """
     path = Path(directory)
-    files = []
     with os.scandir(path) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            name = parse_name(entry.name)
-            if entry.is_dir():
-                if name is not None and name.number is not None:
-                    folder = DumpName("folder", name.module, name.number, name.time)
-                    files.append(DumpFile(Path(entry.path), folder, 0))
-                continue
-            try:
-                size = entry.stat().st_size
-            except OSError:  # a link that leads nowhere
-                continue
-            files.append(DumpFile(Path(entry.path), name, size))
-    return Dump(path, files)
+        found = [_file_of(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
+    return Dump(path, [file for file in found if file is not None])
+
+
+def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:
+    """What a folder's entry is to a dump; None where it is nothing."""
+    try:
+        status = entry.stat()
+    except OSError:  # a link that leads nowhere, or in a circle
+        return None
+    name = parse_name(entry.name)
+    if stat.S_ISDIR(status.st_mode):
+        if name is None or name.number is None:
+            return None
+        return DumpFile(Path(entry.path), DumpName("folder", name.module, name.number, name.time), 0)
+    # A FIFO or a device is listed by its name alone; whoever reads it is told what it is.
+    return DumpFile(Path(entry.path), name if stat.S_ISREG(status.st_mode) else None, status.st_size)
 
 
 def _adopted(

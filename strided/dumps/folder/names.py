@@ -43,8 +43,8 @@ _CL = re.compile(r"\.cl_\d+$")
 _ENDS = [(kind, re.compile(rf"(?:(?P<module>.*?)\.)??{pattern}(?:\.gz)?", re.DOTALL)) for kind, pattern in _WHAT]
 _PLAIN_ENDS = [(kind, re.compile(rf"(?P<module>.+?)\.{pattern}(?:\.gz)?", re.DOTALL)) for kind, pattern in _PLAIN]
 
-#: Names longer than this are no file's.
-_LONGEST = 4096
+#: Names longer than this are no file's: 255 bytes, or 255 UTF-16 units, is every file system's limit.
+_LONGEST = 255
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from strided.dumps.hlo.module import Module
 from strided.dumps.literals.forms import UNOPTIMIZED
 from strided.dumps.literals.snapshot import Snapshot, Values, read_snapshot
 from strided.dumps.recognise import read_dump
-from strided.dumps.source import open_source
+from strided.dumps.source import open_head
 from strided.errors import DumpError
+from strided.foreign import visible
 
 #: How far into a module's text its header is looked for, in bytes.
 _HEADER_BYTES = 1 << 16
@@ -60,7 +61,7 @@ class DumpFile:
         return read_dump(self.path, kind)
 
     def __str__(self) -> str:
-        return f"{self.path.name} ({self.kind}, {self.size} bytes)"
+        return visible(f"{self.path.name} ({self.kind}, {self.size} bytes)")
 
 
 class Program:
@@ -181,7 +182,7 @@ class Program:
         for file, _ in self._named("module"):
             if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
                 try:
-                    head = bytes(open_source(file.path, mapped=True).view[:_HEADER_BYTES]).split(b"\n", 1)[0]
+                    head = open_head(file.path, _HEADER_BYTES).split(b"\n", 1)[0]
                 except (DumpError, OSError):
                     continue
                 counts = {name: int(count) for name, count in _COUNT.findall(head)}
@@ -238,10 +239,10 @@ class Program:
             lines.append(f"  ... and {len(self.arrays) - _SHOWN} more arrays")
         lines += [f"  missing: {what} ({why})" for what, why in self.missing]
         lines += [f"  broken: {problem}" for problem in self.problems]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
-        return f"<Program {self.label}: {len(self.files)} files>"
+        return visible(f"<Program {self.label}: {len(self.files)} files>")
 
 
 class RunArrays(Mapping[str, Any]):

@@ -18,7 +18,7 @@ from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.proto import read_proto
 from strided.dumps.hlo.text import read_text
-from strided.dumps.source import open_source
+from strided.dumps.source import is_text, open_source
 from strided.errors import DumpError
 
 __all__ = [
@@ -31,18 +31,11 @@ __all__ = [
     "Module",
     "SourceTables",
     "Unread",
-    "is_text",
     "read_hlo",
 ]
 
-#: How far into the bytes to look for what no text holds.
-_PROBE_BYTES = 4096
-#: Control characters that text does hold: tab, line ends, form feed, escape sequences of terminals.
-_TEXT_CONTROLS = bytes((9, 10, 11, 12, 13, 27))
-_NOT_TEXT = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
 
-
-def read_hlo(source: Any) -> Module:
+def read_hlo(source: Any, *, max_bytes: int | None = None) -> Module:
     """The HLO module in a file, a text or bytes.
 
     Parameters
@@ -50,6 +43,8 @@ def read_hlo(source: Any) -> Module:
     source : path, str, or buffer
         The path of a text (``.txt``, ``.hlo``) or a proto (``.hlo.pb``: HloModuleProto, HloProto, HloSnapshot), gzipped
         or not; HLO text itself; or the bytes of any of these. What it is, is seen from the contents.
+    max_bytes : int, optional
+        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
 
     Returns
     -------
@@ -82,24 +77,16 @@ def read_hlo(source: Any) -> Module:
     """
     if isinstance(source, str) and _is_hlo(source):
         return read_text(source)
-    view, path = open_source(source)
+    view, path = open_source(source, max_bytes=max_bytes)
     if not is_text(view):
         try:
             return read_proto(view, path)
         except DumpError as error:
             error.path = error.path or path
             raise
-    return read_text(str(view, "utf-8-sig", "backslashreplace"), path)
-
-
-def is_text(view: memoryview) -> bool:
-    """Whether bytes are text: a proto shows control characters early on.
-
-    >>> is_text(memoryview(b"HloModule m")), is_text(memoryview(b"\\n\\x01m"))
-    (True, False)
-    """
-    head = bytes(view[:_PROBE_BYTES])
-    return not any(byte in _NOT_TEXT for byte in set(head))
+    text = str(view, "utf-8-sig", "backslashreplace")
+    del view  # expanded bytes are no longer needed
+    return read_text(text, path)
 
 
 def _is_hlo(text: str) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from strided import notation
 from strided.dumps.hlo.syntax import escape, inside, integer, read_fields, skip_space, unescape
 from strided.errors import DumpError, NotationError
+from strided.foreign import visible
 from strided.layout import AnyShape, TupleShape
 
 _INDEX = r"\{([0-9,\s]*)\}"
@@ -90,7 +91,7 @@ class Frame:
     end_column: int = 0
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column} in {self.function}"
+        return visible(f"{self.file}:{self.line}:{self.column} in {self.function}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Unread:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.text if self.line is None else f'line {self.line}'}: {self.reason}"
+        return visible(f"{self.text if self.line is None else f'line {self.line}'}: {self.reason}", 200)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from strided.dumps.hlo.header import Frame
 from strided.dumps.hlo.syntax import inside, integer, read_fields, split_list, unescape
-from strided.errors import UnsupportedError
+from strided.foreign import visible
 from strided.layout import AnyShape, BufferShape, TupleShape
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ CALLEES = (
 
 
 class Instruction(ABC):
-    """One instruction: a line of HLO. Prints as that line.
+    """One instruction: a line of HLO. Prints as that line, with escapes for what does not print.
 
     Attributes
     ----------
@@ -82,8 +82,6 @@ class Instruction(ABC):
         return None
 
     @abstractmethod
-    def __str__(self) -> str: ...
-
     def printed(self, *, print_large_constants: bool = False, sort_backend_config: bool = False) -> str:
         """The line, printed as `Module.to_text` says.
 
@@ -92,9 +90,9 @@ class Instruction(ABC):
         UnsupportedError
             Anything but the line as it was read, of an instruction that was read from text.
         """
-        if print_large_constants or sort_backend_config:
-            raise UnsupportedError("what was read from text is printed as it was read; a proto can be printed in ways")
-        return str(self)
+
+    def __str__(self) -> str:
+        return visible(self.printed(), keep="\n\t")
 
     @abstractmethod
     def _read_attributes(self) -> dict[str, str]: ...
@@ -195,7 +193,7 @@ class Instruction(ABC):
         return ()
 
     def __repr__(self) -> str:
-        return f"<Instruction {self.name}: {self.shape} {self.opcode}>"
+        return visible(f"<Instruction {self.name}: {self.shape} {self.opcode}>")
 
 
 def memory_spaces(shape: AnyShape | None) -> frozenset[int]:

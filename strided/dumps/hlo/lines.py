@@ -17,6 +17,7 @@ from strided.dumps.hlo.syntax import (
     trimmed,
     without_comments,
 )
+from strided.errors import UnsupportedError
 from strided.layout import AnyShape
 
 #: Names of instructions, computations and attributes: XLA prints letters, digits and ``_.-``, other producers more.
@@ -148,7 +149,9 @@ class TextInstruction(Instruction):
         instruction.name, instruction.computation = name, self.computation
         return instruction
 
-    def __str__(self) -> str:
+    def printed(self, *, print_large_constants: bool = False, sort_backend_config: bool = False) -> str:
+        if print_large_constants or sort_backend_config:
+            raise UnsupportedError("what was read from text is printed as it was read; a proto can be printed in ways")
         return self.text.strip()
 
 

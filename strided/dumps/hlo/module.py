@@ -21,6 +21,7 @@ from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Un
 from strided.dumps.hlo.instruction import Instruction, frontend_attributes_in, memory_spaces
 from strided.dumps.hlo.syntax import integer
 from strided.errors import DumpError, DumpWarning
+from strided.foreign import visible
 from strided.layout import AnyShape
 
 #: Rows of a printed module's tables before the rest is only counted.
@@ -30,7 +31,7 @@ _NAMED = 5
 
 
 class Computation:
-    """A computation: instructions in their order. Prints as HLO text.
+    """A computation: instructions in their order. Prints as HLO text, with escapes for what does not print.
 
     Attributes
     ----------
@@ -109,10 +110,10 @@ class Computation:
         return "\n".join(f"{indent}{line}" for line in (*lines, f"}}{thread}"))
 
     def __str__(self) -> str:
-        return self.printed()
+        return visible(self.printed(), keep="\n\t")
 
     def __repr__(self) -> str:
-        return f"<Computation {self.name}: {len(self.instructions)} instructions>"
+        return visible(f"<Computation {self.name}: {len(self.instructions)} instructions>")
 
 
 class Module:
@@ -362,10 +363,11 @@ class Module:
         lines += _table("opcodes", [(str(n), opcode, "") for opcode, n in opcodes])
         if self.unread:
             lines += ["unread", *(f"  {line}" for line in self.unread[:_SHOWN])]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
-        return f"<Module {self.name}: {len(self.computations)} computations, {len(self.instructions)} instructions>"
+        counts = f"{len(self.computations)} computations, {len(self.instructions)} instructions"
+        return visible(f"<Module {self.name}: {counts}>")
 
 
 def _count(attributes: Mapping[str, str], name: str) -> int:

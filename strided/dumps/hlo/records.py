@@ -146,9 +146,6 @@ class ProtoInstruction(Instruction):
         attributes = "".join(f", {name}={text}" for name, text in written)
         return f"{'ROOT ' if self.is_root else ''}%{self.name} = {self.shape} {self.opcode}({inside}){attributes}"
 
-    def __str__(self) -> str:
-        return self.printed()
-
     # What the attribute writers ask.
 
     def operand_shape(self, number: int) -> AnyShape | None:

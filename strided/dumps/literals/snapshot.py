@@ -29,6 +29,7 @@ from strided.dumps.protobuf.wire import Buffer, Field
 from strided.dumps.source import Origin, open_source, refuse_truncated
 from strided.errors import DumpError, UnsupportedError
 from strided.files import replaced
+from strided.foreign import visible
 from strided.layout import AnyShape, TupleShape
 
 #: The longest message that protobuf's parsers read, in bytes.
@@ -284,10 +285,10 @@ class Snapshot:
             name, results = self.module_name or "no module", f"{len(self.results)} results{missing}"
         except DumpError as error:
             name, results = "a damaged file", error.message
-        return f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>"
+        return visible(f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>")
 
 
-def read_snapshot(origin: Origin, *, form: str | None = None) -> Snapshot:
+def read_snapshot(origin: Origin, *, form: str | None = None, max_bytes: int | None = None) -> Snapshot:
     """The arguments and results of one run, from a file that XLA wrote.
 
     Parameters
@@ -296,6 +297,8 @@ def read_snapshot(origin: Origin, *, form: str | None = None) -> Snapshot:
         A file is mapped; gzip is undone.
     form : str, optional
         One of `FORMS`, where the guess from the content is wrong.
+    max_bytes : int, optional
+        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
 
     Raises
     ------
@@ -316,7 +319,7 @@ def read_snapshot(origin: Origin, *, form: str | None = None) -> Snapshot:
     >>> np.asarray(snapshot.results[0]).tolist()
     [4.0, 5.0]
     """
-    view, path = open_source(origin, mapped=True)
+    view, path = open_source(origin, max_bytes=max_bytes, mapped=True)
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
     guess = form or form_of(view)

@@ -190,7 +190,7 @@ def _write_named(named: NamedSharding) -> bytes:
     mesh, devices = named.mesh, named.mesh.devices
     parts = []
     for name, size in zip(mesh.names, mesh.sizes, strict=True):
-        parts.append(bytes_field(1, bytes_field(1, name.encode()) + integer_field(2, size)))
+        parts.append(bytes_field(1, bytes_field(1, name.encode("utf-8", "surrogatepass")) + integer_field(2, size)))
     if devices is not None and devices.digits is None:
         parts.append(integers_field(2, devices.devices))
     elif devices is not None and len(devices.digits or ()) > 1:

@@ -21,6 +21,7 @@ from strided.dumps.sharding.named import NamedSharding
 from strided.dumps.sharding.proto import read_sharding_proto, write_sharding_proto
 from strided.dumps.sharding.text import KINDS, SUBGROUPS, Group, read_sharding
 from strided.errors import LayoutError, UnsupportedError
+from strided.foreign import visible
 
 #: A slice of every dimension.
 Window = tuple[slice, ...]
@@ -113,7 +114,7 @@ class Sharding:
     # ---- text -------------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        return self.text()
+        return visible(self.text())
 
     def text(self, *, metadata: bool = False) -> str:
         """XLA's text; with the metadata where they are wanted."""

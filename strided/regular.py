@@ -1,0 +1,49 @@
+"""Files opened to be read: regular ones, and nothing else.
+
+A FIFO waits for somebody to write into it, a device may give bytes for ever: neither is a file that somebody dumped,
+and a link in a folder can lead to either.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import BinaryIO
+
+from strided.errors import DumpError
+
+_KINDS = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+# With O_NONBLOCK the opening of a FIFO does not wait for a writer; without O_NOCTTY a terminal could become ours.
+_FLAGS = os.O_RDONLY
+for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
+    _FLAGS |= getattr(os, _name, 0)
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file opened for reading; links are followed.
+
+    Raises
+    ------
+    DumpError
+        A FIFO, a device, a socket.
+    OSError
+        A file that cannot be opened, or a folder.
+    """
+    descriptor = os.open(path, _FLAGS)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(mode):
+            kind = next((name for test, name in _KINDS if test(mode)), "no file")
+            raise DumpError(f"{kind}; only regular files are read", path=os.fspath(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
