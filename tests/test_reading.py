@@ -47,7 +47,7 @@ def written(path: Path, text: str, seed: int = 0) -> np.ndarray[Any, Any]:
     return values
 
 
-@pytest.fixture(params=[(64 << 20, 256 << 20), (5000, 1 << 15), (300, 8192)], ids=str)
+@pytest.fixture(params=[(64 << 20, 256 << 20), (5000, 1 << 15), (1500, 8192)], ids=str)
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "BLOCK_BYTES", request.param[0])
     monkeypatch.setattr(pages, "BUDGET_BYTES", request.param[1])

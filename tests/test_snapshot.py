@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import mmap
+import os
 import re
 import tracemalloc
 from pathlib import Path
@@ -463,3 +464,22 @@ def test_what_cannot_be_read_again_is_not_written(tmp_path: Path, monkeypatch):
     with pytest.raises(UnsupportedError, match="messages of less than 2 GiB"):
         write_snapshot(path, [np.zeros(1000)])
     assert not path.exists()
+
+
+# ---- files that become shorter ---------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_that_is_truncated_after_it_was_opened_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.pb"
+    values = np.arange(1 << 16, dtype=np.float32).reshape(256, 256)
+    sd.write_snapshot(path, [values, values], values)
+    snapshot = sd.read_snapshot(path)
+    first = snapshot.arguments[0]
+    os.truncate(path, 100)
+    for read in (lambda: snapshot.arguments[1], lambda: snapshot.arguments.shapes, lambda: snapshot.results):
+        with pytest.raises(sd.DumpError, match=r"truncated since it was opened: from .* bytes to 100"):
+            read()
+    for access in (lambda: first[5, 5], first.to_numpy, lambda: np.asarray(first), lambda: first.sum()):
+        with pytest.raises(sd.BufferSizeError, match="a mapped file was truncated"):
+            access()
+    assert "truncated" in repr(snapshot)
