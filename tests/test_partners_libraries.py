@@ -81,6 +81,13 @@ def zarr_assigned(zarr: Any, a: Any, path: Path) -> Any:
     return target[:]
 
 
+def zarr_by_xarray(xr: Any, a: Any, path: Path) -> Any:
+    pytest.importorskip("zarr")
+    xr.Dataset({"x": (("row", "column"), a)}).to_zarr(path / "x.zarr", consolidated=False)
+    with xr.open_zarr(path / "x.zarr", consolidated=False) as file:
+        return file["x"].values
+
+
 def joblib_file(joblib: Any, a: Any, path: Path, **options: Any) -> Any:
     joblib.dump({"a": a}, path / "x", **options)
     return joblib.load(path / "x")["a"]
@@ -94,6 +101,10 @@ DOORS: dict[str, tuple[str, Door, set[str]]] = {
     "h5py": ("h5py", hdf5, set()),
     "h5py, compressed chunks": ("h5py", lambda m, a, p: hdf5(m, a, p, chunks=(2, 2), compression="gzip"), set()),
     "zarr, assigned": ("zarr", zarr_assigned, set()),
+    "zarr, in one piece": ("zarr", lambda m, a, p: m.array(a)[:], set()),
+    "zarr, saved": ("zarr", lambda m, a, p: (m.save(p / "x.zarr", a), m.load(p / "x.zarr"))[1], set()),
+    "zarr by xarray": ("xarray", zarr_by_xarray, set()),
+    "sound": ("scipy.io.wavfile", lambda m, a, p: in_memory(lambda f: m.write(f, 8000, a), m.read)[1], set()),
     "safetensors": ("safetensors.numpy", lambda m, a, p: m.load(m.save({"a": a}))["a"], set(ARRAYS) - CONTIGUOUS),
     "safetensors, converted": ("safetensors.numpy", lambda m, a, p: m.load(m.save({"a": row_major(a)}))["a"], set()),
     "matlab": ("scipy.io", lambda m, a, p: in_memory(lambda f: m.savemat(f, {"a": a}), m.loadmat)["a"], set()),
@@ -138,14 +149,31 @@ def test_values_are_right_or_refused(door: Any, kind: str, tmp_path: Path) -> No
     function, refused = door
     a = ARRAYS[kind](VALUES)
     assert np.array_equal(a, VALUES)
-    got, error = outcome(lambda: function(a, tmp_path))
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.mkdir()
+    theirs.mkdir()
+    got, error = outcome(lambda: function(a, ours))
     assert np.array_equal(a, VALUES), "the array itself was changed"
     if kind in refused:
         assert error is not None
         assert "LayoutArray" in str(error) or "to_numpy()" in str(error) or "not an array" in str(error)
     else:
         assert error is None, error
-        np.testing.assert_array_equal(np.asarray(got), np.asarray(function(VALUES, tmp_path)))
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(function(VALUES, theirs)))
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_results_written_into_an_array_reach_its_buffer_or_are_refused(kind: str) -> None:
+    """A converted copy is read-only: what SciPy would write to it cannot be lost."""
+    ndimage = pytest.importorskip("scipy.ndimage")
+    a = ARRAYS[kind](np.zeros_like(VALUES))
+    _, error = outcome(lambda: ndimage.uniform_filter(VALUES, 3, output=a))
+    if kind in {"read-only", "tiled"}:
+        assert isinstance(error, (ValueError, RuntimeError))
+        assert not np.any(a)
+    else:
+        assert error is None
+        assert np.array_equal(a, ndimage.uniform_filter(VALUES, 3))
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
