@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from strided.indexed import Indexed
 from strided.progressions import Progression, Progressions, progressions_of
@@ -148,12 +147,13 @@ def _hull(progressions: Sequence[Progression]) -> tuple[int, int, int]:
 
 def _seen(values: Array, spans: list[tuple[int, int, int]], view: Progressions, shape: tuple[int, ...]) -> Array:
     """A view of a buffer as the same view of values at the indices `spans` of every dimension."""
-    starts, strides = [], []
-    for (start, _, _), (low, step, _) in zip(view.dimensions, spans, strict=True):
-        starts.append((start - low) // step)
+    offset, strides = 0, []
+    for (start, _, _), (low, step, _), stride in zip(view.dimensions, spans, values.strides, strict=True):
+        offset += (start - low) // step * stride
     for d in view.axes:
         strides.append(0 if d is None else view.dimensions[d].step // spans[d][1] * values.strides[d])
-    return as_strided(values[tuple(slice(i, None) for i in starts)], shape, strides)
+    # Not by `as_strided`, which does not know the types of ml_dtypes.
+    return np.ndarray(shape, values.dtype, values.ravel("K").view(np.uint8), offset, strides)
 
 
 def _may_hold(result: Any, memory: Array) -> bool:

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import strided as sd
 from strided import wrapped
-from tests.cases import Case, some_values
+from tests.cases import ARRAY_TYPES, Case, some_values
 from tests.checks import encoded, outcome, same_error, same_values, shape_of
 from tests.strategies import basic_keys, cases
 
@@ -255,8 +255,8 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_product_with_its_transpose_is_symmetric() -> None:
-    for n in (5, 130, 257):
-        x = np.random.default_rng(n).standard_normal((n, n + 3)).astype(np.float32)
+    for n, k in ((5, 8), (33, 129), (130, 511)):
+        x = np.random.default_rng(n).standard_normal((n, k)).astype(np.float32)
         a = array("{1,0:T(8,128)}", x)
         for operation in (
             lambda v: v @ v.T,
@@ -284,6 +284,17 @@ def test_views_of_one_buffer_share_a_conversion(conversions: list[int]) -> None:
         conversions.clear()
         assert np.array_equal(operation(a), operation(x))  # type: ignore[no-untyped-call]
         assert conversions == sizes
+
+
+@pytest.mark.parametrize("element_type", ARRAY_TYPES)
+def test_every_type_is_shared(element_type: str, conversions: list[int]) -> None:
+    case = Case.parse("f32[4,5]{0,1:T(2,2)}").with_type(element_type)
+    values = some_values(case)
+    a = sd.LayoutArray(encoded(case, values), shape_of(case))
+    same_values(
+        np.concatenate([a.T[:, ::-1], a[:, ::-1].T]), np.concatenate([values.T[:, ::-1], values[:, ::-1].T]), case.bits
+    )
+    assert conversions == [20]
 
 
 @given(cases(max_rank=3, empty=False), st.data())
