@@ -264,9 +264,9 @@ def test_a_product_with_its_transpose_is_symmetric() -> None:
             lambda v: v[1:, ::2] @ v[1:, ::2].T,
             lambda v: np.matmul(v[::-1], v[::-1].T),
         ):
-            product = operation(a)
-            assert np.array_equal(product, operation(x))
-            assert np.array_equal(product, product.T) == np.array_equal(operation(x), operation(x).T)
+            product, expected = operation(a), operation(x)
+            np.testing.assert_allclose(product, expected, rtol=1e-4, atol=1e-4)
+            assert np.array_equal(product, product.T) or not np.array_equal(expected, expected.T)
 
 
 def test_views_of_one_buffer_share_a_conversion(conversions: list[int]) -> None:
