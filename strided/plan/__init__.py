@@ -19,7 +19,7 @@ from typing import TypeAlias
 from strided import kernels
 from strided.address import AddressMap
 from strided.plan.axes import side_of
-from strided.plan.boxes import Box, simplified
+from strided.plan.boxes import Box, room_of, simplified
 from strided.plan.detour import Detour, detour_of, is_short_row, words_apart
 from strided.plan.fill import Fill, fill_steps
 from strided.plan.form import Form, form_of
@@ -264,13 +264,13 @@ def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
 def _steps(form: Form, phase: tuple[int, int], whole_words: bool) -> tuple[Pattern | Detour | Nest, ...]:
     """The steps of all copies of a form whose first elements lie so many bits past a multiple of the phase."""
     whole = Box(phase[0], phase[1], form.axes)
-    ends = None if whole_words else (whole.bounds(1)[1] + form.bits[0], whole.bounds(2)[1] + form.bits[1])
+    room = None if whole_words else room_of(whole, form.bits)
     patterns: list[Pattern | Detour] = []
     rest: list[tuple[Box, tuple[int, int]]] = []
     waiting = list(simplified(whole))
     while waiting:
         part = waiting.pop()
-        found = match(part, *form.bits, widen=form.same_order, ends=ends)
+        found = match(part, *form.bits, widen=form.same_order, room=room)
         around = None
         if (found is None or _breaks_rows(found, part, form.bits[1])) and part.elements >= kernels.least(LEAST_DETOUR):
             apart = words_apart(part, *form.bits) if found is None else None

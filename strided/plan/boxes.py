@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from strided.plan.axes import Side, Walk
 
 #: More boxes than this are not worth a pattern: one nest over tables does them all.
 MOST_BOXES = 16
+#: Bytes of the words that rows share. Buffers begin with one.
+_WORD_BYTES = 4
+
+#: Bytes, from and to, of the source and of the target.
+Spans: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 
 
 class Axis(NamedTuple):
@@ -72,6 +77,12 @@ def bytes_of(box: Box, side: int, unit: int, bits: int) -> tuple[int, int]:
     """The bytes, from and to, that a box takes on one side: `bits` at each of its places, which count `unit` bits."""
     low, high = box.bounds(side)
     return low * unit // 8, -(-(high * unit + bits) // 8)
+
+
+def room_of(box: Box, bits: tuple[int, ...]) -> Spans:
+    """The bytes that a box may touch on both sides, whatever the buffers: its own, and what is before in their word."""
+    source, target = bytes_of(box, 1, 1, bits[0]), bytes_of(box, 2, 1, bits[-1])
+    return (source[0] // _WORD_BYTES * _WORD_BYTES, source[1]), (target[0] // _WORD_BYTES * _WORD_BYTES, target[1])
 
 
 def simplified(box: Box) -> tuple[Box, ...]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from strided.kernels import SHORT_ROW_BYTES
 from strided.plan.axes import Side, Walk
-from strided.plan.boxes import Axis, Box, bytes_of, cut, joined, split
+from strided.plan.boxes import Axis, Box, Spans, cut, joined, room_of, split
 from strided.plan.match import WORD_BITS, match
 from strided.plan.nest import Nest, nest_of
 from strided.plan.pattern import Pattern
@@ -34,7 +34,6 @@ _FAR_WORDS = 1.8
 _SQUARE = 16
 #: The same for each element that the nest moves.
 _NEST_COST = 400.0
-_WORD_BYTES = WORD_BITS // 8
 #: Bytes of a block along its contiguous axis.
 _LANE_BYTES = 1 << 11
 
@@ -107,11 +106,9 @@ class Detour:
         return boxes_of(axes, order, self.lengths, self.lengths)
 
     @property
-    def spans(self) -> tuple[tuple[int, int], tuple[int, int]]:
+    def spans(self) -> Spans:
         """The bytes, from and to, that are touched in the source and in the target: from the start of a word on."""
-        ends = [bytes_of(self.box, side, 1, width) for side, width in zip((1, 2), self.bits, strict=True)]
-        first, second = ((low // _WORD_BYTES * _WORD_BYTES, high) for low, high in ends)
-        return first, second
+        return room_of(self.box, self.bits)
 
     def legs(self, parts: Parts, phase: tuple[int, int] = (0, 0)) -> tuple[tuple[Pattern | Nest, ...], ...]:
         """The steps of the copies of one block, as if its parts had no shift but `phase`, bits on either side."""
@@ -331,14 +328,14 @@ def _legs(box: Box, parts: Parts, stops: Sequence[Stop], bits: tuple[int, int]) 
         leg = Box(0 if k else box.source_base, box.target_base if k == len(stops) else 0, ())
         for axis, source, target in zip(axes, sides[k], sides[k + 1], strict=True):
             leg = leg.with_axes(len(leg.axes), [Axis(axis.extent, source, target)])
-        source_end = strides[k - 1][1] if k else leg.bounds(1)[1] + widths[0]
-        target_end = strides[k][1] if k < len(stops) else leg.bounds(2)[1] + widths[-1]
-        yield _matched(joined(leg), widths[k : k + 2], (source_end, target_end), packed=min(widths) < 8)
+        first, last = room_of(leg, widths[k : k + 2])
+        room = (0, strides[k - 1][1] // 8) if k else first, (0, strides[k][1] // 8) if k < len(stops) else last
+        yield _matched(joined(leg), widths[k : k + 2], room, packed=min(widths) < 8)
 
 
-def _matched(box: Box, bits: tuple[int, ...], ends: tuple[int, int], *, packed: bool) -> _Leg:
+def _matched(box: Box, bits: tuple[int, ...], room: Spans, *, packed: bool) -> _Leg:
     source_bits, target_bits = bits
-    found = match(box, source_bits, target_bits, ends=ends)
+    found = match(box, source_bits, target_bits, room=room)
     if found is None:
         return _Leg((), ((box, (source_bits, target_bits)),))
     return _Leg(found.patterns, found.rest, packed and min(bits) == 8)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from strided.plan.axes import Side, Walk
-from strided.plan.boxes import Axis, Box, cut, divided
+from strided.plan.boxes import Axis, Box, Spans, cut, divided
 from strided.plan.pattern import Pattern, walk_order
 from strided.plan.tables import nearness
 
@@ -49,12 +49,12 @@ class _Question(NamedTuple):
 
 
 def match(
-    box: Box, source_bits: int, target_bits: int, *, widen: bool = True, ends: tuple[int, int] | None = None
+    box: Box, source_bits: int, target_bits: int, *, widen: bool = True, room: Spans | None = None
 ) -> Matched | None:
     """What carries out a box; None where only the general nest does.
 
-    `widen` is false where neighbours may not be moved as one: packed elements in opposite orders. `ends` are the bits
-    of the source and of the target behind which no byte is touched; without them, the last words may be whole.
+    `widen` is false where neighbours may not be moved as one: packed elements in opposite orders. `room` is all that
+    may be touched on both sides; without it, the first and the last words are taken as a whole, wherever they lie.
     """
     near = _nearest(box, 1), _nearest(box, 2)
     if near[0] is None or near[1] is None:
@@ -63,21 +63,26 @@ def match(
     for attempt in (_rows, _unzip, _zip, _transpose, _packed):
         pattern = attempt(asked)
         if pattern is not None:
-            return Matched((pattern,)) if ends is None else _within(asked, pattern, ends)
-    return _widened(asked, ends) if widen else None
+            return Matched((pattern,)) if room is None else _within(asked, pattern, room)
+    return _widened(asked, room) if widen else None
 
 
-def _within(asked: _Question, pattern: Pattern, ends: tuple[int, int]) -> Matched | None:
-    """A pattern; or where it touches what lies behind the ends, what does its box without the last words."""
+def _within(asked: _Question, pattern: Pattern, room: Spans) -> Matched | None:
+    """A pattern; or where it touches what lies behind its room, what does its box without the last words.
+
+    None where it touches what lies before.
+    """
     bits = asked.source_bits, asked.target_bits
-    beyond = [side for side in (1, 2) if pattern.spans[side - 1][1] > -(-ends[side - 1] // 8)]
+    if any(span[0] < own[0] for span, own in zip(pattern.spans, room, strict=True)):
+        return None
+    beyond = [side for side in (1, 2) if pattern.spans[side - 1][1] > room[side - 1][1]]
     if not beyond:
         return Matched((pattern,))
     *parts, last = _last_word_apart(asked.box, beyond[0], bits[beyond[0] - 1])
     patterns: list[Pattern] = []
     rest = [(last, bits)]
     for part in parts:
-        found = match(part, *bits, widen=False, ends=ends) or Matched((), ((part, bits),))
+        found = match(part, *bits, widen=False, room=room) or Matched((), ((part, bits),))
         patterns += found.patterns
         rest += found.rest
     return Matched(tuple(patterns), tuple(rest)) if patterns else None
@@ -169,7 +174,8 @@ def _is_short(box: Box, lane: int, bits: int) -> bool:
 def _zipped(name: str, box: Box, lane: int, side: int, bits: int) -> Pattern | None:
     """A pattern where the lanes of one side (1 source, 2 target) are words of 32 bits that hold several rows.
 
-    Words begin at multiples of 32 bits where they can: such a one never begins before the buffer.
+    Words begin at multiples of 32 bits where all of them can, else with the byte of their first element: neither begins
+    before the buffer.
     """
     if bits not in (2, 4, 8, 16) or _side(box.axes[lane], side).unit_stride != WORD_BITS:
         return None
@@ -180,7 +186,8 @@ def _zipped(name: str, box: Box, lane: int, side: int, bits: int) -> Pattern | N
     assert isinstance(base, int)
     if side == 1:
         box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
-    inside = base % WORD_BITS
+    strides = [s for k, a in enumerate(box.axes) if k != row for w in _side(a, side).walks for s in w.strides]
+    inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
     if row is None:
         # Every row is the only one of its words.
         member = 0 if inside % bits else inside // bits
@@ -325,7 +332,7 @@ def _pattern(
     )
 
 
-def _widened(asked: _Question, ends: tuple[int, int] | None) -> Matched | None:
+def _widened(asked: _Question, room: Spans | None) -> Matched | None:
     """The same with each short run as one wider element; what does not fill one is left over."""
     box, place, other, bits, target_bits = asked
     walks = box.axes[place].walks
@@ -352,7 +359,7 @@ def _widened(asked: _Question, ends: tuple[int, int] | None) -> Matched | None:
     wide = Axis.of_walks(count, *(_grouped(w._replace(start=w.start + head), times) for w in walks))
     shift = [w.at(head) - g.at(0) for w, g in zip(walks, (wide.source.walks[0], wide.target.walks[0]), strict=True)]
     moved = Box(box.source_base + shift[0], box.target_base + shift[1], box.axes)
-    found = match(moved.with_axes(place, [wide]), bits * times, bits * times, ends=ends)
+    found = match(moved.with_axes(place, [wide]), bits * times, bits * times, room=room)
     return None if found is None else Matched(found.patterns, (*found.rest, *rest))
 
 

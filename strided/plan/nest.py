@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.plan.boxes import Axis, Box, bytes_of, divided
+from strided.plan.boxes import Axis, Box, Spans, bytes_of, divided
 from strided.plan.tables import Parts, Tables, boxes_of, grain_of, length_of, nearness, pieces_of
 
 #: Elements of one task: some hundred microseconds of work.
@@ -76,7 +76,7 @@ class Nest:
         return (*self.outer, *(k for k in (self.p, self.q) if k >= 0))
 
     @property
-    def spans(self) -> tuple[tuple[int, int], tuple[int, int]]:
+    def spans(self) -> Spans:
         """The bytes, from and to, that the kernel touches in the source and in the target."""
         box = Box(self.source_base, self.target_base, self.axes)
         return bytes_of(box, 1, self.units[0], self.widths[0]), bytes_of(box, 2, self.units[1], self.widths[1])

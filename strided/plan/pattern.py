@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strided.plan.axes import Side
-from strided.plan.boxes import Axis, Box, bytes_of
+from strided.plan.boxes import Axis, Box, Spans, bytes_of
 from strided.plan.tables import Parts, Table, Tables, boxes_of, cuts, grain_of, length_of, nearness, phase_of, pieces_of
 
 #: Bytes of the target from which on a step is more than one task. One of so many takes some hundred microseconds, and
@@ -107,7 +107,7 @@ class Pattern:
         return self.kernel.startswith("transpose")
 
     @property
-    def spans(self) -> tuple[tuple[int, int], tuple[int, int]]:
+    def spans(self) -> Spans:
         """The bytes, from and to, that the kernel touches in the source and in the target."""
         return self._span(1), self._span(2)
 

@@ -70,10 +70,16 @@ class Record:
 class Side:
     """An array in some layout: the numbers in all slots of its buffer, and where its elements are."""
 
-    def __init__(self, world: World, bits: int) -> None:
+    def __init__(self, world: World, bits: int, like: Side | None = None) -> None:
         rng = world.rng
-        self.case = layouts.layout(rng, world.element_type, world.sizes, bits)
+        akin = like is not None and rng.random() < (0.6 if bits == like.bits < 8 else 0.2)
+        if akin and like is not None:
+            self.case = layouts.akin(rng, like.case, bits)
+        else:
+            self.case = layouts.layout(rng, world.element_type, world.sizes, bits)
         self.bits, self.high_first = bits, bits < 8 and rng.random() < 0.3
+        if akin and like is not None and bits == like.bits and rng.random() < 0.8:
+            self.high_first = like.high_first
         self.size = oracle.bytes_needed(self.case.spec)
         self.places = places_of(self.case.spec)
         self.content: Bytes = world.numbers.integers(0, 256, self.size, dtype=np.uint8)
@@ -125,12 +131,15 @@ class World:
         self.arenas, self.record, self.counts = arenas, record, Counter[str]()
         self.element_type, self.bits = rng.choice(layouts.TYPES)
         chance = rng.random()
-        self.sizes = layouts.dimensions(rng, 1 << 21 if chance < 0.003 else 1 << 15 if chance < 0.1 else 1500)
+        # Packed elements take many for vectors.
+        most = 1 << 21 if chance < 0.003 else 1 << 15 if chance < (0.1 if self.bits >= 8 else 0.4) else 1500
+        self.sizes = layouts.dimensions(rng, most)
         self.signed = self.element_type.startswith("s") and rng.random() < 0.5
         record.write(seed, number, "layouts", self.element_type, self.sizes)
         packs = self.bits < 8
-        widths = [max(8, self.bits) if packs and rng.random() < 0.4 else self.bits for _ in range(2)]
-        self.sides = [Side(self, bits) for bits in widths]
+        widths = [max(8, self.bits) if packs and rng.random() < 0.25 else self.bits for _ in range(2)]
+        first = Side(self, widths[0])
+        self.sides = [first, Side(self, widths[1], first)]
         self.name = f"seed {seed} world {number}"
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from tests.oracle import COMBINE
 #: Element types with the bits of one, packed and not.
 TYPES = [
     ("pred", 1),
+    ("pred", 1),
+    ("u2", 2),
     ("u2", 2),
     ("s2", 2),
     ("s4", 4),
@@ -79,6 +82,15 @@ def layout(rng: random.Random, element_type: str, sizes: tuple[int, ...], bits: 
         rng.shuffle(order)
     tail = rng.choice([1, 1, 1, 1, 1, 1, 8, 128])
     return Case(element_type, sizes, tuple(order), tiles(rng, len(sizes)), tail, bits if bits < 8 else 0)
+
+
+def akin(rng: random.Random, case: Case, bits: int) -> Case:
+    """The same layout with another first tile, so that neighbours of one are neighbours of the other."""
+    if not case.tiles or COMBINE in case.tiles[0]:
+        return replace(case, element_bits=bits if bits < 8 else 0)
+    major, minor = case.tiles[0][:-1], int(case.tiles[0][-1])
+    first = (*(int(n) * rng.choice([1, 2, 2]) for n in major), minor * rng.choice([1, 1, 2] if major else [2]))
+    return replace(case, tiles=(first, *case.tiles[1:]), element_bits=bits if bits < 8 else 0)
 
 
 class Window(NamedTuple):
