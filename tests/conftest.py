@@ -24,7 +24,7 @@ settings.register_profile("thorough", max_examples=3000, deadline=None, suppress
 settings.load_profile("default")
 
 #: Seconds of each campaign: in the normal run, and with ``--long``.
-FUZZ_SECONDS, LONG_FUZZ_SECONDS = 2.0, 20.0
+FUZZ_SECONDS, LONG_FUZZ_SECONDS = 0.5, 10.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -91,7 +91,7 @@ def test_the_entry_layout_without_a_header_is_that_of_parameters_and_root() -> N
         "e {\n b = f32[2]{0:T(128)} parameter(1)\n a = s32[] parameter(0)\n ROOT r = f32[2] add(b, b)\n}\n"
     )
     assert str(module.entry_layout) == "(s32[], f32[2]{0:T(128)})->f32[2]{0}"
-    assert module.name == ""
+    assert module.name == "module_e"
 
 
 def test_an_entry_layout_that_cannot_be_read_is_refused_when_asked_for() -> None:
@@ -184,9 +184,13 @@ def test_one_by_name() -> None:
             ask("nobody")
 
 
-def test_names_that_occur_twice_go_to_the_entry() -> None:
+def test_names_that_occur_in_several_computations_are_numbered_as_xla_numbers_them() -> None:
     module = read_hlo(text_path("control_flow_cond_switch_while.fingerprint"))
-    assert module.instruction("tmp_0").computation is module.entry
+    assert module.instruction("tmp_0").computation is module.computations[0]
+    found = module.entry.instruction("tmp_0")
+    assert found.name.startswith("tmp_0.")
+    assert module.instruction(found.name) is found
+    assert len({i.name for i in module.instructions}) == len(module.instructions)
 
 
 def test_parameters_results_and_users() -> None:
@@ -202,7 +206,8 @@ def test_parameters_results_and_users() -> None:
 
 
 def test_an_operand_that_nobody_defines_is_refused_by_name() -> None:
-    (a,) = entry_of("a = f32[] negate(%gone)")
+    with pytest.warns(sd.DumpWarning, match="line 4: no instruction 'gone'"):
+        (a,) = entry_of("a = f32[] negate(%gone)")
     assert a.operand_names == ("gone",)
     with pytest.raises(sd.DumpError, match="no instruction 'gone'"):
         _ = a.operands

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strided import notation
-from strided.dumps.hlo import Computation, Instruction, read_hlo, syntax
+from strided.dumps.hlo import Computation, read_hlo, syntax
 from strided.dumps.hlo.shapes import shape_of
 from strided.errors import DumpError, DumpWarning, StridedError
 from tests.hlo_samples import PAIRS, ask_everything, entry_of, module_text, text_of, text_path
@@ -56,7 +56,8 @@ def test_bodies_inside_their_callers_are_computations() -> None:
     module = read_hlo(text_path(f"{WHILE}.canonical"))
     fusion = module.find(opcode="fusion")[0]
     (body,) = fusion.called_computations
-    assert body.name == f"{fusion.name}.calls"
+    assert body.name.split(".")[0] == "_"
+    assert fusion.attributes["calls"] == f"%{body.name}"
     assert module.computations.index(body) < module.computations.index(fusion.computation)
     lines = text_of(f"{WHILE}.canonical").split("\n")
     for instruction in module.instructions:
@@ -83,26 +84,20 @@ def test_mesh_shardings_and_replica_groups_are_one_attribute_each() -> None:
     [
         ("add(%a, %b)", ("a", "b")),
         ("add(a, b)", ("a", "b")),
-        ("add(f32[2]{1,0:T(8,128)(2,1)} %a, (f32[], /*index=1*/s32[]) %b)", ("a", "b")),
+        ("add(f32[2]{0:T(256)(128)(2,1)} %a, (f32[], /*index=1*/s32[]) %b)", ("a", "b")),
         ("add(f32[2]{0} a, (f32[], s32[]) b)", ("a", "b")),
         ("tuple(%a, %b, /*index=2*/%c)", ("a", "b", "c")),
         ("iota()", ()),
         ("tuple(%a, ...(+3))", ("a",)),
         ("tuple(a, ...)", ("a",)),
-        ("add(a, f32[2] constant({1, 2}))", ("a", "f32[2] constant({1, 2})")),
+        ("add(a, f32[2] constant({1, 2}))", ("a", "constant.anon")),
         ("parameter(3)", ()),
         ("constant({ { 1, 2 }, { 3, 4 } })", ()),
     ],
 )
 def test_operands(line: str, operands: tuple[str, ...]) -> None:
-    assert entry_of(f"x = f32[2] {line}")[0].operand_names == operands
-
-
-def test_an_instruction_in_the_place_of_an_operand() -> None:
-    found = entry_of("a = f32[2] parameter(0)\nb = f32[2] add(a, f32[2] constant({1, 2}))")
-    first, second = found[1].operands
-    assert first is found[0]
-    assert (second.opcode, second.literal, str(second.shape)) == ("constant", "{1, 2}", "f32[2]{0}")
+    defined = "".join(f"{name} = f32[2] iota()\n" for name in "abc")
+    assert entry_of(f"{defined}x = f32[2] {line}")[-1].operand_names == operands
 
 
 @pytest.mark.parametrize(
@@ -125,11 +120,6 @@ def test_buffers_tokens_and_dynamic_shapes() -> None:
     ]
     found = entry_of("\n".join(f"x{n} = {shape} custom-call()" for n, shape in enumerate(shapes)))
     assert [str(i.shape) for i in found] == shapes
-
-
-def test_a_shape_may_be_left_out() -> None:
-    (_, b) = entry_of("a = f32[2] parameter(0)\nb = add(a, a)")
-    assert (b.shape, b.opcode, b.operand_names, b.memory_space) == (None, "add", ("a", "a"), None)
 
 
 @pytest.mark.parametrize("text", [text_of(name) for name in PAIRS], ids=PAIRS)
@@ -250,7 +240,6 @@ def test_what_follows_the_attributes_stays_without_a_name() -> None:
     ("text", "reason", "kept"),
     [
         ("log (\nHloModule m\n\ne {\n a = f32[] parameter(0)\n}\n", "line 1: neither", ["a"]),
-        ("HloModule m\n\ne {\n a = f32[] parameter(0)\n}\n\nHloModule n\n", "line 7: the header of a second", ["a"]),
         (
             "%f (a: f32[]) -> f32[] {\n b = f32[] iota()\n\nENTRY %g () -> f32[] {\n a = f32[] iota()\n}\n",
             "line 1: a computation without a closing brace",
@@ -408,9 +397,3 @@ def test_lists_and_fields() -> None:
     assert syntax.split_list("a, {b, c}, 'd,e'") == ["a", "{b, c}", "'d,e'"]
     assert syntax.read_fields('{a="x", b={1,2} c=3, d=x{y}}') == {"a": '"x"', "b": "{1,2}", "c": "3", "d": "x{y}"}
     assert syntax.inside("x") == "x"
-
-
-def test_users_of_a_name_that_occurs_twice_are_those_of_the_first() -> None:
-    found = entry_of("a = f32[] parameter(0)\na = f32[] negate(a)\nb = f32[] negate(a)")
-    assert [len(i.users) for i in found] == [2, 0, 0]
-    assert isinstance(found[0], Instruction)

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import pickle
+import re
 import subprocess
 import sys
 from functools import partial
@@ -380,3 +381,47 @@ def test_xla_reads_our_texts_and_protos():
         assert bytes.fromhex(proto) == sharding.to_proto()
         if devices is not None:
             assert sharding.grid.array().reshape(-1).tolist() == devices
+
+
+# ---- metadata and device numbers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '{{devices=[2,1]0,1 metadata={op_name=a"}, {replicated}, {manual metadata={op_name="b"}}}',
+            "expected a string",
+        ),
+        ("{replicated metadata={op_name=a}}", "expected a string or a number, found 'a'"),
+        ('{replicated metadata={op_name="a" x}}', "expected name=value or '}', found 'x'"),
+        ('{replicated metadata={op_name="a" op_name="b"}}', "op_name= stands twice"),
+        ('{replicated metadata={{op_name="a"} {op_name="b"}}}', "expected ',' or '}' after a record"),
+        ("{replicated metadata={profile_type={1}", "expected name=value or '}', found the end"),
+        ("{maximal device=-1}", "a device number is at least 0, found -1"),
+    ],
+)
+def test_malformed_metadata_and_devices_are_refused_where_they_stand(text: str, words: str) -> None:
+    with pytest.raises(NotationError, match=re.escape(words)):
+        Sharding.parse(text)
+
+
+def test_metadata_may_stand_before_other_parts_and_hold_any_string() -> None:
+    named = Sharding.parse("{mesh['a'=2,'b'=4], [{'a'}], metadata={op_name=\"}, {\"}, manual={'b'}}")
+    assert str(named) == "{mesh['a'=2,'b'=4], [{'a'}], manual={'b'}}"
+    assert named.metadata == ('op_name="}, {"',)
+    one = Sharding.parse("{replicated metadata={{op_type='a', source_line=3 profile_type={1,2}},{}}}")
+    assert one.metadata == ("op_type='a', source_line=3 profile_type={1,2}",)
+
+
+def test_a_sub_axis_at_the_end_of_its_axis_may_be_manual() -> None:
+    sharding = Sharding.parse("{mesh['a'=2,'b'=4,'c'=3,'d'=8], [{'a'}], manual={'d':(4)2}}")
+    assert str(sharding) == "{mesh['a'=2,'b'=4,'c'=3,'d'=8], [{'a'}], manual={'d':(4)2}}"
+    assert str(sharding.unnamed()) == "{devices=[2,2,48]<=[2,48,2]T(0,2,1) last_tile_dims={manual, replicated}}"
+    assert Sharding.from_proto(sharding.to_proto()) == sharding
+
+
+def test_a_negative_device_of_a_maximal_proto_is_named() -> None:
+    proto = bytes((0x08, 1, 0x18, 1, 0x22, 10, *b"\xff" * 9, 1))
+    with pytest.raises(DumpError, match="a device number is at least 0, found -1"):
+        Sharding.from_proto(proto)

@@ -127,13 +127,10 @@ INPUTS = {
 }
 #: Lines that never close are gathered again and again until the reader loses patience, which takes a text of some size.
 PATIENT = ("HLO text", "open lines")
-CASES = [
-    pytest.param(reader, kind, marks=pytest.mark.slow if (reader, kind) == PATIENT else ())
-    for reader, (_, kinds) in INPUTS.items()
-    for kind in kinds
-]
+CASES = [(reader, kind) for reader, (_, kinds) in INPUTS.items() for kind in kinds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reader", "kind"), CASES)
 def test_work_grows_as_the_input_does(reader, kind, fuzz_seconds):
     read, kinds = INPUTS[reader]

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-def read_hlo(source: Any, *, max_bytes: int | None = None) -> Module:
+def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = None) -> Module:
     """The HLO module in a file, a text or bytes.
 
     Parameters
@@ -43,6 +43,8 @@ def read_hlo(source: Any, *, max_bytes: int | None = None) -> Module:
     source : path, str, or buffer
         The path of a text (``.txt``, ``.hlo``) or a proto (``.hlo.pb``: HloModuleProto, HloProto, HloSnapshot), gzipped
         or not; HLO text itself; or the bytes of any of these. What it is, is seen from the contents.
+    index : int, optional
+        Which module of a text that holds several, from 0.
     max_bytes : int, optional
         What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
 
@@ -53,7 +55,8 @@ def read_hlo(source: Any, *, max_bytes: int | None = None) -> Module:
     Raises
     ------
     DumpError
-        Contents that are no module, or that end too early; it names line and column, or the byte.
+        Contents that are no module, that end too early, or that define a name twice; it names line and column, or the
+        byte. Several modules without an `index`, or one that there is not.
     OSError
         A file that cannot be opened.
 
@@ -76,9 +79,11 @@ def read_hlo(source: Any, *, max_bytes: int | None = None) -> Module:
     ['y']
     """
     if isinstance(source, str) and _is_hlo(source):
-        return read_text(source)
+        return read_text(source, index=index)
     view, path = open_source(source, max_bytes=max_bytes)
     if not is_text(view):
+        if index not in (None, 0):
+            raise DumpError(f"there is no module {index}: a proto holds one", path=path)
         try:
             return read_proto(view, path)
         except DumpError as error:
@@ -86,7 +91,7 @@ def read_hlo(source: Any, *, max_bytes: int | None = None) -> Module:
             raise
     text = str(view, "utf-8-sig", "backslashreplace")
     del view  # expanded bytes are no longer needed
-    return read_text(text, path)
+    return read_text(text, path, index)
 
 
 def _is_hlo(text: str) -> bool:

@@ -10,11 +10,11 @@ The values here are read from the text of the header's attributes::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from strided import notation
-from strided.dumps.hlo.syntax import escape, inside, integer, read_fields, skip_space, unescape
+from strided.dumps.hlo.syntax import escape, inside, integer, read_fields, skip_space, split_list, unescape
 from strided.errors import DumpError, NotationError
 from strided.foreign import visible
 from strided.layout import AnyShape, TupleShape
@@ -200,7 +200,7 @@ def aliases(text: str) -> tuple[Alias, ...]:
     """
     return tuple(
         Alias(_index(found[1]), int(found[2]), _index(found[3] or ""), found[4] or "may-alias")
-        for found in _ALIAS.finditer(text)
+        for found in _entries(_ALIAS, text)
     )
 
 
@@ -210,7 +210,22 @@ def donors(text: str) -> tuple[Donor, ...]:
     >>> donors("{ (2, {}) }")
     (Donor(parameter_number=2, parameter_index=()),)
     """
-    return tuple(Donor(int(found[1]), _index(found[2])) for found in _DONOR.finditer(text))
+    return tuple(Donor(int(found[1]), _index(found[2])) for found in _entries(_DONOR, text))
+
+
+def _entries(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """The entries of a list in braces, every one of which has the form of `pattern`.
+
+    Raises
+    ------
+    DumpError
+        One that has another form.
+    """
+    for part in split_list(inside(text)):
+        found = pattern.fullmatch(part)
+        if found is None:
+            raise DumpError(f"no entry of this list: {part[:60]!r}")
+        yield found
 
 
 def aliases_text(found: Iterable[Alias]) -> str:

@@ -59,7 +59,16 @@ class Instruction(ABC):
     @property
     @abstractmethod
     def shape(self) -> AnyShape | None:
-        """The result's shape with its layout; None where the text leaves it out or nobody can read it."""
+        """The result's shape with its layout; None where nobody can read it.
+
+        A text may leave it out: it then follows from the operands by XLA's rules, or is None where they ask for more
+        than is known here.
+        """
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the dump says the shape; it may be one that cannot be read."""
+        return True
 
     @property
     @abstractmethod

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from strided import notation
 from strided.dumps.hlo import header as hlo_header
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unread
+from strided.dumps.hlo.inference import left_out
 from strided.dumps.hlo.instruction import Instruction, frontend_attributes_in, memory_spaces
 from strided.dumps.hlo.syntax import integer
 from strided.errors import DumpError, DumpWarning
@@ -41,6 +42,9 @@ class Computation:
     is_entry : bool
     execution_thread : str
         Empty for the main thread.
+    renamed : dict of str to str
+        The instructions that have another name than their text says, by the name in the text: names are unique in a
+        module, and XLA makes them so.
     module : Module
     """
 
@@ -50,6 +54,7 @@ class Computation:
         self.name, self.instructions, self.execution_thread = name, instructions, execution_thread
         self.is_entry = False
         self.module: Module
+        self.renamed: dict[str, str] = {}
         self._signature = signature
         for instruction in instructions:
             instruction.computation = self
@@ -80,23 +85,22 @@ class Computation:
         return users
 
     def instruction(self, name: str) -> Instruction:
-        """The instruction of that name (a percent sign in front is fine).
+        """The instruction of that name (a percent sign in front is fine), or else the one that the text calls so.
 
         Raises
         ------
         DumpError
             There is none.
         """
-        found = self._by_name.get(name.removeprefix("%"))
+        name = name.removeprefix("%")
+        found = self._by_name.get(name) or self._by_name.get(self.renamed.get(name, name))
         if found is None:
             raise DumpError(f"the computation {self.name!r} holds no instruction {name!r}")
         return found
 
     def users_of(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """The instructions of this computation that take the value of `instruction`."""
-        # Where a damaged text defines a name twice, it stands for the first.
-        known = self._by_name.get(instruction.name) is instruction
-        return tuple(self._users.get(instruction.name, ())) if known else ()
+        return tuple(self._users.get(instruction.name, ()))
 
     @property
     def signature(self) -> str:
@@ -129,6 +133,8 @@ class Module:
         Text of each attribute of the header, in order.
     unread : tuple of Unread
         The lines that were not understood, by their numbers. They were kept; a DumpWarning counted them.
+    renamed : mapping of str to str
+        The computations that have another name than their text says, by the name in the text.
     path : str or None
     """
 
@@ -139,6 +145,7 @@ class Module:
         computations: Iterable[Computation],
         entry: Computation,
         *,
+        renamed: Mapping[str, str] = MappingProxyType({}),
         read_tables: Callable[[], SourceTables] = lambda: hlo_header.NO_TABLES,
         unread: Iterable[Unread] = (),
         path: str | None = None,
@@ -146,7 +153,7 @@ class Module:
         self.name, self.attributes = name, MappingProxyType(dict(attributes))
         self.computations, self.entry = tuple(computations), entry
         self.unread, self.path = tuple(sorted(unread, key=lambda part: part.line or 0)), path
-        self._read_tables = read_tables
+        self._read_tables, self.renamed = read_tables, renamed
         entry.is_entry = True
         for computation in self.computations:
             computation.module = self
@@ -224,6 +231,12 @@ class Module:
     def instructions(self) -> tuple[Instruction, ...]:
         """All instructions, computation by computation."""
         return tuple(i for computation in self.computations for i in computation.instructions)
+
+    @cached_property
+    def shapes_left_out(self) -> Mapping[Instruction, AnyShape]:
+        """The shapes that the text does not say, as far as they follow from others."""
+        missing = (instruction for instruction in self.instructions if not instruction.has_shape)
+        return left_out(missing, lambda instruction: instruction.shape if instruction.has_shape else None)
 
     @property
     def parameters(self) -> tuple[Instruction, ...]:

@@ -27,7 +27,7 @@ _SPACE = re.compile(rf"(?:\s++|{_COMMENT})*+", re.DOTALL)
 _CLOSER = {"(": ")", "{": "}", "[": "]"}
 
 _BLANKS = rf"(?:\s++|{_COMMENT})*+"
-_NEXT_ATTRIBUTE = re.compile(rf"{_BLANKS},{_BLANKS}([A-Za-z_][\w.\-]*+)\s*+=\s*+", re.DOTALL)
+_NEXT_ATTRIBUTE = re.compile(rf"{_BLANKS},{_BLANKS}([A-Za-z_][\w.\-]*+)\s*+={_BLANKS}", re.DOTALL)
 #: The values of most attributes: a string, a word, or braces around words.
 _SIMPLE_VALUE = re.compile(r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\w%.\-:>]++|\{[\w%, .\-]*+\})(?=,|$)""")
 
@@ -96,7 +96,7 @@ def read_attributes(text: str, position: int) -> tuple[dict[str, str], int]:
         name, start = head[1], head.end()
         simple = _SIMPLE_VALUE.match(text, start)
         position = simple.end() if simple else value_end(text, start)
-        value = simple[0] if simple else _without_last_comments(text[start:position])
+        value = simple[0] if simple else _without_asides(text[start:position])
         if name == "device_ids" and found.get(last, "").startswith("mesh["):
             found[last] += f", device_ids={value}"  # a mesh names its devices after a comma
             continue
@@ -105,14 +105,11 @@ def read_attributes(text: str, position: int) -> tuple[dict[str, str], int]:
     return found, position
 
 
-def _without_last_comments(text: str) -> str:
-    """`text` without blanks and comments at its end; those inside stay."""
-    text = text.rstrip()
-    if text.endswith("*/") or "//" in text:
-        comments = [found for found in _COMMENT_OR_STRING.finditer(text) if found[0][0] != '"']
-        while comments and comments[-1].end() == len(text):
-            text = text[: comments.pop().start()].rstrip()
-    return text
+def _without_asides(text: str) -> str:
+    """`text` without comments, but for those in which XLA counts along, and without blanks at its end."""
+    if "/" in text:
+        text = _COMMENT_OR_STRING.sub(lambda found: found[0] if found[0].startswith(('"', "/*index=")) else "", text)
+    return text.rstrip()
 
 
 def split_list(text: str) -> list[str]:
@@ -322,6 +319,7 @@ class Gatherer:
         if self._in_string:
             found = _STRING_END.match(line)
             position = found.end() if found else -1
+            self.last = '"'
         elif self.comment is not None:
             end = line.find("*/")
             position = end + 2 if end >= 0 else -1

@@ -13,9 +13,11 @@ T = TypeVar("T")
 
 
 def read_device(scanner: Scanner) -> int:
+    scanner.skip()
+    at = scanner.position
     device = scanner.integer("a device number")
     if device < 0:
-        raise scanner.error(f"a device number is at least 0, found {device}")
+        raise scanner.error(f"a device number is at least 0, found {device}", at)
     return device
 
 
@@ -100,9 +102,8 @@ def _assignment(scanner: Scanner, mesh: Mesh, start: int, make: Callable[..., T]
         at = scanner.position
         word = scanner.word()
         if word == "metadata=":
-            metadata = scanner.metadata()
-            scanner.need("}")
-            break
+            metadata += scanner.metadata()
+            continue
         name = word.rstrip("=")
         if "cuts" not in axes or not word.endswith("=") or name not in ("replicated", "unreduced", "manual"):
             raise scanner.error("expected replicated=, unreduced=, manual= or metadata=", at)

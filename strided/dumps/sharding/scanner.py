@@ -16,7 +16,6 @@ _INTEGER = re.compile(r"-?[0-9]+")
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
-_BRACES = re.compile(r"[{}]|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
 class Scanner:
@@ -95,19 +94,43 @@ class Scanner:
     def metadata(self) -> tuple[str, ...]:
         """The records of ``metadata={...}`` or ``metadata={{...}, {...}}``, from the first brace on, as text."""
         self.need("{")
-        start = self.position
+        if not self.take("{"):
+            return tuple(filter(None, [self._record()]))
+        records = [self._record()]
+        while self.take(","):
+            self.need("{", "'{' to open the next record")
+            records.append(self._record())
+        self.need("}", "',' or '}' after a record of the metadata")
+        return tuple(filter(None, records))
+
+    def _record(self) -> str:
+        """The text up to the brace that closes a record: names and values, divided by blanks or commas."""
+        start, seen = self.position, set[str]()
+        while not self.take("}"):
+            if seen:
+                self.take(",")
+            self.skip()
+            at = self.position
+            name = self.word()
+            if name in seen:
+                raise self.error(f"{name} stands twice", at)
+            if not name.endswith("="):
+                self.position = at
+                raise self.expected("name=value or '}'")
+            seen.add(name)
+            self._value()
+        return self.text[start : self.position - 1].strip()
+
+    def _value(self) -> None:
+        """Step over a value of a record: a string, a number, true or false, or numbers in braces."""
         self.skip()
-        several = self.text.startswith("{", self.position)
-        depth, first, records = 1, start, []
-        for match in _BRACES.finditer(self.text, start):
-            if match.group() == "{":
-                depth += 1
-                first = match.end() if several and depth == 2 else first
-            elif match.group() == "}":
-                depth -= 1
-                if depth == several:
-                    records.append(self.text[first : match.start()].strip())
-                if not depth:
-                    self.position = match.end()
-                    return tuple(filter(None, records))
-        raise self.error("expected '}' to close the metadata, found the end", len(self.text))
+        at = self.position
+        if self.text.startswith(("'", '"'), at):
+            self.string("a string")
+        elif self.take("{"):
+            if not self.take("}"):
+                self.integers("a number")
+                self.need("}", "',' or '}'")
+        elif self.word() not in ("true", "false"):
+            self.position = at
+            self.integer("a string or a number")

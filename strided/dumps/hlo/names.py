@@ -1,0 +1,111 @@
+"""Names as XLA gives them when it reads text.
+
+Names are unique in a module, those of instructions apart from those of computations. A name that was taken before gets
+the next free number, counted for each stem: ``p``, ``p.1``, ``p.2``. ``p`` and ``p.0`` are the same number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from strided.dtypes import ELEMENT_TYPES
+from strided.dumps.hlo.instruction import Instruction
+from strided.dumps.hlo.module import Computation
+
+T = TypeVar("T", Instruction, Computation)
+
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_.\-]")
+_NUMBERED = re.compile(r"(.+)\.([+-]?[0-9]{1,18})", re.DOTALL)
+#: Endings that say a number which has other spellings: ``p.0`` is ``p``, and ``p.07`` is ``p.7``.
+_UNUSUAL_NUMBER = re.compile(r"\.[+-]?0[0-9]*$|\.[+-][0-9]+$", re.MULTILINE)
+_UNUSUAL_START = re.compile(r"(?:^|\n)(?:[^A-Za-z_]|__)")
+_ALLOWED = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-\n"
+_RESERVED = {name for name in ELEMENT_TYPES if name not in ("tuple", "buffer")}
+
+
+class NameUniquer:
+    """Gives names that nobody has.
+
+    >>> names = NameUniquer()
+    >>> [names.unique(name) for name in ("p", "p", "p.7", "p.0", "2x", "f32")]
+    ['p', 'p.1', 'p.7', 'p.2', '_x', 'f32_']
+    """
+
+    def __init__(self) -> None:
+        self._taken: dict[str, set[int]] = {}
+        self._next: dict[str, int] = {}
+        self._given: list[tuple[str, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def forget(self, count: int) -> None:
+        """Take back all names but the first `count`."""
+        for stem, number in self._given[count:]:
+            self._taken[stem].discard(number)
+            self._next.pop(stem, None)
+        del self._given[count:]
+
+    def unique(self, name: str) -> str:
+        """`name`, or the nearest name that is free; it is taken from now on."""
+        name = sanitized(name)
+        numbered = _NUMBERED.fullmatch(name)
+        stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 0)
+        taken = self._taken.setdefault(stem, set())
+        if number in taken:
+            number = self._next.get(stem, 0)
+            while number in taken:
+                number += 1
+            self._next[stem] = number + 1
+        taken.add(number)
+        self._given.append((stem, number))
+        return f"{stem}.{number}" if number or numbered else stem
+
+
+def sanitized(name: str) -> str:
+    """`name` with XLA's letters only, and no word that XLA or LLVM keep for themselves.
+
+    >>> sanitized("__x$y"), sanitized("")
+    ('a_x_y', 'name')
+    """
+    if not name:
+        return "name"
+    first = name[0] if name[0].isascii() and (name[0].isalpha() or name[0] == "_") else "_"
+    name = first + _FORBIDDEN.sub("_", name[1:])
+    if name in _RESERVED:
+        name += "_"
+    return "a" + name[1:] if name.startswith("__") and not name.startswith("__xla_") else name
+
+
+def rename(computations: Sequence[Computation]) -> dict[str, str]:
+    """Give computations and instructions the names that XLA would; gives the computations' new names by the written."""
+    for one, written, name in _changes([one for computation in computations for one in computation.instructions]):
+        one.computation.renamed[written] = name
+    new_names = {}
+    for computation, written, name in _changes([computation for computation in computations if computation.name]):
+        if computation.signature:  # what stands inside its caller goes by no name in the text
+            new_names[written] = name
+    return new_names
+
+
+def _changes(named: list[T]) -> Iterator[tuple[T, str, str]]:
+    """Whose name XLA would change, each with its name before and after."""
+    names = [one.name for one in named]
+    if len(set(names)) == len(names) and not _is_unusual("\n".join(names)) and _RESERVED.isdisjoint(names):
+        return
+    uniquer = NameUniquer()
+    for one, written in zip(named, names, strict=True):
+        one.name = uniquer.unique(written)
+        if one.name != written:
+            yield one, written, one.name
+
+
+def _is_unusual(names: str) -> bool:
+    """Whether some name may change although nobody else has it, as none does that XLA printed. One name a line."""
+    return (
+        bool(names.encode("utf-8", "surrogatepass").translate(None, _ALLOWED))
+        or (any(part in names for part in (".0", ".-", ".+")) and _UNUSUAL_NUMBER.search(names) is not None)
+        or _UNUSUAL_START.search(names) is not None
+    )

@@ -1,0 +1,86 @@
+"""Operands that are no names: whole instructions in the place of a name.
+
+``add(f32[10] parameter(0), multiply(x, x))`` has two of them. XLA makes each an instruction of the computation, the
+innermost first, and names it after its opcode: ``parameter.anon``, ``multiply.anon``, the next ``multiply.anon.1``.
+Such instructions have no attributes: a comma behind them begins the next operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from strided.dumps.hlo.lines import TextInstruction, match_statement, split_operand
+from strided.dumps.hlo.shapes import shape_of
+from strided.dumps.hlo.syntax import split_list, trimmed
+from strided.errors import DumpError
+
+#: Instructions inside instructions inside instructions: deeper ones are refused.
+_MAX_DEPTH = 64
+
+
+def unnested(instruction: TextInstruction, name_for: Callable[[str], str], depth: int = 0) -> list[TextInstruction]:
+    """The instructions that stand in the place of operands of `instruction`, in the order in which they run.
+
+    `instruction` names them afterwards. `name_for` gives a name for an opcode.
+
+    Raises
+    ------
+    DumpError
+        What is neither a name nor an instruction; `instruction` is then left as it was.
+    """
+    found: list[TextInstruction] = []
+    parts = split_list(instruction.operand_text)
+    for n, part in enumerate(parts):
+        if split_operand(part) is not None:
+            continue
+        nested = _statement(f"operand = {part}", instruction.line)
+        if nested is None:
+            raise DumpError(f"no operand: {part[:60]}")
+        if depth >= _MAX_DEPTH:
+            raise DumpError(f"operands that nest deeper than {_MAX_DEPTH}")
+        if nested.opcode not in ("constant", "parameter"):
+            found += unnested(nested, name_for, depth + 1)
+        name = name_for(nested.opcode)
+        named = _statement(f"%{name} = {nested.text.split(' = ', 1)[1]}", instruction.line)
+        assert named is not None
+        found.append(named)
+        parts[n] = f"%{name}"
+    if found:
+        instruction.operand_text = ", ".join(parts)
+    return found
+
+
+def with_parameters(text: str, line: int) -> list[TextInstruction] | None:
+    """One instruction on its own, behind the parameters that its operands are; None where `text` is none.
+
+    XLA reads ``f32[2] add(f32[2], f32[2] %x)`` so. Without names they are ``_0``, ``_1``, ..., the instruction ``_``.
+    """
+    matched = match_statement(text) or match_statement(f"_ = {text}")
+    if matched is None:
+        return None
+    instruction = TextInstruction(matched, matched.string, line)
+    if instruction.shape_text is None or instruction.written_shape is None:
+        return None
+    found: list[TextInstruction] = []
+    if instruction.opcode not in ("constant", "parameter"):
+        names = []
+        for n, part in enumerate(split_list(instruction.operand_text)):
+            shape, name = (part, f"_{n}") if shape_of(part) is not None else split_operand(part) or ("", "")
+            parameter = _statement(f"%{name} = {shape} parameter({n})", line)
+            if parameter is None:
+                return None
+            found.append(parameter)
+            names.append(f"%{name}")
+        instruction.operand_text = ", ".join(names)
+    return [*found, instruction]
+
+
+def _statement(text: str, line: int | None) -> TextInstruction | None:
+    """An instruction without attributes; None where `text` is none."""
+    matched = match_statement(text)
+    if matched is None:
+        return None
+    instruction = TextInstruction(matched, matched.string, line or 0)
+    shape = instruction.shape_text
+    whole = instruction.text.rstrip().endswith(")") and not trimmed(instruction.behind_operands)
+    return instruction if whole and (shape is None or instruction.written_shape is not None) else None

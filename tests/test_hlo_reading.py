@@ -1,0 +1,352 @@
+"""HLO text as people write it, read as XLA reads it: names, operands, shapes, files of several modules."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+import strided as sd
+from strided.dumps.hlo import Module, read_hlo
+from strided.dumps.hlo.names import NameUniquer
+from tests.hlo_samples import entry_of, module_text
+
+REDUCERS = """sum { x = f32[] parameter(0)
+ y = f32[] parameter(1)
+ ROOT z = f32[] add(x, y) }
+"""
+
+
+def lines_of(module: Module) -> dict[str, list[str]]:
+    """Each computation's instructions in one form: root, name, shape, opcode, operands."""
+    return {
+        computation.name: [
+            f"{'ROOT ' if i.is_root else ''}{i.name} = {i.shape} {i.opcode}({', '.join(i.operand_names)})"
+            for i in computation.instructions
+        ]
+        for computation in module.computations
+    }
+
+
+#: Texts of each form, and what XLA reads in them (`test_xla_reads_the_same` asks it).
+FORMS = {
+    "a percent sign before some operands": (
+        module_text("a = f32[2] parameter(0)\n%b = f32[2] parameter(1)\nROOT c = f32[2] add(%a, b)"),
+        {"e": ["a = f32[2]{0} parameter()", "b = f32[2]{0} parameter()", "ROOT c = f32[2]{0} add(a, b)"]},
+    ),
+    "instructions as operands": (
+        module_text("ROOT m = f32[10] multiply(f32[10] parameter(0), f32[10] add(f32[10] parameter(1), constant.1))")
+        .replace("  ROOT", "  constant.1 = f32[10] iota(), iota_dimension=0\n  ROOT"),
+        {
+            "e": [
+                "constant.1 = f32[10]{0} iota()",
+                "parameter.anon = f32[10]{0} parameter()",
+                "parameter.anon.1 = f32[10]{0} parameter()",
+                "add.anon = f32[10]{0} add(parameter.anon.1, constant.1)",
+                "ROOT m = f32[10]{0} multiply(parameter.anon, add.anon)",
+            ]
+        },
+    ),
+    "an operand of an empty tuple": (
+        module_text("t = () tuple()\nROOT c = () copy(() t)"),
+        {"e": ["t = () tuple()", "ROOT c = () copy(t)"]},
+    ),
+    "lines broken anywhere": (
+        "HloModule m, num_partitions=4\n\nadd {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+        " ROOT z = f32[] add(x, y)\n}\n\nENTRY e (p: f32[4]) ->\n    f32[4] {\n p = f32[4] parameter(0)\n"
+        " ROOT r =\n  f32[4]\n  all-reduce(\n p),\n to_apply=add,\n channel_id=1,\n use_global_device_ids=true,\n"
+        " replica_groups=[2,2]\n   <=[4]\n}\n",
+        {
+            "add": ["x = f32[] parameter()", "y = f32[] parameter()", "ROOT z = f32[] add(x, y)"],
+            "e": ["p = f32[4]{0} parameter()", "ROOT r = f32[4]{0} all-reduce(p)"],
+        },
+    ),
+    "the last attribute begins a line and goes on behind brackets": (
+        "HloModule m, num_partitions=8\n\nENTRY e {\n p = f32[4] parameter(0)\n ROOT g = f32[32] all-gather(p),\n"
+        " dimensions={0}, channel_id=1, use_global_device_ids=true,\n replica_groups=[1,8]<=[8]\n}\n",
+        {"e": ["p = f32[4]{0} parameter()", "ROOT g = f32[32]{0} all-gather(p)"]},
+    ),
+    "two instructions on a line": (
+        module_text("a = f32[2] parameter(0)   b = f32[2] negate(a)\nROOT c = f32[2] add(a, b)"),
+        {"e": ["a = f32[2]{0} parameter()", "b = f32[2]{0} negate(a)", "ROOT c = f32[2]{0} add(a, b)"]},
+    ),
+    "a statement begins behind the end of another and goes on below": (
+        module_text("a = f32[2] parameter(0) b =\n f32[2]\n negate(a) ROOT c = f32[2]\n add(a,\n b)"),
+        {"e": ["a = f32[2]{0} parameter()", "b = f32[2]{0} negate(a)", "ROOT c = f32[2]{0} add(a, b)"]},
+    ),
+    "strings over many lines": (
+        module_text(
+            'a = f32[] parameter(0)\nROOT c = f32[] custom-call(a),\n custom_call_target="t",\n backend_config="{\n'
+            '  name = \\"x\\",\n  code = \\"f(a) {\\n}\\",\n  n = 1\n }"'
+        ),
+        {"e": ["a = f32[] parameter()", "ROOT c = f32[] custom-call(a)"]},
+    ),
+    "one name in several computations": (
+        "HloModule m\n\nf {\n p = f32[] parameter(0)\n ROOT q.1 = f32[] negate(p)\n}\n\nENTRY e {\n"
+        " p = f32[] parameter(0)\n p.1 = f32[] negate(p)\n q.1 = f32[] call(p.1), to_apply=f\n"
+        " ROOT q = f32[] add(q.1, p), control-predecessors={p.1}\n}\n",
+        {
+            "f": ["p = f32[] parameter()", "ROOT q.1 = f32[] negate(p)"],
+            "e": [
+                "p.1 = f32[] parameter()",
+                "p.2 = f32[] negate(p.1)",
+                "q.0 = f32[] call(p.2)",
+                "ROOT q.2 = f32[] add(q.0, p.1)",
+            ],
+        },
+    ),
+    "bodies inside their callers": (
+        module_text(
+            "p = f32[3] parameter(0)\nzero = f32[] constant(0)\n"
+            "ROOT r = f32[] reduce(p, zero), dimensions={0}, to_apply={\n"
+            " a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}"
+        ),
+        {
+            "_": ["a = f32[] parameter()", "b = f32[] parameter()", "ROOT c = f32[] add(a, b)"],
+            "e": ["p = f32[3]{0} parameter()", "zero = f32[] constant()", "ROOT r = f32[] reduce(p, zero)"],
+        },
+    ),
+    "one instruction alone": (
+        "f32[2]{0} add(f32[2]{0}, f32[2]{0} %x)\n",
+        {"_": ["_0 = f32[2]{0} parameter()", "x = f32[2]{0} parameter()", "ROOT _ = f32[2]{0} add(_0, x)"]},
+    ),
+    "an asynchronous body of one instruction": (
+        "HloModule m\n\nw {\n p = f32[4] parameter(0)\n ROOT s = f32[2] slice(p), slice={[0:2]}\n}\n\nENTRY e {\n"
+        " a = f32[4] parameter(0)\n b = ((f32[4]), f32[2], u32[]) async-start(a), calls=w\n"
+        " ROOT c = f32[2] async-done(b)\n}\n",
+        {
+            "e": [
+                "a = f32[4]{0} parameter()",
+                "b = ((f32[4]{0}), f32[2]{0}, u32[]) slice-start(a)",
+                "ROOT c = f32[2]{0} slice-done(b)",
+            ]
+        },
+    ),
+    "tests' comments": (
+        "// RUN: tool %s\n\n" + module_text("// CHECK: f32[2] add(\nROOT a = f32[2] parameter(0)"),
+        {"e": ["ROOT a = f32[2]{0} parameter()"]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_read_as_xla_reads_it(form: str) -> None:
+    text, expected = FORMS[form]
+    module = read_hlo(text)
+    assert lines_of(module) == expected
+    assert module.unread == ()
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("form", FORMS)
+def test_xla_reads_the_same(form: str) -> None:
+    xla = pytest.importorskip("jaxlib._hlo")
+    text, expected = FORMS[form]
+    printed = read_hlo(xla.hlo_module_from_text(text).to_string())
+    assert {name: sorted(lines) for name, lines in lines_of(printed).items()} == {
+        name: sorted(lines) for name, lines in expected.items()
+    }
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_names_as_written_still_find_their_instruction() -> None:
+    module = read_hlo(FORMS["one name in several computations"][0])
+    root = module.entry.root
+    assert module.entry.instruction("q") is module.instruction("q.2") is root
+    assert module.entry.instruction("p.1").opcode == "parameter"  # the new name comes first
+    assert module.entry.instruction("p").name == "p.1"
+    assert [i.name for i in root.control_predecessors] == ["p.2"]
+    assert root.attributes["control-predecessors"] == "{%p.2}"
+    assert [i.name for i in module.instruction("p.1").users] == ["p.2", "q.2"]
+    assert module.instruction("q.0").called_computations == (module.computations[0],)
+
+
+def test_numbers_of_names_are_counted_for_each_stem() -> None:
+    names = NameUniquer()
+    given = [names.unique(name) for name in ("a", "a", "a.0", "a.7", "a.07", "b.2", "b", "b", "__c", "f32", "a.x")]
+    assert given == ["a", "a.1", "a.2", "a.7", "a.3", "b.2", "b", "b.1", "a_c", "f32_", "a.x"]
+
+
+def test_nested_operands_are_named_once_where_a_computation_is_read_twice() -> None:
+    text = "HloModule m\n\nENTRY e {\n a = f32[] negate(f32[] parameter(0))\n ROOT b = f32[] abs(a) }\n"
+    assert [i.name for i in read_hlo(text).instructions] == ["parameter.anon", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (module_text("a = f32[] iota()\nb = f32[] iota()\na = f32[] negate(b)"), "line 6.*a second instruction 'a'"),
+        (module_text("ROOT a = f32[] iota()\nROOT b = f32[] negate(a)"), "line 5.*a second ROOT"),
+        ("f { a = f32[] iota() }\nf { b = f32[] iota() }\n", "line 2.*a second computation 'f'"),
+        ("ENTRY f { a = f32[] iota() }\nENTRY g { b = f32[] iota() }\n", "line 2.*a second ENTRY"),
+    ],
+)
+def test_what_is_defined_twice_is_refused(text: str, words: str) -> None:
+    with pytest.raises(sd.DumpError, match=words):
+        read_hlo(text)
+
+
+@pytest.mark.parametrize(
+    ("operands", "words"),
+    [
+        ("a, gone", "no instruction 'gone'"),
+        ("a b", "no operand: a b"),
+        ("a, f32[]", r"no operand: f32\[\]"),
+        ("a, b c(d)", "no operand: b c"),
+        ("a, f32[] iota(), dimensions={0}", "no operand: dimensions"),
+    ],
+)
+def test_operands_that_are_neither_names_nor_instructions_are_told(operands: str, words: str) -> None:
+    with pytest.warns(sd.DumpWarning, match=f"line 5: {words}"):
+        found = entry_of(f"a = f32[] parameter(0)\nb = f32[] add({operands})")
+    with pytest.raises(sd.DumpError, match="no instruction"):
+        _ = found[-1].operands
+
+
+def test_operands_nest_no_deeper_than_a_bound() -> None:
+    with pytest.warns(sd.DumpWarning, match="operands that nest deeper than 64"):
+        entry_of(f"b = f32[] negate({'f32[] negate(' * 70}f32[] parameter(0){')' * 70})")
+
+
+# ---- shapes ----------------------------------------------------------------------------------------------------------
+
+P = "a = f32[4,6]{0,1:T(8,128)S(1)} parameter(0)\nb = f32[4,6]{1,0} parameter(1)\nz = f32[] constant(0)\n"
+LEFT_OUT = {
+    "add(a, b)": "f32[4,6]{0,1:T(8,128)S(1)}",
+    "compare(b, a), direction=LT": "pred[4,6]{1,0}",
+    "complex(a, b)": "c64[4,6]{0,1:T(8,128)S(1)}",
+    "clamp(z, a, z)": "f32[4,6]{0,1:T(8,128)S(1)}",
+    "select(pred[4,6]{0,1} bitcast-convert(a), b, b)": "f32[4,6]{0,1}",
+    "select(pred[6,4]{0,1} bitcast-convert(a), b, b)": None,
+    "tuple(a, z)": "(f32[4,6]{0,1:T(8,128)S(1)}, f32[])",
+    "get-tuple-element(tuple(z, a)), index=1": "f32[4,6]{0,1:T(8,128)S(1)}",
+    "transpose(a), dimensions={1,0}": "f32[6,4]{1,0:T(8,128)S(1)}",
+    "concatenate(a, b), dimensions={0}": "f32[8,6]{1,0}",
+    "pad(a, z), padding=1_2_1x0_0": "f32[10,6]{1,0}",
+    "dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1}": "f32[4,4]{1,0}",
+    "reduce(a, z), dimensions={1}, to_apply=sum": "f32[4]{0}",
+    "reduce-window(a, z), window={size=2x3 stride=2x1 pad=0_0x1_1}, to_apply=sum": "f32[2,6]{1,0}",
+    "after-all()": "token[]",
+    "partition-id()": "u32[]",
+    "call(z, z), to_apply=sum": "f32[]",
+    "copy(a)": "f32[4,6]{0,1:T(8,128)S(1)}",
+    "reverse(a), dimensions={0}": "f32[4,6]{0,1:T(8,128)S(1)}",
+    "is-finite(a)": "pred[4,6]{0,1:T(8,128)S(1)}",
+    "get-dimension-size(a), dimensions={0}": "s32[]",
+    "add(a, z)": None,
+    "fusion(a), kind=kLoop, calls=sum": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", LEFT_OUT)
+def test_shapes_that_are_left_out_follow_from_others_or_are_unknown(call: str) -> None:
+    module = read_hlo(f"HloModule m\n\n{REDUCERS}\nENTRY e {{\n{P}ROOT r = {call}\n}}\n")
+    expected = LEFT_OUT[call]
+    assert module.entry.root.shape == (None if expected is None else sd.parse(expected))
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("call", [call for call, shape in LEFT_OUT.items() if shape is not None])
+def test_xla_fills_in_the_same_shapes(call: str) -> None:
+    xla = pytest.importorskip("jaxlib._hlo")
+    text = f"HloModule m\n\n{REDUCERS}\nENTRY e {{\n{P}ROOT r = {call}\n}}\n"
+    root = read_hlo(xla.hlo_module_from_text(text).to_string()).entry.root
+    assert read_hlo(text).entry.root.shape == root.shape
+
+
+def test_convolutions_have_the_sizes_of_their_window() -> None:
+    found = entry_of(
+        "x = f32[1,17,9,9] parameter(0)\nk = f32[3,3,17,32] parameter(1)\n"
+        "y = convolution(x, k), window={size=3x3 pad=1_1x1_1 stride=2x1}, dim_labels=bf01_01io->bf01"
+    )
+    assert str(found[-1].shape) == "f32[1,32,5,9]{3,2,1,0}"
+
+
+def test_tuples_of_tuples_that_double_with_every_line_stay_bounded() -> None:
+    lines = ["t0 = f32[] parameter(0)", *(f"t{n} = tuple(t{n - 1}, t{n - 1})" for n in range(1, 60))]
+    found = entry_of("\n".join(lines))
+    assert found[12].shape is not None
+    assert found[59].shape is None
+
+
+def test_the_result_of_an_outfeed_is_a_token() -> None:
+    found = entry_of("a = f32[2] parameter(0)\nt = token[] after-all()\no = f32[2] outfeed(a, t)")
+    assert str(found[-1].shape) == "token[]"
+
+
+# ---- files of several modules ----------------------------------------------------------------------------------------
+
+TWO = "# RUN: tool %s\n" + module_text("a = f32[2] parameter(0)") + module_text("b = f32[3] iota()", "HloModule n")
+
+
+def test_several_modules_are_counted_and_one_of_them_read(tmp_path: Path) -> None:
+    with pytest.raises(sd.DumpError, match=r"line 7, .*holds 2 modules: index=0 to index=1 picks one"):
+        read_hlo(TWO)
+    path = tmp_path / "two.hlo.gz"
+    path.write_bytes(gzip.compress(TWO.encode()))
+    first, second = read_hlo(TWO, index=0), read_hlo(path, index=1)
+    assert [(m.name, m.entry.root.name) for m in (first, second)] == [("m", "a"), ("n", "b")]
+    assert second.entry.root.line == 10
+    for index in (2, -1):
+        with pytest.raises(sd.DumpError, match=f"no module {index}: this text holds 2"):
+            read_hlo(TWO, index=index)
+
+
+def test_a_line_divides_modules_that_could_not_be_one() -> None:
+    text = "e {\n a = f32[] iota()\n}\n\n// -----\n\ne {\n b = f32[] iota()\n}\n"
+    assert [read_hlo(text, index=n).entry.root.name for n in (0, 1)] == ["a", "b"]
+    with pytest.raises(sd.DumpError, match="holds 2 modules"):
+        read_hlo(text)
+    one = read_hlo(text.replace("\ne {\n b", "\nf {\n b"))  # as XLA reads it
+    assert [computation.name for computation in one.computations] == ["e", "f"]
+
+
+def test_a_header_inside_a_string_is_none() -> None:
+    header = 'HloModule m, origin_recovery_table={\n {"a"} : {"b"},\n "\n HloModule r\n e { a = f32[] iota() }\n "\n}\n'
+    module = read_hlo(header + module_text("a = f32[] iota()", ""))
+    assert (module.name, len(module.computations)) == ("m", 1)
+
+
+def test_many_headers_are_read_in_linear_time() -> None:
+    with pytest.raises(sd.DumpError, match="holds 20000 modules"):
+        read_hlo("HloModule m\n" * 20_000)
+
+
+# ---- the rest --------------------------------------------------------------------------------------------------------
+
+
+def test_asynchronous_operations_take_over_attributes_and_threads() -> None:
+    module = read_hlo(
+        "HloModule m\n\nf {\n p = f32[4] parameter(0)\n ROOT q = f32[4] negate(p)\n}\n\n"
+        'w {\n p = f32[4] parameter(0)\n ROOT s = f32[4] call(p), to_apply=f, metadata={op_name="x"}\n}\n\nENTRY e {\n'
+        " a = f32[4] parameter(0)\n"
+        ' b = ((f32[4]), f32[4], u32[]) async-start(a), async_execution_thread="host", calls=w,'
+        ' backend_config={"k":1}\n'
+        " u = ((f32[4]), f32[4], u32[]) async-update(b)\n ROOT c = f32[4] async-done(u), calls=w\n}\n"
+    )
+    b, u, c = module.entry.instructions[1:]
+    assert (b.opcode, u.opcode, c.opcode) == ("call-start", "call-update", "call-done")
+    assert dict(b.attributes) == {"async_execution_thread": '"host"', "to_apply": "f", "backend_config": '{"k":1}'}
+    assert (dict(c.attributes), [called.name for called in b.called_computations]) == ({}, ["f"])
+    assert module.computation("f").execution_thread == "host"
+    assert str(b).startswith("%b = ((f32[4]), f32[4], u32[]) call-start(a), async_execution_thread=")
+
+
+def test_bodies_are_shown_where_an_update_takes_operands() -> None:
+    module = read_hlo(
+        "HloModule m\n\nw {\n p = f32[4] parameter(0)\n ROOT s = f32[4] negate(p)\n}\n\nENTRY e {\n"
+        " a = f32[4] parameter(0)\n b = ((), (), u32[]) async-start(), calls=w\n"
+        " u = ((f32[4]), f32[4], u32[]) async-update(b, a)\n ROOT c = f32[4] async-done(u)\n}\n"
+    )
+    assert [i.opcode for i in module.entry.instructions[1:]] == ["async-start", "async-update", "async-done"]
+    assert [computation.name for computation in module.computations] == ["w", "e"]
+
+
+def test_aliases_of_another_form_are_refused() -> None:
+    header = "HloModule m, input_output_alias={ {0, a}: (0, {0}), {1}: (0, {1}) }"
+    module = read_hlo(module_text("a = f32[] iota()", header))
+    with pytest.raises(sd.DumpError, match="no entry of this list"):
+        _ = module.aliases
