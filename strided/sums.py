@@ -209,7 +209,12 @@ def delivered(result: Any, example: Any, out: Any) -> Any:
 
 @cache
 def _signature(function: Function) -> inspect.Signature:
-    return inspect.signature(function)
+    try:
+        return inspect.signature(function)
+    except ValueError:  # older releases of NumPy do not say how products are called that are written in C
+        out = [inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)]
+        operands = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in "ab"]
+        return inspect.Signature(operands + (out if function is np.dot else []))
 
 
 def _dtype(asked: Any) -> np.dtype[Any] | None:

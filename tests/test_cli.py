@@ -510,6 +510,8 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
     script = (
         "import signal, sys, strided.cli, strided.export, strided.files\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        # Where these are ignored, as under nohup, they stay so.
+        "for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT): signal.signal(number, signal.SIG_DFL)\n"
         "strided.export.BLOCK_BYTES = 4 << 20\n"
         # This test takes no 8 GB of disk.
         "strided.export._allocate = lambda file, size: print('begun', flush=True)\n"

@@ -30,7 +30,8 @@ F32 = integer_field(2, 11)
 
 
 def entry_root(*fields: bytes, opcode: str = "custom-call", shape: bytes = F32) -> str:
-    return str(read_hlo(module(computation("e", 1, instruction("x", opcode, 1, *fields, shape=shape)))).entry.root)
+    root = read_hlo(module(computation("e", 1, instruction("x", opcode, 1, *fields, shape=shape)))).entry.root
+    return root.printed()
 
 
 def array(element_type: int, *dimensions: int) -> bytes:

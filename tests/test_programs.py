@@ -148,6 +148,15 @@ METHODS = (
 )
 
 
+SUMS = ("sum", "cumsum")
+
+
+def widened(x: np.ndarray) -> np.ndarray:
+    """Integers that NumPy adds in their own few bits; arrays in a layout add them in 64, as NumPy does others."""
+    wide = {"int4": np.int64, "uint2": np.uint64}.get(x.dtype.name)
+    return x if wide is None else x.astype(wide)
+
+
 def any_slice(pick: random.Random) -> slice:
     ends = [None, None, *range(-4, 5)]
     return slice(pick.choice(ends), pick.choice(ends), pick.choice([None, None, 1, 2, -1, -2]))
@@ -178,7 +187,9 @@ def any_step(others: list[tuple[Any, Any]], shape: tuple[int, ...], pick: random
         backwards = tuple(slice(None, None, -1) for _ in shape)
         return (lambda x: x.__setitem__(..., x[backwards]),) * 2
     if kind == 2:
-        return (operator.methodcaller(pick.choice(METHODS)),) * 2
+        name = pick.choice(METHODS)
+        method = operator.methodcaller(name)
+        return (lambda x: method(widened(x)) if name in SUMS else method(x)), method
     if kind == 3:
         one = pick.choice(UNARY)
         return (lambda x: one(x),) * 2

@@ -313,10 +313,11 @@ def test_a_snapshot_of_zeros_is_no_bomb():
 
 def test_text_in_gzip_takes_at_most_three_times_its_size():
     """A program of lines as long as compilers write them; what is read of it included."""
-    line = '  %add.{0} = f32[128,256]{{1,0:T(8,128)}} add(%p.{0}, %p.{0}), metadata={{op_name="{1}"}}\n'
-    text = "HloModule m\n\nENTRY %e {\n" + "".join(line.format(k, "jit(f)/layer/" * 30) for k in range(10_000)) + "}\n"
+    line = '  %add.{0} = f32[128,256]{{1,0:T(8,128)}} add(%p, %p), metadata={{op_name="{1}"}}\n'
+    head = "HloModule m\n\nENTRY %e {\n  %p = f32[128,256]{1,0:T(8,128)} parameter(0)\n"
+    text = head + "".join(line.format(k, "jit(f)/layer/" * 30) for k in range(10_000)) + "}\n"
     packed = gzip.compress(text.encode())
     with traced() as peak:
         module = sd.read_hlo(packed)
-    assert len(module.instructions) == 10_000
+    assert len(module.instructions) == 10_001
     assert peak() < 3 * len(text)

@@ -17,7 +17,7 @@ from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Frame, SourceTab
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.proto import read_proto
-from strided.dumps.hlo.text import read_text
+from strided.dumps.hlo.text import lines_of, read_lines, read_text
 from strided.dumps.source import is_text, open_source
 from strided.errors import DumpError
 
@@ -89,9 +89,12 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
         except DumpError as error:
             error.path = error.path or path
             raise
+    # Neither expanded bytes nor the whole text are kept beside the lines.
     text = str(view, "utf-8-sig", "backslashreplace")
-    del view  # expanded bytes are no longer needed
-    return read_text(text, path, index)
+    del view
+    lines = lines_of(text)
+    del text
+    return read_lines(lines, path, index)
 
 
 def _is_hlo(text: str) -> bool:

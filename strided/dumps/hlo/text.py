@@ -81,15 +81,24 @@ def read_text(text: str, path: str | None = None, index: int | None = None) -> M
     >>> print(module.entry.root.shape)
     f32[2]{0}
     """
-    lines = (text.replace("\r\n", "\n") if "\r" in text else text).split("\n")
+    return read_lines(lines_of(text), path, index)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, without their ends."""
+    return (text.replace("\r\n", "\n") if "\r" in text else text).split("\n")
+
+
+def read_lines(lines: list[str], path: str | None = None, index: int | None = None) -> Module:
+    """The same of a text's lines, for those who need not keep the text."""
     # Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
     # whose brackets never close would be gathered again from every line.
-    patience = 4 * len(text) + 100_000
-    may_fold = "async-" in text or "async_execution_thread" in text
+    patience = 4 * (sum(map(len, lines)) + len(lines)) + 100_000
+    may_fold = any("async-" in line or "async_execution_thread" in line for line in lines)
     try:
         readers = _read_all(_Reader(lines, path, 0, patience, divided=False, may_fold=may_fold))
     except _TwiceError:  # XLA's tests divide files that their tools take apart
-        if _DIVIDER not in text:
+        if not any(_DIVIDER in line for line in lines):
             raise
         readers = _read_all(_Reader(lines, path, 0, patience, divided=True, may_fold=may_fold))
     count = len(readers)
