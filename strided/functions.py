@@ -6,9 +6,7 @@ what they need, and what NumPy writes to an argument reaches the buffer. Everyth
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -87,17 +85,12 @@ def _is_function(x: Any) -> bool:
     return callable(x) and not isinstance(x, type)
 
 
-@cache
-def _signature(function: Function) -> inspect.Signature:
-    return inspect.signature(function)
-
-
 def _first(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """The first argument, wherever it stands, and the others."""
     if args:
         return args[0], args[1:], kwargs
     rest = dict(kwargs)
-    return rest.pop(next(iter(_signature(function).parameters)), None), (), rest
+    return rest.pop(next(iter(sums.signature(function).parameters)), None), (), rest
 
 
 # --- views ------------------------------------------------------------------------------------------------------------

@@ -7,11 +7,10 @@ added up as such within a window, and in double precision from there on; shorter
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +79,7 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if answer is None or not streams(args[0] if args else kwargs.get("a")):
         return NotImplemented
     try:
-        bound = _signature(function).bind(*args, **kwargs).arguments
+        bound = sums.signature(function).bind(*args, **kwargs).arguments
     except TypeError:
         return NotImplemented
     given = {name: value for name, value in bound.items() if value is not np._NoValue}
@@ -113,11 +112,6 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     question = Question(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
     result = sums.rounded(answer(question), dtype)
     return _delivered(result.reshape(kept), example, out)
-
-
-@cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
 
 
 def _fits(where: Any, shape: tuple[int, ...]) -> bool:

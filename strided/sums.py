@@ -148,7 +148,7 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
     if function not in _BY_DTYPE and function not in _BY_COPY and function not in _PRODUCTS:
         return NotImplemented
     try:
-        bound = _signature(function).bind(*args, **kwargs)
+        bound = signature(function).bind(*args, **kwargs)
     except TypeError:
         return NotImplemented
     given = bound.arguments
@@ -208,7 +208,8 @@ def delivered(result: Any, example: Any, out: Any) -> Any:
 
 
 @cache
-def _signature(function: Function) -> inspect.Signature:
+def signature(function: Function) -> inspect.Signature:
+    """How a function of NumPy is called."""
     try:
         return inspect.signature(function)
     except ValueError:  # older releases of NumPy do not say how products are called that are written in C

@@ -32,6 +32,7 @@ from strided.dumps.literals.snapshot import read_snapshot
 from strided.dumps.protobuf.wire import fields
 from strided.dumps.source import is_text, open_head, open_source
 from strided.errors import DumpError, UnsupportedError
+from strided.formats import NPY_MAGIC
 
 #: The kinds that have a reader here.
 READERS: Mapping[str, Callable[..., Any]] = {
@@ -75,7 +76,7 @@ def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
     ('hlo', 'allocations', 'binary')
     """
     head = open_head(origin, _HEAD_BYTES)
-    if head.startswith(b"\x93NUMPY"):
+    if head.startswith(NPY_MAGIC):
         return "npy"
     if head.startswith(b"PK\x03\x04"):
         return "npz"
