@@ -1,25 +1,29 @@
 """How the tests run: Hypothesis is repeatable and short by default; ``--hypothesis-profile=thorough`` looks further.
 
-``--long`` runs the tests marked slow as well and gives each campaign of `tests/fuzz` more time; CI uses it.
+``--long`` runs the tests marked slow as well, gives Hypothesis more examples and each campaign of `tests/fuzz` more
+time. CI uses it: ``-m "slow or drawn"`` are the tests that differ with it, and the campaigns.
 ``--fuzz-seconds N`` says how long each campaign takes, and
 ``--fuzz-seed N`` where it begins: for campaigns run by hand.
 """
 
 from __future__ import annotations
 
+import gc
+
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 pytest.register_assert_rewrite("tests.checks")
 
-settings.register_profile(
-    "default",
-    max_examples=60,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+for profile, examples in (("default", 20), ("long", 60)):
+    settings.register_profile(
+        profile,
+        max_examples=examples,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.register_profile("thorough", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
 
@@ -34,12 +38,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fuzz-seed", type=int, default=0, help="seed of the campaigns of tests/fuzz")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Before tests are imported: some take a multiple of the profile's number of examples.
+    if config.getoption("--long") and not config.getoption("--hypothesis-profile"):
+        settings.load_profile("long")
+
+
+@pytest.hookimpl(tryfirst=True)  # before ``-m`` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("drawn")
     if not config.getoption("--long"):
         skip = pytest.mark.skip(reason="takes long; run by --long, as in CI")
         for item in items:
             if "slow" in item.keywords:
                 item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    # Ten thousand tests are many objects, which no search for garbage has to go through again and again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

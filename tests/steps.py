@@ -163,11 +163,14 @@ def _frozen(argument: Any) -> Any:
     return tuple(argument) if isinstance(argument, list) else argument
 
 
+_machine = cache(Machine)
+
+
 class Counted:
     """A pattern that counts its steps, with the methods that the package uses."""
 
     def __init__(self, pattern: re.Pattern[Any], add: Callable[[int], None]) -> None:
-        self.pattern, self._add, self._machine = pattern.pattern, add, Machine(pattern)
+        self.pattern, self._add, self._machine = pattern.pattern, add, _machine(pattern)
         self._real = pattern
 
     def _follow(self, text: Any, position: int, *, search: bool = False, whole: bool = False) -> Any:

@@ -43,7 +43,10 @@ def _calls(benchmark: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
             yield from ((name, arguments) for arguments in itertools.product(*lists))
 
 
-@pytest.mark.parametrize("module", _modules())
+# Of `startup`, most is the compiler at work.
+@pytest.mark.parametrize(
+    "module", [pytest.param(m, marks=pytest.mark.slow) if m == "startup" else m for m in _modules()]
+)
 def test_every_benchmark_runs_at_toy_size(module: str) -> None:
     loaded = importlib.import_module(f"benchmarks.{module}")
     ran = 0

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
@@ -21,6 +21,7 @@ from strided.address import AddressMap
 from strided.kernels import HOMES
 from strided.plan import detour, fill, nest, pattern, plan_copy, tables
 from tests.regions import Guarded, bits_at, expected, map_of, row_major
+from tests.thinned import examples
 
 #: What the tests set otherwise: the size from which on plans are used, and that of tasks and blocks.
 _SMALL = {
@@ -316,7 +317,7 @@ def copies(draw: st.DrawFn) -> tuple[Guarded, Guarded, dict[str, Any]]:
 
 
 @given(copies(), st.booleans())
-@settings(max_examples=150)
+@examples(150)
 def test_any_copy(copy: tuple[Guarded, Guarded, dict[str, Any]], general: bool) -> None:
     source, target, cut = copy
     sd.set_num_threads(cut["threads"])
@@ -366,7 +367,6 @@ def test_short_blocks_of_few_rows(tile: str, bits: tuple[int, int], monkeypatch:
 
 
 @given(st.data(), st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]))
-@settings(max_examples=60)
 def test_any_fill(data: st.DataObject, bits: int) -> None:
     map_ = data.draw(shapes().flatmap(views))
     how = {"low_first": data.draw(st.booleans())} if bits < 8 else {}

@@ -16,6 +16,7 @@ from tests.cases import ARRAY_TYPES, CORPUS, SHAPE_TEXT_CASES
 from tests.steps import check_linear
 from tests.strategies import garbage
 from tests.test_notation import MISREAD, check_error, check_value
+from tests.thinned import thinned
 
 # --- the grammar, once more ------------------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("kind", thinned(HOSTILE, 3))
 def test_hostile_text_of_any_size_ends_soon(kind: str) -> None:
     """In work that grows as the text does."""
     value_or_error(HOSTILE[kind](200_000))

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strided.kernels import SCRATCH_BYTES, packed, stream, tiles, transpose
 from tests.test_selecting import check_every_place
+from tests.thinned import examples
 
 PAGE = mmap.PAGESIZE
 BITS = {"unzip16": 16, "unzip8": 8, "zip16": 16, "zip8": 8}
@@ -187,19 +188,19 @@ flags = st.integers(0, 1)
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seeds, st.sampled_from([8, 16, 32, 64, 128]), flags, places)
 def test_rows_copies_every_lane_and_nothing_else(seed, bits, streaming, places):
     check_tiles(seed, "rows", bits, streaming, 0, 0, places)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(seeds, st.sampled_from(sorted(BITS)), flags, places)
 def test_rows_go_into_words_and_out_of_them(seed, kernel, streaming, places):
     check_tiles(seed, kernel, BITS[kernel], streaming, 0, 0, places)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(seeds, st.sampled_from(["unzip_bits", "zip_bits"]), st.sampled_from([4, 2, 1]), flags, flags, flags, places)
 def test_packed_rows_go_into_words_and_out_of_them(seed, kernel, bits, streaming, high_first, signed, places):
     check_tiles(seed, kernel, bits, streaming, high_first, signed, places)
@@ -255,7 +256,7 @@ def check_transpose(seed, bits, streaming, places):
     check(lambda a, b: kernel(a, b, *tables, streaming, SCRATCH), source, target, expected, places)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(seeds, st.sampled_from([8, 16, 32, 64]), flags, places)
 def test_transposes_move_every_element_and_nothing_else(seed, bits, streaming, places):
     check_transpose(seed, bits, streaming, places)
@@ -277,7 +278,7 @@ def test_transposes_of_more_rows_than_a_band_holds(bits):
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seeds, st.sampled_from([4, 2, 1]), flags, flags, flags, places)
 def test_a_packed_run_becomes_bytes_and_bytes_a_packed_run(seed, bits, streaming, high_first, signed, places):
     check_packed_run(seed, bits, streaming, high_first, signed, places)
@@ -305,7 +306,7 @@ def _run(source, target, count):
     return np.array([[source, target]]), np.zeros((1, 3), np.int64), np.array([[0, 0, count]])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seeds, st.sampled_from([4, 2, 1]), flags, flags, flags, places)
 def test_many_packed_runs_at_once(seed, bits, streaming, high_first, signed, places):
     rng = np.random.default_rng(seed)
@@ -336,7 +337,6 @@ def test_many_packed_runs_at_once(seed, bits, streaming, high_first, signed, pla
     check(lambda s, t: packed.pack(s, t, *back, *options), flat, packed_bytes, expected, places)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seeds, flags, places)
 def test_copy_moves_a_run(seed, streaming, places):
     rng = np.random.default_rng(seed)
@@ -347,7 +347,7 @@ def test_copy_moves_a_run(seed, streaming, places):
     check(lambda s, t: stream.copy(s, t, a, b, count, streaming), source, target, expected, places)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seeds, st.sampled_from([1, 2, 4, 8, 16]), flags, places)
 def test_fill_repeats_the_element_from_each_piece_on(seed, width, streaming, places):
     rng = np.random.default_rng(seed)

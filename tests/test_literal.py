@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
@@ -17,6 +17,7 @@ from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.shapes import write_shape
 from strided.errors import DumpError
 from tests.steps import check_linear
+from tests.thinned import examples
 
 ARRAY_TYPES = [element for element in ELEMENT_TYPES.values() if element.is_array]
 LAYOUTS = ["{1,0}", "{0,1}", "{1,0:T(2,2)}", "{0,1:T(4)}"]
@@ -379,7 +380,7 @@ def used(value) -> int:
     return 0 if value is None else np.asarray(value).size
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.sampled_from(SEEDS), st.data())
 def test_damaged_literals_end_in_a_value_or_an_error(seed, data):
     raw = damaged(seed, data.draw)
@@ -389,7 +390,7 @@ def test_damaged_literals_end_in_a_value_or_an_error(seed, data):
         pass
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.sampled_from(SERIALIZED_SEEDS), st.data())
 def test_damaged_serialized_literals_end_in_a_value_or_an_error(seed, data):
     raw = damaged(seed, data.draw)

@@ -15,6 +15,7 @@ import pytest
 
 import strided as sd
 from tests.checks import outcome
+from tests.thinned import thinned
 
 ARITHMETIC = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift"]
 ARITHMETIC += ["and", "xor", "or"]
@@ -108,8 +109,7 @@ UFUNCS = ["missing", "None", "answers", "refuses", "ndarrays only"]
 ANSWERS = ["missing", "answers", "refuses", "ndarrays only", "raises"]
 
 
-@pytest.mark.parametrize("ufunc", UFUNCS)
-@pytest.mark.parametrize("priority", PRIORITIES)
+@pytest.mark.parametrize(("priority", "ufunc"), thinned(itertools.product(PRIORITIES, UFUNCS), 3))
 def test_who_carries_it_out(priority: Any, ufunc: str) -> None:
     x = np.arange(1, 5).reshape(2, 2)
     precedes = isinstance(priority, float | int) and priority > 0

@@ -21,6 +21,7 @@ from strided.npy import npy_header, read_npy_header
 from strided.pages import affordable, blank_array, byte_ranges
 from strided.plan import Storage
 from strided.reading import FileArray, open_file
+from tests.thinned import thinned
 
 TEXTS = [
     "f32[9,3,141]{2,0,1:T(8,128)}",
@@ -93,7 +94,7 @@ def test_conversions_write_what_encoding_does(text: str, tmp_path: Path) -> None
         assert size == len(wanted) == shape.buffer_byte_size
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", thinned(TEXTS, 3))
 @pytest.mark.usefixtures("small")
 def test_parts_are_read_as_they_are(text: str, tmp_path: Path) -> None:
     values = written(tmp_path / "x.bin", text)

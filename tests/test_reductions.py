@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import tracemalloc
 import warnings
@@ -13,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
@@ -21,6 +22,7 @@ from strided import reductions, streams, windows
 from tests.cases import Case, some_values
 from tests.checks import encoded, outcome, same_error, same_values, shape_of
 from tests.strategies import cases
+from tests.thinned import examples, thinned
 
 NAMES = sorted({f.__name__ for f in reductions.ANSWERS})
 LAYOUTS = ["{1,0}", "{0,1}", "{1,0:T(8,128)}", "{0,1:T(2,2)}", "{1,0:T(8,4)(2,1)}", "{1,0:T(3,2)(2,2)}"]
@@ -76,9 +78,8 @@ def with_nans(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("small_streams")
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_reduction_of_every_type(name: str, layout: str) -> None:
+@pytest.mark.parametrize(("layout", "name"), thinned(itertools.product(LAYOUTS, NAMES), 3))
+def test_every_reduction_of_every_type(layout: str, name: str) -> None:
     rng = np.random.default_rng(1)
     for dtype in (np.float32, np.float64, np.float16, np.complex64, np.int8, np.uint32, np.int64, np.bool_):
         x = (rng.standard_normal((9, 13)) * 20).astype(dtype)
@@ -91,17 +92,19 @@ def test_every_reduction_of_every_type(name: str, layout: str) -> None:
                 compared(name, a, values, axis=axis)
 
 
-def test_every_reduction_of_three_axes(small_streams: None) -> None:
+@pytest.mark.usefixtures("small_streams")
+@pytest.mark.parametrize(
+    ("layout", "name"), thinned(itertools.product(["{2,1,0:T(2,4)}", "{0,2,1:T(2,2)}", "{0,1,2}"], NAMES), 3)
+)
+def test_every_reduction_of_three_axes(layout: str, name: str) -> None:
     x = np.random.default_rng(2).integers(-50, 50, (5, 7, 6)).astype(np.float64)
-    for layout in ("{2,1,0:T(2,4)}", "{0,2,1:T(2,2)}", "{0,1,2}"):
-        a = sd.LayoutArray.from_numpy(x, layout)
-        for name in NAMES:
-            for axis in (None, 0, 1, 2, (0, 2), (1, 0), (0, 1, 2), (), (0, 0), 3, -4, "a", 1.0):
-                if name.startswith("arg") and axis == ():
-                    continue
-                compared(name, a, x, axis=axis)
-                compared(name, a, x, axis=axis, keepdims=True)
-                compared(name, a[::2, ::-1, 1:], x[::2, ::-1, 1:], axis=axis)
+    a = sd.LayoutArray.from_numpy(x, layout)
+    for axis in (None, 0, 1, 2, (0, 2), (1, 0), (0, 1, 2), (), (0, 0), 3, -4, "a", 1.0):
+        if name.startswith("arg") and axis == ():
+            continue
+        compared(name, a, x, axis=axis)
+        compared(name, a, x, axis=axis, keepdims=True)
+        compared(name, a[::2, ::-1, 1:], x[::2, ::-1, 1:], axis=axis)
 
 
 @pytest.mark.usefixtures("small_streams")
@@ -146,7 +149,7 @@ def outs(shape: tuple[int, ...], dtype: Any) -> tuple[np.ndarray, Any]:
 
 @pytest.mark.usefixtures("small_streams")
 @given(cases(max_rank=4), st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_any_layout(case: Case, data: st.DataObject) -> None:
     values = some_values(case)
     a = sd.LayoutArray(encoded(case, values), shape_of(case))

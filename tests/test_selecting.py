@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
@@ -14,6 +15,7 @@ from strided import selecting
 from tests.cases import Case, some_values
 from tests.checks import Guarded, check_same, encoded, outcome, same_error, same_values, shape_of
 from tests.strategies import cases, index_arrays, keys, masks
+from tests.thinned import examples, thinned
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +38,7 @@ def array_of(case: Case, values: np.ndarray) -> sd.LayoutArray:
 
 
 @given(st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_any_key(data: st.DataObject) -> None:
     case = data.draw(cases(max_rank=4))
     values = some_values(case, 1)
@@ -45,7 +47,7 @@ def test_any_key(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_index_arrays_for_every_axis(data: st.DataObject) -> None:
     case = data.draw(cases(max_rank=4))
     values = some_values(case, 1)
@@ -113,9 +115,14 @@ def test_places(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["f32[40,50,60]{2,0,1:T(8,128)}", "bf16[50,300]{1,0:T(8,128)(2,1)}", "u8[30,7,9]{0,1,2}"]
+    ("text", "threads"),
+    thinned(
+        itertools.product(
+            ["f32[40,50,60]{2,0,1:T(8,128)}", "bf16[50,300]{1,0:T(8,128)(2,1)}", "u8[30,7,9]{0,1,2}"], [1, 2, 5]
+        ),
+        4,
+    ),
 )
-@pytest.mark.parametrize("threads", [1, 2, 5])
 def test_larger_ones_over_threads(text: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     case = Case.parse(text)

@@ -22,6 +22,7 @@ from strided.dumps.sharding.grid import MAX_LISTED, DeviceGrid
 from strided.dumps.sharding.sharding import Sharding
 from strided.errors import DumpError, LayoutError, NotationError, UnsupportedError
 from tests.steps import check_linear
+from tests.thinned import thinned
 
 DATA = Path(__file__).parent / "data" / "sharding"
 TEXTS = json.loads((DATA / "sharding_text_cases.json").read_text())
@@ -294,7 +295,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("kind", BOMBS)
+@pytest.mark.parametrize("kind", thinned(BOMBS, 3))
 def test_long_texts_take_linear_work(kind):
     def read(text):
         shown = ""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
@@ -24,6 +24,7 @@ from strided.dumps.literals.snapshot import Snapshot, read_snapshot, write_snaps
 from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.shapes import write_shape
 from strided.errors import DumpError, UnsupportedError
+from tests.thinned import examples
 
 DATA = Path(__file__).parent / "data/snapshots"
 KINDS = sorted(path for path in (DATA / "kinds").iterdir() if path.suffix != ".npz")
@@ -386,7 +387,7 @@ SEEDS = [
 ]
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.sampled_from(SEEDS), st.data())
 def test_damaged_files_end_in_values_or_errors(seed, data):
     raw = bytearray(seed)
