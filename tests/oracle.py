@@ -16,6 +16,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 #: The entry of a tile that merges its dimension into the next, more minor one.
 COMBINE = "*"
@@ -121,8 +122,9 @@ def indices(spec: Spec) -> Iterator[Index]:
     return itertools.product(*map(range, spec.dimensions))
 
 
+@lru_cache(16)
 def offsets(spec: Spec) -> dict[Index, int]:
-    """The place of every element."""
+    """The place of every element: a table for reading only, since who asks again gets the same one."""
     table = {index: offset_of(spec, index) for index in indices(spec)}
     assert len(set(table.values())) == len(table), "two elements share a place"
     return table
