@@ -9,13 +9,15 @@ time. CI uses it: ``-m "slow or drawn"`` are the tests that differ with it, and 
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 pytest.register_assert_rewrite("tests.checks")
 
-for profile, examples in (("default", 20), ("long", 60)):
+for profile, examples in (("default", 15), ("long", 60)):
     settings.register_profile(
         profile,
         max_examples=examples,
@@ -38,14 +40,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fuzz-seed", type=int, default=0, help="seed of the campaigns of tests/fuzz")
 
 
+#: Compiles all kernels, which takes a minute where none is in the cache, and lets the tests go first.
+_COMPILE = "import os; os.nice(5); from strided import kernels; [kernels.load(name) for name in kernels.HOMES]"
+_compiling = pytest.StashKey[subprocess.Popen[bytes]]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if config.args_source is config.ArgsSource.TESTPATHS and not config.option.collectonly:
+        # All tests are run: kernels go into the cache meanwhile on another core.
+        command = [sys.executable, "-c", _COMPILE]
+        config.stash[_compiling] = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     # Before tests are imported: some take a multiple of the profile's number of examples.
     if config.getoption("--long") and not config.getoption("--hypothesis-profile"):
         settings.load_profile("long")
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if process := config.stash.get(_compiling, None):
+        process.kill()
+        process.wait()
+
+
 @pytest.hookimpl(tryfirst=True)  # before ``-m`` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: "fuzz" in item.path.parts)  # campaigns come last: they want all kernels at once
     for item in items:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker("drawn")

@@ -20,6 +20,7 @@ import pytest
 import strided as sd
 from strided import cli
 from strided.demo import SHAPE, expected, sample
+from tests.thinned import thinned
 
 TEXT = "f32[3,5]{1,0:T(2,2)}"
 Run = Callable[..., tuple[int, str, str]]
@@ -490,17 +491,18 @@ def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["dump.bin", "out.npy"]
 
 
+STOPS = [
+    (signal.SIGINT, 130, "strided: interrupted"),
+    (signal.SIGTERM, 143, ""),
+    (signal.SIGHUP, 129, ""),
+    (signal.SIGQUIT, 131, ""),
+    (signal.SIGKILL, -9, ""),
+]
+
+
 @pytest.mark.parametrize(
-    ("number", "code", "said"),
-    [
-        (signal.SIGINT, 130, "strided: interrupted"),
-        (signal.SIGTERM, 143, ""),
-        (signal.SIGHUP, 129, ""),
-        (signal.SIGQUIT, 131, ""),
-        (signal.SIGKILL, -9, ""),
-    ],
+    ("number", "code", "said", "with_names"), thinned([(*stop, named) for named in (False, True) for stop in STOPS], 3)
 )
-@pytest.mark.parametrize("with_names", [False, True])
 def test_a_conversion_that_is_stopped_leaves_nothing(
     number: signal.Signals, code: int, said: str, with_names: bool, tmp_path: Path
 ) -> None:
