@@ -16,6 +16,7 @@ from tests import oracle
 from tests.cases import ARRAY_TYPES, PACKED_TYPES, Case, some_values
 from tests.checks import Guarded, poison, shape_of
 from tests.oracle import COMBINE
+from tests.thinned import thinned
 
 #: Tiles as compilers choose them, and some that they do not.
 STACKS: list[tuple[tuple[int | str, ...], ...]] = [
@@ -167,9 +168,18 @@ def test_a_large_transposition(way: str, element_type: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["bf16[1000,1500]{1,0:T(8,128)(2,1)}", "s8[1000,1500]{1,0:T(32,128)(4,1)}", "f32[900,1100]{1,0:T(8,128)}",
-             "s4[1000,1500]{1,0:T(8,128)(8,1)E(4)}", "bf16[1000,700]{0,1:T(8,128)(2,1)}"],
-)  # fmt: skip
+    "text",
+    thinned(
+        [
+            "bf16[1000,1500]{1,0:T(8,128)(2,1)}",
+            "s8[1000,1500]{1,0:T(32,128)(4,1)}",
+            "f32[900,1100]{1,0:T(8,128)}",
+            "s4[1000,1500]{1,0:T(8,128)(8,1)E(4)}",
+            "bf16[1000,700]{0,1:T(8,128)(2,1)}",
+        ],
+        2,
+    ),
+)
 def test_large_tiles(way: str, text: str) -> None:
     case = Case.parse(text)
     values = some_values(case)

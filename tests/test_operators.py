@@ -109,7 +109,7 @@ UFUNCS = ["missing", "None", "answers", "refuses", "ndarrays only"]
 ANSWERS = ["missing", "answers", "refuses", "ndarrays only", "raises"]
 
 
-@pytest.mark.parametrize(("priority", "ufunc"), thinned(itertools.product(PRIORITIES, UFUNCS), 3))
+@pytest.mark.parametrize(("priority", "ufunc"), thinned(itertools.product(PRIORITIES, UFUNCS), 6))
 def test_who_carries_it_out(priority: Any, ufunc: str) -> None:
     x = np.arange(1, 5).reshape(2, 2)
     precedes = isinstance(priority, float | int) and priority > 0

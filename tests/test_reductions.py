@@ -78,7 +78,7 @@ def with_nans(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("small_streams")
-@pytest.mark.parametrize(("layout", "name"), thinned(itertools.product(LAYOUTS, NAMES), 3))
+@pytest.mark.parametrize(("layout", "name"), thinned(itertools.product(LAYOUTS, NAMES), 7))
 def test_every_reduction_of_every_type(layout: str, name: str) -> None:
     rng = np.random.default_rng(1)
     for dtype in (np.float32, np.float64, np.float16, np.complex64, np.int8, np.uint32, np.int64, np.bool_):
