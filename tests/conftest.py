@@ -1,7 +1,7 @@
 """How the tests run: Hypothesis is repeatable and short by default; ``--hypothesis-profile=thorough`` looks further.
 
 ``--long`` runs the tests marked slow as well, gives Hypothesis more examples and each campaign of `tests/fuzz` more
-time. CI uses it: ``-m "slow or drawn"`` are the tests that differ with it, and the campaigns.
+time. CI uses it: ``-m "slow or hypothesis"`` are the tests that differ with it, and the campaigns.
 ``--fuzz-seconds N`` says how long each campaign takes, and
 ``--fuzz-seed N`` where it begins: for campaigns run by hand.
 """
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("tests.checks")
 
@@ -61,12 +61,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         process.wait()
 
 
-@pytest.hookimpl(tryfirst=True)  # before ``-m`` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "fuzz" in item.path.parts)  # campaigns come last: they want all kernels at once
-    for item in items:
-        if is_hypothesis_test(getattr(item, "obj", None)):
-            item.add_marker("drawn")
     if not config.getoption("--long"):
         skip = pytest.mark.skip(reason="takes long; run by --long, as in CI")
         for item in items:
