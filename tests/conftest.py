@@ -8,7 +8,6 @@ time. CI uses it: ``-m "slow or hypothesis"`` are the tests that differ with it,
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 
@@ -68,12 +67,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "slow" in item.keywords:
                 item.add_marker(skip)
-
-
-def pytest_collection_finish() -> None:
-    # Ten thousand tests are many objects, which no search for garbage has to go through again and again.
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session")
