@@ -190,6 +190,8 @@ def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
         "s32[343,49]{0,1:T(8,128)}",
         "s32[99,1,93]{1,2,0:T(3,5)}",
         "s32[5,31,11,97]{1,3,0,2:T(8,128)}",
+        "s32[99,93,1]{1,2,0:T(2,1,1)}",
+        "s32[99,1,93,1,1]{4,3,2,1,0}",
     ],
 )
 def test_the_kernel_for_index_arrays_takes_every_place(text: str) -> None:

@@ -38,6 +38,8 @@ def _locate(axes, end, carries, base, first, offsets):
             if divisor > 1:
                 coordinate = _quotient(index, divisor, lanes.integer(axis + 32))
                 index = integers.total(index, integers.times(coordinate, -divisor))
+            else:
+                index = lanes.zero()  # nothing is left over for axes of size one behind
             found = integers.total(found, integers.times(coordinate, lanes.integer(axis + 40)))
             carry, last = carries + 40 * lanes.integer(axis + 48), carries + 40 * lanes.integer(axis + 56)
             while carry < last:
