@@ -48,7 +48,7 @@ def _capsule(values: Array, **options: Any) -> Any:
     if np.lib.NumpyVersion(np.__version__) < "2.1.0":  # it makes capsules of the first kind alone, and takes no more
         device = options.get("dl_device")
         if device is not None and tuple(device) != values.__dlpack_device__():
-            raise BufferError("memory of this process can be exported to the CPU alone")
+            raise BufferError("the device must be the CPU: this is memory of the process")
         return values.__dlpack__(stream=options.get("stream"))
     return values.__dlpack__(**options)
 

@@ -20,7 +20,8 @@ class _Asked(np.ndarray[Any, Any]):
     """An ndarray that does not compute, but says by which universal function NumPy would."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return ufunc
+        # NumPy 2.0 raises integers to the power 2.0 by squaring a converted copy in place: not these values.
+        return np.power if "out" in kwargs else ufunc
 
 
 def _forward(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:

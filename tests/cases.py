@@ -136,7 +136,8 @@ class Case:
 
 def patterns_of(values: np.ndarray, bits: int) -> dict[Index, int]:
     """The low `bits` of every element, by index."""
-    flat, size = np.asarray(values).tobytes(), values.dtype.itemsize
+    # In one axis: NumPy 2.0 makes bytes of 32 axes at most.
+    flat, size = np.asarray(values).reshape(-1).tobytes(), values.dtype.itemsize
     mask = (1 << bits) - 1
     return {
         index: int.from_bytes(flat[k * size : (k + 1) * size], "little") & mask

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import strided as sd
 from tests import oracle
@@ -106,6 +107,30 @@ def _low_bits(values: np.ndarray, bits: int | None) -> np.ndarray:
 
 
 # --- NumPy has the last word ----------------------------------------------------------------------------------------
+
+
+def numpy_is(version: str) -> bool:
+    """Whether NumPy is of this version, such as "2.4", or newer."""
+    return bool(np.lib.NumpyVersion(np.__version__) >= f"{version}.0")
+
+
+def needs_numpy(version: str, reason: str) -> pytest.MarkDecorator:
+    """Skip what can be held against NumPy from a version on alone; `reason` says what older ones lack."""
+    return pytest.mark.skipif(not numpy_is(version), reason=f"NumPy before {version}: {reason}")
+
+
+def unread(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """An array of bytes with these strides that has no memory: it may be asked for views, and never read."""
+    return np.lib.stride_tricks.as_strided(np.zeros(0, np.int8), shape, strides)
+
+
+def numpy_reshapes(x: np.ndarray, shape: tuple[int, ...], order: str = "C") -> bool:
+    """Whether NumPy finds a view of this shape. No element is read."""
+    if numpy_is("2.1"):
+        return outcome(lambda: x.reshape(shape, order=order, copy=False))[1] is None
+    # It has no `copy=False`; but a shape that is set needs a view.
+    seen, wanted = (x.T.view(), shape[::-1]) if order == "F" else (x.view(), shape)
+    return outcome(lambda: setattr(seen, "shape", wanted))[1] is None
 
 
 def outcome(action: Callable[[], Any]) -> tuple[Any, Exception | None]:

@@ -118,17 +118,21 @@ def test_methods(name: str, writable: bool, text: str) -> None:
         same_values(a, x)
 
 
+#: Names that NumPy 2 took from ndarrays, the last of them in 2.3.
+DROPPED = {"ptp", "itemset", "newbyteorder", "tostring"}
+
+
 def test_every_public_name_of_an_ndarray_is_there() -> None:
     a, x = both(PLAIN)
     missing = {name for name in dir(x) if not name.startswith("_") and not hasattr(a, name)}
-    assert missing == set()
+    assert missing <= DROPPED
     dunder = {name for name in dir(x) if name.startswith("__") and not hasattr(a, name)}
     assert dunder <= {"__array_finalize__", "__array_struct__", "__array_wrap__", "__array_namespace__", "__setstate__"}
 
 
 def test_names_that_numpy_2_dropped_are_not_there() -> None:
     a, _ = both()
-    for name in ("ptp", "itemset", "newbyteorder", "tostring"):
+    for name in DROPPED:
         assert not hasattr(a, name)
 
 

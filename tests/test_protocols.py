@@ -13,7 +13,7 @@ from hypothesis import given
 import strided as sd
 from tests import namespace
 from tests.cases import Case, some_values
-from tests.checks import encoded, outcome, same_values, shape_of
+from tests.checks import encoded, needs_numpy, numpy_is, outcome, same_values, shape_of
 from tests.strategies import cases
 
 FUNCTIONS = namespace.functions()
@@ -210,7 +210,8 @@ def test_copies_are_made_where_numpy_2_makes_them(case: Case) -> None:
 @pytest.mark.parametrize("copied", [None, True, False])
 def test_the_array_method_as_numpys_own(text: str, dtype: Any, copied: Any) -> None:
     reference = np.asarray(array(PLAIN))
-    expected, wanted = outcome(lambda: reference.__array__(dtype, copy=copied))
+    # Without a type an array keeps its own. NumPy 2.0 takes None for float64 here.
+    expected, wanted = outcome(lambda: reference.__array__(dtype or reference.dtype, copy=copied))
     got, error = outcome(lambda: array(text).__array__(dtype, copy=copied))
     if text == TILED and copied is False:
         assert isinstance(error, ValueError)
@@ -262,7 +263,30 @@ def test_dlpack_of_plain_layouts(version: Any) -> None:
     assert np.shares_memory(view, a.buffer)
     assert a.__dlpack_device__() == (1, 0)
     assert "dltensor" in repr(a.__dlpack__(max_version=version))
+    copied = np.from_dlpack(Copied(a))
+    same_values(copied, VALUES)
+    assert not np.shares_memory(copied, a.buffer)
+
+
+class Copied:
+    """An array that is exported with ``copy=True``, which NumPy's own consumer cannot ask for before 2.1."""
+
+    def __init__(self, array: sd.LayoutArray) -> None:
+        self._array = array
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return self._array.__dlpack_device__()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**{**options, "copy": True})
+
+
+@needs_numpy("2.1", "from_dlpack takes no `copy`")
+@pytest.mark.parametrize("text", [TILED, PLAIN])
+def test_numpy_asks_for_a_copy(text: str) -> None:
+    a = array(text)
     copied = np.from_dlpack(a, copy=True)
+    same_values(copied, VALUES)
     assert not np.shares_memory(copied, a.buffer)
 
 
@@ -272,7 +296,7 @@ def test_dlpack_of_other_layouts_is_refused_or_a_copy() -> None:
         np.from_dlpack(a)
     with pytest.raises(BufferError, match=r"to_numpy\(\)"):
         a.__dlpack__(copy=False)
-    same_values(np.from_dlpack(a, copy=True), VALUES)
+    same_values(np.from_dlpack(Copied(a)), VALUES)
     with pytest.raises(BufferError, match="device"):
         array(PLAIN).__dlpack__(dl_device=(2, 0))
 
@@ -281,6 +305,11 @@ def test_dlpack_of_read_only_memory() -> None:
     a = sd.LayoutArray(VALUES.tobytes(), "f32[3,5]")
     with pytest.raises(BufferError, match="readonly"):
         a.__dlpack__()
+
+
+@needs_numpy("2.1", "it neither makes nor takes capsules that say that memory is read-only")
+def test_dlpack_of_read_only_memory_to_a_consumer_that_knows_of_it() -> None:
+    a = sd.LayoutArray(VALUES.tobytes(), "f32[3,5]")
     assert not np.from_dlpack(a).flags.writeable
 
 
@@ -292,7 +321,9 @@ def test_dlpack_names_the_types_that_numpy_lacks(element_type: str, code: int, v
     capsule = a.__dlpack__(max_version=version)
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = get(capsule, b"dltensor" if version is None else b"dltensor_versioned") + (0 if version is None else 32)
+    # A consumer says what it takes at most. NumPy makes capsules of the second kind from 2.1 on.
+    versioned = version is not None and numpy_is("2.1")
+    tensor = get(capsule, b"dltensor_versioned" if versioned else b"dltensor") + (32 if versioned else 0)
     content = ctypes.string_at(tensor, 24)
     assert int.from_bytes(content[:8], "little") == a.buffer.ctypes.data
     assert (content[20], content[21]) == (code, 8 * a.itemsize)
