@@ -98,11 +98,12 @@ def test_places(data: st.DataObject) -> None:
     values, size = some_values(case, 1), int(np.prod(case.dimensions))
     wrong = data.draw(st.integers(0, 4)) == 0
     places = np.array(data.draw(st.lists(st.integers(-size - wrong, size - 1 + wrong), min_size=1, max_size=9)))
-    a = array_of(case, values)
+    a, every = array_of(case, values), many(np.arange(-size, size))
     for mine, theirs in (
         (lambda: a.flat[places], lambda: values.flat[places]),
         (lambda: np.take(a, places), lambda: np.take(values, places)),
         (lambda: np.take(a, many(places)), lambda: np.take(values, many(places))),
+        (lambda: a.flat[every], lambda: values.flat[every]),
     ):
         expected, wanted = outcome(theirs)
         got, error = outcome(mine)
