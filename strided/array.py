@@ -100,7 +100,8 @@ class LayoutArray(Methods):
             Row-major without. A shape must have the dimensions of `x`; it names the element type, too.
         padding : scalar, PaddingValue or str, optional
             What fills the padding: a value, or one of "zero", "one", "lowest", "highest"; "unknown" leaves it as it
-            is. Without, what a legacy layout says, else zero.
+            is. Zero clears also those bits of the last byte that hold neither elements nor padding. Without, what a
+            legacy layout says, else zero.
         out : writable buffer, optional
             Where to; allocated without.
         element_type : str, optional

@@ -15,6 +15,7 @@ from strided.errors import BufferSizeError, LayoutError, UnsupportedError
 from strided.formats import HEAD_BYTES, format_of
 from strided.layout import AnyShape, BufferShape, Layout, Shape, TupleShape
 from strided.notation import parse
+from strided.regular import open_regular
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -255,12 +256,14 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
     ------
     BufferSizeError
         The file is shorter.
+    DumpError
+        A FIFO, a device, a socket.
     """
     access = {"r": mmap.ACCESS_READ, "r+": mmap.ACCESS_WRITE, "c": mmap.ACCESS_COPY}
     if mode not in access:
         raise ValueError(f'mode must be "r", "r+" or "c", not {mode!r}')
     name = os.path.abspath(os.fsdecode(path))
-    with open(path, "r+b" if mode == "r+" else "rb") as file:
+    with open_regular(path, writable=mode == "r+") as file:
         size, status = file.seek(0, os.SEEK_END), os.fstat(file.fileno())
         inode = status.st_dev, status.st_ino
         length = size - offset if length is None else length
@@ -314,12 +317,12 @@ def read_file(
         raise ValueError(
             f'a file that is read into memory (mapped=False) has mode "r" or "c"{known}: "r+" needs a mapping'
         )
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
         _, stop = extent(size, shape, offset, allow_excess, head)
         content = np.empty(stop - offset, np.uint8)
         file.seek(offset)
-        have = file.readinto(content.data)
+        have = file.readinto(content.data)  # type: ignore[attr-defined]
     if have < content.size:
         raise BufferSizeError(
             f"{os.fspath(path)!r} was truncated while it was read: {have} bytes of {content.size} were left",

@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 import numpy as np
@@ -27,7 +27,11 @@ import strided
 from strided import demo as demonstration
 from strided import export, inspect, kernels, reading
 from strided.errors import NotationError, StridedError, UnsupportedError
+from strided.files import named_when_full
 from strided.foreign import in_columns, visible
+
+if TYPE_CHECKING:
+    from strided.dumps.folder.programs import RunArrays
 
 #: Elements from which on work is long enough for a progress bar.
 LONG = 1 << 26
@@ -78,8 +82,9 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            super().invoke(ctx)
-            sys.stdout.flush()
+            with named_when_full("standard output"):
+                super().invoke(ctx)
+                sys.stdout.flush()
         except _Ended as ended:
             sys.exit(128 + ended.args[0])
         except BrokenPipeError:
@@ -223,7 +228,8 @@ def _write_to_standard_output(
 ) -> None:
     """By way of a file without a name, which is written out of order."""
     with tempfile.TemporaryFile() as file:
-        export.write_file(file, array, export.result_shape(array, layout), as_npy=False, progress=advance)
+        with named_when_full(tempfile.gettempdir()):
+            export.write_file(file, array, export.result_shape(array, layout), as_npy=False, progress=advance)
         file.seek(0)
         shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
         sys.stdout.buffer.flush()
@@ -241,12 +247,13 @@ def _what_was_written(shape: strided.Shape, layout: strided.Layout | None) -> st
 def ls(path: str, kind: str | None) -> None:
     """What is in a dump folder, and what is missing and why; or what is in one file."""
     if Path(path).is_dir():
-        click.echo(str(strided.open_dump(path)))
+        click.echo(str(strided.open_dump(path, mapped=False)))
         return
-    found = strided.read_dump(Path(path), kind)
+    found = strided.read_dump(Path(path), kind, mapped=False)
     click.echo(str(found))
-    for name, array in _named_arrays(found).items():
-        click.echo(visible(f"  {name}: {array.xla_shape}"))
+    arrays = _named_arrays(found)
+    for name in arrays:
+        click.echo(visible(f"  {name}: {arrays.shape(name)}"))
 
 
 @commands.command()
@@ -330,9 +337,9 @@ def _array_of(
     if (first != _STANDARD and not path.exists()) or path.is_dir():
         folder, colon, name = first.rpartition(":")
         if colon and Path(folder).is_dir():
-            return _named(folder, strided.open_dump(folder), name), rest
+            return _named(folder, strided.open_dump(folder, mapped=False), name), rest
         if colon and Path(folder).is_file():
-            return _named(folder, _named_arrays(strided.read_dump(Path(folder), kind)), name), rest
+            return _named(folder, _named_arrays(strided.read_dump(Path(folder), kind, mapped=False)), name), rest
         if path.is_dir():
             raise click.UsageError(
                 f"{first} is a folder; name an array in it as {first}:NAME ('strided ls' lists them)"
@@ -350,22 +357,20 @@ def _array_of(
         return other, rest
 
 
-def _named_arrays(content: Any) -> dict[str, Any]:
-    """The arrays of a snapshot, named as in a dump folder; none of anything else."""
-    values = [
-        (f"{what}{number}", value)
-        for what in ("argument", "result")
-        for number, value in enumerate(getattr(content, f"{what}s", ()))
-    ]
-    return {name: value for name, value in values if isinstance(value, strided.LayoutArray)}
+def _named_arrays(content: Any) -> RunArrays:
+    """The values of a snapshot, named as in a dump folder; none of anything else."""
+    from strided.dumps.folder.programs import RunArrays
+    from strided.dumps.literals.snapshot import Snapshot
+
+    values = [("argument", content.arguments), ("result", content.results)] if isinstance(content, Snapshot) else []
+    return RunArrays({f"{what}{number}": (those, number) for what, those in values for number in range(len(those))})
 
 
 def _named(place: str, arrays: Mapping[str, Any], name: str) -> Any:
     try:
         array = arrays[name]
     except KeyError as error:
-        known = f"{place} holds no array {name!r}; it has {', '.join(arrays) or 'none'}"
-        raise StridedError(known if error.args == (name,) else error.args[0]) from None
+        raise StridedError(f"{place}: {error.args[0]}") from None
     if not isinstance(array, strided.LayoutArray):
         raise StridedError(f"{place}:{name} is no array but {type(array).__name__}")
     return array

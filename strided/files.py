@@ -35,6 +35,20 @@ _OWN_FILES = "/proc/self/fd"
 #: What a file system answers that cannot sync, or cannot do something else that is asked for.
 _CANNOT = frozenset({errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
+#: What the system answers where there is no room; only a write can get it.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else [])})
+
+
+@contextlib.contextmanager
+def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Within this, an OSError that says that there is no room says also for which file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
 
 def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
     """Where a file is to be written, symbolic links followed, and what lies there now: None where nothing does.
@@ -90,7 +104,7 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
     try:
-        with _made(folder, temporary, path) as file:
+        with named_when_full(path), _made(folder, temporary, path) as file:
             if there is not None:
                 _permit(
                     file, there.st_mode | stat.S_IRUSR | stat.S_IWUSR

@@ -13,6 +13,7 @@ HEAD_BYTES = 16
 NPY_MAGIC = b"\x93NUMPY"
 #: The third byte says that the data are deflated: nothing else was ever defined.
 GZIP_MAGIC = b"\x1f\x8b\x08"
+ZIP_MAGIC = b"PK\x03\x04"
 
 
 class Format(NamedTuple):
@@ -27,7 +28,7 @@ _MAGICS = {
     GZIP_MAGIC: Format(
         "gzip data", "`strided show` and strided.convert_file expand it as they read; for anything else expand it first"
     ),
-    b"PK\x03\x04": Format("a zip archive", "numpy.load opens it if it is an .npz; otherwise unpack it first"),
+    ZIP_MAGIC: Format("a zip archive", "numpy.load opens it if it is an .npz; otherwise unpack it first"),
     b"PK\x05\x06": Format("an empty zip archive", "there is nothing in it"),
     b"\x89HDF\r\n\x1a\n": Format("an HDF5 file", "h5py reads it"),
     b"\x28\xb5\x2f\xfd": Format("Zstandard data", "expand it first"),

@@ -17,12 +17,14 @@ class Readable(Protocol):
         """The next bytes, as many at most; none at the end."""
 
 
-#: Bytes of a piece.
-PIECE_BYTES = 1 << 20
+#: Bytes of a piece: what fits a cache takes half the time.
+PIECE_BYTES = 1 << 18
 
 
-def expanded(file: Readable, path: str | None = None) -> Iterator[bytes]:
-    """What gzip data expand to, in pieces. Whoever asks for them says when it is enough.
+def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = None) -> Iterator[bytes]:
+    """What gzip data expand to, in pieces of `piece_bytes` (`PIECE_BYTES` without).
+
+    Whoever asks for them says when it is enough.
 
     Raises
     ------
@@ -35,7 +37,7 @@ def expanded(file: Readable, path: str | None = None) -> Iterator[bytes]:
     """
     try:
         with gzip.GzipFile(fileobj=cast(Any, file)) as source:
-            while piece := source.read(PIECE_BYTES):
+            while piece := source.read(piece_bytes or PIECE_BYTES):
                 yield piece
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DumpError(f"broken gzip data: {error}", path=path) from error

@@ -5,7 +5,6 @@ Keys of integers and slices take a short way through `indexing`; all others are 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -16,21 +15,12 @@ import numpy.typing as npt
 from strided import convert, selecting
 from strided.encode import cast
 from strided.indexing import element_at, index_arrays, normalise, refuse, view, view_at
+from strided.locks import own_lock
 from strided.wrapped import Array, Wrapped, move
 
 #: Held while elements of fewer than eight bits are written: their neighbours in the byte are written back with them,
 #: and must not have changed meanwhile.
-_packed = threading.RLock()
-
-
-def _forget_lock() -> None:
-    """In a forked child: another thread of the parent may have held it."""
-    global _packed
-    _packed = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_lock)
+_packed = own_lock(threading.RLock)
 
 
 class Indexed(Wrapped):
@@ -157,7 +147,7 @@ class Indexed(Wrapped):
         if self._memory.bits >= 8:
             convert.scatter(self.region, offsets, values)
             return
-        with _packed:
+        with _packed():
             convert.scatter(self.region, offsets, values)
 
     def _assign(self, value: Any, key: Any, whole: Indexed) -> None:
@@ -182,7 +172,7 @@ class Indexed(Wrapped):
         if self._memory.bits >= 8:
             move(spread, target)
             return
-        with _packed:
+        with _packed():
             move(spread, target)
 
 

@@ -1,7 +1,8 @@
 """Values that are computed once, when they are first asked for.
 
 `functools.cached_property` holds one lock for all instances of a class while it computes (in Python 3.11): threads wait
-for each other, and a child that is forked meanwhile waits for ever. Here two threads may compute the same value twice.
+for each other, and a child that is forked meanwhile waits for ever. Here two threads may compute the same value twice;
+both get the one that was ready first.
 """
 
 from __future__ import annotations
@@ -43,5 +44,5 @@ class once(Generic[T]):
     def __get__(self, instance: object | None, owner: type | None = None) -> Self | T:
         if instance is None:
             return self
-        value = instance.__dict__[self._name] = self._compute(instance)
+        value: T = instance.__dict__.setdefault(self._name, self._compute(instance))
         return value

@@ -82,13 +82,17 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
 def fill_padding(buffer: npt.NDArray[np.uint8], shape: Shape, bits: int, bitorder: str, value: Any) -> None:
     """Set every slot of a buffer that holds no element to a value (a 0-d array of the shape's dtype).
 
-    Those that do hold one may be set too: the elements have yet to be written.
+    Those that do hold one may be set too: the elements have yet to be written. Bits behind the last slot of packed
+    elements become zero with a value of zeros, and stay with any other.
     """
     pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
     maps, size = _filled(shape, bits)
     if size and not pattern:
         buffer[:size] = 0
         return
+    slot_bits = shape.expansion.address_elements * bits
+    if slot_bits % 8 and not pattern:
+        buffer[slot_bits // 8] = 0
     for map_ in maps:
         convert.fill(convert.Region(buffer, map_, bits, bitorder == "little"), pattern)
 

@@ -28,6 +28,7 @@ from strided.plan import Storage
 from strided.plan.axes import Table
 from strided.plan.fill import fill_steps, spread
 from strided.region import Bytes
+from strided.regular import READS_AT_PLACES, read_at
 from strided.threads import get_num_threads, run
 
 #: Bytes of pages in use at a time, about: what the elements of one block may take with the padding between them.
@@ -104,7 +105,7 @@ class Pages:
 
         def fill(low: int, high: int) -> None:
             while low < high:
-                count = _read_at(file, content[low:high], start + low)
+                count = read_at(file, content[low:high], start + low)
                 if not count:
                     size = os.fstat(file.fileno()).st_size
                     raise BufferSizeError(
@@ -117,7 +118,7 @@ class Pages:
         parts = [
             (at, min(at + _PART_BYTES, high)) for low, high in ranges.tolist() for at in range(low, high, _PART_BYTES)
         ]
-        run(fill, parts, threads=get_num_threads() if _READS_AT_PLACES else 1)
+        run(fill, parts, threads=get_num_threads() if READS_AT_PLACES else 1)
 
     def write(self, ranges: Table, file: BinaryIO, start: int) -> None:
         """Write ranges of bytes to a file."""
@@ -127,21 +128,12 @@ class Pages:
                 low += _write_at(file, content[low:high], start + low)
 
 
-_READS_AT_PLACES = hasattr(os, "preadv")
-
-if _READS_AT_PLACES:
-
-    def _read_at(file: BinaryIO, content: memoryview, at: int) -> int:
-        return os.preadv(file.fileno(), [content], at)
+if hasattr(os, "pwrite"):
 
     def _write_at(file: BinaryIO, content: memoryview, at: int) -> int:
         return os.pwrite(file.fileno(), content, at)
 
 else:
-
-    def _read_at(file: BinaryIO, content: memoryview, at: int) -> int:
-        file.seek(at)
-        return file.readinto(content)  # type: ignore[attr-defined,no-any-return]
 
     def _write_at(file: BinaryIO, content: memoryview, at: int) -> int:
         file.seek(at)

@@ -18,6 +18,7 @@ from strided import convert, gzipped, shown
 from strided.array import LayoutArray
 from strided.buffers import GRANULES, array_shape, extent
 from strided.errors import BufferSizeError, UnsupportedError
+from strided.files import named_when_full
 from strided.formats import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC
 from strided.indexing import index_arrays, normalise, view
 from strided.layout import AnyShape, Shape
@@ -174,13 +175,14 @@ def _kept(
     else:
         most = offset + shape.buffer_byte_size
         what = f"{shape} takes"
-    for piece in itertools.chain([first], pieces):
-        file.write(piece)
-        if file.tell() > most + max(GRANULES) and not offset:
-            raise BufferSizeError(
-                f"{name} holds more than the {most} bytes that {what}; what follows them was not read", needed=most
-            )
-        if offset and file.tell() >= most:
-            break
-    file.flush()
+    with named_when_full(tempfile.gettempdir()):
+        for piece in itertools.chain([first], pieces):
+            file.write(piece)
+            if file.tell() > most + max(GRANULES) and not offset:
+                raise BufferSizeError(
+                    f"{name} holds more than the {most} bytes that {what}; what follows them was not read", needed=most
+                )
+            if offset and file.tell() >= most:
+                break
+        file.flush()
     return file

@@ -6,24 +6,14 @@ instructions, never while a value is computed. A forked child gets a new one.
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import Generic, TypeVar
+
+from strided.locks import own_lock
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-_lock = threading.Lock()
-
-
-def _forget_lock() -> None:
-    """In a forked child: another thread of the parent may have held it."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_lock)
+_lock = own_lock()
 
 
 class Recent(Generic[K, V]):
@@ -50,7 +40,7 @@ class Recent(Generic[K, V]):
 
     def keep(self, key: K, value: V) -> V:
         """Add or replace a value, and return it."""
-        with _lock:
+        with _lock():
             if key not in self._values:
                 while len(self._values) >= self._limit:
                     del self._values[next(iter(self._values))]
@@ -59,7 +49,7 @@ class Recent(Generic[K, V]):
 
     def clear(self) -> None:
         """Drop all values."""
-        with _lock:
+        with _lock():
             self._values.clear()
 
     def __len__(self) -> int:

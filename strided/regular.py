@@ -1,4 +1,4 @@
-"""Files opened to be read: regular ones, and nothing else.
+"""Files opened to be read, and read at places: regular ones, and nothing else.
 
 A FIFO waits for somebody to write into it, a device may give bytes for ever: neither is a file that somebody dumped,
 and a link in a folder can lead to either.
@@ -20,13 +20,13 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
 )
 # With O_NONBLOCK the opening of a FIFO does not wait for a writer; without O_NOCTTY a terminal could become ours.
-_FLAGS = os.O_RDONLY
+_FLAGS = 0
 for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
     _FLAGS |= getattr(os, _name, 0)
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """A file opened for reading; links are followed.
+def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> BinaryIO:
+    """A file opened for reading, and for writing where that is asked for; links are followed.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     OSError
         A file that cannot be opened, or a folder.
     """
-    descriptor = os.open(path, _FLAGS)
+    descriptor = os.open(path, _FLAGS | (os.O_RDWR if writable else os.O_RDONLY))
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
@@ -43,7 +43,24 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         if not stat.S_ISREG(mode):
             kind = next((name for test, name in _KINDS if test(mode)), "no file")
             raise DumpError(f"{kind}; only regular files are read", path=os.fspath(path))
-        return os.fdopen(descriptor, "rb")
+        return os.fdopen(descriptor, "r+b" if writable else "rb")
     except BaseException:
         os.close(descriptor)
         raise
+
+
+#: Whether several threads may read one file at once.
+READS_AT_PLACES = hasattr(os, "preadv")
+
+if READS_AT_PLACES:
+
+    def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
+        """Fill memory with the bytes of a file from one on, and return how many there were: 0 behind its end."""
+        return os.preadv(file.fileno(), [content], at)
+
+else:
+
+    def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
+        """Fill memory with the bytes of a file from one on, and return how many there were: 0 behind its end."""
+        file.seek(at)
+        return file.readinto(content)  # type: ignore[attr-defined,no-any-return]

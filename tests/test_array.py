@@ -319,6 +319,23 @@ def test_padding_of_any_value_is_cast() -> None:
         sd.LayoutArray.from_numpy(np.zeros(3, np.uint8), "{0:T(4)}", padding=300)
 
 
+@pytest.mark.parametrize("bitorder", ["little", "big"])
+@pytest.mark.parametrize(
+    "text",
+    ["u2[9]{0:E(2)}", "s4[3]{0:E(4)}", "pred[3,3]{0,1:T(2,1)E(1)}", "u1[1201,3]{0,1:E(1)}"],
+)
+def test_zero_padding_reaches_the_bits_of_no_slot(text: str, bitorder: str) -> None:
+    """The last byte has more bits than elements and padding take; in `out` they may hold anything."""
+    shape = sd.parse(text)
+    values = np.ones(shape.dimensions, shape.dtype)
+    wanted = sd.LayoutArray.from_numpy(values, shape, bitorder=bitorder).buffer.tobytes()
+    out = np.full(shape.buffer_byte_size, 0xFF, np.uint8)
+    sd.LayoutArray.from_numpy(values, shape, "unknown", out, bitorder=bitorder)
+    assert out.tobytes() != wanted
+    sd.LayoutArray.from_numpy(values, shape, "zero", out, bitorder=bitorder)
+    assert out.tobytes() == wanted
+
+
 def test_a_legacy_layout_says_what_its_padding_holds() -> None:
     layout = sd.Layout((1, 0), padded_dimensions=(2, 4), padding_value=sd.PaddingValue.LOWEST_PAD)
     a = sd.LayoutArray.from_numpy(np.ones((2, 3), np.int8), layout)

@@ -224,6 +224,15 @@ def test_dtypes_and_outs_must_agree():
         assemble([np.zeros(2)], "{replicated}", (2,)).shard(5)
 
 
+def test_an_ndarray_of_all_can_be_written_to_only_where_it_is_a_copy_of_the_callers():
+    whole = assemble([np.zeros(2), np.ones(2)], "{devices=[2]<=[2]}", (4,))
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(whole)[0] = 5
+    for own in (np.array(whole), np.asarray(whole, np.float32), whole.to_numpy()):
+        own[0] = 5
+    assert whole.to_numpy().tolist() == [0, 0, 1, 1]
+
+
 def test_short_shards_may_come_without_their_padding():
     whole = assemble([np.array([1, 2]), np.array([3])], "{devices=[2]<=[2]}", (3,))
     assert whole.to_numpy().tolist() == [1, 2, 3]

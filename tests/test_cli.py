@@ -397,7 +397,7 @@ def test_one_file_of_a_dump(run: Run, folder: Path) -> None:
     assert out.startswith("[6. 7.]")
     code, out, err = run("show", f"{snapshot}:result3")
     assert (code, out) == (2, "")
-    assert "it has argument0, result0" in err
+    assert err == f"strided: {snapshot}: no array is named 'result3'; there are argument0, result0\n"
     code, out, err = run("ls", snapshot, "--kind", "allocations")
     assert (code, out) == (2, "")
     assert err.startswith("strided: ")
@@ -580,3 +580,12 @@ def test_help_and_info_load_no_compiler() -> None:
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
         assert done.stdout.endswith("LOADED False\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path) -> None:
+    convert = [sys.executable, "-m", "strided", "convert", dump, SHAPE, "-"]
+    for command in (convert, [*convert[:3], "demo"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (2, b"strided: standard output: No space left on device\n")

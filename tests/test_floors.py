@@ -25,6 +25,7 @@ ROOMS = [
     "gzipped",
     "regular",
     "once",
+    "locks",
     "recent",
     "cpus",
     "threads",

@@ -6,8 +6,6 @@ must keep what it held. Sources are read-only.
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import subprocess
 import sys
@@ -22,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strided.kernels import SCRATCH_BYTES, packed, stream, tiles, transpose
+from tests.fuzz.arena import Arena
 from tests.test_selecting import check_every_place
 from tests.thinned import examples
 
-PAGE = mmap.PAGESIZE
 BITS = {"unzip16": 16, "unzip8": 8, "zip16": 16, "zip8": 8}
 KERNELS = {
     **{name: getattr(tiles, name) for name in ("rows", *BITS)},
@@ -34,32 +32,16 @@ KERNELS = {
 }
 
 
-class Fenced:
-    """Memory between two pages that the process may not touch."""
-
-    def __init__(self, room: int) -> None:
-        pages = -(-room // PAGE)
-        self._map = mmap.mmap(-1, (pages + 2) * PAGE)
-        self._bytes = np.frombuffer(self._map, np.uint8)[PAGE : (pages + 1) * PAGE]
-        libc = ctypes.CDLL(None, use_errno=True)
-        base = self._bytes.ctypes.data
-        for page in (base - PAGE, base + pages * PAGE):
-            if libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), 0):
-                pytest.skip("pages cannot be protected here")
-
-    def place(self, content: np.ndarray, offset: int | None) -> np.ndarray:
-        """A copy of `content` so many bytes behind the first page, or with None, right before the last one."""
-        start = self._bytes.size - content.size if offset is None else offset
-        held = self._bytes[start : start + content.size]
-        held[:] = content
-        return held
-
-
 @cache
-def fences() -> tuple[Fenced, Fenced]:
-    if not hasattr(mmap, "MAP_ANONYMOUS"):
-        pytest.skip("needs mprotect")
-    return Fenced(1 << 22), Fenced(1 << 22)
+def fences() -> tuple[Arena, Arena]:
+    return Arena(1 << 22), Arena(1 << 22)
+
+
+def placed(arena: Arena, content: np.ndarray, offset: int | None) -> np.ndarray:
+    """A copy of `content` so many bytes behind the page before, or with None, right before the page behind."""
+    held = arena.place(content.size, at_end=offset is None, gap=offset or 0)
+    held[:] = content
+    return held
 
 
 SCRATCH = np.zeros(SCRATCH_BYTES, np.uint8)
@@ -74,7 +56,7 @@ def read_only(x: np.ndarray) -> np.ndarray:
 def check(run, source, target, expected, places) -> None:
     """Run a kernel on copies at `places` and compare the whole of both."""
     memory = fences()
-    s, t = (fence.place(x, place) for fence, x, place in zip(memory, (source, target), places, strict=True))
+    s, t = (placed(arena, x, place) for arena, x, place in zip(memory, (source, target), places, strict=True))
     run(read_only(s), t)
     np.testing.assert_array_equal(t, expected)
     np.testing.assert_array_equal(s, source)

@@ -493,11 +493,11 @@ def limit(_):
 try:
     sd.convert_file("x.bin", "u8[1024,1024]", "y.npy", progress=limit)
 except OSError as error:
-    print(error.strerror)
+    print(error.filename, error.strerror)
 """
     (tmp_path / "x.bin").write_bytes(bytes(1 << 20))
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout == "File too large\n"
+    assert done.stdout == "y.npy File too large\n"
     assert [p.name for p in tmp_path.iterdir()] == ["x.bin"]

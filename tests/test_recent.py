@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from strided import recent
+from strided.once import once
 from strided.recent import Recent
 
 
@@ -43,10 +44,25 @@ def test_many_threads_add_at_once_and_the_limit_holds() -> None:
     assert longest == 16
 
 
+def test_threads_that_compute_a_value_at_once_share_the_first() -> None:
+    together = threading.Barrier(2)
+
+    class Owner:
+        @once
+        def value(self) -> object:
+            together.wait(timeout=60)
+            return object()
+
+    owner = Owner()
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: owner.value, range(2))
+    assert first is second is owner.value
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_child_forked_while_the_lock_is_held_goes_on() -> None:
     table = Recent[int, int](2)
-    with recent._lock:
+    with recent._lock():
         child = os.fork()
         if not child:
             os._exit(table.keep(1, 7))

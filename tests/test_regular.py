@@ -58,6 +58,14 @@ def test_readers_refuse_what_is_no_file(folder, name, read):
         assert str(refused.value) == f"{folder / name}: {kind}; only regular files are read"
 
 
+@pytest.mark.parametrize("options", [{}, {"mode": "c"}, {"mode": "r+"}, {"mapped": False}], ids=str)
+@pytest.mark.parametrize("name", ["pipe", "piped", "."])
+def test_arrays_are_opened_in_files_alone(folder, name, options):
+    with pytest.raises((DumpError, IsADirectoryError)) as refused:
+        sd.open(folder / name, "u8[4]", **options)
+    assert name == "." or str(refused.value) == f"{folder / name}: a FIFO; only regular files are read"
+
+
 def test_a_file_is_read_and_closed(folder):
     with open_regular(folder / "linked.hlo.txt") as file:
         assert file.read() == TEXT

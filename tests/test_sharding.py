@@ -341,6 +341,13 @@ def test_mangled_protos_end_in_a_value_or_a_dump_error(proto, place, piece, cut)
     assert Sharding.from_proto(sharding.to_proto()) == sharding
 
 
+def test_axes_whose_names_are_no_text_have_a_proto():
+    """A lone surrogate, as Python makes of a byte that is no UTF-8, has no UTF-8 of its own."""
+    sharding = Sharding.parse("{mesh['a\udcff'=2,'b'=3], [{'a\udcff'}, {}]}")
+    again = Sharding.from_proto(sharding.to_proto())
+    assert (again.named.mesh.names, again.unnamed()) == (("a\\xed\\xb3\\xbf", "b"), sharding.unnamed())
+
+
 # ---- XLA itself ----
 
 _ASK = """

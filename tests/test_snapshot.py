@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import json
 import mmap
 import os
 import re
+import subprocess
+import sys
+import tempfile
 import tracemalloc
 from pathlib import Path
 
@@ -23,6 +27,7 @@ from strided.dumps.literals.literal import write_literal
 from strided.dumps.literals.snapshot import Snapshot, read_snapshot, write_snapshot
 from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.shapes import write_shape
+from strided.dumps.recognise import recognise
 from strided.errors import DumpError, UnsupportedError
 from tests.thinned import examples
 
@@ -484,3 +489,137 @@ def test_a_snapshot_that_is_truncated_after_it_was_opened_is_an_error(tmp_path: 
         with pytest.raises(sd.BufferSizeError, match="a mapped file was truncated"):
             access()
     assert "truncated" in repr(snapshot)
+
+
+def shown(snapshot: sd.Snapshot) -> list[object]:
+    """All that a snapshot holds, values as their bytes."""
+
+    def bytes_of(value: object) -> object:
+        if isinstance(value, tuple):
+            return tuple(map(bytes_of, value))
+        return None if value is None else (str(value.xla_shape), value.shape, value.to_numpy().tobytes())
+
+    return [
+        snapshot.form,
+        snapshot.platform,
+        None if snapshot.module_proto is None else bytes(snapshot.module_proto),
+        snapshot.results_missing,
+        [[(str(shape), bytes_of(value)) for shape, value in zip(values.shapes, values, strict=True)]
+         for values in (*snapshot.partitions, snapshot.results)],
+    ]  # fmt: skip
+
+
+EVERY = [*KINDS, *sorted((DATA / "types").glob("*.pb")), *PROGRAMS]
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+def test_what_is_read_at_places_is_what_is_mapped(path: Path) -> None:
+    assert shown(sd.read_snapshot(path, mapped=False)) == shown(sd.read_snapshot(path))
+    assert recognise(path) == "snapshot"
+
+
+def outcome(origin: object, **options: bool) -> object:
+    """What a snapshot holds, or the message and place of the error."""
+    try:
+        snapshot = sd.read_snapshot(origin, **options)
+        return snapshot.form, [values.shapes for values in (*snapshot.partitions, snapshot.results)], shown(snapshot)
+    except DumpError as error:
+        return error.message, error.position
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(EVERY[::5]), st.integers(0, 1 << 20), st.binary(max_size=4), st.booleans())
+def test_damaged_files_are_read_alike_at_places(path: Path, place: int, piece: bytes, cut: bool) -> None:
+    data = path.read_bytes()
+    place %= len(data)
+    data = data[:place] + (b"" if cut else piece + data[place + len(piece) :])
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        assert outcome(file.name, mapped=False) == outcome(data)
+
+
+def test_no_snapshot_is_mapped_where_that_is_not_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "module_0001.f.snapshot.1.pb"
+    values = np.arange(1 << 16, dtype=np.float32)
+    sd.write_snapshot(path, [values, np.arange(300)], values)
+    for arguments in (sd.read_dump(path, mapped=False).arguments, sd.open_dump(tmp_path, mapped=False).values()):
+        held = list(arguments)
+        assert str(path) not in Path("/proc/self/maps").read_text(encoding="utf-8")
+        np.testing.assert_array_equal(held[0], values)
+        assert not held[0].flags.writeable
+
+
+@pytest.mark.parametrize("cut", [0, 100, 70_000])
+def test_values_that_are_truncated_before_they_are_read(cut: int, tmp_path: Path) -> None:
+    path = tmp_path / "x.pb"
+    values = np.arange(1 << 16, dtype=np.float32)
+    sd.write_snapshot(path, [values, values], values)
+    snapshot = sd.read_snapshot(path, mapped=False)
+    first = snapshot.arguments[0]
+    os.truncate(path, cut)
+    np.testing.assert_array_equal(first, values)
+    match = rf"argument 1: truncated since it was opened: from \d+ bytes to {cut}"
+    with pytest.raises(sd.DumpError, match=match) as raised:
+        snapshot.arguments[1]
+    assert raised.value.path == str(path)
+
+
+def test_a_file_is_closed_with_the_last_of_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "x.pb"
+    sd.write_snapshot(path, [np.arange(5)])
+
+    def is_open() -> bool:
+        return any(os.path.realpath(f"/proc/self/fd/{number}") == str(path) for number in os.listdir("/proc/self/fd"))
+
+    snapshot = sd.read_snapshot(path, mapped=False)
+    places = snapshot.arguments
+    assert is_open()
+    del snapshot
+    assert places[0].tolist() == [0, 1, 2, 3, 4]
+    del places
+    gc.collect()
+    assert not is_open()
+
+
+GET = "strided.dumps.folder.programs.RunArrays.__getitem__"
+
+
+@pytest.mark.parametrize(
+    ("moment", "name"), [(GET, "x.pb:argument0"), (GET, "f/argument1"), ("strided.cli._named_arrays", "x.pb")]
+)
+def test_another_process_truncates_the_snapshot(moment: str, name: str, tmp_path: Path) -> None:
+    """As at a moment when the size was looked at already: a process that has mapped the file ends there."""
+    path = tmp_path / "x.pb"
+    values = np.zeros(1 << 20, np.float32)
+    sd.write_snapshot(path, [values, values], values)
+    if name == "f/argument1":
+        path = path.rename(tmp_path / "module_0001.f.snapshot.1.pb")
+        name = f".:{name}"
+    script = f"""
+import sys, strided.cli, strided.buffers, strided.dumps.literals.snapshot, strided.dumps.folder.programs
+strided.buffers.MappedFile.check = lambda self: None
+strided.dumps.literals.snapshot.refuse_truncated = lambda *_: None
+then = {moment}
+def meanwhile(*arguments):
+    print("begun", flush=True)
+    sys.stdin.readline()
+    return then(*arguments)
+{moment} = meanwhile
+strided.cli.main(sys.argv[1:])
+"""
+    command = [sys.executable, "-c", script, "show" if ":" in name else "ls", name]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert any(line == "begun\n" for line in process.stdout)
+    os.truncate(path, 5)
+    out, err = process.communicate("\n", timeout=60)
+    if "argument" in name:
+        assert process.returncode == 2
+        assert "truncated since it was opened: from " in err
+        assert err.endswith(" bytes to 5\n")
+    else:
+        assert process.returncode in (0, 2)
+        assert "truncated since it was opened" in out + err

@@ -22,6 +22,7 @@ from strided.dumps.protobuf import varints, wire
 from strided.dumps.recognise import recognise
 from strided.dumps.source import open_source, refuse_truncated
 from strided.errors import DumpError
+from strided.formats import GZIP_MAGIC
 
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 
@@ -228,6 +229,21 @@ def test_a_file_is_read_or_mapped_and_a_gzip_file_expanded(tmp_path: Path, mappe
         assert source.path == str(path)
 
 
+def test_a_file_that_becomes_shorter_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "x"
+    path.write_bytes(bytes(100))
+
+    class Shorter(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if size != len(GZIP_MAGIC):
+                os.truncate(path, 99)
+            return super().read(size) or b""
+
+    monkeypatch.setattr("strided.dumps.source.open_regular", Shorter)
+    with pytest.raises(DumpError, match="x: truncated while it was read: 99 bytes of 100 were left"):
+        open_source(path)
+
+
 def test_a_mapped_file_that_became_shorter_is_refused(tmp_path: Path):
     path = tmp_path / "x"
     path.write_bytes(bytes(100))
@@ -247,7 +263,7 @@ def test_buffers_are_wrapped():
 def test_broken_gzip_data_are_refused(tmp_path: Path):
     data = gzip.compress(os.urandom(300))
     path = tmp_path / "x.gz"
-    for bad in (data[:-1], data[:20], data[:2], data[:30] + b"zz" + data[32:]):
+    for bad in (data[:-1], data[:20], data[:3], data[:30] + b"zz" + data[32:]):
         path.write_bytes(bad)
         with pytest.raises(DumpError, match="broken gzip data"):
             open_source(path)

@@ -29,10 +29,11 @@ from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.proto import find_module
 from strided.dumps.literals.forms import UNOPTIMIZED, form_of
 from strided.dumps.literals.snapshot import read_snapshot
+from strided.dumps.protobuf.parts import View
 from strided.dumps.protobuf.wire import fields
-from strided.dumps.source import is_text, open_head, open_source
+from strided.dumps.source import is_text, open_head, open_parts
 from strided.errors import DumpError, UnsupportedError
-from strided.formats import NPY_MAGIC
+from strided.formats import NPY_MAGIC, ZIP_MAGIC
 
 #: The kinds that have a reader here.
 READERS: Mapping[str, Callable[..., Any]] = {
@@ -78,11 +79,11 @@ def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
     head = open_head(origin, _HEAD_BYTES)
     if head.startswith(NPY_MAGIC):
         return "npy"
-    if head.startswith(b"PK\x03\x04"):
+    if head.startswith(ZIP_MAGIC):
         return "npz"
     if is_text(memoryview(head)):
         return _kind_of_text(head)
-    view = open_source(origin, max_bytes=max_bytes).view
+    view, _ = open_parts(origin, max_bytes=max_bytes, mapped=False)
     if _is_snapshot(view):
         return "snapshot"
     try:
@@ -115,13 +116,13 @@ def _is_instruction(line: bytes) -> bool:
     return found is not None and 0 <= line.find(b"(", found.end()) < line.rfind(b")")
 
 
-def _is_snapshot(view: memoryview) -> bool:
+def _is_snapshot(view: View) -> bool:
     form = form_of(view)
     # A module alone in field 1 is an HloProto; an unoptimised snapshot names its version or its partitions, too.
     return form is not None and (form != UNOPTIMIZED or any(one.number != 1 for one in fields(view, form)))
 
 
-def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = None) -> Any:
+def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = None, mapped: bool = True) -> Any:
     """A file's content by the reader for its kind: a Module, a Snapshot or a BufferAssignment.
 
     Parameters
@@ -131,6 +132,8 @@ def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = N
         "hlo", "snapshot" or "allocations", where the guess from the content is wrong.
     max_bytes : int, optional
         What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
+    mapped : bool, optional
+        Whether the values of a snapshot are mapped: as for `strided.read_snapshot`.
 
     Raises
     ------
@@ -144,6 +147,8 @@ def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = N
     if kind is not None and kind not in READERS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, READERS))}, not {kind!r}")
     kind = kind or recognise(origin, max_bytes=max_bytes)
+    if kind == "snapshot":
+        return read_snapshot(origin, max_bytes=max_bytes, mapped=mapped)
     if kind in READERS:
         return READERS[kind](origin, max_bytes=max_bytes)
     hint = {

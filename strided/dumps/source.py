@@ -1,39 +1,30 @@
-"""The bytes of a dump, wherever they are: a mapped file, an expanded gzip file, a buffer in memory."""
+"""The bytes of a dump, wherever they are: a file, mapped or not, an expanded gzip file, a buffer in memory."""
 
 from __future__ import annotations
 
 import contextlib
-import gzip
-import io
 import mmap
 import os
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
+from strided import gzipped
+from strided.dumps.protobuf.parts import FileBytes, View
 from strided.dumps.protobuf.wire import as_view
 from strided.errors import DumpError
+from strided.formats import GZIP_MAGIC
 from strided.regular import open_regular
-
-GZIP_MAGIC = b"\x1f\x8b"
 
 #: What gzipped text may expand to, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30
 #: What anything else in gzip may expand to. No protobuf message is longer than 2 GiB; nothing is said about the ratio,
 #: since a snapshot of zeros shrinks to a thousandth.
 MAX_BINARY_BYTES = 1 << 31
-#: Bytes that are expanded at a time: what fits a cache takes half the time.
-_PIECE_BYTES = 1 << 18
 
 #: How far into the bytes to look for what no text holds.
 _PROBE_BYTES = 4096
 #: Control characters that text does hold: tab, line ends, form feed, escape sequences of terminals.
 _TEXT_CONTROLS = bytes((9, 10, 11, 12, 13, 27))
 _NOT_TEXT = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
-
-#: Files up to this many bytes are read where they are wanted as wholes; longer ones are mapped.
-MOST_READ_BYTES = 1 << 28
 
 #: Paths, and anything with the buffer interface.
 Origin: TypeAlias = Any
@@ -56,7 +47,7 @@ class Source(NamedTuple):
 
 
 def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = False) -> Source:
-    """The bytes of a file, or of a buffer, read-only; gzip is recognised by its first two bytes and undone.
+    """The bytes of a file, or of a buffer, read-only; gzip is recognised by its first bytes and undone.
 
     Parameters
     ----------
@@ -66,7 +57,7 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
         text, `MAX_BINARY_BYTES` for anything else without.
     mapped : bool
         Map a file, for those who look at a part of it. Who looks at it later calls `refuse_truncated` before: bytes
-        that are no longer there end the process. Without, a file is read, up to `MOST_READ_BYTES`.
+        that are no longer there end the process. Without, a file is read.
 
     Raises
     ------
@@ -75,20 +66,47 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
     OSError
         A file that cannot be opened.
 
+    >>> import gzip
     >>> bytes(open_source(gzip.compress(b"HloModule m")).view)
     b'HloModule m'
     """
-    path, view = _raw(origin, mapped=mapped)
-    return Source(_expand(view, path, max_bytes) if bytes(view[:2]) == GZIP_MAGIC else view, path)
+    if not isinstance(origin, (str, os.PathLike)):
+        view = as_view(origin).toreadonly()
+        return Source(_expand(_Window(view), None, max_bytes) if _begins_as_gzip(_Window(view)) else view, None)
+    path = os.fspath(origin)
+    with open_regular(path) as file:
+        if _begins_as_gzip(file):
+            return Source(_expand(file, path, max_bytes), path)
+        found = _mapping(file) if mapped else None
+        return Source(_content(file, path) if found is None else found, path)
+
+
+def open_parts(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> tuple[View, str | None]:
+    """The bytes for those who look at parts of them, and the name to report.
+
+    A file is mapped, as by `open_source`; or stays open and is read where somebody looks. Parameters and errors as
+    there.
+    """
+    if not mapped and isinstance(origin, (str, os.PathLike)):
+        path = os.fspath(origin)
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open_regular(path))
+            if os.fstat(file.fileno()).st_size and not _begins_as_gzip(file):  # files of /proc do not say their size
+                stack.pop_all()
+                return FileBytes.of(file, path), path
+    return open_source(origin, max_bytes=max_bytes, mapped=mapped)
 
 
 def open_head(origin: Origin, size: int) -> bytes:
     """At most the first `size` bytes, gzip undone no further than that. Errors as for `open_source`."""
-    path, view = _raw(origin, mapped=True)
-    if bytes(view[:2]) != GZIP_MAGIC:
-        return bytes(view[:size])
-    with _expanding(view, path) as file:
-        return file.read(size)
+    if not isinstance(origin, (str, os.PathLike)):
+        return _head(_Window(as_view(origin)), None, size)
+    with open_regular(origin) as file:
+        return _head(file, os.fspath(origin), size)
+
+
+def _head(file: _Rewound, path: str | None, size: int) -> bytes:
+    return next(gzipped.expanded(file, path, size), b"") if _begins_as_gzip(file) else file.read(size)
 
 
 def is_text(view: memoryview) -> bool:
@@ -101,69 +119,70 @@ def is_text(view: memoryview) -> bool:
     return not any(byte in _NOT_TEXT for byte in set(head))
 
 
-def _raw(origin: Origin, *, mapped: bool) -> tuple[str | None, memoryview]:
-    """The path, if it is one, and the bytes as they are."""
-    if isinstance(origin, (str, os.PathLike)):
-        path = os.fspath(origin)
-        return path, _map(path, 0 if mapped else MOST_READ_BYTES)
-    return None, as_view(origin).toreadonly()
+def _mapping(file: BinaryIO) -> memoryview | None:
+    """A file's bytes, mapped; None of what cannot be: an empty file, one of /proc."""
+    try:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (ValueError, OSError):
+        return None
 
 
-def _map(path: Any, most_read: int) -> memoryview:
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > most_read:
-            with contextlib.suppress(ValueError, OSError):  # what cannot be mapped
-                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        limit = max(size, MAX_BINARY_BYTES)
-        content = file.read(limit + 1)  # also an empty file, a file of /proc
+def _content(file: BinaryIO, path: str) -> memoryview:
+    size = os.fstat(file.fileno()).st_size  # of files of /proc none
+    limit = max(size, MAX_BINARY_BYTES)
+    content = file.read(limit + 1)
+    if len(content) < size:
+        raise DumpError(f"truncated while it was read: {len(content)} bytes of {size} were left", path=path)
     if len(content) > limit:
         raise DumpError(f"a file that grows while it is read, beyond {limit} bytes", path=path)
     return memoryview(content)
 
 
-def refuse_truncated(view: memoryview, path: str | None) -> None:
+def refuse_truncated(view: View, path: str | None) -> None:
     """Raise DumpError where bytes are mapped from a file that has become shorter."""
-    mapping = view.obj
+    mapping = view.obj if isinstance(view, memoryview) else None
     if isinstance(mapping, mmap.mmap) and mapping.size() < len(mapping):
         raise DumpError(f"truncated since it was opened: from {len(mapping)} bytes to {mapping.size()}", path=path)
 
 
-class _Window(io.RawIOBase):
+class _Rewound(gzipped.Readable, Protocol):
+    """What can be read from its beginning again."""
+
+    def seek(self, position: int, /) -> int:
+        """Go to a place."""
+
+
+class _Window:
     """A memoryview as a file, without a copy of the whole."""
 
     def __init__(self, view: memoryview) -> None:
-        self._rest = view
+        self._view, self._position = view, 0
 
-    def readable(self) -> bool:
-        return True
+    def read(self, size: int, /) -> bytes:
+        found = bytes(self._view[self._position : self._position + size])
+        self._position += len(found)
+        return found
 
-    def readinto(self, target: Any) -> int:
-        size = min(len(target), len(self._rest))
-        target[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-
-@contextmanager
-def _expanding(view: memoryview, path: str | None) -> Iterator[gzip.GzipFile]:
-    """The contents of gzip data as a file."""
-    try:
-        with gzip.GzipFile(fileobj=io.BufferedReader(_Window(view), 1 << 16)) as file:
-            yield file
-    except (OSError, EOFError, zlib.error) as error:
-        raise DumpError(f"broken gzip data: {error}", path=path) from error
+    def seek(self, position: int, /) -> int:
+        self._position = position
+        return position
 
 
-def _expand(view: memoryview, path: str | None, max_bytes: int | None) -> memoryview:
+def _begins_as_gzip(file: _Rewound) -> bool:
+    """Whether a file that stands at its beginning does; it stands there again then."""
+    head = file.read(len(GZIP_MAGIC))
+    file.seek(0)
+    return head == GZIP_MAGIC
+
+
+def _expand(file: gzipped.Readable, path: str | None, max_bytes: int | None) -> memoryview:
     data = bytearray()
     limit = MAX_BINARY_BYTES if max_bytes is None else max_bytes
-    with _expanding(view, path) as file:
-        # Piece by piece: a read of the whole would ask for as much memory as the limit allows.
-        while piece := file.read(_PIECE_BYTES):
-            if not data and max_bytes is None and is_text(memoryview(piece)):
-                limit = MAX_TEXT_BYTES
-            if len(data) + len(piece) > limit:
-                raise DumpError(f"gzip data that expand to more than {limit} bytes; max_bytes= allows more", path=path)
-            data += piece
+    # Piece by piece: a read of the whole would ask for as much memory as the limit allows.
+    for piece in gzipped.expanded(file, path):
+        if not data and max_bytes is None and is_text(memoryview(piece)):
+            limit = MAX_TEXT_BYTES
+        if len(data) + len(piece) > limit:
+            raise DumpError(f"gzip data that expand to more than {limit} bytes; max_bytes= allows more", path=path)
+        data += piece
     return memoryview(data).toreadonly()

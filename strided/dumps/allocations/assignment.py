@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from strided.dumps.allocations.images import ImageArrays, open_images
@@ -24,6 +23,7 @@ from strided.dumps.allocations.text import HEADER, read_assignment_text
 from strided.dumps.allocations.values import Allocation, Value
 from strided.dumps.source import open_source
 from strided.errors import DumpError
+from strided.once import once
 
 #: Rows of a printed assignment before the rest is only counted.
 _SHOWN = 20
@@ -49,12 +49,12 @@ class BufferAssignment:
     unread: tuple[tuple[int, str], ...] = ()
     path: str | None = field(default=None, compare=False)
 
-    @cached_property
+    @once
     def values(self) -> tuple[Value, ...]:
         """All values, allocation by allocation."""
         return tuple(value for allocation in self.allocations for value in allocation.values)
 
-    @cached_property
+    @once
     def _by_label(self) -> dict[str, Value]:
         return {value.label: value for value in reversed(self.values)}
 

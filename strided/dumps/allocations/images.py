@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from strided.dumps.allocations.values import Allocation, Value
 from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
 from strided.foreign import visible
+from strided.once import once
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -62,7 +62,7 @@ class ImageArrays(Mapping[str, LayoutArray]):
             raise DumpError(f"{name}: {problem}")
         return _array(value, content)
 
-    @cached_property
+    @once
     def unreadable(self) -> dict[str, str]:
         """The values that are no arrays here, and why."""
         found = {name: _problem(value, content) for name, (value, content) in self._places.items()}

@@ -10,7 +10,6 @@ import os
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from strided.dumps.folder.programs import DumpFile, Program, reason_of
 from strided.dumps.recognise import READERS, recognise
 from strided.errors import DumpError
 from strided.foreign import visible
+from strided.once import once
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
 
@@ -42,7 +42,7 @@ class Dump(Mapping[str, Any]):
         Files whose names are none of XLA's.
     """
 
-    def __init__(self, path: Path, files: list[DumpFile]) -> None:
+    def __init__(self, path: Path, files: list[DumpFile], *, mapped: bool = True) -> None:
         self.path = path
         groups: dict[tuple[str, int, str], list[DumpFile]] = {}
         others = []
@@ -54,11 +54,11 @@ class Dump(Mapping[str, Any]):
             groups.setdefault((file.name.time, number, file.name.module), []).append(file)
         self.others = tuple(others)
         self.programs = tuple(
-            Program(name, None if number < 0 else number, time, tuple(own))
+            Program(name, None if number < 0 else number, time, tuple(own), mapped=mapped)
             for (time, number, name), own in sorted(_adopted(groups).items())
         )
 
-    @cached_property
+    @once
     def _labels(self) -> dict[str, Program]:
         """Programs by their shortest label that no other has."""
         counts = Counter(program.name for program in self.programs)
@@ -79,7 +79,7 @@ class Dump(Mapping[str, Any]):
             raise DumpError(f"{count} called {name!r}; there are {names or 'none'}", path=self.path)
         return found[0]
 
-    @cached_property
+    @once
     def _names(self) -> dict[str, tuple[Program, str]]:
         return {
             f"{label}/{name}": (program, name) for label, program in self._labels.items() for name in program.arrays
@@ -137,12 +137,14 @@ class Dump(Mapping[str, Any]):
         return visible(f"<Dump {self.path}: {len(self.programs)} programs, {len(self.others)} other files>")
 
 
-def open_dump(directory: str | os.PathLike[str]) -> Dump:
+def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump:
     """Everything that XLA dumped into a folder, by name.
 
     Parameters
     ----------
     directory : path
+    mapped : bool, optional
+        Whether the values of snapshots are mapped: as for `strided.read_snapshot`.
 
     Returns
     -------
@@ -158,7 +160,7 @@ def open_dump(directory: str | os.PathLike[str]) -> Dump:
     path = Path(directory)
     with os.scandir(path) as entries:
         found = [_file_of(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
-    return Dump(path, [file for file in found if file is not None])
+    return Dump(path, [file for file in found if file is not None], mapped=mapped)
 
 
 def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from strided.dumps.recognise import read_dump
 from strided.dumps.source import open_head
 from strided.errors import DumpError
 from strided.foreign import visible
+from strided.once import once
 
 #: How far into a module's text its header is looked for, in bytes.
 _HEADER_BYTES = 1 << 16
@@ -76,8 +76,11 @@ class Program:
     files : tuple of DumpFile
     """
 
-    def __init__(self, name: str, number: int | None, time: str, files: tuple[DumpFile, ...]) -> None:
+    def __init__(
+        self, name: str, number: int | None, time: str, files: tuple[DumpFile, ...], *, mapped: bool = True
+    ) -> None:
         self.name, self.number, self.time, self.files = name, number, time, files
+        self._mapped = mapped
 
     @property
     def label(self) -> str:
@@ -98,13 +101,13 @@ class Program:
         protos = [file for file in found if ".txt" not in file.path.suffixes and file.path.suffix != ".hlo"]
         return next(iter(protos or found), None)
 
-    @cached_property
+    @once
     def module(self) -> Module | None:
         """The module after all optimisations, out of a snapshot where it has no file; None where there is none."""
         file = self._module_file(final=True)
         return self._module_of_a_run(is_unoptimized=False) if file is None else read_hlo(file.path)
 
-    @cached_property
+    @once
     def module_before(self) -> Module | None:
         """The module as it was handed to the compiler, out of a snapshot where it has no file; None without."""
         file = self._module_file(final=False)
@@ -117,12 +120,12 @@ class Program:
                 return module
         return None
 
-    @cached_property
+    @once
     def stages(self) -> dict[str, DumpFile]:
         """The files of modules by stage, intermediate ones among them."""
         return {name.stage: file for file, name in self._named("module")}
 
-    @cached_property
+    @once
     def allocations(self) -> BufferAssignment | None:
         """The buffer assignment, from its text or out of the module's proto; None where there is none."""
         texts = [file for file, name in self._named("allocations") if name.is_final]
@@ -134,13 +137,13 @@ class Program:
         except DumpError:
             return None
 
-    @cached_property
+    @once
     def runs(self) -> tuple[DumpFile, ...]:
         """The snapshots of runs that hold arguments and results, then the unoptimised ones, which hold arguments."""
         found = sorted(self._named("snapshot"), key=lambda pair: (pair[1].is_unoptimized, int(pair[1].run[:18])))
         return tuple(file for file, _ in found)
 
-    @cached_property
+    @once
     def snapshots(self) -> tuple[Snapshot, ...]:
         """The runs, opened.
 
@@ -149,19 +152,20 @@ class Program:
         DumpError
             One of them is broken; `arrays` and `problems` go on without it.
         """
-        return tuple(read_snapshot(file.path) for file in self.runs)
+        return tuple(read_snapshot(file.path, mapped=self._mapped) for file in self.runs)
 
-    @cached_property
+    @once
     def _opened(self) -> tuple[list[tuple[str, Snapshot]], list[str]]:
         found, problems = [], []
         for number, file in enumerate(self.runs):
             try:
-                found.append((f"run{number}/" if len(self.runs) > 1 else "", read_snapshot(file.path)))
+                snapshot = read_snapshot(file.path, mapped=self._mapped)
+                found.append((f"run{number}/" if len(self.runs) > 1 else "", snapshot))
             except (DumpError, OSError) as error:
                 problems.append(f"{file.path.name}: {reason_of(error)}")
         return found, problems
 
-    @cached_property
+    @once
     def arrays(self) -> RunArrays:
         """The arguments and results of every run, by name; a value is read when it is asked for."""
         names: dict[str, tuple[Values, int]] = {}
@@ -176,7 +180,7 @@ class Program:
             names.update({f"{prefix}result{k}": (results, k) for k in range(len(results))})
         return RunArrays(names)
 
-    @cached_property
+    @once
     def num_devices(self) -> int | None:
         """Replicas times partitions; None where no module says it."""
         for file, _ in self._named("module"):
@@ -193,7 +197,7 @@ class Program:
             return None
         return None if module is None else module.replica_count * module.num_partitions
 
-    @cached_property
+    @once
     def missing(self) -> tuple[tuple[str, str], ...]:
         """What one would expect and is not there, and why, as far as the files tell."""
         found = []
@@ -251,7 +255,7 @@ class RunArrays(Mapping[str, Any]):
     def __init__(self, places: dict[str, tuple[Values, int]]) -> None:
         self._places = places
 
-    @cached_property
+    @once
     def _by_parameter(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, (values, number) in self._places.items():
@@ -279,7 +283,7 @@ class RunArrays(Mapping[str, Any]):
         """The shape of an array without reading it; why not, where it is broken."""
         values, number = self._place(name)
         try:
-            return values.shapes[number]
+            return values.shape(number)
         except DumpError as error:
             return f"unreadable: {reason_of(error)}"
 

@@ -12,7 +12,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from types import MappingProxyType
 
 from strided import notation
@@ -24,6 +23,7 @@ from strided.dumps.hlo.syntax import integer
 from strided.errors import DumpError, DumpWarning
 from strided.foreign import visible
 from strided.layout import AnyShape
+from strided.once import once
 
 #: Rows of a printed module's tables before the rest is only counted.
 _SHOWN = 12
@@ -61,22 +61,22 @@ class Computation:
         if instructions and not any(instruction.is_root for instruction in instructions):
             instructions[-1].is_root = True
 
-    @cached_property
+    @once
     def root(self) -> Instruction:
         """The instruction whose value is the computation's: the one that says so, else the last."""
         return next((i for i in reversed(self.instructions) if i.is_root), self.instructions[-1])
 
-    @cached_property
+    @once
     def parameters(self) -> tuple[Instruction, ...]:
         """The parameters by their number."""
         found = [(i.parameter_number or 0, i) for i in self.instructions if i.opcode == "parameter"]
         return tuple(i for _, i in sorted(found, key=lambda pair: pair[0]))
 
-    @cached_property
+    @once
     def _by_name(self) -> dict[str, Instruction]:
         return {i.name: i for i in reversed(self.instructions)}
 
-    @cached_property
+    @once
     def _users(self) -> dict[str, dict[Instruction, None]]:
         users: dict[str, dict[Instruction, None]] = {}
         for instruction in self.instructions:
@@ -185,7 +185,7 @@ class Module:
         """Partitions of the program; 1 where the dump does not say, as most protos do not."""
         return _count(self.attributes, "num_partitions")
 
-    @cached_property
+    @once
     def entry_layout(self) -> EntryLayout:
         """Shapes and layouts of the entry's parameters and result.
 
@@ -205,12 +205,12 @@ class Module:
         *parameters, result = [shape for shape in shapes if shape is not None]
         return EntryLayout(tuple(parameters), result)
 
-    @cached_property
+    @once
     def aliases(self) -> tuple[Alias, ...]:
         """Results that take a parameter's buffer (``input_output_alias``)."""
         return hlo_header.aliases(self.attributes.get("input_output_alias", ""))
 
-    @cached_property
+    @once
     def donors(self) -> tuple[Donor, ...]:
         """Parameters whose buffers any result may take (``buffer_donor``)."""
         return hlo_header.donors(self.attributes.get("buffer_donor", ""))
@@ -220,19 +220,19 @@ class Module:
         """What the frontend wrote down for itself, by name."""
         return frontend_attributes_in(self.attributes)
 
-    @cached_property
+    @once
     def tables(self) -> SourceTables:
         """Source files, functions and stack frames that metadata refer to."""
         return self._read_tables()
 
     # ---- what it holds ----------------------------------------------------------------------------------------------
 
-    @cached_property
+    @once
     def instructions(self) -> tuple[Instruction, ...]:
         """All instructions, computation by computation."""
         return tuple(i for computation in self.computations for i in computation.instructions)
 
-    @cached_property
+    @once
     def shapes_left_out(self) -> Mapping[Instruction, AnyShape]:
         """The shapes that the text does not say, as far as they follow from others."""
         missing = (instruction for instruction in self.instructions if not instruction.has_shape)
@@ -319,15 +319,15 @@ class Module:
             found = [i for i in found if memory_space in memory_spaces(i.shape)]
         return list(found)
 
-    @cached_property
+    @once
     def _computations_by_name(self) -> dict[str, Computation]:
         return {c.name: c for c in reversed(self.computations)}
 
-    @cached_property
+    @once
     def _by_name(self) -> dict[str, list[Instruction]]:
         return _grouped((i.name, i) for i in self.instructions)
 
-    @cached_property
+    @once
     def _by_opcode(self) -> dict[str, list[Instruction]]:
         return _grouped((i.opcode, i) for i in self.instructions)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from strided.dumps.hlo.header import Alias, Donor, SourceTables, aliases_text, donors_text
 from strided.dumps.hlo.messages import decode
@@ -18,10 +18,13 @@ from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.origin import array_text
 from strided.dumps.hlo.records import ProtoComputation, ProtoInstruction, Records
 from strided.dumps.hlo.writers import MAIN_THREAD, frontend_attributes
+from strided.dumps.protobuf.parts import View, loaded
 from strided.dumps.protobuf.shapes import read_program_shape
 from strided.dumps.protobuf.wire import BYTES, Field, fields, read_varint, take
 from strided.errors import DumpError
 from strided.layout import TupleShape
+
+_V = TypeVar("_V", bound=View)
 
 #: Messages around a module: HloSnapshot holds an HloProto, which holds the module, each as field 1.
 _MAX_WRAPPERS = 3
@@ -46,7 +49,7 @@ def read_proto(data: memoryview, path: str | None = None) -> Module:
     return _ModuleReader(view, at, path).module()
 
 
-def find_module(data: memoryview) -> tuple[memoryview, int]:
+def find_module(data: _V) -> tuple[_V, int]:
     """The HloModuleProto in `data` and its place in bytes: all of it, or its first field, to any depth.
 
     A length before the message, as in files of unoptimised snapshots, is stepped over.
@@ -66,7 +69,7 @@ def find_module(data: memoryview) -> tuple[memoryview, int]:
             raise error from None
 
 
-def _module_in(view: memoryview, at: int) -> tuple[memoryview, int]:
+def _module_in(view: _V, at: int) -> tuple[_V, int]:
     for _ in range(_MAX_WRAPPERS):
         inner: Field | None = None
         for field in fields(view, "HloModuleProto", at):
@@ -86,7 +89,7 @@ def _is_computation(field: Field) -> bool:
         for inner in fields(field.value, "HloComputationProto", field.at):
             if inner.number == 2 and inner.kind == BYTES:
                 names = {f.number: f for f in fields(inner.value, "HloInstructionProto", inner.at)}
-                return 2 in names and names[2].kind == BYTES and bool(_OPCODE.fullmatch(names[2].value))
+                return 2 in names and names[2].kind == BYTES and bool(_OPCODE.fullmatch(loaded(names[2].value)))
     except DumpError:
         pass
     return False

@@ -13,6 +13,7 @@ from typing import overload
 
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf import textproto, wire
+from strided.dumps.protobuf.parts import View, loaded
 from strided.dumps.protobuf.wire import BYTES, VARINT, Field
 from strided.errors import DumpError
 
@@ -40,7 +41,7 @@ _MASK = (1 << 63) - 1
 class Places(Sequence[Literal]):
     """Literals by where they lie: sixteen bytes each until they are asked for, however many a file claims to hold."""
 
-    def __init__(self, view: memoryview, *, serialized: bool) -> None:
+    def __init__(self, view: View, *, serialized: bool) -> None:
         self._view, self._serialized = view, serialized
         self._starts, self._sizes = array("Q"), array("Q")
         self._literals: dict[int, Literal] = {}
@@ -76,15 +77,15 @@ class Outline:
     ----------
     form : str
         One of `FORMS`.
-    view : memoryview
+    view : memoryview or FileBytes
         The bytes that all positions count in: the file's, or those of the wire form of a text.
-    modules : list of memoryview
+    modules : list of memoryview or FileBytes
         Every occurrence of the HloModuleProto.
     modules_at : int
         Byte where the first of them begins.
     partitions : list of Places
         The arguments of each partition.
-    results : list of memoryview
+    results : list of memoryview or FileBytes
         Every occurrence of the result's LiteralProto; none in an unoptimised snapshot.
     results_at : int
         Byte where the first of them begins.
@@ -92,11 +93,11 @@ class Outline:
     """
 
     form: str
-    view: memoryview
-    modules: list[memoryview] = field(default_factory=list)
+    view: View
+    modules: list[View] = field(default_factory=list)
     modules_at: int = 0
     partitions: list[Places] = field(default_factory=list)
-    results: list[memoryview] = field(default_factory=list)
+    results: list[View] = field(default_factory=list)
     results_at: int = 0
     platform: str = ""
 
@@ -107,13 +108,13 @@ class Outline:
         self.modules.append(payload)
 
 
-def form_of(view: memoryview) -> str | None:
+def form_of(view: View) -> str | None:
     """Which form of a snapshot these bytes have; None where they have none.
 
     >>> form_of(memoryview(b"hlo_module { }")), form_of(memoryview(b"HloModule m"))
     ('HloUnoptimizedSnapshot text', None)
     """
-    text = _TEXT.match(view[:_TEXT_BYTES])
+    text = _TEXT.match(loaded(view[:_TEXT_BYTES]))
     if text is not None:
         return UNOPTIMIZED_TEXT if text["unoptimized"] else SNAPSHOT_TEXT
     message = _message_of(view)
@@ -127,7 +128,7 @@ def form_of(view: memoryview) -> str | None:
     return DELIMITED if message == UNOPTIMIZED else None
 
 
-def _message_of(view: memoryview) -> str | None:
+def _message_of(view: View) -> str | None:
     """Which of the two messages this is, by the fields that only one of them can have; None where it is neither."""
     try:
         return _sort(view)
@@ -135,9 +136,9 @@ def _message_of(view: memoryview) -> str | None:
         return None
 
 
-def _sort(view: memoryview) -> str | None:
+def _sort(view: View) -> str | None:
     kinds: dict[int, int] = {}
-    inside: dict[int, memoryview] = {}
+    inside: dict[int, View] = {}
     for found in wire.fields(view, SNAPSHOT):
         if found.number > 4 or kinds.setdefault(found.number, found.kind) != found.kind:
             return None
@@ -162,7 +163,7 @@ def _sort(view: memoryview) -> str | None:
     return UNOPTIMIZED if unoptimized else SNAPSHOT
 
 
-def _is_hlo_proto(view: memoryview) -> bool:
+def _is_hlo_proto(view: View) -> bool:
     """Whether a message is an HloProto (a module, a buffer assignment) and not itself the module."""
     for count, found in enumerate(wire.fields(view, "HloProto")):
         if found.number not in (1, 3) or found.kind != BYTES or count > _LOOKED_AT:
@@ -173,7 +174,7 @@ def _is_hlo_proto(view: memoryview) -> bool:
     return True
 
 
-def read_outline(view: memoryview, form: str) -> Outline:
+def read_outline(view: View, form: str) -> Outline:
     """Where the parts of a snapshot lie.
 
     Raises
@@ -183,7 +184,7 @@ def read_outline(view: memoryview, form: str) -> Outline:
     """
     if form in (SNAPSHOT_TEXT, UNOPTIMIZED_TEXT):
         message = form.split()[0]
-        view = memoryview(textproto.encode(str(view, "utf-8", "surrogateescape"), message))
+        view = memoryview(textproto.encode(str(loaded(view), "utf-8", "surrogateescape"), message))
         outline = read_outline(view, message)
         outline.form = form
         return outline

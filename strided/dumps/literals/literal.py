@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +30,13 @@ import numpy.typing as npt
 from strided.array import LayoutArray
 from strided.dtypes import ELEMENT_TYPES, ElementType, element_type
 from strided.dumps.protobuf import schema, wire
+from strided.dumps.protobuf.parts import FileBytes, View, loaded
 from strided.dumps.protobuf.shapes import read_shape, write_shape
 from strided.dumps.protobuf.varints import decode_varints, encode_varints
 from strided.dumps.protobuf.wire import BYTES, FIXED32, FIXED64, MAX_DEPTH, VARINT, Buffer, Field
 from strided.errors import DumpError, StridedError
 from strided.layout import UNBOUNDED, AnyShape, Layout, Shape, TupleShape
+from strided.once import once
 
 _SHAPE, _TUPLE_LITERALS, _DYNAMIC_SIZES = 1, 10, 34
 
@@ -99,16 +101,16 @@ class Literal:
     @classmethod
     def of_proto(cls, data: Any, at: int = 0) -> Literal:
         """The literal of a LiteralProto's bytes; `at` is their place in the file, for errors."""
-        view = wire.as_view(data)
+        view = _view_of(data)
         return cls(lambda: _read_proto(view, at, 0))
 
     @classmethod
     def of_serialized(cls, data: Any, at: int = 0) -> Literal:
         """The literal of the bytes that XLA's runtime serialises; `at` is their place in the file, for errors."""
-        view = wire.as_view(data)
+        view = _view_of(data)
         return cls(lambda: _read_serialized(view, at))
 
-    @cached_property
+    @once
     def _content(self) -> _Content:
         return self._read()
 
@@ -128,7 +130,7 @@ class Literal:
         """The literals of a tuple; () of anything else."""
         return self._content.elements
 
-    @cached_property
+    @once
     def value(self) -> Any:
         """The value: a LayoutArray; a tuple of values for a tuple; None for a token, which has none.
 
@@ -141,6 +143,10 @@ class Literal:
 
     def __repr__(self) -> str:
         return f"<Literal {self.shape}>"
+
+
+def _view_of(data: Any) -> View:
+    return data if isinstance(data, FileBytes) else wire.as_view(data)
 
 
 def _tuple(elements: list[_Content]) -> _Content:
@@ -159,20 +165,20 @@ class _Run:
 
     def __init__(self, field: Field) -> None:
         self.at = field.at
-        self.payload: memoryview | bytearray = field.value if field.kind == BYTES else bytearray()
+        self.payload: View | bytearray = field.value if field.kind == BYTES else bytearray()
         if field.kind != BYTES:
             self.add(field)
 
     def add(self, field: Field) -> None:
         if not isinstance(self.payload, bytearray):
-            self.payload = bytearray(self.payload)
-        self.payload += wire.varint(field.value) if field.kind == VARINT else field.value
+            self.payload = bytearray(loaded(self.payload))
+        self.payload += wire.varint(field.value) if field.kind == VARINT else loaded(field.value)
 
 
-def _read_proto(view: memoryview, at: int, depth: int) -> _Content:
+def _read_proto(view: View, at: int, depth: int) -> _Content:
     if depth > MAX_DEPTH:
         raise DumpError(f"LiteralProto: tuples nested more than {MAX_DEPTH} deep", position=at)
-    shapes: list[memoryview] = []
+    shapes: list[View] = []
     inner: list[_Content] = []
     sizes: list[int] = []
     runs: dict[int, _Run] = {}
@@ -190,7 +196,7 @@ def _read_proto(view: memoryview, at: int, depth: int) -> _Content:
             sizes += field.integers("LiteralProto.dynamic_sizes")
     if not shapes:
         raise DumpError("LiteralProto: no shape", position=at)
-    shape = read_shape(wire.merged(shapes), shape_at)
+    shape = read_shape(loaded(wire.merged(shapes)), shape_at)
     if isinstance(shape, TupleShape):
         if len(inner) != len(shape):
             raise DumpError(f"LiteralProto: {len(inner)} literals in a tuple of {len(shape)}", position=at)
@@ -230,7 +236,7 @@ def _dense(shape: Shape, at: int) -> Shape:
 def _proto_array(shape: Shape, runs: dict[int, _Run], at: int) -> LayoutArray:
     element, field = element_type(shape.element_type), _value_fields()[shape.element_type]
     run, wanted = runs.get(field.number), f"LiteralProto.{field.name}"
-    payload, place = (memoryview(b""), at) if run is None else (memoryview(run.payload), run.at)
+    payload, place = (memoryview(b""), at) if run is None else (loaded(run.payload), run.at)
     if field.kind == VARINT and not (element.name == "pred" and _are_bools(payload, shape.size)):
         wanted = f"{wanted} of {shape}"
         payload = wire.as_view(decode_varints(payload, field.dtype, wanted, place, count=shape.size))
@@ -242,12 +248,12 @@ def _are_bools(payload: memoryview, count: int) -> bool:
     return len(payload) == count and bool(np.frombuffer(payload, np.uint8).max(initial=0) <= 1)
 
 
-def _array(payload: memoryview, shape: Shape, wanted: str, at: int) -> LayoutArray:
+def _array(payload: View, shape: Shape, wanted: str, at: int) -> LayoutArray:
     needed = -(-shape.size * shape.element_bits // 8)
     if len(payload) != needed:
         raise DumpError(f"{wanted}: {shape} needs {needed} bytes, found {len(payload)}", position=at)
     try:
-        return LayoutArray(payload, shape)
+        return LayoutArray(loaded(payload), shape)
     except StridedError as error:
         raise DumpError(f"{wanted}: {error}", position=at) from error
 
@@ -273,17 +279,17 @@ def _front(array: LayoutArray, sizes: Sequence[int]) -> LayoutArray:
 # ---- the runtime's form ----------------------------------------------------------------------------------------------
 
 
-def _read_serialized(view: memoryview, at: int) -> _Content:
+def _read_serialized(view: View, at: int) -> _Content:
     head = wire.take(view, 0, 8, "the length of a literal's shape", at)
-    length = int.from_bytes(head, "little", signed=True)
-    shape = read_shape(wire.take(view, 8, length, "the shape of a literal", at), at + 8)
+    length = int.from_bytes(loaded(head), "little", signed=True)
+    shape = read_shape(loaded(wire.take(view, 8, length, "the shape of a literal", at)), at + 8)
     content, end = _serialized(shape, view, 8 + length, at)
     if end != len(view):
         raise DumpError(f"a literal of {len(view)} bytes; its shape {shape} needs {end}", position=at)
     return content
 
 
-def _serialized(shape: AnyShape, view: memoryview, position: int, at: int) -> tuple[_Content, int]:
+def _serialized(shape: AnyShape, view: View, position: int, at: int) -> tuple[_Content, int]:
     """The literal whose values begin at `position`, and where they end."""
     if isinstance(shape, TupleShape):
         elements = []
@@ -299,7 +305,7 @@ def _serialized(shape: AnyShape, view: memoryview, position: int, at: int) -> tu
     sizes: list[int] = []
     if packed.is_dynamic:
         raw = wire.take(view, position, 4 * packed.rank, f"the dynamic sizes of {packed}", at)
-        sizes, position = np.frombuffer(raw, "<i4").tolist(), position + 4 * packed.rank
+        sizes, position = np.frombuffer(loaded(raw), "<i4").tolist(), position + 4 * packed.rank
     length = -(-packed.size * packed.element_bits // 8)
     payload = wire.take(view, position, length, f"the values of {packed}", at)
     content = _Content(packed, lambda: _in_use(_array(payload, packed, "a literal", place), sizes, place))

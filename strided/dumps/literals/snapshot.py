@@ -9,14 +9,13 @@ XLA writes them in several forms:
   arguments of every partition; never results. As a protobuf message, as protobuf text, or *delimited*: the message
   behind its own length, with only the arguments' sizes inside, and the arguments after it in the runtime's own form.
 
-The file is mapped and only its outline is read; a value is read when it is asked for.
+Only the outline of the file is read; a value is read when it is asked for, out of the mapped file or by system calls.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, BinaryIO, TypeVar, overload
 
 from strided.dumps.hlo import read_hlo
@@ -24,13 +23,15 @@ from strided.dumps.hlo.module import Module
 from strided.dumps.literals.forms import FORMS, SNAPSHOT, Outline, form_of, read_outline
 from strided.dumps.literals.literal import Literal, literal_pieces, message_pieces
 from strided.dumps.protobuf import wire
+from strided.dumps.protobuf.parts import View, loaded
 from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
 from strided.dumps.protobuf.wire import Buffer, Field
-from strided.dumps.source import Origin, open_source, refuse_truncated
+from strided.dumps.source import Origin, open_parts, refuse_truncated
 from strided.errors import DumpError, UnsupportedError
 from strided.files import replaced
 from strided.foreign import visible
 from strided.layout import AnyShape, TupleShape
+from strided.once import once
 
 #: The longest message that protobuf's parsers read, in bytes.
 MAX_MESSAGE_BYTES = (1 << 31) - 1
@@ -75,7 +76,7 @@ class Values(Sequence[Any]):
             return tuple(self[i] for i in range(len(self))[key])
         return self._ask(self._number(key), lambda literal: literal.value)
 
-    @cached_property
+    @once
     def names(self) -> tuple[str, ...]:
         """Names of the values in the module's entry computation; () where there is no module to name them.
 
@@ -90,7 +91,11 @@ class Values(Sequence[Any]):
     @property
     def shapes(self) -> tuple[AnyShape, ...]:
         """XLA's shapes of all values; the values are not read for it."""
-        return tuple(self._ask(i, lambda literal: literal.shape) for i in range(len(self)))
+        return tuple(self.shape(i) for i in range(len(self)))
+
+    def shape(self, number: int) -> AnyShape:
+        """XLA's shape of one value, which is not read for it."""
+        return self._ask(number, lambda literal: literal.shape)
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Pairs of name and value; where there are no names, numbers stand for them."""
@@ -121,7 +126,7 @@ class Values(Sequence[Any]):
 
     def _shown(self, number: int) -> str:
         try:
-            return str(self._ask(number, lambda literal: literal.shape))
+            return str(self.shape(number))
         except DumpError:
             return "unreadable"
 
@@ -137,13 +142,10 @@ class Snapshot:
         One of `FORMS`, such as ``"HloSnapshot"``.
     platform : str
         Where it ran; most writers leave it empty.
-    module_proto : memoryview or None
-        The bytes of the HloModuleProto.
     """
 
-    def __init__(self, path: str | None, outline: Outline, view: memoryview) -> None:
+    def __init__(self, path: str | None, outline: Outline, view: View) -> None:
         self.path, self.form, self.platform = path, outline.form, outline.platform
-        self.module_proto = wire.merged(outline.modules) if outline.modules else None
         self._outline, self._view = outline, view
 
     def _check(self) -> None:
@@ -151,12 +153,18 @@ class Snapshot:
 
     # The module.
 
-    @cached_property
+    @once
+    def module_proto(self) -> memoryview | None:
+        """The bytes of the HloModuleProto; None where there is no module."""
+        modules = self._outline.modules
+        return loaded(wire.merged(modules)) if modules else None
+
+    @once
     def module_name(self) -> str:
         """The module's name; empty where there is no module."""
         return self._module_field(1, "", lambda field: field.text("HloModuleProto.name"))
 
-    @cached_property
+    @once
     def module(self) -> Module | None:
         """The program, as `read_hlo` reads it; None where the snapshot holds none.
 
@@ -173,7 +181,7 @@ class Snapshot:
         except DumpError as error:
             raise self._refuse("the module", error, self._outline.modules_at) from error
 
-    @cached_property
+    @once
     def program_shape(self) -> ProgramShape:
         """Shapes of the program's parameters and of its result, as far as the module says."""
         return self._module_field(
@@ -201,7 +209,7 @@ class Snapshot:
 
     # What went in and what came out.
 
-    @cached_property
+    @once
     def partitions(self) -> tuple[Values, ...]:
         """The arguments of every partition, by parameter number."""
         return tuple(self._values("argument", places, self._parameter_names) for places in self._outline.partitions)
@@ -211,13 +219,13 @@ class Snapshot:
         """The arguments by parameter number; those of the first partition where there are several."""
         return self.partitions[0]
 
-    @cached_property
+    @once
     def _returned(self) -> Literal | None:
         payloads = self._outline.results
         self._check()
         return Literal.of_proto(wire.merged(payloads), self._outline.results_at) if payloads else None
 
-    @cached_property
+    @once
     def _returned_shape(self) -> AnyShape | None:
         returned = self._returned
         self._check()
@@ -226,7 +234,7 @@ class Snapshot:
         except DumpError as error:
             raise self._refuse("the result", error) from error
 
-    @cached_property
+    @once
     def results(self) -> Values:
         """The results: the elements of a tuple, or the only one. Empty where there are none: see `results_missing`.
 
@@ -250,7 +258,7 @@ class Snapshot:
             return None
         return tuple(self.results) if isinstance(self._returned_shape, TupleShape) else self.results[0]
 
-    @cached_property
+    @once
     def results_missing(self) -> str | None:
         """Why there are no results; None where they are there, and where the program returns an empty tuple."""
         if self._returned_shape is None:
@@ -288,17 +296,22 @@ class Snapshot:
         return visible(f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>")
 
 
-def read_snapshot(origin: Origin, *, form: str | None = None, max_bytes: int | None = None) -> Snapshot:
+def read_snapshot(
+    origin: Origin, *, form: str | None = None, max_bytes: int | None = None, mapped: bool = True
+) -> Snapshot:
     """The arguments and results of one run, from a file that XLA wrote.
 
     Parameters
     ----------
     origin : path or buffer
-        A file is mapped; gzip is undone.
+        Gzip is undone.
     form : str, optional
         One of `FORMS`, where the guess from the content is wrong.
     max_bytes : int, optional
         What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
+    mapped : bool, optional
+        Values are views of the mapped file: who truncates it at the moment of a read ends the process. Without, each
+        value is read into memory when it is asked for, and a file that was truncated is an error.
 
     Raises
     ------
@@ -319,7 +332,7 @@ def read_snapshot(origin: Origin, *, form: str | None = None, max_bytes: int | N
     >>> np.asarray(snapshot.results[0]).tolist()
     [4.0, 5.0]
     """
-    view, path = open_source(origin, max_bytes=max_bytes, mapped=True)
+    view, path = open_parts(origin, max_bytes=max_bytes, mapped=mapped)
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
     guess = form or form_of(view)
@@ -335,7 +348,7 @@ def read_snapshot(origin: Origin, *, form: str | None = None, max_bytes: int | N
         ) from error
 
 
-def _unknown(view: memoryview) -> DumpError:
+def _unknown(view: View) -> DumpError:
     """What to say of bytes that have none of the forms."""
     if not len(view):
         return DumpError("the file is empty; a snapshot was expected")

@@ -13,7 +13,8 @@ kind        n    payload
 
 Nothing is believed: every length is compared with the bytes that remain before it is used, and what does not fit ends
 in a DumpError that names what was wanted, at which byte, and how many bytes remained. Payloads come out as memoryviews
-of the data, so that a mapped file is read only where somebody looks. Reading a message is one loop::
+of the data, or as `FileBytes` of a file that is not mapped, so that a file is read only where somebody looks. Reading a
+message is one loop::
 
     for field in fields(view, "TileProto", at):
         if field.number == 1:
@@ -26,8 +27,9 @@ wins for numbers and text; messages merge, which on the wire is the concatenatio
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
+from strided.dumps.protobuf.parts import View, loaded
 from strided.errors import DumpError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -40,6 +42,8 @@ MAX_DEPTH = 100
 _MASK64 = (1 << 64) - 1
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_V = TypeVar("_V", bound=View)
 
 
 class Field(NamedTuple):
@@ -74,16 +78,15 @@ class Field(NamedTuple):
         """The number of an int64 (or int32, enum, bool) field, with its sign."""
         return signed(self.unsigned(wanted))
 
-    def view(self, wanted: str) -> memoryview:
-        """The payload of a bytes or message field, not copied."""
+    def view(self, wanted: str) -> Any:
+        """The payload of a bytes or message field, not copied: a memoryview, or FileBytes of such."""
         if self.kind != BYTES:
             raise self._refuse(wanted, "a run of bytes")
-        payload: memoryview = self.value
-        return payload
+        return self.value
 
     def text(self, wanted: str) -> str:
         """The text of a string field; bytes that are no UTF-8 are shown as ``\\xff``."""
-        return str(self.view(wanted), "utf-8", "backslashreplace")
+        return str(loaded(self.view(wanted)), "utf-8", "backslashreplace")
 
     def integers(self, wanted: str) -> list[int]:
         """The numbers of one occurrence of a repeated int64 (int32, enum, bool) field, packed or not.
@@ -110,12 +113,12 @@ def as_view(data: Any) -> memoryview:
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")
 
 
-def fields(view: memoryview, wanted: str, at: int = 0) -> Iterator[Field]:
+def fields(view: View, wanted: str, at: int = 0) -> Iterator[Field]:
     """The fields of one message, in the order of the wire.
 
     Parameters
     ----------
-    view : memoryview
+    view : memoryview or FileBytes
         Exactly the bytes of the message.
     wanted : str
         The message's name, for errors.
@@ -167,7 +170,7 @@ def fields(view: memoryview, wanted: str, at: int = 0) -> Iterator[Field]:
         position += length
 
 
-def read_varint(view: memoryview, position: int, wanted: str, at: int = 0) -> tuple[int, int]:
+def read_varint(view: View, position: int, wanted: str, at: int = 0) -> tuple[int, int]:
     """The varint at `position` (unsigned, 64 bits), and where it ends.
 
     Raises
@@ -190,7 +193,7 @@ def read_varint(view: memoryview, position: int, wanted: str, at: int = 0) -> tu
     raise DumpError(f"{wanted}: expected a varint, found more than ten bytes of one", position=at + position)
 
 
-def take(view: memoryview, position: int, size: int, wanted: str, at: int = 0) -> memoryview:
+def take(view: _V, position: int, size: int, wanted: str, at: int = 0) -> _V:
     """`size` bytes from `position` on, not copied.
 
     Raises
@@ -201,12 +204,12 @@ def take(view: memoryview, position: int, size: int, wanted: str, at: int = 0) -
     remained = len(view) - position
     if not 0 <= size <= remained:
         raise _short(wanted, size, at + position, remained)
-    return view[position : position + size]
+    return cast(_V, view[position : position + size])
 
 
-def merged(payloads: list[memoryview]) -> memoryview:
+def merged(payloads: list[_V]) -> _V | memoryview:
     """The payload of a singular message field that occurred so many times: the only one, or all of them merged."""
-    return payloads[0] if len(payloads) == 1 else memoryview(b"".join(payloads))
+    return payloads[0] if len(payloads) == 1 else memoryview(b"".join(map(loaded, payloads)))
 
 
 def signed(value: int) -> int:

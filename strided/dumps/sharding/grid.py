@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from strided.errors import LayoutError, UnsupportedError
+from strided.once import once
 
 #: The largest grid that is written out device by device. A longer list can only come from a text that lists it.
 MAX_LISTED = 1 << 20
@@ -132,7 +132,7 @@ class DeviceGrid:
             place = place * size + device // stride % size
         return place
 
-    @cached_property
+    @once
     def _places(self) -> dict[int, int]:
         return {device: place for place, device in enumerate(self.devices)}
 

@@ -177,7 +177,11 @@ class ShardedArray:
         if copy is False:
             raise ValueError("shards cannot become an ndarray without a copy")
         values = self.to_numpy()
-        return values if dtype is None else values.astype(dtype, copy=False)
+        cast = values if dtype is None else values.astype(dtype, copy=False)
+        # As of a LayoutArray that has to be converted: what is written to it would reach no shard.
+        if cast is values and not copy:
+            cast.flags.writeable = False
+        return cast
 
     def to_layout(self, layout: str | Layout | None = None) -> LayoutArray:
         """All values in one layout, each tile copied straight from its shard's; padding is zero.

@@ -1,0 +1,109 @@
+"""Bytes of a file that are read when somebody looks at them, and stand where a memoryview of the whole would.
+
+A mapped file that somebody truncates ends the process that looks at it. Here bytes are read by system calls, which end
+in an error instead: single ones a few thousand at a time, to find out what lies where, and payloads when all of one is
+asked for (`loaded`).
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import BinaryIO, TypeAlias, overload
+
+import numpy as np
+
+from strided.errors import DumpError
+from strided.regular import read_at
+
+#: Bytes that are read at a time where single ones are looked at.
+_WINDOW_BYTES = 4096
+
+
+class _OpenFile:
+    """A file that is closed when nobody knows any of its bytes."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self._file, self._path = file, path
+        self.size = os.fstat(file.fileno()).st_size
+        self._window = 0, memoryview(b"")
+        # Unlike __del__ it keeps the file from being collected, and complained of, first.
+        weakref.finalize(self, file.close)
+
+    def byte(self, at: int) -> int:
+        first, window = self._window
+        if not first <= at < first + len(window):
+            # One assignment: another thread sees the old pair or the new one.
+            first, window = self._window = at, self.read(at, min(_WINDOW_BYTES, self.size - at))
+        return window[at - first]
+
+    def read(self, at: int, size: int) -> memoryview:
+        content = np.empty(size, np.uint8).data
+        have = 0
+        while have < size:
+            count = read_at(self._file, content[have:], at + have)
+            if not count:
+                now = os.fstat(self._file.fileno()).st_size
+                raise DumpError(f"truncated since it was opened: from {self.size} bytes to {now}", path=self._path)
+            have += count
+        return content.toreadonly()
+
+
+class FileBytes:
+    """Some bytes of a file. Lengths and slices are as those of a memoryview; a slice reads nothing, an index does.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(delete=False) as file:
+    ...     _ = file.write(b"HloModule")
+    >>> part = FileBytes.of(open(file.name, "rb"), file.name)[3:]
+    >>> len(part), part[0], bytes(part[:3])
+    (6, 77, b'Mod')
+    """
+
+    __slots__ = ("_file", "_size", "_start")
+
+    def __init__(self, file: _OpenFile, start: int, size: int) -> None:
+        self._file, self._start, self._size = file, start, size
+
+    @classmethod
+    def of(cls, file: BinaryIO, path: str) -> FileBytes:
+        """All bytes of an open file, which is closed with the last slice of them; `path` is for errors."""
+        opened = _OpenFile(file, path)
+        return cls(opened, 0, opened.size)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, key: int) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> FileBytes: ...
+    def __getitem__(self, key: int | slice) -> int | FileBytes:
+        if isinstance(key, slice):
+            start, stop, _ = key.indices(self._size)
+            return FileBytes(self._file, self._start + start, max(stop - start, 0))
+        if not 0 <= key < self._size:
+            raise IndexError(f"byte {key} of {self._size}")
+        return self._file.byte(self._start + key)
+
+    def __bytes__(self) -> bytes:
+        return self.read().tobytes()
+
+    def read(self) -> memoryview:
+        """The bytes, in memory.
+
+        Raises
+        ------
+        DumpError
+            The file has become shorter.
+        """
+        return self._file.read(self._start, self._size)
+
+
+#: Bytes in memory, mapped ones among them, or in a file.
+View: TypeAlias = memoryview | FileBytes
+
+
+def loaded(view: View | bytearray) -> memoryview:
+    """The bytes in memory: those that are there already are not copied. Errors as for `FileBytes.read`."""
+    return view.read() if isinstance(view, FileBytes) else memoryview(view)
