@@ -16,8 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from strided.array import LayoutArray
-from strided.array import open_array as open
+from strided.arrays.layout_array import LayoutArray
 from strided.errors import (
     BufferSizeError,
     DumpError,
@@ -29,47 +28,38 @@ from strided.errors import (
     StridedWarning,
     UnsupportedError,
 )
-from strided.layout import (
-    COMBINE,
-    UNBOUNDED,
-    BufferShape,
-    Layout,
-    PaddingValue,
-    Shape,
-    SplitConfig,
-    Tile,
-    TupleShape,
-)
-from strided.notation import parse
-from strided.threads import get_num_threads, set_num_threads
+from strided.layout import COMBINE, UNBOUNDED, BufferShape, Layout, PaddingValue, Shape, SplitConfig, Tile, TupleShape
+from strided.layout.parser import parse
+from strided.opening import open_array as open
+from strided.runtime.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from strided.dumps.allocations.assignment import read_allocations
-    from strided.dumps.folder.catalogue import open_dump
+    from strided.dumps.buffer_assignment.assignment import read_allocations
+    from strided.dumps.detect import read_dump
+    from strided.dumps.directory.dump import open_dump
     from strided.dumps.hlo import read_hlo
-    from strided.dumps.literals.snapshot import read_snapshot, write_snapshot
-    from strided.dumps.recognise import read_dump
+    from strided.dumps.sharded.assemble import assemble, shard
     from strided.dumps.sharding.sharding import Sharding
-    from strided.dumps.shards.assemble import assemble, shard
-    from strided.export import convert_file, save_npy
-    from strided.npy import load_npy
+    from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
+    from strided.io.convert_file import convert_file, save_npy
+    from strided.io.npy import load_npy
 
 __version__ = "0.1.0"
 
 #: Names whose rooms are loaded on first use.
 _LAZY = {
     "Sharding": "strided.dumps.sharding.sharding",
-    "assemble": "strided.dumps.shards.assemble",
-    "convert_file": "strided.export",
-    "load_npy": "strided.npy",
-    "open_dump": "strided.dumps.folder.catalogue",
-    "read_allocations": "strided.dumps.allocations.assignment",
-    "read_dump": "strided.dumps.recognise",
+    "assemble": "strided.dumps.sharded.assemble",
+    "convert_file": "strided.io.convert_file",
+    "load_npy": "strided.io.npy",
+    "open_dump": "strided.dumps.directory.dump",
+    "read_allocations": "strided.dumps.buffer_assignment.assignment",
+    "read_dump": "strided.dumps.detect",
     "read_hlo": "strided.dumps.hlo",
-    "read_snapshot": "strided.dumps.literals.snapshot",
-    "save_npy": "strided.export",
-    "shard": "strided.dumps.shards.assemble",
-    "write_snapshot": "strided.dumps.literals.snapshot",
+    "read_snapshot": "strided.dumps.snapshots.snapshot",
+    "save_npy": "strided.io.convert_file",
+    "shard": "strided.dumps.sharded.assemble",
+    "write_snapshot": "strided.dumps.snapshots.snapshot",
 }
 
 __all__ = [

@@ -25,13 +25,14 @@ import numpy as np
 
 import strided
 from strided import demo as demonstration
-from strided import export, inspect, kernels, reading
+from strided import inspect, kernels
 from strided.errors import NotationError, StridedError, UnsupportedError
-from strided.files import named_when_full
-from strided.foreign import in_columns, visible
+from strided.escape import in_columns, visible
+from strided.files.atomic import named_when_full
+from strided.io import convert_file, file_array
 
 if TYPE_CHECKING:
-    from strided.dumps.folder.programs import RunArrays
+    from strided.dumps.directory.programs import RunArrays
 
 #: Elements from which on work is long enough for a progress bar.
 LONG = 1 << 26
@@ -169,7 +170,7 @@ def convert(operands: tuple[str, ...], layout: str | None, force: bool, offset: 
     if layout is not None and _ending(out) == ".npy":
         raise click.UsageError(".npy files are row-major: leave --to out, or choose another name for raw bytes")
     if layout is None and out != _STANDARD and _ending(out) not in (".npy", *_RAW_ENDINGS):
-        export.refuse_name(out, layout)
+        convert_file.refuse_name(out, layout)
         raise click.UsageError(
             f"{out}: the ending does not say what to write; end it in .npy or .bin, or give a layout with --to"
         )
@@ -178,16 +179,16 @@ def convert(operands: tuple[str, ...], layout: str | None, force: bool, offset: 
     with contextlib.ExitStack() as stack:
         source, name = _source(file, stack)
         if out != _STANDARD:
-            export.check_target(source, out, layout, overwrite=force)
-        array = stack.enter_context(reading.open_file(source, name, shape, offset=offset, bitorder=bitorder))
-        wanted = None if layout is None else export.layout_of(layout)
+            convert_file.check_target(source, out, layout, overwrite=force)
+        array = stack.enter_context(file_array.open_file(source, name, shape, offset=offset, bitorder=bitorder))
+        wanted = None if layout is None else convert_file.layout_of(layout)
         if wanted is None and _ending(out) != ".npy":
             wanted = strided.Layout(tuple(reversed(range(len(array.shape)))))
         with _progress(array.size, "converting") as advance:
             if out == _STANDARD:
                 _write_to_standard_output(array, wanted, advance)
                 return
-            size = export.convert_array(array, out, wanted, overwrite=force, progress=advance)
+            size = convert_file.convert_array(array, out, wanted, overwrite=force, progress=advance)
     click.echo(f"{visible(out)}: {size:,} bytes, {_what_was_written(array.xla_shape, wanted)}")
     if wanted is None and array.dtype.isbuiltin != 1:
         click.echo(f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view(ml_dtypes.{array.dtype.name})")
@@ -224,12 +225,14 @@ def _source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
 
 
 def _write_to_standard_output(
-    array: reading.FileArray, layout: strided.Layout | None, advance: Callable[[int], object]
+    array: file_array.FileArray, layout: strided.Layout | None, advance: Callable[[int], object]
 ) -> None:
     """By way of a file without a name, which is written out of order."""
     with tempfile.TemporaryFile() as file:
         with named_when_full(tempfile.gettempdir()):
-            export.write_file(file, array, export.result_shape(array, layout), as_npy=False, progress=advance)
+            convert_file.write_file(
+                file, array, convert_file.result_shape(array, layout), as_npy=False, progress=advance
+            )
         file.seek(0)
         shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
         sys.stdout.buffer.flush()
@@ -348,7 +351,7 @@ def _array_of(
     source, name = _source(first, stack)
     shape = rest[0] if rest and _is_shape(rest[0]) else None
     try:
-        array = reading.open_file(source, name, shape, offset=offset, bitorder=bitorder)
+        array = file_array.open_file(source, name, shape, offset=offset, bitorder=bitorder)
         return stack.enter_context(array), rest[shape is not None :]
     except UnsupportedError:
         # NumPy's files may hold what XLA has no type for.
@@ -359,8 +362,8 @@ def _array_of(
 
 def _named_arrays(content: Any) -> RunArrays:
     """The values of a snapshot, named as in a dump folder; none of anything else."""
-    from strided.dumps.folder.programs import RunArrays
-    from strided.dumps.literals.snapshot import Snapshot
+    from strided.dumps.directory.programs import RunArrays
+    from strided.dumps.snapshots.snapshot import Snapshot
 
     values = [("argument", content.arguments), ("result", content.results)] if isinstance(content, Snapshot) else []
     return RunArrays({f"{what}{number}": (those, number) for what, those in values for number in range(len(those))})

@@ -15,10 +15,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from strided.array import LayoutArray
+from strided.arrays.layout_array import LayoutArray
 from strided.inspect.explain import explain
-from strided.inspect.picture import picture
-from strided.inspect.sizes import sizes
+from strided.layout.sizes import sizes
+from strided.pictures.picture import picture
 
 SHAPE = "bf16[5,131]{1,0:T(8,128)(2,1)}"
 

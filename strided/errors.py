@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 
-from strided.foreign import in_columns, visible
+from strided.escape import in_columns, visible
 
 #: Characters of a message that are shown; of longer ones the start and the end. They may quote any text.
 _LONGEST_MESSAGE = 2000

@@ -13,15 +13,15 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from tests import paths
 from tests.oracle import COMBINE, Index, Spec
 
-DATA = Path(__file__).parent / "data" / "xla"
+DATA = paths.DATA / "xla"
 
 
 def _load(name: str) -> Any:

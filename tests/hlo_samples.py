@@ -10,8 +10,9 @@ from typing import Any
 
 from strided.dumps.hlo import Instruction, Module, read_hlo
 from strided.errors import StridedError
+from tests import paths
 
-DATA = Path(__file__).parent / "data" / "hlo"
+DATA = paths.DATA / "hlo"
 
 #: Programs of which both text and proto are here.
 PAIRS = sorted(path.name.removesuffix(".hlo.pb.gz") for path in DATA.glob("*.hlo.pb.gz"))

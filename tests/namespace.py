@@ -29,8 +29,9 @@ import numpy as np
 import numpy.lib.stride_tricks
 
 import strided as sd
-from strided import convert, reductions
-from strided import functions as dispatch
+from strided.arrays import array_functions as dispatch
+from strided.arrays import reductions
+from strided.transfer import copy as transfer
 from tests.checks import outcome
 
 #: Where NumPy's dispatched functions are, as people write it.
@@ -275,7 +276,7 @@ class Reads:
     def __init__(self, monkeypatch: Any) -> None:
         self.elements = 0
         for name in ("copy", "gather", "gather_at"):
-            monkeypatch.setattr(convert, name, self._counting(getattr(convert, name), whole=name == "copy"))
+            monkeypatch.setattr(transfer, name, self._counting(getattr(transfer, name), whole=name == "copy"))
 
     def _counting(self, function: Callable[..., Any], *, whole: bool) -> Callable[..., Any]:
         def counted(source: Any, *rest: Any) -> Any:
@@ -365,7 +366,7 @@ def groups() -> dict[str, list[str]]:
     kinds = {
         "views": set(dispatch.VIEWS),
         "questions": set(dispatch.QUESTIONS),
-        "streams": set(reductions.ANSWERS),
+        "streams": set(reductions.IMPLEMENTATIONS),
         "in part": set(dispatch.IN_PART) - dispatch.WRITING,
         "writes": dispatch.WRITING,
     }

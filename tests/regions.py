@@ -1,6 +1,6 @@
 """Regions for tests, with guard bytes around their buffers, and what a copy must make of them.
 
-The expectation shares no code with plans, kernels or `strided.convert`: it goes through the map's offsets bit by bit.
+The expectation shares no code with plans, kernels or `strided.transfer`: it goes through the map's offsets bit by bit.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import strided as sd
-from strided.address import AddressMap
-from strided.convert import Region
+from strided.addressing.address_map import AddressMap
+from strided.transfer.copy import Region
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -8,13 +8,14 @@ import itertools
 import pkgutil
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-_FOLDER = Path(__file__).parents[1] / "asv_bench"
+from tests import paths
+
+_FOLDER = paths.ROOT / "asv_bench"
 if not _FOLDER.exists():
     pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
 

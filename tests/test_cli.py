@@ -195,7 +195,7 @@ def test_convert_small_things(run: Run, tmp_path: Path, text: str) -> None:
 
 
 def test_large_files_go_through_in_blocks(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strided.export.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("strided.io.convert_file.BLOCK_BYTES", 5000)
     values = np.random.default_rng(0).standard_normal((37, 3, 211)).astype(np.float32)
     source, target = tmp_path / "x.bin", tmp_path / "y.bin"
     sd.LayoutArray.from_numpy(values, "{2,0,1:T(8,128)}").buffer.tofile(source)
@@ -510,14 +510,14 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
     with source.open("wb") as file:
         file.truncate(8 << 30)  # all of it a hole
     script = (
-        "import signal, sys, strided.cli, strided.export, strided.files\n"
+        "import signal, sys, strided.cli, strided.io.convert_file, strided.files.atomic\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         # Where these are ignored, as under nohup, they stay so.
         "for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT): signal.signal(number, signal.SIG_DFL)\n"
-        "strided.export.BLOCK_BYTES = 4 << 20\n"
+        "strided.io.convert_file.BLOCK_BYTES = 4 << 20\n"
         # This test takes no 8 GB of disk.
-        "strided.export._allocate = lambda file, size: print('begun', flush=True)\n"
-        f"{'del strided.files.os.O_TMPFILE' if with_names else ''}\n"
+        "strided.io.convert_file._allocate = lambda file, size: print('begun', flush=True)\n"
+        f"{'del strided.files.atomic.os.O_TMPFILE' if with_names else ''}\n"
         "strided.cli.main(sys.argv[1:])"
     )
     arguments = ["convert", source, "u8[131072,65536]{1,0}", tmp_path / "y.npy"]

@@ -13,8 +13,9 @@ import pytest
 
 import strided as sd
 from strided import cli
+from tests import paths
 
-ROOT = Path(__file__).parent.parent
+ROOT = paths.ROOT
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strided.dumps.hlo import syntax
+from strided.dumps.hlo import lexer
 from tests.steps import Counted, Machine, check_linear, steps
 
 
@@ -43,17 +43,17 @@ def test_the_machine_counts_backtracking(pattern, growth):
 
 
 def test_quadratic_work_is_seen(monkeypatch):
-    monkeypatch.setattr(syntax, "_SPACE", re.compile(r"a*b"))
+    monkeypatch.setattr(lexer, "_SPACE", re.compile(r"a*b"))
 
     def work(size):
-        return lambda: [syntax.skip_space("a" * size, k) for k in range(0, size, 8)]
+        return lambda: [lexer.skip_space("a" * size, k) for k in range(0, size, 8)]
 
     with pytest.raises(AssertionError, match="steps at 100"):
         check_linear(work, 100)
-    check_linear(lambda size: lambda: syntax.split_list("a," * size), 100)
+    check_linear(lambda size: lambda: lexer.split_list("a," * size), 100)
 
 
 def test_lines_are_counted():
     assert steps(lambda: None) == 0
-    assert steps(lambda: syntax.inside("{a}")) == 2
-    assert steps(lambda: [syntax.inside("{a}") for _ in range(10)]) == 20
+    assert steps(lambda: lexer.inside("{a}")) == 2
+    assert steps(lambda: [lexer.inside("{a}") for _ in range(10)]) == 20

@@ -6,10 +6,10 @@ import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY, aligned
-from strided import plan
-from strided.convert import region_of_ndarray
-from strided.plan import plan_copy
-from strided.plan.axes import side_of
+from strided.planning import plan
+from strided.planning.axis_maps import side_of
+from strided.planning.plan import plan_copy
+from strided.transfer.copy import region_of_ndarray
 
 _TEXTS = {
     "plain": "f32[3,5]{1,0}",

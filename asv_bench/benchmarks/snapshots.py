@@ -11,10 +11,10 @@ import numpy as np
 import strided as sd
 from benchmarks.cases import TOY
 from benchmarks.yardstick import in_turn, share_of_first
-from strided.dumps.literals.snapshot import read_snapshot, write_snapshot
 from strided.dumps.protobuf import varints, wire
 from strided.dumps.protobuf.shapes import read_shape, write_shape
 from strided.dumps.protobuf.textproto import encode
+from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
 
 _ELEMENTS = 1 << 12 if TOY else 1 << 25
 

@@ -7,12 +7,12 @@ import mmap
 import os
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
-from strided import gzipped
 from strided.dumps.protobuf.parts import FileBytes, View
 from strided.dumps.protobuf.wire import as_view
 from strided.errors import DumpError
-from strided.formats import GZIP_MAGIC
-from strided.regular import open_regular
+from strided.files import gzipped
+from strided.files.magic import GZIP_MAGIC
+from strided.files.regular import open_regular
 
 #: What gzipped text may expand to, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from strided.dumps.hlo.largest import Value, largest
 from strided.inspect.describe import describe, facts
 from strided.inspect.explain import Explanation, Part, explain, explain_byte
 from strided.inspect.index_text import parse_index
-from strided.inspect.largest import Value, largest
-from strided.inspect.picture import captioned_picture, picture
 from strided.inspect.plans import plan_between
-from strided.inspect.sizes import Sizes, sizes
 from strided.inspect.statistics import Statistics, statistics
-from strided.inspect.svg import svg
+from strided.layout.sizes import Sizes, sizes
+from strided.pictures.picture import captioned_picture, picture
+from strided.pictures.svg import svg
 
 __all__ = [
     "Explanation",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from strided.errors import LayoutError, StridedError
-from strided.inspect.sizes import Sizes, sizes, tile_of
 from strided.layout import UNBOUNDED, BufferShape, Layout, Shape, TupleShape
+from strided.layout.sizes import Sizes, sizes, tile_of
 
 
 def facts(shape: Shape | BufferShape | TupleShape) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strided.buffers import array_shape
+from strided.addressing.index_expr import Combined, Coordinate, IndexExpr, Quotient, Remainder, Zero, evaluate
 from strided.layout import Shape
-from strided.nodes import Combined, Coordinate, Node, Quotient, Remainder, Zero, evaluate
+from strided.layout.parser import array_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _explanation(shape: Shape, offset: int) -> Explanation:
     return Explanation(shape, index, padding_of, tuple(parts), offset, offset * bits // 8, offset * bits % 8, bits)
 
 
-def expression(node: Node) -> str:
+def expression(node: IndexExpr) -> str:
     """A node in Python's words, ``d0`` being the index in dimension 0.
 
     >>> expression(Remainder(Remainder(Coordinate(0), 8), 2))

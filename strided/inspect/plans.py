@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from strided.buffers import array_shape, stored_bits
+from strided.arrays.buffers import stored_bits
 from strided.errors import LayoutError
 from strided.layout import AnyShape, Layout
-from strided.notation import parse
-from strided.plan import Plan, Storage, plan_copy
+from strided.layout.parser import array_shape, parse
+from strided.planning.plan import Plan, Storage, plan_copy
 
 
 def plan_between(source: str | AnyShape, target: str | AnyShape | Layout) -> Plan:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strided.export import blocks
-from strided.npy import is_numpys_own
+from strided.arrays.blocks import blocks
+from strided.layout.element_types import is_builtin
 
 #: Elements looked at in one go.
 _BLOCK_ELEMENTS = 1 << 22
@@ -94,7 +94,7 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
 
 def _widened(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The same values in one of NumPy's own types, which it reduces fast and without overflow."""
-    if is_numpys_own(values.dtype) and values.dtype.kind in "iufc":
+    if is_builtin(values.dtype) and values.dtype.kind in "iufc":
         return values
     if values.dtype.kind == "b":
         return values.view(np.uint8)

@@ -17,12 +17,12 @@ from functools import cache
 from typing import Any
 
 _HOMES = {
-    "general": ("nest8", "nest16", "nest32", "nest64", "nest_bits", "gather", "scatter", "add_digits"),
-    "indices": ("gather_points", "gather_sums"),
-    "tiles": ("rows", "unzip16", "unzip8", "zip16", "zip8"),
-    "packed": ("unzip_bits", "zip_bits", "unpack", "pack"),
+    "loop_nest": ("nest8", "nest16", "nest32", "nest64", "nest_bits"),
+    "gather_scatter": ("gather", "scatter", "add_digits", "gather_points", "gather_sums"),
+    "interleave": ("rows", "deinterleave16", "deinterleave8", "interleave16", "interleave8"),
+    "subbyte": ("deinterleave_bits", "interleave_bits", "unpack", "pack"),
     "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),
-    "stream": ("copy", "fill"),
+    "contiguous": ("copy", "fill"),
     "varint": ("decode_varints32", "decode_varints64", "encode_varints"),
 }
 #: The module of every kernel.

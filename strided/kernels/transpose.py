@@ -10,7 +10,7 @@ memory is touched counts more than anything else: see `_by_ring`.
 
 from __future__ import annotations
 
-from strided.kernels import SHORT_ROW_BYTES, lanes, squares
+from strided.kernels import SHORT_ROW_BYTES, block_transpose, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
@@ -34,29 +34,29 @@ _RUN = _CARRIED + 64 * _BAND
 def _walk(turn, width, source, target, tables, streaming, scratch):
     """Copy what the tables say, in elements of `width` bytes."""
     outer, source_rows, target_rows, p_pieces, q_pieces = tables
-    room = lanes.address(scratch) + 63 & -64
-    bounds = lanes.address(source), lanes.address(source) + source.size
+    room = simd_bytes.address(scratch) + 63 & -64
+    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size
     held = ZERO, ZERO
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
             for band in range(0, p_pieces[i, 2], _BAND):
                 p_count = min(_BAND, p_pieces[i, 2] - band)
-                targets = lanes.address(target_rows) + 8 * (p_pieces[i, 1] + band)
-                s = lanes.address(source) + outer[o, 0] + p_pieces[i, 0] + band * width
+                targets = simd_bytes.address(target_rows) + 8 * (p_pieces[i, 1] + band)
+                s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0] + band * width
                 # What comes next is told, so that its lines can be on their way.
                 after = _next_band(outer, p_pieces, o, i, band, width, s)
                 if _runs_on(source_rows, targets, p_count, q_pieces, width, streaming):
-                    origin = lanes.address(source_rows) + 8 * q_pieces[0, 1], s
-                    t = lanes.address(target) + outer[o, 1] + q_pieces[0, 0] + lanes.integer(targets)
+                    origin = simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], s
+                    t = simd_bytes.address(target) + outer[o, 1] + q_pieces[0, 0] + simd_bytes.integer(targets)
                     extent = p_count, q_pieces[0, 2]
                     held = _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
                     continue
                 for j in range(q_pieces.shape[0]):
-                    origin = lanes.address(source_rows) + 8 * q_pieces[j, 1], s
-                    goal = targets, lanes.address(target) + outer[o, 1] + q_pieces[j, 0]
+                    origin = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1], s
+                    goal = targets, simd_bytes.address(target) + outer[o, 1] + q_pieces[j, 0]
                     extent = p_count, q_pieces[j, 2]
                     n = (j + 1) % q_pieces.shape[0]
-                    rows = lanes.address(source_rows) + 8 * q_pieces[n, 1]
+                    rows = simd_bytes.address(source_rows) + 8 * q_pieces[n, 1]
                     following = rows, s if n else after, q_pieces[n, 2]
                     if streaming:
                         _by_ring(turn, width, origin, goal, extent, following, streaming, room, bounds)
@@ -64,7 +64,7 @@ def _walk(turn, width, source, target, tables, streaming, scratch):
                         _direct(turn, width, origin, goal, extent, following, room, bounds)
     _finish(held, room)
     if streaming:
-        lanes.fence()
+        simd_bytes.fence()
 
 
 @part
@@ -89,7 +89,7 @@ def _runs_on(source_rows, targets, count, q_pieces, width, streaming):
     if source_rows.shape[0] > 128 and not (source_rows[1] - source_rows[0]) & 4095:
         return False
     for k in range(1, count):
-        if lanes.integer(targets + 8 * k) - lanes.integer(targets + 8 * k - 8) != size:
+        if simd_bytes.integer(targets + 8 * k) - simd_bytes.integer(targets + 8 * k - 8) != size:
             return False
     return True
 
@@ -116,13 +116,13 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
     """Turn a block of which only `extent` (p, q) is there; neither reads nor writes the rest."""
     targets = room + _TARGETS
     for k in range(64 // width):
-        lanes.put_integer(targets + 8 * k, 64 * k)
+        simd_bytes.put_integer(targets + 8 * k, 64 * k)
     at = _sources(origin, extent[1], 64 // width, room), origin[1]
     at = _inside(at, 64 // width, extent[0] * width, bounds, room)
     turn(at[0], at[1], targets, room + _SQUARE, room, ZERO)
     for k in range(extent[0]):
-        t = goal[1] + lanes.integer(goal[0] + 8 * k)
-        lanes.move(t, room + _SQUARE + 64 * k, extent[1] * width)
+        t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
+        simd_bytes.move(t, room + _SQUARE + 64 * k, extent[1] * width)
 
 
 @part
@@ -131,16 +131,16 @@ def _sources(origin, count, rows, room):
     if count >= rows:
         return origin[0]
     for k in range(rows):
-        lanes.put_integer(room + _SOURCES + 8 * k, lanes.integer(origin[0] + 8 * min(k, count - 1)))
+        simd_bytes.put_integer(room + _SOURCES + 8 * k, simd_bytes.integer(origin[0] + 8 * min(k, count - 1)))
     return room + _SOURCES
 
 
 @part
 def _passes(at, rows, bounds):
     """Whether 64 bytes of each row pass the end of the source."""
-    last = lanes.integer(at[0])
+    last = simd_bytes.integer(at[0])
     for k in range(1, rows):
-        last = max(last, lanes.integer(at[0] + 8 * k))
+        last = max(last, simd_bytes.integer(at[0] + 8 * k))
     return at[1] + last + 64 > bounds[1]
 
 
@@ -151,8 +151,8 @@ def _inside(at, rows, count, bounds, room):
         return at
     for k in range(rows):
         place = room + _SPILL + 64 * k
-        lanes.move(place, at[1] + lanes.integer(at[0] + 8 * k), min(64, count))
-        lanes.put_integer(room + _SPILLED + 8 * k, place)
+        simd_bytes.move(place, at[1] + simd_bytes.integer(at[0] + 8 * k), min(64, count))
+        simd_bytes.put_integer(room + _SPILLED + 8 * k, place)
     return room + _SPILLED, ZERO
 
 
@@ -171,8 +171,8 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
         begin, end = t, t
     places, apart = room + _TARGETS, room + _TARGETS + 8 * side
     for k in range(side):
-        lanes.put_integer(places + 8 * k, size * k)
-        lanes.put_integer(apart + 8 * k, 64 * k)
+        simd_bytes.put_integer(places + 8 * k, size * k)
+        simd_bytes.put_integer(apart + 8 * k, 64 * k)
     here, following = (origin[0], origin[1], extent[1]), (origin[0], after, extent[1])
     count = (extent[1] + side - 1) // side
     rest = origin[0] + 8 * whole * side, origin[1]
@@ -191,7 +191,7 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
             turn(at[0], at[1], apart, room + _SQUARE, room, asked)
             for k in range(new):
-                lanes.store(to + size * k + 64 * whole, lanes.load(room + _SQUARE + 64 * k))
+                simd_bytes.store(to + size * k + 64 * whole, simd_bytes.load(room + _SQUARE + 64 * k))
         for j in range(whole):
             asked = _ask(wanted, j, count, side, room)
             at = origin[0] + 8 * side * j, origin[1] + p * width
@@ -210,15 +210,15 @@ def _drain(held, streaming, room):
     begin, end = held
     line, place = begin & -64, room + _RUN
     if begin > line and end >= line + 64:
-        lanes.move(begin, place + (begin & 63), line + 64 - begin)
+        simd_bytes.move(begin, place + (begin & 63), line + 64 - begin)
         begin, line, place = line + 64, line + 64, place + 64
     if begin > line:
         return begin
     while line + 64 <= end:
-        lanes.put(line, lanes.load(place), streaming)
+        simd_bytes.put(line, simd_bytes.load(place), streaming)
         line += 64
         place += 64
-    lanes.store(room + _RUN, lanes.load(place))
+    simd_bytes.store(room + _RUN, simd_bytes.load(place))
     return line
 
 
@@ -228,7 +228,7 @@ def _finish(held, room):
     begin, end = held
     if end > begin:
         begin = _drain(held, ZERO, room)
-        lanes.move(begin, room + _RUN + (begin & 63), end - begin)
+        simd_bytes.move(begin, room + _RUN + (begin & 63), end - begin)
 
 
 @part
@@ -243,7 +243,7 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
     half, held_row = _LAG // lines, 64 * lines + 64
     targets = room + _TARGETS
     for k in range(2 * half):
-        lanes.put_integer(targets + 8 * k, room + _HELD + held_row * k + 64)
+        simd_bytes.put_integer(targets + 8 * k, room + _HELD + held_row * k + 64)
     carries = _carries(goal, extent[0])
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
@@ -267,8 +267,8 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
                     turn(at[0], at[1], targets + 8 * slot, 64 * k, room, asked)
                 if carries and not ends[0]:
                     for k in range(min(side, extent[0] - p)):
-                        carried = lanes.load(room + _CARRIED + 64 * (p + k))
-                        lanes.store(room + _HELD + held_row * (slot + k), carried)
+                        carried = simd_bytes.load(room + _CARRIED + 64 * (p + k))
+                        simd_bytes.store(room + _HELD + held_row * (slot + k), carried)
             if 0 <= written < extent[0]:
                 held = room + _HELD + held_row * (written % (2 * half)), room + _CARRIED + 64 * written
                 own = goal[0] + 8 * written, goal[1] + q * width
@@ -280,7 +280,7 @@ def _carries(goal, count):
     """Whether any row of the target begins elsewhere than with a line."""
     phases = ZERO
     for k in range(count):
-        phases |= goal[1] + lanes.integer(goal[0] + 8 * k)
+        phases |= goal[1] + simd_bytes.integer(goal[0] + 8 * k)
     return phases & 63 != 0
 
 
@@ -322,15 +322,15 @@ def _ask(wanted, k, across, most, room):
     each = (count + across - 1) // across
     listed = ZERO
     for n in range(k * each, min(k * each + each, count)):
-        place = s + lanes.integer(rows + 8 * n)
+        place = s + simd_bytes.integer(rows + 8 * n)
         for line in range(63, size + 63, 64):
             if listed < most:
-                lanes.put_integer(room + _ASKED + 8 * listed, place + line)
+                simd_bytes.put_integer(room + _ASKED + 8 * listed, place + line)
                 listed += 1
             else:
-                lanes.prefetch(place + line)
+                simd_bytes.prefetch(place + line)
     for n in range(listed, most):
-        lanes.put_integer(room + _ASKED + 8 * n, room)
+        simd_bytes.put_integer(room + _ASKED + 8 * n, room)
     return room + _ASKED if listed else ZERO
 
 
@@ -344,15 +344,15 @@ def _write(goal, held, rows, size, ends, carries, streaming):
     slot, carried = held
     lines, count = size
     for k in range(rows):
-        t = goal[1] + lanes.integer(goal[0] + 8 * k)
+        t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
         phase = t & 63
         if count == 64 * lines and (phase == 0 or not (ends[0] or ends[1])):
             for n in range(lines):
-                lanes.put(t - phase + 64 * n, lanes.load(slot + 64 - phase + 64 * n), streaming)
+                simd_bytes.put(t - phase + 64 * n, simd_bytes.load(slot + 64 - phase + 64 * n), streaming)
         else:
             _write_end(t - phase, phase, slot + 64 - phase, count, ends, streaming)
         if carries:
-            lanes.store(carried, lanes.load(slot + 64 * lines))
+            simd_bytes.store(carried, simd_bytes.load(slot + 64 * lines))
         slot += 64 * lines + 64
         carried += 64
 
@@ -364,12 +364,12 @@ def _write_end(line, phase, held, count, ends, streaming):
     done = ZERO
     if ends[0] and phase:
         done = min(64, stop)
-        lanes.move(line + phase, held + phase, done - phase)
+        simd_bytes.move(line + phase, held + phase, done - phase)
     while done + 64 <= stop:
-        lanes.put(line + done, lanes.load(held + done), streaming)
+        simd_bytes.put(line + done, simd_bytes.load(held + done), streaming)
         done += 64
     if ends[1]:
-        lanes.move(line + done, held + done, stop - done)
+        simd_bytes.move(line + done, held + done, stop - done)
 
 
 # --- widths ---------------------------------------------------------------------------------------------------------
@@ -377,22 +377,22 @@ def _write_end(line, phase, held, count, ends, streaming):
 
 @part
 def _turn8(sources, source, targets, target, room, asked):
-    squares.turn8(sources, source, targets, target, room, asked)
+    block_transpose.turn8(sources, source, targets, target, room, asked)
 
 
 @part
 def _turn16(sources, source, targets, target, room, asked):
-    squares.turn16(sources, source, targets, target, room, asked)
+    block_transpose.turn16(sources, source, targets, target, room, asked)
 
 
 @part
 def _turn32(sources, source, targets, target, room, asked):
-    squares.turn32(sources, source, targets, target, room, asked)
+    block_transpose.turn32(sources, source, targets, target, room, asked)
 
 
 @part
 def _turn64(sources, source, targets, target, room, asked):
-    squares.turn64(sources, source, targets, target, room, asked)
+    block_transpose.turn64(sources, source, targets, target, room, asked)
 
 
 _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)

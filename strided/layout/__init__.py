@@ -11,11 +11,11 @@ and ``str()`` gives XLA's canonical text.
 
 from __future__ import annotations
 
-from strided.layout.fields import FieldError
+from strided.addressing.tiling import COMBINE
 from strided.layout.layout import MEMORY_SPACES, Layout, PaddingValue, SplitConfig, Tile
 from strided.layout.shape import UNBOUNDED, Shape
-from strided.layout.trees import AnyShape, BufferShape, TupleShape
-from strided.tiling import COMBINE
+from strided.layout.tuples import AnyShape, BufferShape, TupleShape
+from strided.layout.validation import FieldError
 
 __all__ = [
     "COMBINE",

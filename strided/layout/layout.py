@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from strided.addressing.tiling import COMBINE
 from strided.errors import LayoutError
-from strided.layout.fields import INT64_MAX, FieldError, integers, shortened
-from strided.tiling import COMBINE
+from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
 
 #: Names of memory spaces, as far as they are public. Others differ between devices and have none.
 MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host", 6: "unpinned host"}

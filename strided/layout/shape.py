@@ -10,13 +10,13 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from strided.dtypes import ElementType, element_type
+from strided.addressing.tiling import Expansion, expand
 from strided.errors import LayoutError, UnsupportedError
-from strided.layout.addressing import Addressing
-from strided.layout.fields import INT64_MAX, FieldError, integers, shortened
+from strided.layout.element_types import ElementType, element_type
+from strided.layout.index_util import Addressing
 from strided.layout.layout import Layout
-from strided.once import once
-from strided.tiling import Expansion, expand
+from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
+from strided.runtime.lazy import lazy
 
 #: What XLA stores as the size of a dimension of unknown size (``?``).
 UNBOUNDED = -(2**63)
@@ -117,7 +117,7 @@ class Shape(Addressing):
 
     # What it is.
 
-    @once
+    @lazy
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type for the values.
 
@@ -181,7 +181,7 @@ class Shape(Addressing):
             return 0
         return math.prod(self._known_dimensions)
 
-    @once
+    @lazy
     def expansion(self) -> Expansion:
         """The layout taken apart: expanded dimensions, sizes, addresses.
 
@@ -199,12 +199,12 @@ class Shape(Addressing):
             layout.tail_padding_alignment_in_elements,
         )
 
-    @once
+    @lazy
     def element_bits(self) -> int:
         """Bits of one element in the buffer: ``E(n)``, or whole bytes."""
         return self._array_layout.element_size_in_bits or element_type(self.element_type).storage_bits
 
-    @once
+    @lazy
     def byte_size(self) -> int:
         """Bytes that XLA allocates, padding included (``ShapeUtil::ByteSizeOf``).
 
@@ -227,7 +227,7 @@ class Shape(Addressing):
             sizes[logical] = max(b - a for a, b in itertools.pairwise(edges))
         return expand(tuple(sizes), layout.minor_to_major, layout.tiles, (), layout.tail_padding_alignment_in_elements)
 
-    @once
+    @lazy
     def address_byte_size(self) -> int:
         """Bytes that the address formula can reach: `byte_size`, or more where a later tile does not divide evenly.
 
@@ -240,7 +240,7 @@ class Shape(Addressing):
             return 0
         return -(-self.expansion.address_elements * self.element_bits // 8)
 
-    @once
+    @lazy
     def buffer_byte_size(self) -> int:
         """Bytes that a buffer must have: the metadata prefix, and all that is allocated or that addresses reach.
 

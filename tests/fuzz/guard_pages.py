@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import strided as sd
-from strided import convert
-from strided.convert import Region
+from strided.transfer import copy as transfer
+from strided.transfer.copy import Region
 from tests import oracle
 from tests.fuzz import layouts, limits
 from tests.fuzz.arena import Arena, Bytes
@@ -67,10 +67,10 @@ class Record:
             self._memory[:8] = f"{number:1}{''.join(ends)} ".encode()
 
 
-class Side:
+class AxisMap:
     """An array in some layout: the numbers in all slots of its buffer, and where its elements are."""
 
-    def __init__(self, world: World, bits: int, like: Side | None = None) -> None:
+    def __init__(self, world: World, bits: int, like: AxisMap | None = None) -> None:
         rng = world.rng
         akin = like is not None and rng.random() < (0.6 if bits == like.bits < 8 else 0.2)
         if akin and like is not None:
@@ -138,8 +138,8 @@ class World:
         record.write(seed, number, "layouts", self.element_type, self.sizes)
         packs = self.bits < 8
         widths = [max(8, self.bits) if packs and rng.random() < 0.25 else self.bits for _ in range(2)]
-        first = Side(self, widths[0])
-        self.sides = [first, Side(self, widths[1], first)]
+        first = AxisMap(self, widths[0])
+        self.sides = [first, AxisMap(self, widths[1], first)]
         self.name = f"seed {seed} world {number}"
 
     @property
@@ -164,12 +164,12 @@ class World:
 
     # --- regions ----------------------------------------------------------------------------------------------------
 
-    def windows(self, source: Side, target: Side) -> None:
+    def windows(self, source: AxisMap, target: AxisMap) -> None:
         """A window of one layout into the same window of the other; of the same buffer kind, or another window."""
         window = layouts.window(self.rng, self.sizes)
         self.copy(source, window, target, window)
 
-    def same(self, source: Side, target: Side) -> None:
+    def same(self, source: AxisMap, target: AxisMap) -> None:
         """A window into another window of the same shape, in as many elements."""
         one, other = (layouts.window(self.rng, self.sizes) for _ in range(2))
         shapes = one.of(source.places).shape, other.of(target.places).shape
@@ -178,7 +178,7 @@ class World:
             cut = Window(tuple(slice(0, n) for n in sizes), (), False)
             self.copy(source, one, target, other, cut)
 
-    def copy(self, source: Side, one: Window, target: Side, other: Window, cut: Window = _WHOLE) -> None:
+    def copy(self, source: AxisMap, one: Window, target: AxisMap, other: Window, cut: Window = _WHOLE) -> None:
         """Copy a window of one side into a window of another, in buffers that have all or only what it takes."""
         places, goal = cut.of(one.of(source.places)), cut.of(other.of(target.places))
         maps = cut.of(one.of(source.array)), cut.of(other.of(target.array))
@@ -190,7 +190,7 @@ class World:
             from_, to = self.buffer(source, maps[0], places), self.buffer(target, maps[1], goal)
             self.convert(from_, to, wanted[to.first : to.last], source, one, target, other, cut.key)
 
-    def buffer(self, side: Side, view: Any, places: Places) -> Buffer:
+    def buffer(self, side: AxisMap, view: Any, places: Places) -> Buffer:
         """The buffer of a view: all of its array's, or with nothing before or behind the elements."""
         map_, first, last = view.address_map, 0, side.size
         if self.rng.random() < 0.6:
@@ -209,11 +209,11 @@ class World:
             target = self.arenas.place(1, to.region.buffer, self.rng)
             self.record.step(k, source, target)
             with source.arena.read_only():
-                convert.copy(from_.region._replace(buffer=source.buffer), to.region._replace(buffer=target.buffer))
+                transfer.copy(from_.region._replace(buffer=source.buffer), to.region._replace(buffer=target.buffer))
             target.check(wanted, self.record)
             self.counts["copy"] += 1
 
-    def ndarray(self, source: Side, target: Side) -> None:
+    def ndarray(self, source: AxisMap, target: AxisMap) -> None:
         """Between a window and an ndarray of any strides, there or back."""
         window = layouts.window(self.rng, self.sizes)
         places, view = window.of(source.places), window.of(source.array)
@@ -225,7 +225,7 @@ class World:
         memory = self.numbers.integers(0, 256, strides.size, dtype=np.uint8)
         at = layouts.places_of(shape, strides).reshape(-1, 1) + np.arange(width)
         x = np.ndarray(shape, f"V{width}", memory, strides.offset, strides.strides)
-        own, other = Buffer(convert.region_of_ndarray(x), 0, strides.size), self.buffer(source, view, places)
+        own, other = Buffer(transfer.region_of_ndarray(x), 0, strides.size), self.buffer(source, view, places)
         if self.rng.random() < 0.5:
             numbers = converted(slots_of(memory[at].reshape(-1), bits), bits, source.bits, signed=False)
             wanted = source.after(places, numbers)[other.first : other.last]
@@ -238,12 +238,12 @@ class World:
 
     # --- the public door --------------------------------------------------------------------------------------------
 
-    def opened(self, side: Side, which: int) -> tuple[Placed, sd.LayoutArray]:
+    def opened(self, side: AxisMap, which: int) -> tuple[Placed, sd.LayoutArray]:
         """An array on a buffer of its own size in an arena."""
         placed = self.arenas.place(which, side.content, self.rng)
         return placed, side.wrapped(placed.buffer)
 
-    def values(self, side: Side, numbers: Slots, shape: tuple[int, ...]) -> np.ndarray:
+    def values(self, side: AxisMap, numbers: Slots, shape: tuple[int, ...]) -> np.ndarray:
         """Numbers as an ndarray of the array's type."""
         return buffer_of(numbers, max(8, side.bits)).view(side.array.dtype).reshape(shape)
 
@@ -253,7 +253,7 @@ class World:
         pairs = self.numbers.integers(0, 1 << min(63, self.bits), (count, 2 if self.bits == 128 else 1))
         return pairs.astype(np.uint64)
 
-    def check(self, to: Placed, side: Side, places: Places, numbers: Slots) -> None:
+    def check(self, to: Placed, side: AxisMap, places: Places, numbers: Slots) -> None:
         """Hold a buffer against its content with other numbers at some places.
 
         Of elements of fewer than eight bits that have a byte each, the low bits count.
@@ -264,12 +264,12 @@ class World:
             to.buffer[:] = to.buffer & mask | side.after(places, numbers) & ~mask
         to.check(side.after(places, numbers), self.record)
 
-    def bits_of(self, side: Side, places: Places) -> Slots:
+    def bits_of(self, side: AxisMap, places: Places) -> Slots:
         """The numbers of elements, of their own bits alone."""
         numbers = side.numbers(places)
         return numbers & np.uint64((1 << self.bits) - 1) if self.bits < 8 else numbers
 
-    def same_values(self, found: Any, side: Side, places: Places) -> None:
+    def same_values(self, found: Any, side: AxisMap, places: Places) -> None:
         """Hold values against the oracle's."""
         wanted = self.values(side, self.bits_of(side, places), places.shape)
         found = np.asarray(found)
@@ -278,7 +278,7 @@ class World:
         if found.shape != wanted.shape or found.tobytes() != wanted.tobytes():
             raise Wrong(f"other values: {self.record.text}")
 
-    def out_of(self, source: Side, target: Side) -> None:
+    def out_of(self, source: AxisMap, target: AxisMap) -> None:
         """A window's values into an array between pages, and as one of the package's own making."""
         placed, array = self.opened(source, 0)
         window = layouts.window(self.rng, self.sizes)
@@ -293,7 +293,7 @@ class World:
             self.same_values(view.to_numpy(), source, places)
         to.check(to.buffer, self.record)
 
-    def relayout(self, source: Side, target: Side) -> None:
+    def relayout(self, source: AxisMap, target: AxisMap) -> None:
         """`to_layout` into a buffer; what is padding there stays, or becomes 0."""
         placed, array = self.opened(source, 0)
         keeps, at = self.rng.random() < 0.5, target.places
@@ -318,7 +318,7 @@ class World:
         if not keeps:
             target.content = kept
 
-    def assign(self, source: Side, target: Side) -> None:
+    def assign(self, source: AxisMap, target: AxisMap) -> None:
         """An ndarray, one value, or another array's window written into a window."""
         to, array = self.opened(target, 1)
         window = layouts.window(self.rng, self.sizes, drops=False)
@@ -341,7 +341,7 @@ class World:
             array[key] = values
         self.check(to, target, places, numbers)
 
-    def fill(self, source: Side, target: Side) -> None:
+    def fill(self, source: AxisMap, target: AxisMap) -> None:
         """One value in all elements of a window."""
         window = layouts.window(self.rng, self.sizes, drops=False)
         key, places = (*window.key, ...), target.places[(*window.key, ...)]
@@ -352,7 +352,7 @@ class World:
             array[key] = self.values(target, numbers, ())
             self.check(to, target, places, np.repeat(numbers, places.size, axis=0))
 
-    def index(self, side: Side) -> tuple[Any, ...] | None:
+    def index(self, side: AxisMap) -> tuple[Any, ...] | None:
         """A key with index arrays or a mask."""
         if not self.sizes or 0 in self.sizes:
             return None
@@ -367,7 +367,7 @@ class World:
             count = 2
         return (*(slice(None),) * axis, self.numbers.integers(-self.sizes[axis], self.sizes[axis], count), *rest)
 
-    def gather(self, source: Side, target: Side) -> None:
+    def gather(self, source: AxisMap, target: AxisMap) -> None:
         """Elements at index arrays and masks."""
         key = self.index(source)
         if key is not None:
@@ -377,7 +377,7 @@ class World:
                 with placed.arena.read_only():
                     self.same_values(array[key], source, source.places[key])
 
-    def scatter(self, source: Side, target: Side) -> None:
+    def scatter(self, source: AxisMap, target: AxisMap) -> None:
         """Values written at index arrays and masks."""
         key = self.index(target)
         if key is not None:

@@ -21,19 +21,20 @@ import numpy as np
 
 import strided as sd
 from strided import inspect
-from strided.dumps.folder.catalogue import open_dump
-from strided.dumps.folder.names import parse_name
+from strided.dumps.detect import KINDS, recognise
+from strided.dumps.directory.dump import open_dump
+from strided.dumps.directory.names import parse_name
 from strided.dumps.hlo import Module
-from strided.dumps.literals.forms import DELIMITED, FORMS, read_outline
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.shapes import read_shape
-from strided.dumps.recognise import KINDS, recognise
+from strided.dumps.snapshots.format import DELIMITED, FORMS, read_outline
 from strided.dumps.source import open_source
 from strided.errors import StridedError
 from strided.layout import Layout, Shape
+from tests import paths
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = paths.DATA
 
 #: What any reader may raise.
 REFUSALS: tuple[type[Exception], ...] = (StridedError,)

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strided import convert
-from strided.address import AddressMap
-from strided.convert import Region
+from strided.addressing.address_map import AddressMap
+from strided.transfer import copy as transfer
+from strided.transfer.copy import Region
 from tests.fuzz import limits
 from tests.fuzz.arena import Arena
 from tests.fuzz.guard_pages import Record
@@ -91,7 +91,7 @@ def check(case: Case, arenas: list[Arena], content: np.random.Generator) -> None
     wanted = slots_of(target, to_bits).copy()
     wanted[to_places] = slots_of(source, from_bits)[from_places] & np.uint64((1 << min(from_bits, to_bits)) - 1)
     kept = source.copy()
-    convert.copy(Region(source, from_map, from_bits), Region(target, to_map, to_bits))
+    transfer.copy(Region(source, from_map, from_bits), Region(target, to_map, to_bits))
     assert np.array_equal(target, buffer_of(wanted, to_bits)), case
     assert np.array_equal(source, kept), case
 

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 import strided as sd
-from strided.dumps.folder.names import parse_name
+from strided.dumps.directory.names import parse_name
 from strided.dumps.protobuf.wire import bytes_field, integer_field, integers_field, varint
 from strided.errors import StridedError, StridedWarning
 from tests.fuzz import readers

@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import oracle
+from tests import oracle, paths
 from tests.fuzz import layouts
 from tests.fuzz.slots import buffer_of, places_of, slots_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are protected as Linux does it")
 
-ROOT = Path(__file__).parents[2]
+ROOT = paths.ROOT
 
 
 def campaign(record: Path, *arguments: object, module: str = "guard_pages", before: str = "") -> tuple[int, str, str]:

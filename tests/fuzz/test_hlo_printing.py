@@ -1,7 +1,7 @@
 """Protos with texts and numbers of any kind in them: ours is the text that jaxlib prints.
 
 jaxlib stands in a process of its own, since some protos end it. Those, and protos that it refuses, are counted and left
-out: that ours never ends so is what `tests/test_hlo_proto.py` asks.
+out: that ours never ends so is what `tests/dumps/test_hlo_proto.py` asks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import pytest
 from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.proto import find_module
 from strided.dumps.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT
+from tests.dumps.test_hlo_printing import MODULES, RENUMBERED
+from tests.dumps.test_hlo_proto import built, tree
 from tests.hlo_samples import PAIRS, proto_of
-from tests.test_hlo_printing import MODULES, RENUMBERED
-from tests.test_hlo_proto import built, tree
 
 pytest.importorskip("jaxlib", reason="jaxlib is not installed")
 pytestmark = pytest.mark.jax

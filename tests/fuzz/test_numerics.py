@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided import reductions, sums, windows
+from strided.arrays import blocks, reductions, wide_sums
 from tests.cases import ARRAY_TYPES, PACKED_TYPES, dtype_of
 from tests.checks import outcome, random_layout, shape_of
 
@@ -65,7 +65,7 @@ def is_sum(name: str) -> bool:
 
 def judge(name: str, call: Callable[[Any], Any], a: sd.LayoutArray, x: np.ndarray, about: str) -> bool:
     """Whether NumPy accepts the call; the array must give the same."""
-    short = sums.wide(x.dtype) if is_sum(name) else None
+    short = wide_sums.wide(x.dtype) if is_sum(name) else None
     like = x
     if short is not None:
         like = x.astype(short if short.kind == "f" else np.int8 if short.kind == "i" else np.uint8)
@@ -82,7 +82,7 @@ def judge(name: str, call: Callable[[Any], Any], a: sd.LayoutArray, x: np.ndarra
     if natural is not None:
         assert g.dtype == natural, about
         with np.errstate(all="ignore"):
-            near = [sums.rounded(e * k, natural) for k in (1 - 1e-9, 1, 1 + 1e-9)] if e.dtype.kind == "f" else [e]
+            near = [wide_sums.rounded(e * k, natural) for k in (1 - 1e-9, 1, 1 + 1e-9)] if e.dtype.kind == "f" else [e]
         same = np.any([(g == n) | ((g != g) & (n != n)) for n in near], axis=0)
         if name.endswith(("var", "std")):
             # Of equal values one way gives zero, the other next to nothing.
@@ -133,7 +133,7 @@ def test_random_calls(
         a, x, text = some_array(rng)
         mask = rng.integers(0, 2, x.shape).astype(bool)
         monkeypatch.setattr(reductions, "STREAM_BYTES", 0 if rng.integers(2) else 1 << 24)
-        monkeypatch.setattr(windows, "WINDOW_BYTES", int(rng.choice([64, 512, 1 << 21])))
+        monkeypatch.setattr(blocks, "WINDOW_BYTES", int(rng.choice([64, 512, 1 << 21])))
         for _ in range(4):
             name, call, options = some_call(rng, x.ndim, mask)
             accepted += judge(name, call, a, x, f"{name} {options} of {text}, seed {fuzz_seed}, {ran}")

@@ -21,11 +21,11 @@ import pytest
 
 import strided as sd
 import strided.inspect
-from strided import convert
+from strided.transfer import copy as transfer
+from tests.dumps.test_buffer_assignment import PROTOS, SMALL_TPU, TEXTS
+from tests.dumps.test_directory import ARCHIVE
 from tests.hlo_samples import DATA as HLO
 from tests.hlo_samples import proto_of, text_of
-from tests.test_allocations import PROTOS, SMALL_TPU, TEXTS
-from tests.test_catalogue import ARCHIVE
 
 SNAPSHOT = HLO.parent / "snapshots" / "kinds" / "hlo_snapshot.pb"
 MODULE = "control_flow_cond_switch_while"
@@ -199,8 +199,8 @@ def test_jobs_beside_each_other_give_what_they_give_alone(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> None:
-    monkeypatch.setattr(convert, "SMALL_ELEMENTS", 256)
-    monkeypatch.setattr(convert, "TINY_ELEMENTS", 0)
+    monkeypatch.setattr(transfer, "SMALL_ELEMENTS", 256)
+    monkeypatch.setattr(transfer, "TINY_ELEMENTS", 0)
     alone = {name: job() for name, job in jobs.items()}
     assert alone == {name: job() for name, job in jobs.items()}  # a job that differs by itself says nothing
     names, wrong, ran = list(jobs), [], Counter[str]()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Frame, SourceTables, Unread
+from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Frame, SourceTables, Unparsed
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.proto import read_proto
@@ -30,7 +30,7 @@ __all__ = [
     "Instruction",
     "Module",
     "SourceTables",
-    "Unread",
+    "Unparsed",
     "read_hlo",
 ]
 

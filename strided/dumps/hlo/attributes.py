@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from strided.dumps.hlo import writers
-from strided.dumps.hlo.replicas import replica_groups
-from strided.dumps.hlo.syntax import escape
-from strided.dumps.hlo.writers import Message, Names, Writer
+from strided.dumps.hlo import attribute_writers as writers
+from strided.dumps.hlo.attribute_writers import Message, Names, Writer
+from strided.dumps.hlo.lexer import escape
+from strided.dumps.hlo.replica_groups import replica_groups
 from strided.layout import AnyShape, Shape
 
 #: The name of an attribute and its text.

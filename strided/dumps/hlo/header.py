@@ -13,11 +13,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from strided import notation
-from strided.dumps.hlo.syntax import escape, inside, integer, read_fields, skip_space, split_list, unescape
+from strided.dumps.hlo.lexer import escape, inside, integer, read_fields, skip_space, split_list, unescape
 from strided.errors import DumpError, NotationError
-from strided.foreign import visible
-from strided.layout import AnyShape, TupleShape
+from strided.escape import visible
+from strided.layout import AnyShape, TupleShape, parser
 
 _INDEX = r"\{([0-9,\s]*)\}"
 _ALIAS = re.compile(rf"{_INDEX}\s*:\s*\(\s*([0-9]{{1,18}})\s*(?:,\s*{_INDEX})?\s*(?:,\s*([\w-]+))?\s*\)")
@@ -95,7 +94,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class Unparsed:
     """A part that was not understood.
 
     Attributes
@@ -182,11 +181,11 @@ def entry_layout(text: str) -> EntryLayout:
     """
     body = inside(text) if text.lstrip().startswith("{") else text
     try:
-        parameters, position = notation.parse_prefix(body)
+        parameters, position = parser.parse_prefix(body)
         position = skip_space(body, position)
         if not isinstance(parameters, TupleShape) or not body.startswith("->", position):
             raise DumpError(f"expected (parameters)->result, found {text[:80]!r}")
-        result, _ = notation.parse_prefix(body, position + 2)
+        result, _ = parser.parse_prefix(body, position + 2)
     except NotationError as error:
         raise DumpError(f"an entry layout that cannot be read: {error}") from error
     return EntryLayout(tuple(parameters.elements), result)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from strided.dumps.hlo.instruction import Instruction
-from strided.dumps.hlo.syntax import inside, integer, read_fields, split_list
+from strided.dumps.hlo.lexer import inside, integer, read_fields, split_list
 from strided.errors import StridedError
 from strided.layout import AnyShape, Shape, TupleShape
 

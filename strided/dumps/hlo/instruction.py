@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from strided.dumps.hlo.header import Frame
-from strided.dumps.hlo.syntax import inside, integer, read_fields, split_list, unescape
-from strided.foreign import visible
+from strided.dumps.hlo.lexer import inside, integer, read_fields, split_list, unescape
+from strided.escape import visible
 from strided.layout import AnyShape, BufferShape, TupleShape
 
 if TYPE_CHECKING:

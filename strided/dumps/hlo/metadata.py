@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from strided.dumps.hlo.header import index_text
-from strided.dumps.hlo.syntax import escape
+from strided.dumps.hlo.lexer import escape
 
 Message = Mapping[str, Any]
 

@@ -14,20 +14,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from strided import notation
 from strided.dumps.hlo import header as hlo_header
-from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unread
+from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unparsed
 from strided.dumps.hlo.inference import left_out
 from strided.dumps.hlo.instruction import Instruction, frontend_attributes_in, memory_spaces
-from strided.dumps.hlo.syntax import integer
+from strided.dumps.hlo.lexer import integer
 from strided.errors import DumpError, DumpWarning
-from strided.foreign import visible
-from strided.layout import AnyShape
-from strided.once import once
+from strided.escape import visible
+from strided.layout import AnyShape, parser
+from strided.runtime.lazy import lazy
 
 #: Rows of a printed module's tables before the rest is only counted.
 _SHOWN = 12
-#: Unread lines that the warning names before it only counts them.
+#: Unparsed lines that the warning names before it only counts them.
 _NAMED = 5
 
 
@@ -61,22 +60,22 @@ class Computation:
         if instructions and not any(instruction.is_root for instruction in instructions):
             instructions[-1].is_root = True
 
-    @once
+    @lazy
     def root(self) -> Instruction:
         """The instruction whose value is the computation's: the one that says so, else the last."""
         return next((i for i in reversed(self.instructions) if i.is_root), self.instructions[-1])
 
-    @once
+    @lazy
     def parameters(self) -> tuple[Instruction, ...]:
         """The parameters by their number."""
         found = [(i.parameter_number or 0, i) for i in self.instructions if i.opcode == "parameter"]
         return tuple(i for _, i in sorted(found, key=lambda pair: pair[0]))
 
-    @once
+    @lazy
     def _by_name(self) -> dict[str, Instruction]:
         return {i.name: i for i in reversed(self.instructions)}
 
-    @once
+    @lazy
     def _users(self) -> dict[str, dict[Instruction, None]]:
         users: dict[str, dict[Instruction, None]] = {}
         for instruction in self.instructions:
@@ -131,7 +130,7 @@ class Module:
     entry : Computation
     attributes : mapping of str to str
         Text of each attribute of the header, in order.
-    unread : tuple of Unread
+    unread : tuple of Unparsed
         The lines that were not understood, by their numbers. They were kept; a DumpWarning counted them.
     renamed : mapping of str to str
         The computations that have another name than their text says, by the name in the text.
@@ -147,7 +146,7 @@ class Module:
         *,
         renamed: Mapping[str, str] = MappingProxyType({}),
         read_tables: Callable[[], SourceTables] = lambda: hlo_header.NO_TABLES,
-        unread: Iterable[Unread] = (),
+        unread: Iterable[Unparsed] = (),
         path: str | None = None,
     ) -> None:
         self.name, self.attributes = name, MappingProxyType(dict(attributes))
@@ -185,7 +184,7 @@ class Module:
         """Partitions of the program; 1 where the dump does not say, as most protos do not."""
         return _count(self.attributes, "num_partitions")
 
-    @once
+    @lazy
     def entry_layout(self) -> EntryLayout:
         """Shapes and layouts of the entry's parameters and result.
 
@@ -205,12 +204,12 @@ class Module:
         *parameters, result = [shape for shape in shapes if shape is not None]
         return EntryLayout(tuple(parameters), result)
 
-    @once
+    @lazy
     def aliases(self) -> tuple[Alias, ...]:
         """Results that take a parameter's buffer (``input_output_alias``)."""
         return hlo_header.aliases(self.attributes.get("input_output_alias", ""))
 
-    @once
+    @lazy
     def donors(self) -> tuple[Donor, ...]:
         """Parameters whose buffers any result may take (``buffer_donor``)."""
         return hlo_header.donors(self.attributes.get("buffer_donor", ""))
@@ -220,19 +219,19 @@ class Module:
         """What the frontend wrote down for itself, by name."""
         return frontend_attributes_in(self.attributes)
 
-    @once
+    @lazy
     def tables(self) -> SourceTables:
         """Source files, functions and stack frames that metadata refer to."""
         return self._read_tables()
 
     # ---- what it holds ----------------------------------------------------------------------------------------------
 
-    @once
+    @lazy
     def instructions(self) -> tuple[Instruction, ...]:
         """All instructions, computation by computation."""
         return tuple(i for computation in self.computations for i in computation.instructions)
 
-    @once
+    @lazy
     def shapes_left_out(self) -> Mapping[Instruction, AnyShape]:
         """The shapes that the text does not say, as far as they follow from others."""
         missing = (instruction for instruction in self.instructions if not instruction.has_shape)
@@ -319,15 +318,15 @@ class Module:
             found = [i for i in found if memory_space in memory_spaces(i.shape)]
         return list(found)
 
-    @once
+    @lazy
     def _computations_by_name(self) -> dict[str, Computation]:
         return {c.name: c for c in reversed(self.computations)}
 
-    @once
+    @lazy
     def _by_name(self) -> dict[str, list[Instruction]]:
         return _grouped((i.name, i) for i in self.instructions)
 
-    @once
+    @lazy
     def _by_opcode(self) -> dict[str, list[Instruction]]:
         return _grouped((i.opcode, i) for i in self.instructions)
 
@@ -405,7 +404,7 @@ def _pattern(text: str) -> Callable[[str], object]:
 def _shape_test(wanted: str | AnyShape) -> Callable[[AnyShape | None], bool]:
     if not isinstance(wanted, str):
         return lambda shape: shape == wanted
-    parsed = notation.parse(wanted)
+    parsed = parser.parse(wanted)
     if "{" in wanted:
         return lambda shape: shape == parsed
     bare = parsed.text(layout=False)

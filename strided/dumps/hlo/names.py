@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from strided.dtypes import ELEMENT_TYPES
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Computation
+from strided.layout.element_types import ELEMENT_TYPES
 
 T = TypeVar("T", Instruction, Computation)
 

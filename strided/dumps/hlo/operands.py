@@ -1,4 +1,4 @@
-"""Operands that are no names: whole instructions in the place of a name.
+"""Arguments that are no names: whole instructions in the place of a name.
 
 ``add(f32[10] parameter(0), multiply(x, x))`` has two of them. XLA makes each an instruction of the computation, the
 innermost first, and names it after its opcode: ``parameter.anon``, ``multiply.anon``, the next ``multiply.anon.1``.
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from strided.dumps.hlo.lines import TextInstruction, match_statement, split_operand
+from strided.dumps.hlo.lexer import split_list, trimmed
 from strided.dumps.hlo.shapes import shape_of
-from strided.dumps.hlo.syntax import split_list, trimmed
+from strided.dumps.hlo.text_instruction import TextInstruction, match_statement, split_operand
 from strided.errors import DumpError
 
 #: Instructions inside instructions inside instructions: deeper ones are refused.

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
+from strided.dumps.hlo.attribute_writers import MAIN_THREAD, frontend_attributes
 from strided.dumps.hlo.header import Alias, Donor, SourceTables, aliases_text, donors_text
-from strided.dumps.hlo.messages import decode
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.origin import array_text
-from strided.dumps.hlo.records import ProtoComputation, ProtoInstruction, Records
-from strided.dumps.hlo.writers import MAIN_THREAD, frontend_attributes
+from strided.dumps.hlo.proto_instruction import ProtoComputation, ProtoInstruction, Records
+from strided.dumps.protobuf.decode import decode
 from strided.dumps.protobuf.parts import View, loaded
 from strided.dumps.protobuf.shapes import read_program_shape
 from strided.dumps.protobuf.wire import BYTES, Field, fields, read_varint, take

@@ -2,7 +2,7 @@
 
 A module prints few shapes many times, and fewer layouts still. So shapes are kept by their text, and what XLA prints,
 without blanks or sizes known at run time only, is put together from a layout that is kept as well. Everything else is
-`strided.notation`'s to read; where both can, they agree.
+`strided.layout.parser`'s to read; where both can, they agree.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from strided import notation
-from strided.dtypes import ELEMENT_TYPES
-from strided.dumps.hlo.syntax import skip_space
+from strided.dumps.hlo.lexer import skip_space
 from strided.errors import StridedError
-from strided.layout import AnyShape, Layout, Shape, TupleShape
+from strided.layout import AnyShape, Layout, Shape, TupleShape, parser
+from strided.layout.element_types import ELEMENT_TYPES
 
 _TYPES = "|".join(sorted((name for name, kind in ELEMENT_TYPES.items() if kind.is_array), key=len, reverse=True))
 _SIZES = r"(?:\d{1,18}(?:,\d{1,18})*)?"
@@ -39,7 +38,7 @@ def shape_of(text: str) -> AnyShape | None:
             return _array(plain)
         if text.startswith("(") and (whole := _tuple(text)) is not None:
             return whole
-        shape, end = notation.parse_prefix(text, lenient=True)
+        shape, end = parser.parse_prefix(text, lenient=True)
         return shape if skip_space(text, end) == len(text) else None
     except StridedError:
         return None
@@ -53,7 +52,7 @@ def _array(found: re.Match[str]) -> Shape:
 
 @lru_cache(maxsize=1 << 12)
 def _layout(text: str) -> Layout:
-    layout: Layout = notation.parse(text)
+    layout: Layout = parser.parse(text)
     return layout
 
 

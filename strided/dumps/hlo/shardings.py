@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from strided.dumps.hlo.messages import decode
 from strided.dumps.hlo.metadata import parts_text
+from strided.dumps.protobuf.decode import decode
 from strided.dumps.protobuf.wire import Field, fields
 from strided.dumps.sharding.sharding import Sharding
 from strided.errors import StridedError

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from strided.dumps.hlo.lines import NAME
-from strided.dumps.hlo.syntax import closing, read_attributes, trimmed
+from strided.dumps.hlo.lexer import closing, read_attributes, trimmed
+from strided.dumps.hlo.text_instruction import NAME
 
 OPENING = re.compile(rf"\s*+(ENTRY\b\s*+)?%?({NAME})?\s*+")
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+)"

@@ -23,20 +23,9 @@ from typing import NamedTuple
 
 from strided.dumps.hlo import header as hlo_header
 from strided.dumps.hlo.asynchronous import unfold
-from strided.dumps.hlo.header import TABLES, Unread
+from strided.dumps.hlo.header import TABLES, Unparsed
 from strided.dumps.hlo.instruction import CALLEES
-from strided.dumps.hlo.lines import (
-    NAME,
-    UNFINISHED,
-    TextInstruction,
-    are_names,
-    is_alone,
-    is_whole,
-    match_line,
-    match_plain_line,
-    match_statement,
-    undefined_names,
-)
+from strided.dumps.hlo.lexer import Gatherer, inside, read_attributes, split_list, trimmed, unescape
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import NameUniquer, rename
 from strided.dumps.hlo.operands import unnested, with_parameters
@@ -50,7 +39,18 @@ from strided.dumps.hlo.statements import (
     opening_of,
     split_statements,
 )
-from strided.dumps.hlo.syntax import Gatherer, inside, read_attributes, split_list, trimmed, unescape
+from strided.dumps.hlo.text_instruction import (
+    NAME,
+    UNFINISHED,
+    TextInstruction,
+    are_names,
+    is_alone,
+    is_whole,
+    match_line,
+    match_plain_line,
+    match_statement,
+    undefined_names,
+)
 from strided.errors import DumpError
 
 _HEADER = re.compile(r"\s*+HloModule\b\s*+([^\s,]*+)")
@@ -147,7 +147,7 @@ class _Reader:
         self.entry: Computation | None = None
         self.named: set[str] = set()
         self.single: Computation | None = None
-        self.unread: list[Unread] = []
+        self.unread: list[Unparsed] = []
         self.anonymous = NameUniquer()
         self.patience = patience
 
@@ -506,7 +506,7 @@ class _Reader:
             self._leave((instruction.line or 1) - 1, f"no shape: {instruction.shape_text[:60]}")
 
     def _leave(self, position: int, reason: str, text: str | None = None) -> None:
-        self.unread.append(Unread(position + 1, self.lines[position] if text is None else text, reason))
+        self.unread.append(Unparsed(position + 1, self.lines[position] if text is None else text, reason))
 
     def _twice(self, words: str, line: int | None) -> DumpError:
         return _TwiceError(words, path=self.path, line=line, column=1)

@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strided.array import LayoutArray
-from strided.dtypes import ELEMENT_TYPES, ElementType, element_type
+from strided.arrays.layout_array import LayoutArray
 from strided.dumps.protobuf import schema, wire
 from strided.dumps.protobuf.parts import FileBytes, View, loaded
 from strided.dumps.protobuf.shapes import read_shape, write_shape
@@ -36,7 +35,8 @@ from strided.dumps.protobuf.varints import decode_varints, encode_varints
 from strided.dumps.protobuf.wire import BYTES, FIXED32, FIXED64, MAX_DEPTH, VARINT, Buffer, Field
 from strided.errors import DumpError, StridedError
 from strided.layout import UNBOUNDED, AnyShape, Layout, Shape, TupleShape
-from strided.once import once
+from strided.layout.element_types import ELEMENT_TYPES, ElementType, element_type
+from strided.runtime.lazy import lazy
 
 _SHAPE, _TUPLE_LITERALS, _DYNAMIC_SIZES = 1, 10, 34
 
@@ -110,7 +110,7 @@ class Literal:
         view = _view_of(data)
         return cls(lambda: _read_serialized(view, at))
 
-    @once
+    @lazy
     def _content(self) -> _Content:
         return self._read()
 
@@ -130,7 +130,7 @@ class Literal:
         """The literals of a tuple; () of anything else."""
         return self._content.elements
 
-    @once
+    @lazy
     def value(self) -> Any:
         """The value: a LayoutArray; a tuple of values for a tuple; None for a token, which has none.
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeAlias, overload
 import numpy as np
 
 from strided.errors import DumpError
-from strided.regular import read_at
+from strided.files.regular import read_at
 
 #: Bytes that are read at a time where single ones are looked at.
 _WINDOW_BYTES = 4096

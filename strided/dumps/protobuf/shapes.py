@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strided.dtypes import element_type, element_type_of_number
 from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, fields, integer_field, integers_field, merged
 from strided.errors import DumpError, StridedError
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, SplitConfig, Tile, TupleShape
-from strided.recent import Recent
+from strided.layout.element_types import element_type, element_type_of_number
+from strided.runtime.cache import BoundedCache
 
 #: PrimitiveType numbers of the shapes that are no arrays.
 TUPLE, BUFFER = 13, 34
@@ -23,7 +23,7 @@ _DENSE = 0
 
 #: A module repeats few shapes many times: short messages are read once. Only what was valid is kept.
 _KNOWN_BYTES, _KNOWN_SHAPES = 256, 4096
-_known = Recent[bytes, Shape | BufferShape](_KNOWN_SHAPES)
+_known = BoundedCache[bytes, Shape | BufferShape](_KNOWN_SHAPES)
 
 
 @dataclass(frozen=True)

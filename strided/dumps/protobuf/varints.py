@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from strided import kernels
 from strided.errors import DumpError
-from strided.threads import get_num_threads, run
+from strided.runtime.threads import get_num_threads, run
 
 #: Bytes of varints from which the kernel is used, in both directions.
 KERNEL_BYTES = 1 << 24

@@ -5,8 +5,8 @@ are said to be manual or to hold partial sums. A sub-axis ``'x':(p)k`` of an axi
 factors p, k, n/(p*k) and means the middle one. A ``?`` keeps a dimension open for further cutting and changes nothing
 about where the data are.
 
-Everything else is a `DeviceGrid`: the mesh is one, cutting its axes at the sub-axes reshapes it, and bringing the axes
-into the order of the array's dimensions transposes it (`NamedSharding.grid`).
+Everything else is a `TileAssignment`: the mesh is one, cutting its axes at the sub-axes reshapes it, and bringing the
+axes into the order of the array's dimensions transposes it (`NamedSharding.grid`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, combinations, pairwise
 
-from strided.dumps.sharding.grid import DeviceGrid
+from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.errors import LayoutError
 
 
@@ -41,7 +41,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Cut:
+class DimensionSharding:
     """The axes that cut one dimension, major to minor; `open` where it may be cut further."""
 
     axes: tuple[Axis, ...] = ()
@@ -55,12 +55,12 @@ class Mesh:
     Attributes
     ----------
     names : tuple of str
-    devices : DeviceGrid or None
+    devices : TileAssignment or None
         Its dimensions are the sizes of the axes; None for ``mesh[]``.
     """
 
     names: tuple[str, ...]
-    devices: DeviceGrid | None
+    devices: TileAssignment | None
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -75,7 +75,7 @@ class Mesh:
             if tuple(sorted(self.devices.devices)) != count:
                 raise LayoutError("the devices of a mesh should be 0, 1, 2, ... in some order")
             if self.devices.devices == count:  # XLA aborts where a list says what goes without saying
-                object.__setattr__(self, "devices", DeviceGrid.iota(self.devices.dimensions))
+                object.__setattr__(self, "devices", TileAssignment.iota(self.devices.dimensions))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ class NamedSharding:
     """
 
     mesh: Mesh
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[DimensionSharding, ...] = ()
     replicated: tuple[Axis, ...] = ()
     unreduced: tuple[Axis, ...] = ()
     manual: tuple[Axis, ...] = ()
@@ -162,16 +162,16 @@ class NamedSharding:
                 if first[1] > last[0] or last[0] % first[1] or 0 in (one.size, other.size):
                     raise LayoutError(f"{self._axis_text(one)} and {self._axis_text(other)} overlap")
 
-    def grid(self) -> tuple[DeviceGrid, tuple[str, ...]]:
+    def grid(self) -> tuple[TileAssignment, tuple[str, ...]]:
         """The same sharding as a grid of the array's dimensions, then one each for manual, unreduced and copied axes.
 
         Returns
         -------
-        grid : DeviceGrid
+        grid : TileAssignment
         subgroups : tuple of str
             The kinds of the grid's last dimensions.
         """
-        mesh = self.mesh.devices or DeviceGrid.iota(())
+        mesh = self.mesh.devices or TileAssignment.iota(())
         parts = self._parts()
         fine = mesh.reshaped([high // low for _, low, high in parts])
         place = {(index, low): k for k, (index, low, _) in enumerate(parts)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from strided.dumps.sharding.grid import DeviceGrid
-from strided.dumps.sharding.named import Axis, Cut, Mesh, NamedSharding
+from strided.dumps.sharding.named import Axis, DimensionSharding, Mesh, NamedSharding
 from strided.dumps.sharding.scanner import Scanner
+from strided.dumps.sharding.tile_assignment import TileAssignment
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ def read_device(scanner: Scanner) -> int:
     return device
 
 
-def read_iota(scanner: Scanner, start: int, dimensions: list[int]) -> DeviceGrid:
+def read_iota(scanner: Scanner, start: int, dimensions: list[int]) -> TileAssignment:
     scanner.need("[", "'[' and the sizes of the iota")
     sizes = scanner.integers("a size of the iota")
     scanner.need("]")
@@ -31,7 +31,7 @@ def read_iota(scanner: Scanner, start: int, dimensions: list[int]) -> DeviceGrid
         scanner.need("(")
         order = scanner.integers("a dimension of the iota")
         scanner.need(")")
-    return scanner.at(start, DeviceGrid.iota, dimensions, sizes, order)
+    return scanner.at(start, TileAssignment.iota, dimensions, sizes, order)
 
 
 def read_named(scanner: Scanner, word: str, make: Callable[..., T]) -> T:
@@ -41,7 +41,7 @@ def read_named(scanner: Scanner, word: str, make: Callable[..., T]) -> T:
         if scanner.word() != "device_id=":
             scanner.position = start
             raise scanner.expected("device_id=")
-        mesh = Mesh((), DeviceGrid.listed((), (read_device(scanner),)))
+        mesh = Mesh((), TileAssignment.listed((), (read_device(scanner),)))
         scanner.need("]")
         metadata: tuple[str, ...] = ()
         if scanner.take(","):
@@ -64,7 +64,7 @@ def _mesh(scanner: Scanner, start: int) -> Mesh:
             if not scanner.take(","):
                 break
         scanner.need("]", "',' or ']'")
-    devices = scanner.at(start, DeviceGrid.iota, sizes) if sizes else None
+    devices = scanner.at(start, TileAssignment.iota, sizes) if sizes else None
     before = scanner.position
     if scanner.take(",") and scanner.word() == "device_ids=":
         scanner.need("(")
@@ -72,7 +72,7 @@ def _mesh(scanner: Scanner, start: int) -> Mesh:
             scanner.position -= 1
             devices = read_iota(scanner, start, sizes)
         else:
-            devices = scanner.at(start, DeviceGrid.listed, sizes, scanner.integers("a device number"))
+            devices = scanner.at(start, TileAssignment.listed, sizes, scanner.integers("a device number"))
         scanner.need(")")
     else:
         scanner.position = before
@@ -119,13 +119,13 @@ def _metadata_part(scanner: Scanner) -> tuple[str, ...]:
     return scanner.metadata()
 
 
-def _cuts(scanner: Scanner, index: Mapping[str, int]) -> tuple[Cut, ...]:
+def _cuts(scanner: Scanner, index: Mapping[str, int]) -> tuple[DimensionSharding, ...]:
     scanner.need("[", "replicated, manual, unreduced or '['")
-    cuts: list[Cut] = []
+    cuts: list[DimensionSharding] = []
     if scanner.take("]"):
         return ()
     while True:
-        cuts.append(Cut(*_axes(scanner, index, ends=True)))
+        cuts.append(DimensionSharding(*_axes(scanner, index, ends=True)))
         if not scanner.take(","):
             break
     scanner.need("]", "',' or ']'")

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, fields, integer_field, integers_field, merged
-from strided.dumps.sharding.grid import DeviceGrid
-from strided.dumps.sharding.named import Axis, Cut, Mesh, NamedSharding
+from strided.dumps.sharding.named import Axis, DimensionSharding, Mesh, NamedSharding
 from strided.dumps.sharding.text import Group
+from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.errors import DumpError, LayoutError
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def _unnamed(found: dict[int, list[Field]], make: Callable[..., T], at: int, dep
     if kind != "tiled":
         return make(kind=kind, group=group)
     if reshape:
-        grid = DeviceGrid.iota(dimensions, reshape, _integers(found, 10, "OpSharding.iota_transpose_perm"))
+        grid = TileAssignment.iota(dimensions, reshape, _integers(found, 10, "OpSharding.iota_transpose_perm"))
     else:
-        grid = DeviceGrid.listed(dimensions, devices)
+        grid = TileAssignment.listed(dimensions, devices)
     types = _integers(found, 8, "OpSharding.last_tile_dims")
     subgroups = tuple(_TYPES[k] if 0 <= k < len(_TYPES) else str(k) for k in types)
     if _last(found, 6, "OpSharding.replicate_on_last_tile_dim"):
@@ -98,7 +98,9 @@ def _named(view: memoryview, at: int) -> NamedSharding:
     cuts = []
     for one in found[3]:
         cut = _collect(one.view("NamedShardingProto.dim_shardings"), "DimensionSharding", one.at)
-        cuts.append(Cut(_axes(cut[1], "DimensionSharding.axes"), not _last(cut, 2, "DimensionSharding.is_closed")))
+        cuts.append(
+            DimensionSharding(_axes(cut[1], "DimensionSharding.axes"), not _last(cut, 2, "DimensionSharding.is_closed"))
+        )
     lists = (_axes(found[n], f"NamedShardingProto.{word}_axes") for n, word in _AXIS_LISTS)
     return NamedSharding(mesh, tuple(cuts), *lists)
 
@@ -115,13 +117,13 @@ def _mesh(view: memoryview, at: int) -> Mesh:
         sizes.append(_last(axis, 2, "MeshAxis.size"))
     devices = _integers(found, 2, "MeshProto.device_ids")
     if devices:
-        return Mesh(tuple(names), DeviceGrid.listed(sizes, devices))
+        return Mesh(tuple(names), TileAssignment.listed(sizes, devices))
     if 3 in found:
         view, at = _message(found[3], "MeshProto.iota_transform")
         iota = _collect(view, "IotaTransform", at)
         reshape, perm = _integers(iota, 1, "reshape_dims"), _integers(iota, 2, "transpose_perm")
-        return Mesh(tuple(names), DeviceGrid.iota(sizes, reshape, perm))
-    return Mesh(tuple(names), DeviceGrid.iota(sizes) if names else None)
+        return Mesh(tuple(names), TileAssignment.iota(sizes, reshape, perm))
+    return Mesh(tuple(names), TileAssignment.iota(sizes) if names else None)
 
 
 def _axes(items: list[Field], wanted: str) -> tuple[Axis, ...]:

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from strided.dumps.sharding.grid import DeviceGrid
 from strided.dumps.sharding.named import NamedSharding
 from strided.dumps.sharding.proto import read_sharding_proto, write_sharding_proto
 from strided.dumps.sharding.text import KINDS, SUBGROUPS, Group, read_sharding
+from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.errors import LayoutError, UnsupportedError
-from strided.foreign import visible
+from strided.escape import visible
 
 #: A slice of every dimension.
 Window = tuple[slice, ...]
@@ -37,7 +37,7 @@ class Sharding:
     ----------
     kind : str
         "tiled", "replicated", "maximal", "manual", "unknown", "unreduced" or "tuple".
-    grid : DeviceGrid or None
+    grid : TileAssignment or None
         Of a tiled one: the device of each tile. The last dimensions, one per subgroup, are not dimensions of the array.
     subgroups : tuple of str
         What those stand for: "replicated" (copies), "unreduced" (partial sums), "manual" or "maximal".
@@ -58,7 +58,7 @@ class Sharding:
     """
 
     kind: str = ""
-    grid: DeviceGrid | None = None
+    grid: TileAssignment | None = None
     subgroups: tuple[str, ...] = ()
     device: int | None = None
     elements: tuple[Sharding, ...] = ()
@@ -74,7 +74,9 @@ class Sharding:
         elif self.kind not in (*KINDS, "tuple"):
             raise LayoutError(f"a sharding is {', '.join(KINDS)}, tiled over a grid or a tuple, found {self.kind!r}")
 
-    def _take_over(self, kind: str, grid: DeviceGrid | None, subgroups: tuple[str, ...], device: int | None) -> None:
+    def _take_over(
+        self, kind: str, grid: TileAssignment | None, subgroups: tuple[str, ...], device: int | None
+    ) -> None:
         for name, value in (("kind", kind), ("grid", grid), ("subgroups", subgroups), ("device", device)):
             object.__setattr__(self, name, value)
 
@@ -259,7 +261,7 @@ class DeviceSlices:
         return f"DeviceSlices({list(self)})"
 
 
-def canonical(grid: DeviceGrid, subgroups: tuple[str, ...]) -> tuple[str, DeviceGrid | None, tuple[str, ...]]:
+def canonical(grid: TileAssignment, subgroups: tuple[str, ...]) -> tuple[str, TileAssignment | None, tuple[str, ...]]:
     """A grid with subgroups as XLA keeps it: kind, grid and subgroups.
 
     Subgroups of size 1 go, those of one kind become one, the kinds stand in one order (copies last), and the devices
@@ -288,7 +290,7 @@ def canonical(grid: DeviceGrid, subgroups: tuple[str, ...]) -> tuple[str, Device
     return "tiled", grid.sorted_last() if kinds[-1:] == ("replicated",) else grid, kinds
 
 
-def _parts_of(named: NamedSharding) -> tuple[str, DeviceGrid | None, tuple[str, ...], int | None]:
+def _parts_of(named: NamedSharding) -> tuple[str, TileAssignment | None, tuple[str, ...], int | None]:
     if named.mesh.is_maximal and named.mesh.devices is not None:
         return "maximal", None, (), named.mesh.devices.devices[0]
     grid, subgroups = named.grid()

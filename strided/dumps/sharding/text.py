@@ -24,9 +24,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from strided.dumps.sharding.grid import DeviceGrid
 from strided.dumps.sharding.named_text import read_device, read_iota, read_named
 from strided.dumps.sharding.scanner import Scanner
+from strided.dumps.sharding.tile_assignment import TileAssignment
 
 #: Shardings without a grid, by the word that says so.
 KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
@@ -110,7 +110,7 @@ def _tiled(scanner: Scanner, make: Callable[..., T]) -> T:
     return _build(scanner, start, found, make)
 
 
-def _devices(scanner: Scanner) -> DeviceGrid:
+def _devices(scanner: Scanner) -> TileAssignment:
     scanner.skip()
     start = scanner.position
     scanner.need("[", "'[' and the sizes of the grid")
@@ -120,7 +120,7 @@ def _devices(scanner: Scanner) -> DeviceGrid:
         devices = scanner.integers("a list of devices or '<='")
         if len(devices) < 2:
             raise scanner.error("one device alone is written {maximal device=...}", start)
-        return scanner.at(start, DeviceGrid.listed, dimensions, devices)
+        return scanner.at(start, TileAssignment.listed, dimensions, devices)
     return read_iota(scanner, start, dimensions)
 
 

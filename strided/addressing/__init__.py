@@ -1,0 +1,1 @@
+"""Which slot of a buffer holds ``a[i, j]``: addresses as sums of digits, and expressions where they are none."""

@@ -1,0 +1,312 @@
+"""Where an element lies: an address as a sum of digits.
+
+An `AddressMap` is that sum (see `digits`) seen through a window: each coordinate is an affine function
+``start + step * v`` of the index `v` along one axis of the view. Slicing, transposing, new axes, broadcasting and
+diagonals only change the affine part, so views cost nothing.
+
+Two things do not reduce to digits: a tile that divides an earlier tile unevenly, and a combined dimension (``*``) that
+a tile cuts across. They stay *nodes*, small expressions evaluated as they stand: exact, only slower.
+
+Words: an *index* is logical, one integer a dimension; an *offset* counts elements from the start of the buffer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from strided.addressing.digits import Digit, Term, regrouped
+from strided.addressing.index_expr import IndexExpr, Offsets, dimensions_of, evaluate
+from strided.runtime.lazy import lazy
+
+
+@dataclass(frozen=True, slots=True)
+class IrregularTerm:
+    """Nodes that are no digits: they add ``node(coordinates) * stride``.
+
+    Attributes
+    ----------
+    nodes : tuple of (IndexExpr, int)
+        Expressions and their strides in elements.
+    coordinates : tuple of (int, tuple of int)
+        For every logical dimension its start, and its step along each axis of the view.
+    """
+
+    nodes: tuple[tuple[IndexExpr, int], ...]
+    coordinates: tuple[tuple[int, tuple[int, ...]], ...]
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """The axes of the view that these nodes depend on."""
+        used = {d for node, _ in self.nodes for d in dimensions_of(node)}
+        return frozenset(k for d in used for k, step in enumerate(self.coordinates[d][1]) if step)
+
+    def offset_at(self, view_index: Sequence[Offsets | int]) -> Offsets | int:
+        """Elements that these nodes add at an index of the view."""
+        at: list[Offsets | int] = []
+        for start, steps in self.coordinates:
+            c: Offsets | int = start
+            for v, step in zip(view_index, steps, strict=True):
+                if step:
+                    c = c + v * step
+            at.append(c)
+        total: Offsets | int = 0
+        for node, stride in self.nodes:
+            total = total + evaluate(node, at) * stride
+        return total
+
+    def moved(self, axis: int, start: int, step: int) -> IrregularTerm:
+        """The same, with index `v` of an axis replaced by ``start + step * v``."""
+        return replace(
+            self,
+            coordinates=tuple(
+                (c + steps[axis] * start, (*steps[:axis], steps[axis] * step, *steps[axis + 1 :]))
+                for c, steps in self.coordinates
+            ),
+        )
+
+    def with_steps(self, axes: Sequence[int | None]) -> IrregularTerm:
+        """The same, seen along other axes: for each new axis the old one, or None where it changes nothing."""
+        return replace(
+            self,
+            coordinates=tuple((c, tuple(0 if k is None else steps[k] for k in axes)) for c, steps in self.coordinates),
+        )
+
+
+@dataclass(frozen=True)
+class AddressMap:
+    """From the index of a view to element offsets.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of the view.
+    base : int
+        Offset of nothing: what is added to every element's terms, in elements.
+    axes : tuple of tuple of Term
+        The terms of each axis. None or several are possible: a broadcast axis has none, a diagonal two.
+    coupled : tuple of IrregularTerm
+        What is not a sum over axes of digits; empty for nearly every layout.
+    reach : int
+        Every offset is below this.
+    """
+
+    shape: tuple[int, ...]
+    base: int
+    axes: tuple[tuple[Term, ...], ...]
+    coupled: tuple[IrregularTerm, ...] = ()
+    reach: int = 0
+
+    def __hash__(self) -> int:
+        # Plans are looked up by their maps at every conversion, and a map is deep.
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            found = hash((self.shape, self.base, self.axes, self.coupled, self.reach))
+            self.__dict__["_hash"] = found
+        return found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return AddressMap, (self.shape, self.base, self.axes, self.coupled, self.reach)
+
+    @staticmethod
+    def made(
+        shape: tuple[int, ...],
+        base: int,
+        axes: tuple[tuple[Term, ...], ...],
+        coupled: tuple[IrregularTerm, ...],
+        reach: int,
+    ) -> AddressMap:
+        """As ``AddressMap(...)``, in a third of the time: views are made of it."""
+        made = object.__new__(AddressMap)
+        made.__dict__.update(shape=shape, base=base, axes=axes, coupled=coupled, reach=reach)
+        return made
+
+    @classmethod
+    def from_strides(cls, shape: Sequence[int], strides: Sequence[int], base: int = 0) -> AddressMap:
+        """The map of a plain strided array; strides and `base` in elements, negative strides as NumPy has them.
+
+        >>> AddressMap.from_strides((2, 3), (3, 1)).offsets().tolist()
+        [[0, 1, 2], [3, 4, 5]]
+        """
+        axes = tuple((Term(0, 1, (Digit(1, max(1, n), s),)),) for n, s in zip(shape, strides, strict=True))
+        last = base + sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s > 0)
+        return cls(tuple(shape), base, axes, (), last + 1 if math.prod(shape) else 0)
+
+    @property
+    def ndim(self) -> int:
+        """Axes of the view."""
+        return len(self.shape)
+
+    @lazy
+    def size(self) -> int:
+        """Elements of the view."""
+        return math.prod(self.shape)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether all of it is digits, so that it can be carried out as a nest of loops."""
+        return not self.coupled
+
+    @lazy
+    def is_separable(self) -> bool:
+        """Whether offsets are a sum of one table an axis."""
+        return all(len(c.axes) <= 1 for c in self.coupled)
+
+    @lazy
+    def strides(self) -> tuple[int, ...] | None:
+        """Elements from one index to the next along each axis; None where that is not the same everywhere."""
+        if self.coupled:
+            return None
+        strides = []
+        for n, terms in zip(self.shape, self.axes, strict=True):
+            linear = [t.linear(n) for t in terms]
+            if any(found is None or not found[1].is_linear for found in linear):
+                return None
+            strides.append(sum(d.stride for found in linear if found for d in found[1].digits))
+        return tuple(strides)
+
+    def is_still(self, axis: int) -> bool:
+        """Whether nothing changes along an axis, as one that was broadcast."""
+        return self.shape[axis] > 1 and not self.axes[axis] and not any(axis in c.axes for c in self.coupled)
+
+    def offset_of(self, index: Sequence[Offsets | int]) -> Offsets | int:
+        """Offset of the element at an index within bounds (no negative ones), or at arrays of them, in elements."""
+        total: Offsets | int = self.base
+        for v, terms in zip(index, self.axes, strict=True):
+            for term in terms:
+                total = total + term.offset_at(v)
+        for c in self.coupled:
+            total = total + c.offset_at(index)
+        return total
+
+    def axis_offsets(self, axis: int, start: int = 0, stop: int | None = None) -> Offsets:
+        """What the indices from `start` to `stop` of one axis add to an element's offset, in elements.
+
+        Of a separable map, ``base`` plus one such number an axis is the offset, apart from coupled parts that depend on
+        no axis at all (see `constant`).
+        """
+        v = np.arange(start, self.shape[axis] if stop is None else stop, dtype=np.int64)
+        total = np.zeros(v.shape, np.int64)
+        for term in self.axes[axis]:
+            total += term.offset_at(v)
+        zeros: list[Offsets | int] = [0] * self.ndim
+        for c in self.coupled:
+            if c.axes == {axis}:
+                total += c.offset_at([*zeros[:axis], v, *zeros[axis + 1 :]])
+        return total
+
+    @lazy
+    def constant(self) -> int:
+        """`base`, and the coupled parts that depend on no axis."""
+        return self.base + sum(int(c.offset_at([0] * self.ndim)) for c in self.coupled if not c.axes)
+
+    def offsets(self, box: Sequence[tuple[int, int]] | None = None) -> Offsets:
+        """Offsets of all elements in a box of the view, ``(start, stop)`` an axis; of the whole view without one.
+
+        The result takes eight bytes an element: ask for boxes of bounded size.
+        """
+        box = [(0, n) for n in self.shape] if box is None else box
+        ranges = [
+            np.arange(a, b, dtype=np.int64).reshape((-1,) + (1,) * (self.ndim - 1 - k)) for k, (a, b) in enumerate(box)
+        ]
+        offsets = np.empty(tuple(max(0, b - a) for a, b in box), np.int64)
+        offsets[...] = self.offset_of(ranges)
+        return offsets
+
+    # Views. Indices are checked by the caller (`indexing`).
+
+    def at(self, axis: int, i: int) -> AddressMap:
+        """The view at one index of an axis, which goes."""
+        base = self.base + sum(int(t.offset_at(i)) for t in self.axes[axis])
+        kept = [k for k in range(self.ndim) if k != axis]
+        coupled = tuple(c.moved(axis, i, 0).with_steps(kept) for c in self.coupled)
+        return AddressMap(
+            tuple(self.shape[k] for k in kept), base, tuple(self.axes[k] for k in kept), coupled, self.reach
+        )
+
+    def sliced(self, axis: int, start: int, step: int, count: int) -> AddressMap:
+        """The view of indices ``start, start + step, ...`` of an axis, `count` of them."""
+        terms = tuple(Term(t.start + t.step * start, t.step * step, t.digits) for t in self.axes[axis])
+        return AddressMap(
+            (*self.shape[:axis], count, *self.shape[axis + 1 :]),
+            self.base,
+            (*self.axes[:axis], terms, *self.axes[axis + 1 :]),
+            tuple(c.moved(axis, start, step) for c in self.coupled),
+            self.reach,
+        )
+
+    def with_axis(self, axis: int, size: int = 1) -> AddressMap:
+        """The view with one more axis before `axis`, along which nothing changes."""
+        order: list[int | None] = [*range(axis), None, *range(axis, self.ndim)]
+        return AddressMap(
+            (*self.shape[:axis], size, *self.shape[axis:]),
+            self.base,
+            (*self.axes[:axis], (), *self.axes[axis:]),
+            tuple(c.with_steps(order) for c in self.coupled),
+            self.reach,
+        )
+
+    def transposed(self, axes: Sequence[int]) -> AddressMap:
+        """The view whose axis k is axis ``axes[k]`` of this one."""
+        return AddressMap(
+            tuple(self.shape[k] for k in axes),
+            self.base,
+            tuple(self.axes[k] for k in axes),
+            tuple(c.with_steps(axes) for c in self.coupled),
+            self.reach,
+        )
+
+    def scaled(self, factor: int, shift: int = 0) -> AddressMap:
+        """The view whose offsets are ``factor`` times those of this one, plus `shift`.
+
+        The real parts of complex numbers lie at twice their offsets, counted in halves, the imaginary ones at one more.
+
+        >>> AddressMap.from_strides((3,), (1,)).scaled(2, 1).offsets().tolist()
+        [1, 3, 5]
+        """
+        axes = tuple(
+            tuple(Term(t.start, t.step, tuple(d._replace(stride=d.stride * factor) for d in t.digits)) for t in terms)
+            for terms in self.axes
+        )
+        coupled = tuple(replace(c, nodes=tuple((n, stride * factor) for n, stride in c.nodes)) for c in self.coupled)
+        return AddressMap(self.shape, self.base * factor + shift, axes, coupled, self.reach * factor)
+
+    def broadcast_to(self, shape: Sequence[int]) -> AddressMap:
+        """The view broadcast to a shape that it broadcasts to."""
+        view = self
+        for _ in range(len(shape) - self.ndim):
+            view = view.with_axis(0)
+        for k, n in enumerate(shape):
+            if view.shape[k] != n:
+                view = view.at(k, 0).with_axis(k, n)
+        return view
+
+    def diagonal(self, offset: int, axis1: int, axis2: int) -> AddressMap:
+        """The view along ``index[axis1] + offset == index[axis2]``, as a last axis."""
+        first, second = max(0, -offset), max(0, offset)
+        count = max(0, min(self.shape[axis1] - first, self.shape[axis2] - second))
+        view = self.sliced(axis1, first, 1, count).sliced(axis2, second, 1, count)
+        kept = [k for k in range(self.ndim) if k not in (axis1, axis2)]
+        coupled = tuple(
+            replace(c, coordinates=tuple((s, (*(t[k] for k in kept), t[axis1] + t[axis2])) for s, t in c.coordinates))
+            for c in view.coupled
+        )
+        terms = view.axes[axis1] + view.axes[axis2]
+        shape = (*(self.shape[k] for k in kept), count)
+        return AddressMap(shape, self.base, (*(self.axes[k] for k in kept), terms), coupled, self.reach)
+
+    def reshaped(self, shape: Sequence[int]) -> AddressMap | None:
+        """The view with another shape of as many elements in the same (row-major) order; None where digits forbid it.
+
+        Axes that are joined must fill their digits: ``{1,0:T(2,2)}`` of 3 columns cannot be raveled, of 4 it can
+        where the digits of the rows follow on.
+        """
+        if self.size == 0:
+            return replace(AddressMap.from_strides(shape, (0,) * len(shape), self.base), reach=self.reach)
+        if self.coupled:
+            return None
+        found = regrouped(self.shape, self.axes, shape)
+        return None if found is None else AddressMap(tuple(shape), self.base + found[0], found[1], (), self.reach)

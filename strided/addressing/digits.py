@@ -1,0 +1,202 @@
+"""The digits of a coordinate, and what each adds to an offset.
+
+Permuting, tiling and re-tiling only ever split a coordinate into digits, and the place of an element is the sum of its
+digits, each times a stride::
+
+    offset = base + sum over coordinates c, over the digits of c, of ((c // weight) % size) * stride
+
+A `Term` is that sum for one coordinate, seen through a window: the coordinate is ``start + step * v`` at index `v`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from strided.addressing.index_expr import Offsets
+
+
+class Digit(NamedTuple):
+    """One digit of a coordinate: it moves an element by ``((c // weight) % size) * stride`` elements.
+
+    The digits of a coordinate are listed minor first; each weight is the product of the sizes before it. The size of
+    the last digit is large enough for every coordinate in bounds, so its ``% size`` changes nothing.
+    """
+
+    weight: int
+    size: int
+    stride: int
+
+
+@lru_cache(maxsize=4096)
+def _carries(digits: tuple[Digit, ...]) -> tuple[tuple[int, int], ...]:
+    """Weights and factors that turn a coordinate c into an offset: ``c * first stride + sum of c // weight * factor``.
+
+    ``c // weight % size`` is ``c // weight - c // (weight * size) * size``, and the weights follow each other, so every
+    digit after the first costs one division: a carry that takes back what the digit before it counted too far.
+    """
+    return tuple((b.weight, b.stride - a.size * a.stride) for a, b in itertools.pairwise(digits))
+
+
+class Term(NamedTuple):
+    """What one coordinate, ``start + step * v``, adds to the offset of the element at `v` along an axis."""
+
+    start: int
+    step: int
+    digits: tuple[Digit, ...]
+
+    def offset_at(self, v: Offsets | int) -> Offsets | int:
+        """Elements that this term adds at index `v` of its axis."""
+        c = self.start + self.step * v
+        total: Offsets | int = c * self.digits[0].stride if self.digits else c * 0
+        for weight, factor in _carries(self.digits):
+            total = total + c // weight * factor
+        return total
+
+    def moved(self, start: int) -> Term:
+        """The term of indices counted from another one."""
+        return Term(self.start + self.step * start, self.step, self.digits)
+
+    @property
+    def carries(self) -> tuple[tuple[int, int], ...]:
+        """Weights and factors: the offset at coordinate c is the sum of ``c // weight * factor``.
+
+        >>> Term(0, 1, (Digit(1, 4, 1), Digit(4, 5, 32))).carries
+        ((1, 1), (4, 28))
+        """
+        return ((1, self.digits[0].stride), *_carries(self.digits)) if self.digits else ()
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether equal steps along the axis are equal steps in the buffer."""
+        return len(self.digits) <= 1
+
+    def linear(self, count: int) -> tuple[int, Term] | None:
+        """A constant and an equal term that starts at 0 with step 1, for `count` indices; None where digits forbid.
+
+        >>> Term(8, 4, (Digit(1, 4, 1), Digit(4, 5, 32))).linear(3)
+        (64, Term(start=0, step=1, digits=(Digit(weight=1, size=3, stride=32),)))
+        """
+        if count <= 1:
+            return int(self.offset_at(0)) if count else 0, Term(0, 1, ())
+        if not self.digits:
+            return 0, Term(0, 1, (Digit(1, count, 0),))
+        digits, start, base = list(self.digits), self.start, 0
+        # Digits that stay as they are all along the window are a constant.
+        while len(digits) > 1:
+            top = digits[-1]
+            if start // top.weight != (start + self.step * (count - 1)) // top.weight:
+                break
+            base += start // top.weight * top.stride
+            start %= top.weight
+            digits.pop()
+        top = digits.pop()
+        base += start // top.weight * top.stride
+        if start % top.weight == 0 and self.step % top.weight == 0:
+            return base, Term(0, 1, (Digit(1, count, self.step // top.weight * top.stride),))
+        if self.step != 1 or start % top.weight:
+            return None
+        return base, Term(0, 1, (*digits, Digit(top.weight, -(-count // top.weight), top.stride)))
+
+
+def regrouped(
+    shape: Sequence[int], axes: Sequence[tuple[Term, ...]], sizes: Sequence[int]
+) -> tuple[int, tuple[tuple[Term, ...], ...]] | None:
+    """A constant, and the terms of axes of other sizes over the same elements in row-major order.
+
+    None where digits forbid it: axes that are joined must fill their digits, and a cut must not tear one. No size is 0.
+
+    >>> rows, columns = Term(0, 1, (Digit(1, 2, 1), Digit(2, 2, 8))), Term(0, 1, (Digit(1, 2, 2), Digit(2, 2, 4)))
+    >>> regrouped((4, 4), ((rows,), (columns,)), (2, 8))[1][0]
+    (Term(start=0, step=1, digits=(Digit(weight=1, size=2, stride=8),)),)
+    """
+    base = sum(int(t.offset_at(0)) for n, own in zip(shape, axes, strict=True) if n == 1 for t in own)
+    terms: list[tuple[Term, ...]] = []
+    old = [(k, n) for k, n in enumerate(shape) if n != 1]
+    for joined, cut in _groups(old, [n for n in sizes if n != 1]):
+        if len(joined) == len(cut) == 1:
+            terms.append(axes[joined[0]])
+            continue
+        number = _joined([(shape[k], axes[k]) for k in joined])
+        pieces = None if number is None else _cut(number[1], cut)
+        if number is None or pieces is None:
+            return None
+        base += number[0]
+        terms += [(Term(0, 1, piece),) for piece in pieces]
+    left = iter(terms)
+    return base, tuple(() if n == 1 else next(left) for n in sizes)
+
+
+def _groups(old: list[tuple[int, int]], new: list[int]) -> list[tuple[list[int], list[int]]]:
+    """The shortest runs of axes (number, size) and of new sizes that have equal products."""
+    groups = []
+    while old:
+        (k, have), want = old.pop(0), new.pop(0)
+        joined, cut = [k], [want]
+        while have != want:
+            if have < want:
+                k, n = old.pop(0)
+                joined.append(k)
+                have *= n
+            else:
+                cut.append(new.pop(0))
+                want *= cut[-1]
+        groups.append((joined, cut))
+    return groups
+
+
+def _joined(axes: list[tuple[int, tuple[Term, ...]]]) -> tuple[int, list[Digit]] | None:
+    """A constant and the digits of axes (size, terms), major first, as one number; None if they do not fill."""
+    base = 0
+    digits: list[Digit] = []
+    for position, (n, terms) in reversed(list(enumerate(axes))):
+        linear = [t.linear(n) for t in terms]
+        found = [f for f in linear if f is not None]
+        if len(found) < len(linear):
+            return None
+        base += sum(constant for constant, _ in found)
+        own: tuple[Digit, ...]
+        if all(t.is_linear for _, t in found):
+            own = (Digit(1, n, sum(d.stride for _, t in found for d in t.digits)),)
+        elif len(found) == 1:
+            own = found[0][1].digits
+        else:
+            return None
+        below = math.prod(d.size for d in own[:-1])
+        if position and n % below:
+            return None
+        for digit in (*own[:-1], own[-1]._replace(size=-(-n // below))):
+            # One digit where one goes on where the other ends, so that a cut tears nothing that is whole.
+            if digits and digit.stride == digits[-1].stride * digits[-1].size:
+                digits[-1] = digits[-1]._replace(size=digits[-1].size * digit.size)
+            else:
+                digits.append(digit)
+    return base, digits
+
+
+def _cut(digits: list[Digit], sizes: list[int]) -> list[tuple[Digit, ...]] | None:
+    """The digits of one number shared out to axes of these sizes, major first; None where a digit would be torn."""
+    left = [(d.size, d.stride) for d in digits]
+    pieces: list[tuple[Digit, ...]] = []
+    for n in reversed(sizes):
+        piece: list[Digit] = []
+        weight = 1
+        while weight < n:
+            size, stride = left.pop(0)
+            if weight * size > n and left:
+                if n % weight or size % (n // weight):
+                    return None
+            elif weight * size > n and n % weight:
+                return None
+            if weight * size > n:
+                left.insert(0, (-(-size * weight // n), stride * (n // weight)))
+                size = n // weight
+            elif n % (weight * size) and left:
+                return None
+            piece.append(Digit(weight, size, stride))
+            weight *= size
+        pieces.insert(0, tuple(piece))
+    return pieces

@@ -1,0 +1,80 @@
+"""Expressions in the logical index: what a physical dimension is, tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Offsets: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """The logical index in one dimension."""
+
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """``of // divisor``: which tile."""
+
+    of: IndexExpr
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """``of % divisor``: where in the tile."""
+
+    of: IndexExpr
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """``major * size + minor``: two neighbours made one by ``*``."""
+
+    major: IndexExpr
+    minor: IndexExpr
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Zero:
+    """A dimension of size 1 that a tile of higher rank than the array puts in front."""
+
+
+IndexExpr: TypeAlias = Coordinate | Quotient | Remainder | Combined | Zero
+
+
+def evaluate(node: IndexExpr, coordinates: Sequence[Offsets | int]) -> Offsets | int:
+    """The value of a node at one index, or at arrays of indices that broadcast together."""
+    match node:
+        case Coordinate(dimension):
+            return coordinates[dimension]
+        case Quotient(of, divisor):
+            return evaluate(of, coordinates) // divisor
+        case Remainder(of, divisor):
+            return evaluate(of, coordinates) % divisor
+        case Combined(major, minor, size):
+            return evaluate(major, coordinates) * size + evaluate(minor, coordinates)
+        case Zero():
+            return 0
+
+
+def dimensions_of(node: IndexExpr) -> frozenset[int]:
+    """The logical dimensions that a node depends on."""
+    match node:
+        case Coordinate(dimension):
+            return frozenset((dimension,))
+        case Quotient(of, _) | Remainder(of, _):
+            return dimensions_of(of)
+        case Combined(major, minor, _):
+            return dimensions_of(major) | dimensions_of(minor)
+        case Zero():
+            return frozenset()

@@ -1,0 +1,1 @@
+"""`LayoutArray`: a buffer in a layout that behaves like an ndarray."""

@@ -1,0 +1,380 @@
+"""NumPy's functions of arrays in a layout: ``np.func(a)`` gives what ``np.func(np.asarray(a))`` gives.
+
+Views stay views, questions about shape and type convert nothing, large reductions and comparisons stream, gathers read
+what they need, and what NumPy writes to an argument reaches the buffer. Everything else gets a converted array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib.stride_tricks import as_strided
+
+from strided.arrays import blocks, deferral, overlap, reductions, wide_sums
+from strided.arrays.arguments import Arguments
+from strided.arrays.formatting import corners
+from strided.arrays.views import Views
+
+Function = Callable[..., Any]
+
+
+def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function of NumPy gives.
+
+    Arguments of types that carry it out in their own way are asked first. Where they know nothing of our arrays, they
+    get ndarrays.
+    """
+    if not all(issubclass(t, (Views, np.ndarray)) for t in types):
+        foreign = deferral.with_a_say(_relevant(args, kwargs), "__array_function__")
+        answer = deferral.ask(foreign, lambda x: x.__array_function__(function, types, args, kwargs))
+        return _converted(function, args, kwargs) if answer is NotImplemented else answer
+    for carried_out in (reductions.stream, wide_sums.of_function):
+        result = carried_out(function, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    own = _OWN.get(function)
+    if own is not None:
+        first, rest, named = _first(function, args, kwargs)
+        if function in _OF_SEVERAL or not any(isinstance(x, Views) for x in (*rest, *named.values())):
+            result = own(first, *rest, **named)
+            if result is not NotImplemented:
+                return result
+    return _converted(function, args, kwargs)
+
+
+def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The function of converted arrays; what it writes to one of them goes back to the buffer."""
+    out = kwargs.get("out")
+    writes = function in WRITING or out is not None
+    calls_back = any(map(_is_function, (*args, *kwargs.values())))
+    # What a function of the caller's writes to a copy would be lost: it gets read-only ones.
+    operands = Arguments(args, kwargs, may_write=lambda x: writes or not calls_back or x.is_strided)
+    handed, named = operands.handed(args), operands.handed(kwargs)
+    if writes or calls_back:
+        operands.touch()
+    try:
+        result = function(*handed, **named)
+    except BaseException:
+        operands.touch()
+        # What was written before something was refused stays, as in NumPy.
+        given = _first(function, args, kwargs)[0] if function in WRITING else None
+        operands.write_back(*(x for x in (given, out) if isinstance(x, Views) and x.flags.writeable))
+        raise
+    operands.touch_shared(result)
+    returned = operands.returned(result)
+    written = [*(out if isinstance(out, tuple) else [out])]
+    if returned is not result:
+        written.append(returned)  # perhaps an `out` given by position
+    if function in WRITING or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
+        written.append(_first(function, args, kwargs)[0])
+    operands.write_back(*(x for x in written if isinstance(x, Views) and x.flags.writeable))
+    operands.protect(returned)
+    return returned
+
+
+def _relevant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+    """The arguments, and what is in lists of them."""
+    for x in (*args, *kwargs.values()):
+        yield from (x if type(x) in (list, tuple) else (x,))
+
+
+def _is_function(x: Any) -> bool:
+    return callable(x) and not isinstance(x, type)
+
+
+def _first(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """The first argument, wherever it stands, and the others."""
+    if args:
+        return args[0], args[1:], kwargs
+    rest = dict(kwargs)
+    return rest.pop(next(iter(wide_sums.signature(function).parameters)), None), (), rest
+
+
+# --- views ------------------------------------------------------------------------------------------------------------
+
+
+def _rearranging(function: Function) -> Function:
+    """A function that moves, turns round, adds or drops axes."""
+
+    def own(x: Any, *rest: Any, **named: Any) -> Any:
+        if not isinstance(x, Views):
+            return NotImplemented
+        if not x.ndim and function in (np.flip, np.fliplr, np.flipud):
+            function(x.stand_in(), *rest, **named)
+            return x[()]
+        return x.rearranged(lambda stand_in: function(stand_in, *rest, **named))
+
+    return own
+
+
+def _at_least(function: Function) -> Function:
+    """A function that adds axes to every one of its arguments."""
+    one = _rearranging(function)
+
+    def own(x: Any, *rest: Any) -> Any:
+        return tuple(function(each) for each in (x, *rest)) if rest else one(x)
+
+    return own
+
+
+def _method(name: str, **fixed: Any) -> Function:
+    """A function that is a method of `Views` as well."""
+
+    def own(x: Any, *rest: Any, **named: Any) -> Any:
+        return getattr(x, name)(*rest, **fixed, **named) if isinstance(x, Views) else NotImplemented
+
+    return own
+
+
+def _broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
+    return x.broadcast_to(shape) if isinstance(x, Views) else NotImplemented
+
+
+def _reshape(x: Any, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
+    return x.reshape(shape, order=order, copy=copy) if isinstance(x, Views) else NotImplemented
+
+
+def _real(x: Any) -> Any:
+    return x.real if isinstance(x, Views) else NotImplemented
+
+
+def _imag(x: Any) -> Any:
+    return x.imag if isinstance(x, Views) else NotImplemented
+
+
+def _diag(x: Any, k: int = 0) -> Any:
+    return x.diagonal(k) if isinstance(x, Views) and x.ndim == 2 else NotImplemented
+
+
+def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
+    stand_ins = [x.stand_in() if isinstance(x, Views) else x for x in arrays]
+    spread = np.broadcast_arrays(*stand_ins, subok=subok)
+    # What NumPy gives here can be written to, unless the array itself cannot.
+    found = [
+        (x if x.shape == s.shape else x._with_map(x._map.broadcast_to(s.shape))) if isinstance(x, Views) else s
+        for x, s in zip(arrays, spread, strict=True)
+    ]
+    return tuple(found) if isinstance(spread, tuple) else found
+
+
+def _splitting(function: Function, default: Any) -> Function:
+    """A function that cuts an array into views along an axis."""
+
+    def own(x: Any, sections: Any, axis: Any = None) -> Any:
+        if not isinstance(x, Views) or isinstance(sections, Views):
+            return NotImplemented
+        # The same cuts along a stand-in of one axis, whose entries are told by their addresses.
+        function(x.stand_in(), sections, *(() if axis is None else (axis,)))
+        along = normalize_axis_index(default(x) if axis is None else axis, x.ndim)
+        line = as_strided(np.zeros(1, np.int8), x.shape[along : along + 1], (1,))
+        start = line.ctypes.data
+        cut = np.array_split if function is np.array_split else np.split
+        front = (slice(None),) * along
+        return [x[(*front, slice(p.ctypes.data - start, p.ctypes.data - start + p.size))] for p in cut(line, sections)]
+
+    return own
+
+
+def _unstack(x: Any, *, axis: int = 0) -> Any:
+    return tuple(_OWN[np.moveaxis](x, axis, 0)) if isinstance(x, Views) and x.ndim else NotImplemented
+
+
+# --- questions that need no values ------------------------------------------------------------------------------------
+
+
+def _asking(function: Function) -> Function:
+    """A function that only wants to know shapes and types."""
+
+    def own(*args: Any, **named: Any) -> Any:
+        if any(isinstance(x, (list, tuple)) for x in args):
+            return NotImplemented
+        return function(*map(_without_values, args), **{name: _without_values(x) for name, x in named.items()})
+
+    return own
+
+
+def _without_values(x: Any) -> Any:
+    if isinstance(x, Views):
+        return x._as_strided() if x.is_strided else x.stand_in()
+    return x
+
+
+def _alike(function: Function) -> Function:
+    """A function that makes a new array of the shape and type of its first argument."""
+
+    def own(x: Any, *rest: Any, **named: Any) -> Any:
+        return function(_without_values(x), *rest, **named) if isinstance(x, Views) else NotImplemented
+
+    return own
+
+
+# --- reading in part, writing -----------------------------------------------------------------------------------------
+
+
+def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    places = np.asarray(indices)
+    if (
+        not isinstance(x, Views)
+        or out is not None
+        or mode != "raise"
+        or places.dtype.kind not in "iu"
+        or x.is_strided
+        or not x.ndim
+    ):
+        return NotImplemented
+    try:
+        if axis is None:
+            return x.flat[places] if places.ndim else x.flat[int(places)]
+        along = normalize_axis_index(axis, x.ndim)
+        return np.asarray(x[(*(slice(None),) * along, places)])[()]
+    except IndexError:
+        return np.take(x.stand_in(), places, axis)
+
+
+def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
+    arrays = isinstance(dst, Views) and isinstance(src, (np.ndarray, Views))
+    if not arrays or where is not True or not isinstance(casting, str):
+        return NotImplemented
+    np.copyto(np.empty(0, dst.dtype), np.empty(0, src.dtype), casting=casting)  # type: ignore[arg-type]
+    dst[...] = src
+    return None
+
+
+def _may_share_memory(a: Any, b: Any, max_work: Any = None) -> Any:
+    np.may_share_memory(0, 0, max_work)
+    return overlap.may_share(_as_memory(a), _as_memory(b))
+
+
+def _shares_memory(a: Any, b: Any, max_work: Any = -1) -> Any:
+    np.shares_memory(0, 0, max_work)
+    return overlap.share(_as_memory(a), _as_memory(b), max_work)
+
+
+def _as_memory(x: Any) -> Any:
+    return x if isinstance(x, Views) else np.asarray(x)
+
+
+def _comparing(function: Function) -> Function:
+    """A comparison of two arrays as a whole: of large ones window by window, up to the first difference."""
+
+    def own(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
+        if not (reductions.streams(a) or reductions.streams(b)) or np.shape(a) != np.shape(b):
+            return NotImplemented
+        read = [blocks.Reader(x) if isinstance(x, Views) else None for x in (a, b)]
+        plain = [None if isinstance(x, Views) else np.asarray(x) for x in (a, b)]
+        leader = a if isinstance(a, Views) else b
+        for box in blocks.boxes(leader.address_map, max(1, blocks.WINDOW_BYTES // leader.itemsize)):
+            key = tuple(slice(*edge) for edge in box)
+            parts = [p[key] if r is None else r(box) for r, p in zip(read, plain, strict=True)]  # type: ignore[index]
+            if not function(*parts, *rest, **named):
+                return False
+        return True
+
+    return own
+
+
+def _text(function: Function) -> Function:
+    def own(x: Any, *rest: Any, **named: Any) -> Any:
+        if not reductions.streams(x) or rest or named:
+            return NotImplemented
+        values, threshold = corners(x)
+        with np.printoptions(threshold=threshold):
+            return function(values)
+
+    return own
+
+
+#: Functions that give views: nothing is read.
+VIEWS: dict[Function, Function] = {
+    **{
+        f: _rearranging(f)
+        for f in (
+            np.transpose,
+            np.permute_dims,
+            np.swapaxes,
+            np.moveaxis,
+            np.rollaxis,
+            np.squeeze,
+            np.matrix_transpose,
+            np.linalg.matrix_transpose,
+            np.flip,
+            np.fliplr,
+            np.flipud,
+            np.rot90,
+        )
+    },
+    **{f: _at_least(f) for f in (np.atleast_1d, np.atleast_2d, np.atleast_3d)},
+    np.expand_dims: _method("expand_dims"),
+    np.broadcast_to: _broadcast_to,
+    np.broadcast_arrays: _broadcast_arrays,
+    np.reshape: _reshape,
+    np.ravel: _method("ravel"),
+    np.diagonal: _method("diagonal"),
+    np.linalg.diagonal: _method("diagonal", axis1=-2, axis2=-1),
+    np.diag: _diag,
+    np.real: _real,
+    np.imag: _imag,
+    np.array_split: _splitting(np.array_split, lambda x: 0),
+    np.split: _splitting(np.split, lambda x: 0),
+    np.hsplit: _splitting(np.hsplit, lambda x: 0 if x.ndim == 1 else 1),
+    np.vsplit: _splitting(np.vsplit, lambda x: 0),
+    np.dsplit: _splitting(np.dsplit, lambda x: 2),
+}
+if hasattr(np, "unstack"):
+    VIEWS[np.unstack] = _unstack
+
+#: Functions that ask for shapes, types and addresses: nothing is read.
+QUESTIONS: dict[Function, Function] = {
+    **{
+        f: _asking(f)
+        for f in (
+            np.shape,
+            np.ndim,
+            np.size,
+            np.iscomplexobj,
+            np.isrealobj,
+            np.result_type,
+            np.can_cast,
+            np.common_type,
+            np.diag_indices_from,
+            np.tril_indices_from,
+            np.triu_indices_from,
+        )
+    },
+    **{f: _alike(f) for f in (np.empty_like, np.zeros_like, np.ones_like, np.full_like)},
+    np.may_share_memory: _may_share_memory,
+    np.shares_memory: _shares_memory,
+}
+
+#: Functions of which large arrays are read in part, or window by window.
+IN_PART: dict[Function, Function] = {
+    np.take: _take,
+    np.copyto: _copyto,
+    np.array_equal: _comparing(np.array_equal),
+    np.allclose: _comparing(np.allclose),
+    **{f: _text(f) for f in (np.array2string, np.array_repr, np.array_str)},
+}
+
+#: Functions that write to their first argument.
+WRITING = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
+
+_OWN = {**VIEWS, **QUESTIONS, **IN_PART}
+
+#: Functions that know what to do with several arrays in a layout.
+_OF_SEVERAL = {
+    np.allclose,
+    np.array_equal,
+    np.atleast_1d,
+    np.atleast_2d,
+    np.atleast_3d,
+    np.broadcast_arrays,
+    np.can_cast,
+    np.common_type,
+    np.copyto,
+    np.may_share_memory,
+    np.result_type,
+    np.shares_memory,
+}

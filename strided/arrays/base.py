@@ -1,0 +1,298 @@
+"""What a LayoutArray is made of: memory with a layout, and a map of what is seen of it.
+
+`LayoutBuffer` is what all views of one array have in common; `ArrayBase` is one view. The rooms above give it NumPy's
+manners, and `layout_array` puts them together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.addressing.address_map import AddressMap
+from strided.files.mapping import MappedFile
+from strided.layout import Layout, Shape
+from strided.layout.element_types import element_type_of_dtype
+from strided.runtime.lazy import lazy
+from strided.transfer import copy as transfer
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(eq=False)
+class LayoutBuffer:
+    """A buffer, and what its elements are.
+
+    Attributes
+    ----------
+    buffer : ndarray of uint8
+        The flat bytes, padding included.
+    shape : Shape
+        The shape of the whole.
+    dtype : numpy.dtype
+        The type of the values.
+    bits : int
+        Bits that one element takes.
+    bitorder : str
+        "little" or "big".
+    excess : int
+        Bytes that the buffer had behind the array.
+    file : MappedFile or None
+        Where the bytes are mapped from, whoever did it.
+    """
+
+    buffer: npt.NDArray[np.uint8]
+    shape: Shape
+    dtype: np.dtype[Any]
+    bits: int
+    bitorder: str = "little"
+    excess: int = 0
+    file: MappedFile | None = None
+
+    @lazy
+    def elements(self) -> Array:
+        """The elements by their offsets, on the same memory; below eight bits every value by its pattern."""
+        if self.bits < 8:
+            return np.arange(1 << self.bits, dtype=np.uint8).view(self.dtype)
+        return self.buffer[: self.buffer.size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
+
+    def value_at(self, offset: int) -> Any:
+        """The element at an offset, as a NumPy scalar."""
+        if self.file is not None:
+            self.file.check()
+        if self.bits >= 8:
+            return self.elements[offset]
+        each = 8 // self.bits
+        byte, place = divmod(offset, each)
+        shift = (place if self.bitorder == "little" else each - 1 - place) * self.bits
+        return self.elements[int(self.buffer[byte]) >> shift & ((1 << self.bits) - 1)]
+
+    def read_only(self) -> LayoutBuffer:
+        """The same memory, not to be written to."""
+        buffer = self.buffer.view()
+        buffer.flags.writeable = False
+        return replace(self, buffer=buffer)
+
+
+class ArrayBase:
+    """A view of an array in a layout: its memory, and the map from indices to offsets."""
+
+    __slots__ = ("__weakref__", "_map", "_memory")
+
+    _memory: LayoutBuffer
+    _map: AddressMap
+
+    def _with_map(self, map_: AddressMap, memory: LayoutBuffer | None = None) -> Self:
+        """A view on the same memory."""
+        other = object.__new__(type(self))
+        other._memory = self._memory if memory is None else memory
+        other._map = map_
+        return other
+
+    # What it is.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self._map.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        return self._memory.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._map.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements, padding not counted."""
+        return self._map.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one value in NumPy."""
+        return self._memory.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values in NumPy, ``size * itemsize``; the buffer's own are ``a.buffer.nbytes``."""
+        return self._map.size * self._memory.dtype.itemsize
+
+    @property
+    def xla_shape(self) -> Shape:
+        """The shape of the buffer: of the whole array that this one is, or is a view of."""
+        return self._memory.shape
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the buffer."""
+        layout = self._memory.shape.layout
+        assert layout is not None
+        return layout
+
+    @property
+    def element_type(self) -> str:
+        """XLA's name of the element type."""
+        shape = self._memory.shape
+        return shape.element_type if shape.dtype == self.dtype else element_type_of_dtype(self.dtype).name
+
+    @property
+    def buffer(self) -> npt.NDArray[np.uint8]:
+        """The flat bytes, padding included, on the same memory."""
+        if self._memory.file is not None:
+            self._memory.file.touch()
+        return self._memory.buffer
+
+    @property
+    def excess_bytes(self) -> int:
+        """Bytes that the buffer had behind the array."""
+        return self._memory.excess
+
+    @property
+    def bitorder(self) -> str:
+        """Where the first packed element of a byte lies: "little" in its low bits, "big" in its high bits."""
+        return self._memory.bitorder
+
+    @property
+    def file(self) -> MappedFile | None:
+        """The file that `strided.open` mapped the buffer from; None for memory that was given."""
+        file = self._memory.file
+        return file if file is not None and file.path else None
+
+    @property
+    def address_map(self) -> AddressMap:
+        """Index of this array to element offset in the buffer."""
+        return self._map
+
+    @property
+    def is_view(self) -> bool:
+        """Whether this is a part of the buffer's array, or sees it otherwise than its shape says."""
+        memory = self._memory
+        return self._map is not memory.shape.address_map or memory.dtype != memory.shape.dtype
+
+    @property
+    def region(self) -> transfer.Region:
+        """Buffer, map and width, as conversions take them.
+
+        Raises
+        ------
+        BufferSizeError
+            The file behind the buffer was truncated.
+        """
+        memory = self._memory
+        if memory.file is not None:
+            memory.file.check()
+        return transfer.Region(memory.buffer, self._map, memory.bits, memory.bitorder == "little")
+
+    # As an ndarray.
+
+    def to_numpy(self, out: Array | None = None) -> Array:
+        """The values as an ndarray: a new one, or `out`, which must have the same shape and dtype.
+
+        Raises
+        ------
+        ValueError
+            `out` has another shape or dtype, or is read-only.
+        """
+        if out is None:
+            out = transfer.empty_aligned(self.nbytes).view(self.dtype).reshape(self.shape)
+        elif not isinstance(out, np.ndarray) or out.shape != self.shape or out.dtype != self.dtype:
+            found = f"{out.dtype}{list(out.shape)}" if isinstance(out, np.ndarray) else type(out).__name__
+            raise ValueError(f"out must be an ndarray {self.dtype}{list(self.shape)}, not {found}")
+        move(self.region, transfer.region_of_ndarray(out))
+        return out
+
+    def as_strided(self) -> Array:
+        """An ndarray on the same memory, where the layout is plain strides over whole bytes.
+
+        Raises
+        ------
+        BufferError
+            It is not; `to_numpy` converts.
+
+        >>> import strided as sd
+        >>> a = sd.LayoutArray(np.arange(6, dtype=np.int16), "s16[2,3]{0,1}")
+        >>> a.as_strided().strides
+        (2, 4)
+        """
+        values = self._as_strided()
+        if self._memory.file is not None and self.size:
+            self._memory.file.touch()
+        return values
+
+    def _as_strided(self) -> Array:
+        """As `as_strided`, for those who only read, and keep nothing of it."""
+        memory = self._memory
+        if memory.file is not None:
+            memory.file.check()
+        if self.size == 0:
+            return np.ndarray(self.shape, self.dtype, memory.buffer[:0])
+        strides = self._byte_strides()
+        if strides is None:
+            raise BufferError(self._why_no_strides())
+        start = int(self._map.offset_of((0,) * self.ndim)) * self.itemsize
+        return np.ndarray(self.shape, self.dtype, memory.buffer, start, strides)
+
+    def _values(self) -> Array:
+        """The values for those who only read, and keep nothing of it: the own memory of plain strides, else a copy."""
+        return self._as_strided() if self.is_strided else self.to_numpy()
+
+    @property
+    def is_strided(self) -> bool:
+        """Whether the layout is plain strides over whole bytes, so that `as_strided` gives an ndarray.
+
+        >>> import strided as sd
+        >>> a = sd.LayoutArray(bytes(24), "u8[4,5]{1,0:T(2,2)}")
+        >>> a.is_strided, a[:2, 1].is_strided
+        (False, True)
+        """
+        return self.size == 0 or self._byte_strides() is not None
+
+    def _byte_strides(self) -> tuple[int, ...] | None:
+        """Bytes from one index to the next along each axis, where that is the same everywhere."""
+        strides = self._map.strides if self._memory.bits >= 8 else None
+        if strides is None:
+            return None
+        # Along an axis of one entry nothing is ever added; say what NumPy would for an array without padding.
+        found: list[int] = []
+        next_ = self.itemsize
+        for n, stride in zip(reversed(self.shape), reversed(strides), strict=True):
+            found.insert(0, next_ if n == 1 and not stride else stride * self.itemsize)
+            next_ = abs(found[0]) * n
+        return tuple(found)
+
+    def _what(self) -> str:
+        """What this is, for messages."""
+        return f"{'a view of ' if self.is_view else ''}{self.xla_shape}"
+
+    def _why_no_strides(self) -> str:
+        what = self._what()
+        if self._memory.bits < 8:
+            return f"{what} packs elements of {self._memory.bits} bits, which no strides reach; to_numpy() converts it"
+        return f"{what} is not plain strides; to_numpy() converts it"
+
+    def stand_in(self, *, writeable: bool = False) -> Array:
+        """An ndarray of the same shape and type that takes no memory; all its elements are one, which is zero.
+
+        What NumPy says to it is what it would say to this array's values, as long as these do not matter.
+        """
+        memory = bytearray(self.itemsize) if writeable else bytes(self.itemsize)
+        return np.ndarray(self.shape, self.dtype, memory, 0, (0,) * self.ndim)
+
+
+def move(source: transfer.Region, destination: transfer.Region) -> None:
+    """Copy between regions that may share memory."""
+    if transfer.may_overlap(source, destination):
+        if source.buffer is destination.buffer and source.map == destination.map:
+            return
+        apart = np.empty(source.map.shape, np.dtype(f"V{max(8, source.bits) // 8}"))
+        held = transfer.region_of_ndarray(apart)
+        transfer.copy(source, held)
+        source = held
+    transfer.copy(source, destination)

@@ -1,0 +1,91 @@
+"""Objects of other libraries beside an array: who carries out an operation.
+
+`precedes` and `opts_out` decide about operators as an ndarray does, `ask` gives the word to those who carry out NumPy's
+functions in their own way, and `meet` introduces our arrays to libraries that want to know them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from strided.arrays.base import ArrayBase
+
+#: What loads as soon as the library that it names is there, and introduces our arrays to it.
+_INTRODUCTIONS = {"dask.array": "strided.interop.dask"}
+
+#: Libraries that take no arrays but ndarrays, and fail in other ways than by saying so.
+_NDARRAYS_ONLY = {"pandas"}
+
+#: The priority of an ndarray, and of what says nothing about it.
+NDARRAY_PRIORITY, _NO_PRIORITY = 0.0, -1e6
+
+_MISSING = object()
+
+
+def _special(x: Any, name: str) -> Any:
+    """A special attribute, looked up as NumPy does it: in the class, not in the object."""
+    return getattr(type(x), name, _MISSING)
+
+
+def is_plain(x: Any) -> bool:
+    """Whether something is an array or a value to NumPy, and has no say in what is done with it."""
+    return type(x) is np.ndarray or isinstance(x, (ArrayBase, np.generic)) or type(x).__module__ == "builtins"
+
+
+def opts_out(x: Any) -> bool:
+    """Whether the class of something refuses universal functions: ``__array_ufunc__ = None``."""
+    return _special(x, "__array_ufunc__") is None
+
+
+def wants_ndarray(x: Any) -> bool:
+    """Whether something may only know ndarrays: an ndarray of another class, or what never heard of other arrays."""
+    return not is_plain(x) and (isinstance(x, np.ndarray) or _special(x, "__array_ufunc__") in (_MISSING, None))
+
+
+def precedes(x: Any) -> bool:
+    """Whether an ndarray on the left leaves the operation to something for its priority.
+
+    That counts where there is no ``__array_ufunc__``, which is younger, and has to be higher than ndarray's own.
+    """
+    if is_plain(x) or _special(x, "__array_ufunc__") is not _MISSING:
+        return False
+    try:
+        return float(getattr(x, "__array_priority__", _NO_PRIORITY)) > NDARRAY_PRIORITY
+    except (TypeError, ValueError):
+        return False
+
+
+def with_a_say(values: Iterable[Any], protocol: str) -> list[Any]:
+    """The operands that carry out universal functions ("__array_ufunc__") or others in their own way."""
+    usual = getattr(np.ndarray, protocol)
+    found = []
+    for x in values:
+        own = _special(x, protocol)
+        if own is not _MISSING and own is not None and own is not usual and not isinstance(x, ArrayBase):
+            found.append(x)
+    return found
+
+
+def ask(others: Iterable[Any], question: Callable[[Any], Any]) -> Any:
+    """The first answer of the others, who see our arrays as they are; NotImplemented where they do not know them."""
+    meet()
+    for x in others:
+        if type(x).__module__.split(".")[0] in _NDARRAYS_ONLY:
+            continue
+        answer = question(x)
+        if answer is not NotImplemented:
+            return answer
+    return NotImplemented
+
+
+def meet() -> bool:
+    """Introduce our arrays to the libraries that are loaded; whether one of them did not know them before."""
+    new = [own for library, own in _INTRODUCTIONS.items() if library in sys.modules and own not in sys.modules]
+    for own in new:
+        importlib.import_module(own)
+    return bool(new)

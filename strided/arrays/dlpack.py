@@ -1,0 +1,96 @@
+"""DLPack capsules of ndarrays, also of types that NumPy itself cannot name.
+
+NumPy makes the capsule, of unsigned integers where the type is one of ml_dtypes; then the name of the type is corrected
+in DLPack's own structure, whose form is fixed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from strided.arrays.base import Array
+
+#: DLPack's codes of the types that NumPy lacks.
+_CODES = {
+    "bfloat16": 4,
+    "float8_e3m4": 7,
+    "float8_e4m3": 8,
+    "float8_e4m3b11fnuz": 9,
+    "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11,
+    "float8_e5m2": 12,
+    "float8_e5m2fnuz": 13,
+    "float8_e8m0fnu": 14,
+}
+
+
+def capsule(values: Array, **options: Any) -> Any:
+    """A DLPack capsule of an ndarray's own memory.
+
+    Raises
+    ------
+    BufferError
+        DLPack has no such type, or the consumer cannot take read-only memory.
+    """
+    code = _CODES.get(values.dtype.name)
+    if code is None:
+        return _capsule(values, **options)
+    bits = 8 * values.itemsize
+    made = _capsule(values.view(f"u{values.itemsize}"), **options)
+    _name_type(made, code, bits)
+    return made
+
+
+def _capsule(values: Array, **options: Any) -> Any:
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0":  # it makes capsules of the first kind alone, and takes no more
+        device = options.get("dl_device")
+        if device is not None and tuple(device) != values.__dlpack_device__():
+            raise BufferError("the device must be the CPU: this is memory of the process")
+        return values.__dlpack__(stream=options.get("stream"))
+    return values.__dlpack__(**options)
+
+
+def runs_backwards(values: Array) -> bool:
+    """Whether an array has a negative stride."""
+    return any(stride < 0 and n > 1 for n, stride in zip(values.shape, values.strides, strict=True))
+
+
+class _Tensor(ctypes.Structure):
+    """``DLTensor``, up to the type of its elements."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    """``DLManagedTensorVersioned``."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+def _name_type(capsule: Any, code: int, bits: int) -> None:
+    """Give the elements of a capsule that nobody has taken yet their true type."""
+    pointer_of, name_of = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_GetName
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    name = name_of(capsule)
+    address = pointer_of(capsule, name)
+    tensor = _Versioned.from_address(address).tensor if name == b"dltensor_versioned" else _Tensor.from_address(address)
+    tensor.code, tensor.bits = code, bits

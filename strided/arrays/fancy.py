@@ -1,0 +1,241 @@
+"""Large selections: index arrays, rows and masks, each in the way that reads least.
+
+``a[i, j]`` of arrays as long as the result goes through one kernel that checks, wraps and follows the indices, a block
+at a time. In ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]`` the offset of an element is the sum of an outer and
+an inner one: two short tables, and runs of neighbours are left to the kernels of conversions. ``a[mask]`` of many
+elements converts some rows at a time and picks from these.
+
+Each function says NotImplemented where it does not apply; `gathering` then does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided import kernels
+from strided.addressing.address_map import AddressMap
+from strided.arrays import blocks
+from strided.arrays.base import Array, ArrayBase
+from strided.planning.plan import span_of
+from strided.runtime.threads import get_num_threads, run
+from strided.transfer.executor import STREAM_BYTES, scratch
+from strided.transfer.gather_scatter import Offsets, check_offsets
+from strided.transfer.region import Region, read_only
+
+Integers: TypeAlias = npt.NDArray[np.intp]
+
+#: Elements from which on a kernel is worth loading Numba, and worth calling once it is loaded.
+_LOADING_ELEMENTS = 1 << 16
+_CALLING_ELEMENTS = 1 << 11
+#: Elements in one task, and the fewest that the kernel for index arrays is given: it takes 1024 at a time.
+_TASK_ELEMENTS, _LEAST_POINTS = 1 << 16, 1 << 11
+#: Inner offsets: at least as many make a table worth while, and at most.
+_LEAST_INNER, _MOST_INNER = 8, 1 << 16
+#: Average length of the runs in a row that make it one for vectors.
+_LEAST_RUN = 8
+#: Bytes of the word that a sub-tile fills with elements of neighbouring rows.
+_WORD_BYTES = 4
+#: Of a mask: bytes of values that are converted at a time, and one element in how many must be chosen for that.
+_BAND_BYTES = 1 << 20
+_SPARSE = 24
+
+
+def is_large(source: Region, size: int) -> bool:
+    """Whether a selection of so many elements is worth a kernel, and of a kind that these kernels know."""
+    least = kernels.least(_CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS)
+    regular = source.map.is_regular and source.map.ndim > 0
+    return 0 < size >= least and 8 <= source.bits <= 64 and not source.unit_bits and regular
+
+
+class _Points:
+    """Index arrays of one shape, one for every axis of a map; or one array of places in row-major order.
+
+    Attributes
+    ----------
+    tables : tuple
+        What the kernel `gather_points` takes.
+    """
+
+    def __init__(self, map_: AddressMap, arrays: Sequence[Integers]) -> None:
+        self._kept = [_in_line(x) for x in arrays]
+        axes: list[int] = []
+        carries: list[int] = []
+        base, number, each = map_.base, 0, len(arrays) == map_.ndim
+        for k, own in enumerate(map_.axes):
+            address, stride, divisor = 0, 0, 1 if each else math.prod(map_.shape[k + 1 :])
+            if each or k == 0:
+                address, stride = self._kept[k].__array_interface__["data"][0], self._kept[k].strides[0]
+            first, linear = number, 0
+            for term in own:
+                for weight, factor in term.carries:
+                    if weight == 1:
+                        base += term.start * factor
+                        linear += term.step * factor
+                    else:
+                        carries += (term.start, term.step, weight, _logarithm(weight), factor)
+                        number += 1
+            bound = map_.shape[k] if each else map_.size
+            axes += (address, stride, bound, divisor, _logarithm(divisor), linear, first, number)
+        self.tables = np.array(axes, np.int64), map_.ndim, np.array(carries, np.int64), base
+
+
+def _logarithm(number: int) -> int:
+    """The logarithm of a power of two; -1 of other numbers."""
+    return -1 if number & (number - 1) or number < 1 else number.bit_length() - 1
+
+
+def _in_line(x: Integers) -> Integers:
+    """An index array in one axis; not copied where its entries lie at equal steps."""
+    x = x.astype(np.int64, copy=False)
+    return x if x.ndim == 1 and x.strides[0] % 8 == 0 else np.ascontiguousarray(x).reshape(-1)
+
+
+def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> bool:
+    """Put the elements at index arrays into `out`, a contiguous array of their shape; negative indices count backwards.
+
+    One array for every axis, or one of places in row-major order. Returns False where an index is out of bounds, what
+    is in `out` being of no use then, where they are few, or where the buffer does not hold all of the view.
+    """
+    span = span_of(source.map, source.storage)
+    if span is None or not source.map.size or span[0] < 0 or span[1] > source.buffer.size or out.size < _LEAST_POINTS:
+        return False
+    points = _Points(source.map, arrays)
+    kernel, width, from_ = kernels.load("gather_points"), source.bits // 8, read_only(source.buffer)
+    target, astray = out.reshape(-1).view(np.uint8), []
+
+    def task(start: int, stop: int) -> None:
+        astray.append(kernel(from_, target[start * width : stop * width], *points.tables, start, width, scratch()))
+
+    count = max(1, out.size // max(_TASK_ELEMENTS, _LEAST_POINTS))
+    run(task, ((k * out.size // count, (k + 1) * out.size // count) for k in range(count)), threads=get_num_threads())
+    return not any(astray)
+
+
+def points_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Integers] | None:
+    """The arrays of a key of integer arrays of one shape, one for every axis; None of any other key."""
+    if len(key) != len(shape) or not shape:
+        return None
+    for x in key:
+        if type(x) is not np.ndarray or x.dtype.kind not in "iu" or x.ndim == 0 or x.shape != key[0].shape:
+            return None
+    return list(key)
+
+
+def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
+    """Put the elements at arrays of indices, which broadcast to the shape of `out`, into `out`; all are in bounds.
+
+    Returns False, and does nothing, where the offsets are not sums of outer and inner ones.
+    """
+    split = _split([np.shape(at) for at in index], out.shape)
+    if split is None:
+        return False
+    shapes = out.shape[:split], out.shape[split:]
+    tables = [np.full(shapes[0], source.map.base, np.int64), np.zeros(shapes[1], np.int64)]
+    for terms, at in zip(source.map.axes, index, strict=True):
+        inner = np.ndim(at) > 0 and any(n != 1 for n in np.shape(at)[-len(shapes[1]) :])
+        places = np.asarray(at, np.int64)
+        if not inner and places.ndim:
+            places = places.reshape(places.shape[: max(0, places.ndim - len(shapes[1]))])
+        elif inner:
+            places = places.reshape(places.shape[-len(shapes[1]) :])
+        for term in terms:
+            tables[inner] = tables[inner] + term.offset_at(places)
+    outer, inside = (np.ascontiguousarray(t).reshape(-1) for t in tables)
+    ends = np.array([outer.min() + inside.min(), outer.max() + inside.max()])
+    check_offsets(ends, source.elements)
+    _copy_sums(source, outer, inside, out)
+    return True
+
+
+def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
+    """How many axes are outer ones, so that each index array varies along outer or along inner axes alone."""
+    varies = []
+    for shape in shapes:
+        front = len(out) - len(shape)
+        varies.append([front + k for k, n in enumerate(shape) if n != 1])
+    for split in range(1, len(out)):
+        inner = math.prod(out[split:])
+        apart = all(not own or own[0] >= split or own[-1] < split for own in varies)
+        if apart and _LEAST_INNER <= inner <= _MOST_INNER:
+            return split
+    return None
+
+
+def _copy_sums(source: Region, outer: Offsets, inner: Offsets, out: Array) -> None:
+    width, from_ = source.bits // 8, read_only(source.buffer)
+    target = out.reshape(-1).view(np.uint8)
+    size = len(inner) * width
+    found = _lanes_of(source, outer, inner)
+    if found is None:
+        kernel = kernels.load("gather_sums")
+
+        def task(start: int, stop: int) -> None:
+            kernel(from_, target[start * size : stop * size], outer[start:stop], inner, width)
+
+    else:
+        kernel, rows, pieces = kernels.load(found.kernel), found.rows, found.pieces
+        streaming, every = int(target.size >= kernels.least(STREAM_BYTES)), np.array([0, len(pieces)])
+
+        def task(start: int, stop: int) -> None:
+            cuts = np.array([0, stop - start]), every
+            kernel(from_, target, _NOWHERE, rows[start:stop], pieces, *cuts, streaming, scratch())
+
+    length = max(1, _TASK_ELEMENTS // len(inner))
+    pieces_of_rows = ((k, min(len(outer), k + length)) for k in range(0, len(outer), length))
+    run(task, pieces_of_rows, threads=get_num_threads())
+
+
+_NOWHERE = np.zeros((1, 2), np.int64)
+
+
+class _Lanes(NamedTuple):
+    """Rows for a kernel of `strided.kernels.interleave`, which says what the tables are."""
+
+    kernel: str
+    rows: Offsets
+    pieces: Offsets
+
+
+def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> _Lanes | None:
+    """Rows that begin anywhere, of long runs of neighbours, or of one place in neighbouring words; None of others."""
+    width = source.bits // 8
+    for step in {1, max(1, _WORD_BYTES // width)}:
+        heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - step - 1) != step)
+        if _LEAST_RUN * len(heads) > len(inner) or (inner[heads] % step).any():
+            continue
+        members = outer % step
+        # A word is read as a whole: its other members must be in the buffer, too.
+        if ((outer - members).max() + inner.max() + step) * width > source.buffer.size:
+            continue
+        places = np.arange(len(outer), dtype=np.int64) * len(inner)
+        rows = np.stack([(outer - members) * width, places * width, members], axis=1)
+        counts = np.diff(heads, append=len(inner)) * (width if step == 1 else 1)
+        pieces = np.stack([inner[heads] * width, heads * width, counts], axis=1)
+        return _Lanes("rows" if step == 1 else f"deinterleave{8 * width}", rows, pieces)
+    return None
+
+
+def gather_masked(array: ArrayBase, mask: npt.NDArray[np.bool_]) -> Array | None:
+    """The elements where a mask of the array's shape is true; None where they are so few that a look-up is better."""
+    count = int(np.count_nonzero(mask))
+    if not mask.ndim or count * _SPARSE < mask.size or mask.size < kernels.least(_LOADING_ELEMENTS):
+        return None
+    out = np.empty(count, array.dtype)
+    tile, _ = blocks.tile_of(array._map)[0]
+    rows = max(1, _BAND_BYTES * array.shape[0] // max(1, array.nbytes) // tile) * tile
+    starts = range(0, array.shape[0], rows)
+    ends = np.cumsum([np.count_nonzero(mask[k : k + rows]) for k in starts])
+
+    def task(band: int, start: int) -> None:
+        size = min(rows, array.shape[0] - start)
+        values = array._with_map(array._map.sliced(0, start, 1, size)).to_numpy()
+        chosen = values[mask[start : start + size]]
+        out[ends[band] - len(chosen) : ends[band]] = chosen
+
+    run(task, enumerate(starts), threads=get_num_threads())
+    return out

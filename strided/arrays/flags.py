@@ -1,0 +1,156 @@
+"""``a.flags``: NumPy's promises about memory, as far as an array in a layout has an answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from strided.arrays.base import ArrayBase
+
+_NumpyFlags = type(np.empty(0).flags)
+
+
+class Flags:
+    """What ``a.flags`` is: NumPy's names, as far as an array in a layout has an answer."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: ArrayBase) -> None:
+        self._array = array
+
+    def _strided(self) -> Any:
+        return self._array._as_strided().flags if self._array.is_strided else None
+
+    @property
+    def c_contiguous(self) -> bool:
+        """Whether the buffer holds the elements in row-major order and nothing else."""
+        flags = self._strided()
+        return flags is not None and bool(flags.c_contiguous)
+
+    @property
+    def f_contiguous(self) -> bool:
+        """Whether the buffer holds the elements in column-major order and nothing else."""
+        flags = self._strided()
+        return flags is not None and bool(flags.f_contiguous)
+
+    contiguous = c_contiguous
+    fortran = f_contiguous
+
+    @property
+    def aligned(self) -> bool:
+        """Whether every element lies where the machine likes it."""
+        memory = self._array._memory
+        return memory.bits < 8 or memory.elements.flags.aligned
+
+    @property
+    def owndata(self) -> bool:
+        """False: the memory is the buffer's."""
+        return False
+
+    @property
+    def writebackifcopy(self) -> bool:
+        """False: this is the array itself."""
+        return False
+
+    @property
+    def writeable(self) -> bool:
+        """Whether elements can be assigned to."""
+        return bool(self._array._memory.buffer.flags.writeable)
+
+    @writeable.setter
+    def writeable(self, value: bool) -> None:
+        array = self._array
+        if bool(value) == self.writeable:
+            return
+        if not value:
+            array._memory = array._memory.read_only()
+            return
+        buffer = array._memory.buffer.view()
+        try:
+            buffer.flags.writeable = True
+        except ValueError:
+            raise ValueError("cannot set WRITEABLE flag to True of this array") from None
+        array._memory = replace(array._memory, buffer=buffer)
+
+    @property
+    def fnc(self) -> bool:
+        """Column-major and not row-major."""
+        return self.f_contiguous and not self.c_contiguous
+
+    @property
+    def forc(self) -> bool:
+        """Column-major or row-major."""
+        return self.f_contiguous or self.c_contiguous
+
+    @property
+    def behaved(self) -> bool:
+        """Aligned and writeable."""
+        return self.aligned and self.writeable
+
+    @property
+    def carray(self) -> bool:
+        """Behaved and row-major."""
+        return self.behaved and self.c_contiguous
+
+    @property
+    def farray(self) -> bool:
+        """Behaved and column-major, not row-major."""
+        return self.behaved and self.fnc
+
+    def __getitem__(self, name: str) -> bool:
+        found = _FLAGS.get(name)
+        if found is None:
+            raise KeyError("Unknown flag")
+        return bool(getattr(self, found))
+
+    def __setitem__(self, name: str, value: bool) -> None:
+        if _FLAGS.get(name) != "writeable":
+            raise KeyError("Unknown flag")
+        self.writeable = value
+
+    @property
+    def num(self) -> int:
+        """The flags as one number, each with its bit."""
+        return sum(bit for bit, name in _BITS.items() if self[name])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (Flags, _NumpyFlags)):
+            return NotImplemented
+        return self.num == other.num
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        names = ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "WRITEABLE", "ALIGNED", "WRITEBACKIFCOPY")
+        return "\n".join(f"  {name} : {self[name]}" for name in names) + "\n"
+
+
+#: Bits of `Flags.num`, as NumPy numbers them.
+_BITS = {1: "C", 2: "F", 4: "OWNDATA", 0x100: "ALIGNED", 0x400: "WRITEABLE", 0x2000: "WRITEBACKIFCOPY"}
+
+_FLAGS = {
+    "C_CONTIGUOUS": "c_contiguous",
+    "C": "c_contiguous",
+    "CONTIGUOUS": "c_contiguous",
+    "F_CONTIGUOUS": "f_contiguous",
+    "F": "f_contiguous",
+    "FORTRAN": "f_contiguous",
+    "OWNDATA": "owndata",
+    "O": "owndata",
+    "WRITEABLE": "writeable",
+    "W": "writeable",
+    "ALIGNED": "aligned",
+    "A": "aligned",
+    "WRITEBACKIFCOPY": "writebackifcopy",
+    "X": "writebackifcopy",
+    "BEHAVED": "behaved",
+    "B": "behaved",
+    "CARRAY": "carray",
+    "CA": "carray",
+    "FARRAY": "farray",
+    "FA": "farray",
+    "FNC": "fnc",
+    "FORC": "forc",
+}

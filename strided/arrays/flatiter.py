@@ -1,0 +1,146 @@
+"""``a.flat``: the elements one after another, in row-major order, to be read and assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays.base import Array
+from strided.arrays.encode import cast
+from strided.arrays.flags import Flags
+from strided.arrays.getitem import Indexed
+from strided.arrays.keys import Span, normalise
+from strided.transfer import copy as transfer
+
+#: Elements that an iteration converts at a time.
+_AHEAD = 1 << 12
+
+
+class Flat:
+    """An iterator over an array's elements that can be indexed, as NumPy's ``flatiter``.
+
+    >>> import strided as sd
+    >>> a = sd.LayoutArray.from_numpy(np.arange(6).reshape(2, 3), "{0,1:T(2,2)}")
+    >>> a.flat[1:4].tolist(), next(a.flat)
+    ([1, 2, 3], np.int64(0))
+    """
+
+    __slots__ = ("_array", "_next", "_read", "_start")
+
+    def __init__(self, array: Indexed) -> None:
+        self._array = array
+        self._next = 0
+        self._start = 0
+        self._read: Array = np.empty(0, array.dtype)
+
+    @property
+    def base(self) -> Indexed:
+        """The array."""
+        return self._array
+
+    @property
+    def index(self) -> int:
+        """Place of the next element."""
+        return self._next
+
+    @property
+    def coords(self) -> tuple[int, ...]:
+        """Index of the next element."""
+        return tuple(int(i) for i in np.unravel_index(self._next, self._array.shape))
+
+    def copy(self) -> Array:
+        """All elements, in an ndarray of one axis."""
+        return self._array.to_numpy().reshape(-1)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The elements in an ndarray of one axis: the array's memory if that is contiguous, else a read-only copy."""
+        if Flags(self._array).c_contiguous:
+            return np.array(self._array.as_strided().reshape(-1), dtype=dtype, copy=copy)
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        values = self.copy()
+        cast = values if dtype is None else values.astype(dtype, copy=False)
+        cast.flags.writeable = cast is not values or bool(copy)
+        return cast
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._next >= self._array.size:
+            raise StopIteration
+        if not self._start <= self._next < self._start + len(self._read):
+            self._start = self._next
+            self._read = self[self._next : self._next + _AHEAD]
+        value = self._read[self._next - self._start]
+        self._next += 1
+        return value
+
+    def __getitem__(self, key: Any) -> Any:
+        array = self._array
+        if type(key) is np.ndarray and key.dtype.kind in "iu" and key.ndim:
+            found = array._at_points([key])
+            if found is not None:
+                return found
+        places = self._places(key)
+        if isinstance(places, int):
+            return array[tuple(int(i) for i in np.unravel_index(places, array.shape))]
+        index = np.unravel_index(places, array.shape) if array.ndim else ()
+        return array._gathered(places.shape, index)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        array = self._array
+        if not array._memory.buffer.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        if isinstance(key, tuple) and not key:
+            array.stand_in(writeable=True).flat[key] = value  # NumPy refuses it, from 2.4 on
+        try:
+            places = self._places(key)
+        except Exception:
+            array.stand_in(writeable=True).flat[key] = value  # which NumPy may look at first
+            raise
+        if isinstance(places, int):
+            try:
+                array[tuple(int(i) for i in np.unravel_index(places, array.shape))] = value
+            except Exception:
+                array.stand_in(writeable=True).flat[places] = value  # NumPy has other words for it here
+                raise
+            return
+        if not places.size:
+            array.stand_in(writeable=True).flat[key] = value
+            return
+        # NumPy's own scalars are cast here as arrays are.
+        values = cast(np.asarray(value) if isinstance(value, np.generic) else value, array.dtype).reshape(-1)
+        if not values.size:
+            return
+        # Too few values begin anew.
+        chosen = values[np.arange(places.size) % values.size].reshape(places.shape)
+        index = np.unravel_index(places, array.shape) if array.ndim else ()
+        array._scatter(transfer.offsets_at(array._map, index, places.shape), chosen)
+
+    def _places(self, key: Any) -> int | npt.NDArray[np.intp]:
+        """The places in row-major order that a key means."""
+        entry = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+        if isinstance(key, tuple) and not key:
+            entry = Ellipsis
+        if entry is None or isinstance(entry, (tuple, bool, np.bool_)):
+            self._refuse(key, IndexError("unsupported iterator index"))
+        try:
+            (item,) = normalise(entry, (self._array.size,)).items
+        except (IndexError, TypeError, ValueError) as error:
+            self._refuse(key, error)
+        if isinstance(item, Span):
+            return np.arange(item.size, dtype=np.intp) * item.step + item.start
+        assert isinstance(item, (int, np.ndarray))
+        return item
+
+    def _refuse(self, key: Any, error: Exception) -> NoReturn:
+        """Raise what NumPy raises for this key, or else an error."""
+        self._array.stand_in().flat[key]
+        raise error

@@ -1,0 +1,83 @@
+"""What an array in a layout looks like: as text, in a notebook, in a line. Of a large one only corners are read."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+
+from strided.arrays.base import Array
+from strided.arrays.getitem import Indexed
+from strided.escape import visible
+
+
+def corners(a: Indexed) -> tuple[Array, int]:
+    """Values to print and the threshold to print them with: of a large array only its corners.
+
+    The corners have one more entry along every long axis, so that NumPy puts its dots there.
+    """
+    options = np.get_printoptions()
+    threshold, edge = int(options["threshold"]), int(options["edgeitems"])
+    if a.size <= threshold:
+        return a.to_numpy(), threshold
+    picks = [np.arange(n) if n <= 2 * edge + 1 else np.r_[0 : edge + 1, n - edge : n].astype(np.intp) for n in a.shape]
+    found: Array = a[np.ix_(*picks)]
+    return found, 0
+
+
+def text(a: Indexed) -> str:
+    """The values as ``str`` of an ndarray shows them."""
+    values, threshold = corners(a)
+    return np.array2string(values, threshold=threshold) if values.ndim else str(values)
+
+
+def representation(a: Indexed) -> str:
+    """The values as ``repr`` of an ndarray shows them, the type, and the shape of the buffer."""
+    prefix = f"{type(a).__name__}("
+    values, threshold = corners(a)
+    shown = prefix
+    shown += np.array2string(values, threshold=threshold, separator=", ", prefix=prefix) if a.size else "[]"
+    if not a.size and a.shape != (0,):
+        shown += f", shape={a.shape}"
+    about = f"dtype={a.dtype.name}, {'view of ' if a.is_view else ''}{a.xla_shape})"
+    # As NumPy does: on a line of its own where the last one would grow too long.
+    last = len(shown) - (shown.rfind("\n") + 1)
+    too_long = last + len(about) + 2 > int(np.get_printoptions()["linewidth"])
+    return f"{shown},\n{' ' * len(prefix)}{about}" if too_long and a.size else f"{shown}, {about}"
+
+
+def in_line(a: Indexed, width: int) -> str:
+    """At most `width` characters: the shape of the buffer, and the values as far as there is room."""
+    about = f"{type(a).__name__} {'view of ' if a.is_view else ''}{a.xla_shape}"
+    return about if len(about) <= width else about[: max(0, width - 3)] + "..."
+
+
+def as_html(a: Indexed) -> str:
+    """A table of what the array is, and its values, for notebooks."""
+    buffer = a._memory.buffer.nbytes
+    rows: list[tuple[str, Any]] = [
+        ("shape", a.shape),
+        ("dtype", a.dtype.name),
+        ("buffer" if not a.is_view else "view of", a.xla_shape),
+        ("values", _size(a.nbytes)),
+        ("buffer size", _size(buffer)),
+    ]
+    if not a.is_view and buffer:
+        rows.append(("padding", f"{1 - a.size * a._memory.bits / (8 * buffer):.1%}"))
+    if a.file is not None:
+        rows.append(("file", visible(f"{a.file.path} ({a.file.mode})")))
+    cells = "".join(
+        f'<tr><th style="text-align:left">{name}</th><td style="text-align:left">{html.escape(str(value))}</td></tr>'
+        for name, value in rows
+    )
+    return f"<div><table>{cells}</table><pre>{html.escape(text(a))}</pre></div>"
+
+
+def _size(nbytes: int) -> str:
+    size, unit = float(nbytes), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{nbytes} bytes" if unit == "bytes" else f"{size:.2f} {unit}"

@@ -1,0 +1,207 @@
+"""``a[key]`` and ``a[key] = value``.
+
+Keys of integers and slices take a short way through `indexing`; all others are brought into its normal form first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays import fancy
+from strided.arrays.base import Array, ArrayBase, move
+from strided.arrays.encode import cast
+from strided.arrays.keys import element_at, index_arrays, normalise, refuse, view, view_at
+from strided.runtime.locks import own_lock
+from strided.transfer import copy as transfer
+
+#: Held while elements of fewer than eight bits are written: their neighbours in the byte are written back with them,
+#: and must not have changed meanwhile.
+_packed = own_lock(threading.RLock)
+
+
+class Indexed(ArrayBase):
+    """A view that can be indexed and assigned to."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        entries = key if type(key) is tuple else (key,)
+        offset = element_at(self._map, entries)
+        if offset is not None:
+            return self._memory.value_at(offset)
+        moved = view_at(self._map, entries)
+        if moved is not None:
+            return self._with_map(moved)
+        key = _as_ndarrays(key)
+        entries = key if type(key) is tuple else (key,)
+        chosen = self._chosen(entries)
+        if chosen is not None:
+            return chosen
+        selection = normalise(key, self._map.shape)
+        if selection.is_element:
+            return self._memory.value_at(int(self._map.offset_of(selection.items)))  # type: ignore[arg-type]
+        if selection.is_basic:
+            found = self._with_map(view(self._map, selection))
+            return found.to_numpy() if selection.copies else found
+        shape, index = index_arrays(selection)
+        return self._gathered(shape, index)
+
+    def _chosen(self, entries: tuple[Any, ...]) -> Array | None:
+        """What a key of long index arrays or a mask of the whole array selects; None of any other key."""
+        if len(entries) == 1 and type(entries[0]) is np.ndarray and entries[0].dtype == np.bool_:
+            return fancy.gather_masked(self, entries[0]) if entries[0].shape == self.shape else None
+        arrays = fancy.points_of(entries, self.shape)
+        return None if arrays is None else self._at_points(arrays)
+
+    def _at_points(self, arrays: Sequence[npt.NDArray[Any]]) -> Array | None:
+        """The elements at index arrays of one shape, or at places; None where they are few, or NumPy has to refuse."""
+        source = self.region
+        if not fancy.is_large(source, arrays[0].size):
+            return None
+        out = np.empty(arrays[0].shape, self.dtype)
+        return out if fancy.gather_points(source, arrays, out) else None
+
+    def _gathered(self, shape: tuple[int, ...], index: Sequence[Any]) -> Array:
+        """The elements at arrays of indices, which broadcast to a shape."""
+        source, out = self.region, np.empty(shape, self.dtype)
+        if not fancy.is_large(source, out.size) or not fancy.gather_sums(source, index, out):
+            transfer.gather_at(source, index, out)
+        return out
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        memory = self._memory
+        if not memory.buffer.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        if memory.file is not None:
+            memory.file.touch()
+        entries = key if type(key) is tuple else (key,)
+        offset = element_at(self._map, entries)
+        if offset is not None:
+            self._set_element(offset, value)
+            return
+        moved = view_at(self._map, entries)
+        if moved is None:
+            key = _as_ndarrays(key)
+            entries = key if type(key) is tuple else (key,)
+            try:
+                selection = normalise(key, self._map.shape)
+            except Exception:
+                self._judge(key, value)  # which NumPy may look at first
+                raise
+            if selection.is_element:
+                self._set_element(int(self._map.offset_of(selection.items)), value)  # type: ignore[arg-type]
+                return
+            if not selection.is_basic:
+                shape, index = index_arrays(selection)
+                if 0 in shape:
+                    self._judge(key, value)
+                    return
+                # NumPy's own scalars are cast here as arrays are, without a word on what does not fit.
+                values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, len(shape))
+                if not _broadcasts(values.shape, shape) or (np.ndim(value) > 1 and _is_mask_of(self.shape, entries)):
+                    refuse(self.shape, key, np.shape(value))
+                self._scatter(transfer.offsets_at(self._map, index, shape), _spread(values, shape))
+                return
+            moved = view(self._map, selection)
+        self._with_map(moved)._assign(value, key, self)
+
+    def _set_element(self, offset: int, value: Any) -> None:
+        """Set one element as NumPy sets one, by what its type makes of the value."""
+        memory = self._memory
+        if memory.file is not None:
+            memory.file.check()
+        if isinstance(value, ArrayBase):
+            value = value.to_numpy()
+        if memory.bits >= 8:
+            memory.elements[offset] = value
+            return
+        one = np.empty(1, memory.dtype)
+        one[0] = value
+        self._scatter(np.array([offset]), one)
+
+    def _cast(self, value: Any, key: Any, ndim: int) -> Array:
+        """A value for a selection of `ndim` axes, cast to this array's type; leading axes of one entry dropped."""
+        try:
+            values = cast(value, self.dtype)
+        except Exception:
+            self._judge(key, value)
+            raise
+        if values.ndim > ndim and not isinstance(value, (np.ndarray, ArrayBase)):
+            # Of nested sequences NumPy takes no more levels than there are axes.
+            self._judge(key, value)
+        while values.ndim > ndim and values.shape[0] == 1:
+            values = values[0]
+        return values
+
+    def _judge(self, key: Any, value: Any) -> None:
+        """Raise what NumPy raises where this is assigned, if it does."""
+        self.stand_in(writeable=True)[key] = value.to_numpy() if isinstance(value, ArrayBase) else value
+
+    def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
+        if self._memory.file is not None:
+            self._memory.file.touch()
+        if self._memory.bits >= 8:
+            transfer.scatter(self.region, offsets, values)
+            return
+        with _packed():
+            transfer.scatter(self.region, offsets, values)
+
+    def _assign(self, value: Any, key: Any, whole: Indexed) -> None:
+        """Set every element of this view, which is what `key` is in `whole`."""
+        if not self.size:
+            whole._judge(key, value)
+            return
+        if isinstance(value, ArrayBase) and value.dtype == self.dtype:
+            source = value.region
+            while len(source.map.shape) > self.ndim and source.map.shape[0] == 1:
+                source = source._replace(map=source.map.at(0, 0))
+        else:
+            source = transfer.region_of_ndarray(whole._cast(value, key, self.ndim))
+        if not _broadcasts(source.map.shape, self.shape):
+            refuse(whole.shape, key, np.shape(value))
+        spread, target = source._replace(map=source.map.broadcast_to(self.shape)), self.region
+        for axis in reversed(range(self.ndim)):
+            if target.map.is_still(axis):
+                # All values along it go to one place, where the last one stays.
+                last = self.shape[axis] - 1
+                spread, target = (r._replace(map=r.map.at(axis, last)) for r in (spread, target))
+        if self._memory.bits >= 8:
+            move(spread, target)
+            return
+        with _packed():
+            move(spread, target)
+
+
+def _as_ndarrays(key: Any) -> Any:
+    """A key whose arrays in a layout are ndarrays: NumPy keeps the type of an empty index array only of these."""
+    if type(key) is tuple:
+        return tuple(x._values() if isinstance(x, ArrayBase) else x for x in key)
+    return key._values() if isinstance(key, ArrayBase) else key
+
+
+def _spread(values: Array, shape: tuple[int, ...]) -> Array:
+    """Values broadcast to a shape that they broadcast to. (NumPy's own function for it stops at 32 axes.)"""
+    if values.shape == shape:
+        return values
+    if len(shape) <= 32:
+        return np.broadcast_to(values, shape)
+    spread = np.empty(shape, values.dtype)
+    spread[...] = values
+    return spread
+
+
+def _is_mask_of(shape: tuple[int, ...], entries: tuple[Any, ...]) -> bool:
+    """Whether a key is one mask of a whole array of a shape. NumPy assigns to it one axis of values at most."""
+    if len(entries) > 1:
+        return False
+    mask = np.asarray(entries[0])
+    return mask.dtype == np.bool_ and mask.shape == shape
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(to), strict=False))

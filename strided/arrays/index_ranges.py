@@ -1,0 +1,99 @@
+"""Views as NumPy knows them: which indices of the buffer's array each one shows.
+
+A view made by slicing, transposing and broadcasting takes indices ``start, start + step, ...`` of every dimension. From
+these follow whether two views have an element in common, what strides the same view of an ndarray would have, and how
+one conversion serves several views.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from strided.addressing.address_map import AddressMap
+from strided.arrays.base import ArrayBase
+
+
+class IndexRange(NamedTuple):
+    """Indices ``start, start + step, ...`` of a dimension, `size` of them."""
+
+    start: int
+    step: int
+    size: int
+
+
+class IndexRanges(NamedTuple):
+    """The indices that a view shows.
+
+    Attributes
+    ----------
+    dimensions : tuple of IndexRange
+        Of every dimension of the buffer's array.
+    axes : tuple of (int or None)
+        For every axis of the view the dimension that it runs along; None where nothing changes along it.
+    """
+
+    dimensions: tuple[IndexRange, ...]
+    axes: tuple[int | None, ...]
+
+
+def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
+    """The indices that a view shows; None where it is empty, or not made by slicing, transposing and broadcasting.
+
+    >>> import strided as sd
+    >>> a = sd.LayoutArray(bytes(128), "f32[4,8]{1,0:T(2,4)}")
+    >>> index_ranges_of(a.T[::-1, 2]).dimensions
+    (IndexRange(start=2, step=1, size=1), IndexRange(start=7, step=-1, size=8))
+    """
+    map_, whole = view._map, view.xla_shape.address_map
+    if not map_.size or view._memory.bits != view.xla_shape.element_bits:
+        return None
+    first = view.xla_shape.index_at(int(map_.offset_of((0,) * map_.ndim)))
+    if first is None:
+        return None
+    dimensions = [IndexRange(int(i), 1, 1) for i in first]
+    axes: list[int | None] = []
+    for axis, n in enumerate(map_.shape):
+        moved = [] if n == 1 else _moved(map_, axis, whole)
+        if moved is None or len(moved) > 1:
+            return None
+        for d, start, step in moved:
+            if d in axes or start != first[d]:
+                return None
+            dimensions[d] = IndexRange(start, step, n)
+        axes.append(moved[0][0] if moved else None)
+    return IndexRanges(tuple(dimensions), tuple(axes))
+
+
+def _moved(map_: AddressMap, axis: int, whole: AddressMap) -> list[tuple[int, int, int]] | None:
+    """The dimensions that change along an axis, with start and step; None where that is not known."""
+    if map_.coupled:
+        return [(d, c, steps[axis]) for d, (c, steps) in enumerate(map_.coupled[0].coordinates) if steps[axis]]
+    found = []
+    for start, step, digits in map_.axes[axis]:
+        same = [d for d in range(whole.ndim) if whole.shape[d] > 1 and [t.digits for t in whole.axes[d]] == [digits]]
+        if len(same) != 1:
+            return None
+        found.append((same[0], start, step))
+    return found
+
+
+def strides_in_order(view: ArrayBase) -> tuple[int, ...] | None:
+    """The strides, in elements, of the same view of an ndarray whose axes lie in memory in the layout's order.
+
+    Of plain strides they are the view's own. None where nothing can be said.
+
+    >>> import strided as sd
+    >>> a = sd.LayoutArray(bytes(128), "f32[4,8]{1,0:T(2,4)}")
+    >>> strides_in_order(a.T[::2])
+    (2, 8)
+    """
+    if view._map.strides is not None:
+        return view._map.strides
+    found = index_ranges_of(view)
+    if found is None:
+        return None
+    whole, next_ = {}, 1
+    for d in view.layout.minor_to_major:
+        whole[d] = next_
+        next_ *= view.xla_shape.dimensions[d]
+    return tuple(0 if d is None else whole[d] * found.dimensions[d].step for d in found.axes)

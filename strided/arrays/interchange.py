@@ -1,0 +1,278 @@
+"""The protocols by which others take an array: as an ndarray, by DLPack, to be copied, pickled, told apart."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+
+from strided.addressing.address_map import AddressMap
+from strided.arrays import array_functions, deferral, dlpack, formatting, overlap
+from strided.arrays.base import Array, LayoutBuffer
+from strided.arrays.buffers import flat_bytes
+from strided.arrays.encode import encode, shape_for
+from strided.arrays.operators import Operators
+from strided.arrays.views import Views
+from strided.files.mapping import map_file
+from strided.layout import Layout, Shape
+from strided.layout.element_types import is_builtin
+
+#: ``PyBUF_FORMAT``: who asks for a buffer wants to know its type.
+_WITH_FORMAT = 4
+
+
+class Protocols(Operators, Views):
+    """A view that goes where an ndarray goes."""
+
+    __slots__ = ()
+
+    # NumPy.
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self.is_strided:
+            return np.array(self.as_strided(), dtype=dtype, copy=copy)
+        if copy is False:
+            raise ValueError(
+                "Unable to avoid copy while creating an array as requested.\n"
+                f"{self._why_no_strides()}; with copy=None it is converted."
+            )
+        values = self.to_numpy()
+        cast = values if dtype is None else values.astype(dtype, copy=False)
+        # An ndarray would have shown its own memory here: what is written to a copy must not be lost without a word.
+        return overlap.shown(values, self) if cast is values and not copy else cast
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if not is_builtin(self.dtype):
+            raise AttributeError(f"the array interface has no name for {self.dtype}")
+        return self._strided_or(AttributeError).__array_interface__
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one entry to the next along each axis.
+
+        Raises
+        ------
+        AttributeError
+            The layout is not plain strides.
+        """
+        return self._strided_or(AttributeError, self._as_strided).strides
+
+    @property
+    def data(self) -> Array:
+        """The elements as an ndarray on the same memory, where the layout is plain strides.
+
+        No memoryview: netCDF4 takes whatever has one under this name for an ndarray, and fails.
+
+        Raises
+        ------
+        AttributeError
+            The layout is not plain strides; ``a.buffer`` is the whole buffer of any layout.
+        """
+        return self._strided_or(AttributeError)
+
+    @property
+    def ctypes(self) -> Any:
+        """Address and shape for ctypes, where the elements lie in row-major order without gaps.
+
+        Many who take an address look at nothing else, safetensors among them.
+
+        Raises
+        ------
+        AttributeError
+            The elements lie otherwise; ``a.as_strided().ctypes`` has address and strides of all plain layouts.
+        """
+        if not self._strided_or(AttributeError, self._as_strided).flags.c_contiguous:
+            raise AttributeError(
+                f"{self._what()} does not lie in row-major order without gaps, which an address alone cannot tell; "
+                "to_numpy() converts it, as_strided().ctypes has its strides"
+            )
+        return self.as_strided().ctypes
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The memory for ``memoryview(a)`` and others that want a buffer, where the layout is plain strides.
+
+        Python asks from 3.12 on. Types that NumPy lacks have no name in a buffer; who asks for bytes alone gets them.
+
+        Raises
+        ------
+        BufferError
+            The layout is not plain strides, or the type has no name.
+        """
+        values = self.as_strided()
+        if not flags & _WITH_FORMAT and not is_builtin(self.dtype):
+            values = values.view(f"u{self.itemsize}")
+        try:
+            return values.data
+        except ValueError:
+            raise BufferError(f"a buffer has no name for {self.dtype}; a.view('u{self.itemsize}') has one") from None
+
+    def _strided_or(self, error: type[Exception], strided: Callable[[], Array] | None = None) -> Array:
+        try:
+            return (strided or self.as_strided)()
+        except BufferError as refused:
+            raise error(str(refused)) from None
+
+    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return array_functions.call(func, tuple(types), args, kwargs)
+
+    # DLPack.
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return np.empty(0).__dlpack_device__()
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of the same memory, where the layout is plain strides; of a copy with ``copy=True``.
+
+        Raises
+        ------
+        BufferError
+            The layout is not plain strides, the view runs backwards, or DLPack has no such type.
+        """
+        values = self.to_numpy() if copy else self.as_strided()
+        if dlpack.runs_backwards(values):
+            # Few consumers know negative strides; torch ends the process.
+            raise BufferError(f"the view of {self.xla_shape} runs backwards; to_numpy() or copy=True copies it")
+        return dlpack.capsule(values, stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __jax_array__(self) -> Any:
+        """The values as a ``jax.Array`` of the type that JAX makes of theirs. JAX's functions ask for it."""
+        # By name: partners stand above this room. Only JAX asks, so this loads nothing that is not there.
+        return import_module("strided.interop.jax").as_jax(self)
+
+    # Copies.
+
+    def copy(self, order: str = "K") -> Self:
+        """The same values in a buffer of their own: in the same layout, or with "C" and "F" row- or column-major.
+
+        Of a view, the values alone are copied, row-major by default. An array in a file that is mapped read-only is
+        mapped once more instead: nothing is read, and what is assigned to the copy stays in memory.
+        """
+        if order not in ("C", "F", "A", "K"):
+            self.stand_in().copy(order)  # type: ignore[arg-type]
+        memory = self._memory
+        if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file and order in ("A", "K"):
+            found = self._mapped_anew("c")
+            if found is not None:
+                return found
+        if order in ("A", "K") and not self.is_view:
+            buffer = self.region.buffer.copy()
+            return self._on(replace(memory, buffer=buffer, excess=0, file=None))
+        order_of_axes = range(self.ndim) if order == "F" else range(self.ndim)[::-1]
+        bits = self.layout.element_size_in_bits if memory.bits < 8 else 0
+        shape = shape_for(
+            self.shape, self.dtype, Layout(tuple(order_of_axes), element_size_in_bits=bits), self.element_type
+        )
+        return self._on(encode(self, shape, bitorder=self.bitorder))
+
+    def _mapped_anew(self, mode: str) -> Self | None:
+        """The same view of the same file through a mapping of its own; None where the path leads elsewhere."""
+        memory = self._memory
+        assert memory.file is not None
+        memory.file.check()
+        file = memory.file.mapped_anew(_offset_in(memory.buffer, memory.file.content), memory.buffer.size, mode)
+        if file is None:
+            return None
+        return self._with_map(self._map, replace(memory, buffer=file.content, file=file))
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    @classmethod
+    def _on(cls, memory: LayoutBuffer) -> Self:
+        """The whole array of a memory."""
+        array = object.__new__(cls)
+        array._memory, array._map = memory, memory.shape.address_map
+        return array
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        memory = self._memory
+        if memory.file is not None and memory.file.is_the_file:
+            memory.file.check()
+            start = _offset_in(memory.buffer, memory.file.content)
+            seen = None if not self.is_view else (self._map, memory.dtype, memory.bits)
+            where = memory.file.path, memory.file.mode, memory.file.offset + start, memory.buffer.size
+            return _reopened, (type(self), where, memory.shape, memory.bitorder, memory.excess, seen)
+        if self.is_view:
+            return self.copy().__reduce_ex__(protocol)
+        content: Any = memory.buffer
+        if protocol >= 5:
+            content = pickle.PickleBuffer(content)
+        else:
+            content = content.tobytes() if not content.flags.writeable else bytearray(content)
+        return _rewrapped, (type(self), content, memory.shape, memory.bitorder, memory.excess)
+
+    # Telling arrays apart, and showing them.
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        deferral.meet()
+        memory = self._memory
+        about = type(self).__name__, str(memory.shape), str(memory.dtype), memory.bitorder, repr(self._map)
+        # Writes through a mapping need not change the time of the file: only what cannot write is told by its file.
+        if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file:
+            start = _offset_in(memory.buffer, memory.file.content)
+            return (*about, *memory.file.identity, memory.file.offset + start)
+        import hashlib  # only dask asks, and every import of this package would pay for it
+
+        return (*about, hashlib.blake2b(self.region.buffer.data, digest_size=20).hexdigest())
+
+    def __str__(self) -> str:
+        return formatting.text(self)
+
+    def __repr__(self) -> str:
+        return formatting.representation(self)
+
+    def _repr_html_(self) -> str:
+        return formatting.as_html(self)
+
+    def _repr_inline_(self, max_width: int) -> str:
+        return formatting.in_line(self, max_width)
+
+
+def _offset_in(part: Array, whole: Array) -> int:
+    """Bytes from the start of an array of bytes to a part of it."""
+    if not part.size:
+        return 0
+    start: int = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return start
+
+
+def _rewrapped(cls: type[Protocols], content: Any, shape: Shape, bitorder: str, excess: int) -> Protocols:
+    """An unpickled array."""
+    memory = LayoutBuffer(flat_bytes(content), shape, _dtype_of(shape), shape.element_bits, bitorder, excess)
+    return object.__new__(cls)._with_map(shape.address_map, memory)
+
+
+def _reopened(
+    cls: type[Protocols],
+    where: tuple[str, str, int, int],
+    shape: Shape,
+    bitorder: str,
+    excess: int,
+    seen: tuple[AddressMap, np.dtype[Any], int] | None,
+) -> Protocols:
+    """An unpickled array in a file: the file is mapped anew."""
+    file = map_file(*where)
+    memory = LayoutBuffer(file.content, shape, _dtype_of(shape), shape.element_bits, bitorder, excess, file)
+    if seen is None:
+        return object.__new__(cls)._with_map(shape.address_map, memory)
+    map_, dtype, bits = seen
+    return object.__new__(cls)._with_map(map_, replace(memory, dtype=dtype, bits=bits))
+
+
+def _dtype_of(shape: Shape) -> np.dtype[Any]:
+    assert shape.dtype is not None
+    return shape.dtype

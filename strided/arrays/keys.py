@@ -1,0 +1,357 @@
+"""A NumPy key in one normal form, and what it does to an address map.
+
+`normalise` turns what stands between the brackets of ``a[...]`` into a `Selection`: one item an entry, every axis
+spoken for, starts and sizes computed. Basic keys then move the map (`view`); keys with index arrays give one index
+array an axis, in the shape of the result (`index_arrays`).
+
+What NumPy would refuse is refused by NumPy itself, in its own words: the key is applied to an array of the same shape
+that takes no memory (`refuse`).
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.addressing.address_map import AddressMap
+from strided.addressing.digits import Term
+from strided.layout.element_types import MAX_NDIM
+
+Integers: TypeAlias = npt.NDArray[np.intp]
+
+#: NumPy's own limit on axes.
+#: Index arrays from which on NumPy itself is asked whether they are too many: its limit depends on its version.
+_MANY_ARRAYS = 30
+
+
+class Span(NamedTuple):
+    """Indices ``start, start + step, ...`` of one axis, `size` of them."""
+
+    start: int
+    step: int
+    size: int
+
+
+class Flag(NamedTuple):
+    """A 0-d boolean: an index array of one entry (true) or none (false), for no axis at all."""
+
+    value: bool
+
+
+#: One entry of a key. None is a new axis; an array holds the indices of one axis.
+Item: TypeAlias = int | Span | Flag | Integers | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """A key with every axis of the array spoken for.
+
+    Attributes
+    ----------
+    items : tuple of Item
+        In the order of the key; indices are wrapped and in bounds.
+    is_basic : bool
+        Whether there are no index arrays, so that the selection is a view.
+    copies : bool
+        Whether NumPy gives a copy of that view: a 0-d array stood for an integer.
+    is_element : bool
+        Whether one single element is meant: an integer for every axis, and nothing else.
+    before_ellipsis : int
+        Items before the ellipsis, or -1 without one. It separates index arrays even where it stands for no axis.
+    """
+
+    items: tuple[Item, ...]
+    is_basic: bool
+    copies: bool
+    is_element: bool
+    before_ellipsis: int
+
+
+def refuse(shape: tuple[int, ...], key: Any, value_shape: tuple[int, ...] | None = None) -> NoReturn:
+    """Raise what NumPy raises for this key, reading, or assigning values of a shape."""
+    stand_in = _stand_in(shape)
+    if value_shape is None:
+        stand_in[key]
+    else:
+        stand_in[key] = np.broadcast_to(np.zeros((), np.bool_), value_shape)
+    raise IndexError(f"key {key!r} does not fit an array of shape {shape}")
+
+
+def _stand_in(shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """An array of a shape that takes no memory."""
+    return np.lib.stride_tricks.as_strided(np.zeros((), np.bool_), shape, (0,) * len(shape))
+
+
+def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
+    """The normal form of a key for an array of a shape.
+
+    Raises
+    ------
+    IndexError, TypeError, ValueError
+        As NumPy does.
+
+    >>> normalise((..., slice(None, None, 2)), (3, 5)).items
+    (Span(start=0, step=1, size=3), Span(start=0, step=2, size=3))
+    """
+    entries: list[Any] = []
+    ellipsis, used, copies = -1, 0, False
+    for given in key if isinstance(key, tuple) else (key,):
+        if given is Ellipsis:
+            if ellipsis >= 0:
+                refuse(shape, key)
+            ellipsis = len(entries)
+            continue
+        entry = given if given is None or isinstance(given, slice) else _indices(given, shape, key)
+        copies |= isinstance(given, np.ndarray) and given.ndim == 0
+        entries.append(entry)
+        used += _axes_of(entry)
+    if used > len(shape):
+        refuse(shape, key)
+    rest = [slice(None)] * (len(shape) - used)
+    at = len(entries) if ellipsis < 0 else ellipsis
+    items: list[Item] = []
+    axis = before = 0
+    for k, entry in enumerate((*entries[:at], *rest, *entries[at:])):
+        if k == at:
+            before = len(items)
+        items += _bound(entry, axis, shape, key)
+        axis += _axes_of(entry)
+    if at == len(entries) + len(rest):
+        before = len(items)
+    is_basic = not any(isinstance(i, (np.ndarray, Flag)) for i in items)
+    ndim = sum(i is None or isinstance(i, Span) for i in items)
+    if not is_basic:
+        if len(items) >= _MANY_ARRAYS:
+            _stand_in(shape)[key]  # NumPy may find them too many
+        items, fancy = _checked(items, shape, key)
+        ndim += len(fancy)
+    if ndim > MAX_NDIM:
+        refuse(shape, key)
+    is_element = ellipsis < 0 and is_basic and len(items) == len(shape) and all(type(i) is int for i in items)
+    return Selection(tuple(items), is_basic, copies, is_element, before if ellipsis >= 0 else -1)
+
+
+def _span(entry: slice, n: int) -> tuple[int, int, int]:
+    """Start, step and size of a slice of `n` indices."""
+    start, stop, step = entry.indices(n)
+    size = len(range(start, stop, step))
+    # A step past the end is never taken, and may be too large for 64 bits.
+    return start if size else 0, step if size > 1 else 1, size
+
+
+def _axes_of(entry: Any) -> int:
+    """Axes that an entry speaks of."""
+    if entry is None or isinstance(entry, Flag):
+        return 0
+    return entry.ndim if isinstance(entry, np.ndarray) and entry.dtype == np.bool_ else 1
+
+
+def _indices(given: Any, shape: tuple[int, ...], key: Any) -> int | Flag | npt.NDArray[Any]:
+    """An entry that is no slice, ellipsis or new axis: an integer, a flag, a mask or an array of intp."""
+    if not isinstance(given, (np.ndarray, bool, np.bool_)):
+        try:
+            return operator.index(given)
+        except TypeError:
+            pass
+    array = np.asarray(given)
+    if array.size == 0 and array.ndim and not isinstance(given, np.ndarray):
+        return array.astype(np.intp)
+    if array.dtype == np.bool_:
+        return array if array.ndim else Flag(bool(array))
+    if array.dtype.kind not in "iu":
+        refuse(shape, key)
+    return array.astype(np.intp, copy=False) if array.ndim else int(array)
+
+
+def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item]:
+    """The items of an entry whose place is known."""
+    if entry is None or isinstance(entry, Flag):
+        return [entry]
+    if isinstance(entry, slice):
+        try:
+            return [Span(*_span(entry, shape[axis]))]
+        except (TypeError, ValueError):
+            refuse(shape, key)  # perhaps for something that NumPy sees first
+    if isinstance(entry, int):
+        n = shape[axis]
+        if not -n <= entry < n:
+            refuse(shape, key)
+        return [entry + n if entry < 0 else entry]
+    if entry.dtype == np.bool_:
+        # NumPy takes a mask without entries along an axis for any axis.
+        if not all(m in (0, n) for m, n in zip(entry.shape, shape[axis : axis + entry.ndim], strict=True)):
+            refuse(shape, key)
+        return list(entry.nonzero())
+    return [entry]
+
+
+def _checked(items: list[Item], shape: tuple[int, ...], key: Any) -> tuple[list[Item], tuple[int, ...]]:
+    """The items with index arrays in bounds, negative entries counted from the end; the shape of those arrays."""
+    try:
+        selected = _fancy_shape(items)
+    except ValueError:
+        refuse(shape, key)
+    checked: list[Item] = []
+    axis = 0
+    for item in items:
+        if isinstance(item, np.ndarray) and item.size:
+            n, low, high = shape[axis], int(item.min()), int(item.max())
+            if low < -n or high >= n:
+                if 0 not in selected:
+                    refuse(shape, key)
+                # NumPy lets entries out of bounds pass where broadcasting leaves nothing to select.
+                item = np.zeros(item.shape, np.intp)
+            elif low < 0:
+                item = np.where(item < 0, item + n, item)
+        checked.append(item)
+        axis += item is not None and not isinstance(item, Flag)
+    return checked, selected
+
+
+def _fancy_shape(items: list[Item] | tuple[Item, ...]) -> tuple[int, ...]:
+    """The shape that all index arrays broadcast to. (NumPy's own function for it stops at 32 axes.)"""
+    shapes = [
+        i.shape if isinstance(i, np.ndarray) else (int(i.value),) for i in items if isinstance(i, (np.ndarray, Flag))
+    ]
+    ndim = max(map(len, shapes))
+    columns = zip(*((1,) * (ndim - len(s)) + s for s in shapes), strict=True)
+    common = []
+    for sizes in columns:
+        wanted = {n for n in sizes if n != 1} or {1}
+        if len(wanted) > 1:
+            raise ValueError("shapes do not broadcast together")
+        common.append(wanted.pop())
+    return tuple(common)
+
+
+def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
+    """The offset of the element that a key of integers means, in elements; None where `normalise` has to look.
+
+    >>> element_at(AddressMap.from_strides((3, 5), (5, 1)), (2, -1))
+    14
+    """
+    if len(key) != len(source.shape) or source.coupled:
+        return None
+    offset = source.base
+    for i, n, terms in zip(key, source.shape, source.axes, strict=True):
+        if type(i) is not int:
+            if not isinstance(i, np.integer):
+                return None
+            i = int(i)
+        if i < 0:
+            i += n
+        if not 0 <= i < n:
+            return None
+        for start, step, digits in terms:
+            c = start + step * i
+            for weight, size, stride in digits:
+                offset += c // weight % size * stride
+    return offset
+
+
+def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
+    """The map of the view that a key of integers, slices, ``None`` and one ``...`` means; None for any other key.
+
+    What `normalise` and `view` would find, in one pass: most keys are of this kind.
+    """
+    if source.coupled:
+        return None
+    sizes, own, base = source.shape, source.axes, source.base
+    shape: list[int] = []
+    axes: list[tuple[Term, ...]] = []
+    axis, ndim, dots = 0, len(sizes), False
+    for place, entry in enumerate(key):
+        if entry is None:
+            shape.append(1)
+            axes.append(())
+            continue
+        if entry is Ellipsis:
+            size = ndim - axis - sum(e is not None for e in key[place + 1 :])
+            if dots or size < 0:
+                return None
+            shape += sizes[axis : axis + size]
+            axes += own[axis : axis + size]
+            axis, dots = axis + size, True
+            continue
+        if axis == ndim:
+            return None
+        n, terms = sizes[axis], own[axis]
+        if type(entry) is slice:
+            if entry.start is not None or entry.stop is not None or entry.step is not None:
+                try:
+                    first, by, n = _span(entry, n)
+                except (TypeError, ValueError):
+                    return None
+                terms = tuple([Term(start + step * first, step * by, digits) for start, step, digits in terms])
+            shape.append(n)
+            axes.append(terms)
+        elif type(entry) is int and -n <= entry < n:
+            i = entry + n if entry < 0 else entry
+            for start, step, digits in terms:
+                c = start + step * i
+                for weight, size, stride in digits:
+                    base += c // weight % size * stride
+        else:
+            return None
+        axis += 1
+    if len(shape) + ndim - axis > MAX_NDIM:
+        return None
+    return AddressMap.made((*shape, *sizes[axis:]), base, (*axes, *own[axis:]), (), source.reach)
+
+
+def view(source: AddressMap, selection: Selection) -> AddressMap:
+    """The map of the view that a basic selection is."""
+    result, axis = source, 0
+    for item in selection.items:
+        if item is None:
+            result = result.with_axis(axis)
+            axis += 1
+        elif isinstance(item, Span):
+            if item != (0, 1, result.shape[axis]):
+                result = result.sliced(axis, *item)
+            axis += 1
+        else:
+            assert isinstance(item, int)
+            result = result.at(axis, item)
+    return result
+
+
+def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
+    """The shape of a selection with index arrays, and an index array for every axis that broadcasts to that shape.
+
+    The axes of the index arrays stand where the arrays stand in the key, if they stand side by side there, and in front
+    of all others if not: NumPy's rule.
+
+    >>> shape, (rows, columns) = index_arrays(normalise(([2, 0], slice(1, 3)), (3, 5)))
+    >>> shape, rows.tolist(), columns.tolist()
+    ((2, 2), [[2], [0]], [1, 2])
+    """
+    items = selection.items
+    fancy = _fancy_shape(items)
+    places = [k for k, i in enumerate(items) if isinstance(i, (int, np.ndarray, Flag))]
+    side_by_side = places == list(range(places[0], places[-1] + 1)) and not (
+        places[0] < selection.before_ellipsis <= places[-1]
+    )
+    front = sum(isinstance(i, Span) or i is None for i in items[: places[0]]) if side_by_side else 0
+    plain = [1 if i is None else i.size for i in items if i is None or isinstance(i, Span)]
+    shape = (*plain[:front], *fancy, *plain[front:])
+    arrays: list[Any] = []
+    seen = 0
+    for item in items:
+        if isinstance(item, Span):
+            position = seen if seen < front else seen + len(fancy)
+            indices = np.arange(item.size, dtype=np.intp) * item.step + item.start
+            arrays.append(indices.reshape((-1,) + (1,) * (len(shape) - 1 - position)))
+            seen += 1
+        elif item is None:
+            seen += 1
+        elif isinstance(item, np.ndarray):
+            own = item.reshape((1,) * (len(fancy) - item.ndim) + item.shape)
+            arrays.append(own.reshape(own.shape + (1,) * (len(plain) - front)))
+        elif isinstance(item, int):
+            arrays.append(item)
+    return shape, arrays

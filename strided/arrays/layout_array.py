@@ -1,0 +1,172 @@
+"""LayoutArray: a buffer in an XLA layout that behaves like an ndarray.
+
+An adapter without arithmetic: `notation` and `layout` say what the buffer is, `address` where its elements lie,
+`indexing` what a key means, `convert` moves the elements. What this module adds is NumPy's manners.
+"""
+
+from __future__ import annotations
+
+import os
+from types import GenericAlias
+from typing import Any, Self
+
+import numpy as np
+
+from strided.arrays.blocks import window_shape
+from strided.arrays.encode import encode, shape_for, wrap
+from strided.arrays.methods import Methods
+from strided.files.mapping import map_file
+from strided.layout import AnyShape, Layout, Shape
+from strided.layout.parser import array_shape
+
+#: Bytes of values in one of `LayoutArray.chunk_shape`: enough that a task's own cost does not matter.
+_CHUNK_BYTES = 1 << 24
+
+
+class LayoutArray(Methods):
+    """An array in an XLA layout, on the buffer that holds it.
+
+    Parameters
+    ----------
+    buffer : bytes, bytearray, memoryview, ndarray, mmap or anything with a buffer
+        The raw bytes, padding included. They are not copied; a read-only buffer makes a read-only array.
+    shape : str or Shape
+        XLA's text, or the value.
+    offset : int, optional
+        Bytes in front of the array.
+    bitorder : {"little", "big"}, optional
+        Packed elements of fewer than eight bits: whether the first one of a byte lies in its low bits, or in its high
+        bits as in dumps of jaxlib up to 0.5.2.
+    allow_excess : bool, optional
+        Accept a buffer that is longer than padding explains.
+
+    Raises
+    ------
+    NotationError
+        The text is no shape.
+    BufferSizeError
+        The buffer is too short, or longer than rounding up to 512, 1024 or 4096 bytes explains.
+    UnsupportedError
+        A tuple, token or opaque shape; a width of elements that cannot be read; a split layout.
+
+    Examples
+    --------
+    >>> import strided as sd
+    >>> raw = bytes([0, 3, 1, 4, 6, 9, 7, 10, 2, 5, 255, 255, 8, 11, 255, 255])
+    >>> a = sd.LayoutArray(raw, "u8[4,3]{0,1:T(2,2)}")
+    >>> a[1:3, ::2]
+    LayoutArray([[3, 5],
+                 [6, 8]], dtype=uint8, view of u8[4,3]{0,1:T(2,2)})
+    >>> np.asarray(a).tolist()
+    [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+    """
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        buffer: Any,
+        shape: str | AnyShape,
+        *,
+        offset: int = 0,
+        bitorder: str = "little",
+        allow_excess: bool = False,
+    ) -> None:
+        self._memory = wrap(buffer, shape, offset, bitorder, allow_excess)
+        self._map = self._memory.shape.address_map
+
+    @classmethod
+    def __class_getitem__(cls, parameters: Any, /) -> GenericAlias:
+        """An annotation with shape and dtype, as ``np.ndarray[shape, dtype]``; nothing is checked."""
+        return GenericAlias(cls, parameters)
+
+    @classmethod
+    def from_numpy(
+        cls,
+        x: Any,
+        layout: str | Layout | Shape | None = None,
+        padding: Any = None,
+        out: Any = None,
+        *,
+        element_type: str | None = None,
+        bitorder: str = "little",
+    ) -> Self:
+        """The values of an array, laid out anew.
+
+        Parameters
+        ----------
+        x : array_like
+        layout : str, Layout or Shape, optional
+            Row-major without. A shape must have the dimensions of `x`; it names the element type, too.
+        padding : scalar, PaddingValue or str, optional
+            What fills the padding: a value, or one of "zero", "one", "lowest", "highest"; "unknown" leaves it as it
+            is. Zero clears also those bits of the last byte that hold neither elements nor padding. Without, what a
+            legacy layout says, else zero.
+        out : writable buffer, optional
+            Where to; allocated without.
+        element_type : str, optional
+            XLA's name, ``"s4"``; that of ``x.dtype`` without. Values are cast as ``astype`` does it.
+
+        Raises
+        ------
+        NotationError, LayoutError
+            The layout is none, or does not fit the array.
+        UnsupportedError
+            XLA has no element type for the dtype.
+        BufferSizeError
+            `out` is too short.
+
+        Examples
+        --------
+        >>> a = LayoutArray.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3), "{0,1:T(2,2)}", padding=-1)
+        >>> a.buffer.view(np.float32).tolist()
+        [0.0, 3.0, 1.0, 4.0, 2.0, 5.0, -1.0, -1.0]
+        """
+        values = x if isinstance(x, (np.ndarray, LayoutArray)) else np.asarray(x)
+        shape = shape_for(values.shape, values.dtype, layout, element_type)
+        memory = encode(values, shape, padding, out, bitorder)
+        return out if isinstance(out, cls) else cls._on(memory)
+
+    def to_layout(
+        self, layout: str | Layout | None = None, padding: Any = None, out: Any = None, *, bitorder: str = "little"
+    ) -> Self:
+        """The same values in another layout, converted from buffer to buffer.
+
+        Parameters and errors as in `from_numpy`.
+
+        >>> a = LayoutArray.from_numpy(np.arange(6, dtype=np.uint8).reshape(2, 3), "{0,1}")
+        >>> a.to_layout("{1,0:T(2,2)}").buffer.tolist()
+        [0, 1, 3, 4, 2, 0, 5, 0]
+        """
+        shape = shape_for(self.shape, self.dtype, layout, self.element_type)
+        memory = encode(self, shape, padding, out, bitorder)
+        return out if isinstance(out, type(self)) else self._on(memory)
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """The shape of chunks that the array is best read in: whole tiles, some megabytes, together in the buffer.
+
+        It is not called ``chunks``: xarray takes every duck array with an attribute of that name for one of dask's.
+
+        >>> LayoutArray(np.zeros(1 << 26, np.uint8), "f32[8192,2048]{1,0:T(8,128)}").chunk_shape
+        (2048, 2048)
+        """
+        return window_shape(self._map, max(1, _CHUNK_BYTES // self.itemsize))
+
+
+def map_array(
+    path: str | os.PathLike[str],
+    shape: str | AnyShape,
+    mode: str = "r",
+    offset: int = 0,
+    *,
+    bitorder: str = "little",
+    allow_excess: bool = False,
+) -> LayoutArray:
+    """The array in a mapped file; parameters and errors as for `strided.open`."""
+    parsed = array_shape(shape)
+    file = map_file(path, mode, 0, None)
+    array = LayoutArray(file.content, parsed, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
+    array._memory.file = file
+    return array

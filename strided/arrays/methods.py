@@ -1,0 +1,273 @@
+"""The methods of an ndarray.
+
+Each is NumPy's function of the same name, or NumPy's method of the converted array. Those that change an ndarray change
+the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from strided.arrays import blocks, reductions
+from strided.arrays.base import Array
+from strided.arrays.interchange import Protocols
+from strided.arrays.views import Views
+from strided.layout.element_types import is_builtin
+
+
+def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
+    """A method that is one of NumPy's functions, but for keywords that the method does not know."""
+
+    def method(self: Protocols, *args: Any, **kwargs: Any) -> Any:
+        if any(word in kwargs for word in unknown):
+            return getattr(self.stand_in(), name)(*args, **kwargs)  # refused
+        try:
+            return function(self, *args, **kwargs)
+        except TypeError:
+            # Methods have other words for wrong arguments.
+            given = [x.stand_in(writeable=True) if isinstance(x, Views) else x for x in (*args, *kwargs.values())]
+            getattr(self.stand_in(), name)(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+            raise
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As ``numpy.{name}`` of this array."
+    return method
+
+
+def _converted(name: str) -> Any:
+    """A method of ndarray, called on the converted array."""
+
+    def method(self: Protocols, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._values(), name)(*args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As ``numpy.ndarray.{name}`` of the converted array."
+    return method
+
+
+def _changing(name: str) -> Any:
+    """A method of ndarray that changes it: carried out on a copy, which is written back."""
+
+    def method(self: Protocols, *args: Any, **kwargs: Any) -> Any:
+        if self.is_strided:
+            return getattr(self.as_strided(), name)(*args, **kwargs)
+        values = self.to_numpy()
+        values.flags.writeable = self.flags.writeable
+        try:
+            return getattr(values, name)(*args, **kwargs)
+        finally:
+            # Also what was changed before something was refused.
+            if values.flags.writeable:
+                self[...] = values
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As ``numpy.ndarray.{name}``: the buffer is changed."
+    return method
+
+
+def _clip(a: Protocols, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """``numpy.clip`` with the method's arguments: either bound may be left out."""
+    return np.clip(a, min, max, out=out, **kwargs)
+
+
+class Methods(Protocols):
+    """An array with NumPy's methods."""
+
+    __slots__ = ()
+
+    # Reductions: large arrays stream.
+
+    sum = _function(np.sum, "sum")
+    prod = _function(np.prod, "prod")
+    mean = _function(np.mean, "mean")
+    var = _function(np.var, "var", "correction")
+    std = _function(np.std, "std", "correction")
+    max = _function(np.max, "max")
+    min = _function(np.min, "min")
+    argmax = _function(np.argmax, "argmax")
+    argmin = _function(np.argmin, "argmin")
+    any = _function(np.any, "any")
+    all = _function(np.all, "all")
+
+    def count(self, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
+        """How many elements a function of ndarrays finds true: ``a.count(np.isnan)``; large arrays stream.
+
+        >>> import strided as sd
+        >>> int(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]").count(np.isnan))
+        2
+        """
+        return reductions.count(self, predicate, axis)
+
+    # Of the converted array.
+
+    argpartition = _function(np.argpartition, "argpartition")
+    argsort = _function(np.argsort, "argsort")
+    choose = _function(np.choose, "choose")
+    clip = _function(_clip, "clip")
+    cumprod = _function(np.cumprod, "cumprod")
+    cumsum = _function(np.cumsum, "cumsum")
+    dot = _function(np.dot, "dot")
+    dump = _converted("dump")
+    dumps = _converted("dumps")
+    nonzero = _function(np.nonzero, "nonzero")
+    repeat = _function(np.repeat, "repeat")
+    round = _function(np.round, "round")
+    searchsorted = _function(np.searchsorted, "searchsorted")
+    tofile = _converted("tofile")
+    tolist = _converted("tolist")
+    trace = _function(np.trace, "trace")
+
+    # Changing the array.
+
+    partition = _changing("partition")
+    put = _changing("put")
+    setfield = _changing("setfield")
+    sort = _changing("sort")
+
+    def fill(self, value: Any) -> None:
+        """Set every element to a value."""
+        if not self.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        one = np.empty((), self.dtype)
+        one.fill(value)
+        self[...] = one
+
+    def byteswap(self, inplace: bool = False) -> Any:
+        """The elements with their bytes in reverse."""
+        swapped = self._values().byteswap()
+        if not inplace:
+            return swapped
+        if not self.flags.writeable:
+            raise ValueError("array to be byte-swapped is read-only")
+        self[...] = swapped
+        return self
+
+    def resize(self, *shape: Any, refcheck: bool = True) -> None:
+        """Refused, but for the shape that the array has: the memory is the buffer's, and has a fixed size."""
+        if shape in ((), (None,), self.shape, (self.shape,)):
+            return
+        raise ValueError("cannot resize this array: it does not own its data")
+
+    # Conversions.
+
+    def item(self, *args: Any) -> Any:
+        """One element as a Python number: the only one, or that at an index, given as ndarray's ``item`` takes it."""
+        if not args:
+            if self.size != 1:
+                return self.stand_in().item()
+            return self.to_numpy().item()
+        self.stand_in().item(*args)
+        index = args[0] if len(args) == 1 else args
+        if isinstance(index, tuple):
+            return self[tuple(int(i) for i in index)].item()
+        return self.flat[int(index)].item()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The values as bytes, in logical order and without padding; ``a.buffer.tobytes()`` are the physical bytes."""
+        return self._values().tobytes(order)
+
+    def astype(
+        self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
+        """The values as another type, in an ndarray; the array itself where it is of that type and `copy` is False."""
+        wanted = np.dtype(dtype)
+        if not copy and wanted == self.dtype and order in ("K", "A"):
+            return self
+        if not reductions.streams(self) or self.is_strided or order not in ("K", "C"):
+            return self._values().astype(wanted, order, casting, subok, True)
+        np.empty(0, self.dtype).astype(wanted, casting=casting)
+        result = np.empty(self.shape, wanted)
+        read = blocks.Reader(self)
+        for box in blocks.boxes(self._map, blocks.WINDOW_BYTES // self.itemsize):
+            np.copyto(result[tuple(slice(*edge) for edge in box)], read(box), casting=casting)
+        return result
+
+    def getfield(self, dtype: Any, offset: int = 0) -> Array:
+        """Some of the bytes of every element as another type: of a layout of plain strides on the same memory."""
+        return np.asarray(self).getfield(dtype, offset)
+
+    def conjugate(self, *args: Any, **kwargs: Any) -> Any:
+        """The complex conjugates; the array itself where NumPy's own types are real."""
+        if is_builtin(self.dtype) and self.dtype.kind != "c" and not args and not kwargs:
+            return self
+        return np.conjugate(self, *args, **kwargs)
+
+    conj = conjugate
+
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
+        """The entries along an axis where a condition holds."""
+        return np.compress(condition, self, axis, out)
+
+    def flatten(self, order: Any = "C") -> Array:
+        """A copy of the elements in one axis."""
+        return self._values().flatten(order)
+
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+        """The elements at indices along an axis, or of the flattened array: only these are read."""
+        return np.take(self, indices, axis, out, mode)
+
+    @property
+    def base(self) -> Array:
+        """The buffer: it owns the memory."""
+        return self.buffer
+
+    @property
+    def device(self) -> str:
+        """Where the array is, as the array API names it."""
+        return "cpu"
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
+        """The array itself: it is on the only device there is."""
+        self.stand_in().to_device(device, stream=stream)
+        return self
+
+    # Python's protocols.
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        if not reductions.streams(self) or np.ndim(value):
+            return bool(np.any(self == value))
+        read = blocks.Reader(self)
+        return any(
+            bool(np.any(read(box) == value)) for box in blocks.boxes(self._map, blocks.WINDOW_BYTES // self.itemsize)
+        )
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise ValueError("cannot delete array elements")
+
+    def _one(self) -> Array:
+        """The array where it has one element; else a stand-in, for NumPy to refuse."""
+        return self.to_numpy() if self.size == 1 else self.stand_in()
+
+    def __bool__(self) -> bool:
+        return bool(self._one())
+
+    def __int__(self) -> int:
+        return int(self._one())
+
+    def __float__(self) -> float:
+        return float(self._one())
+
+    def __complex__(self) -> complex:
+        return complex(self._one())
+
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
+    def __index__(self) -> int:
+        return self._one().__index__()
+
+    def __format__(self, spec: str) -> str:
+        return object.__format__(self, spec) if self.shape else format(self[()], spec)

@@ -1,0 +1,143 @@
+"""The operators of an array: universal functions, in-place ones written through.
+
+Who carries one out is decided as for an ndarray. Where something else is to do it that may only know ndarrays, it gets
+one: ``a * csr`` is what ``np.asarray(a) * csr`` is.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from strided.arrays import deferral, ufuncs
+from strided.arrays.base import ArrayBase
+
+
+class _Asked(np.ndarray[Any, Any]):
+    """An ndarray that does not compute, but says by which universal function NumPy would."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        # NumPy 2.0 raises integers to the power 2.0 by squaring a converted copy in place: not these values.
+        return np.power if "out" in kwargs else ufunc
+
+
+def _forward(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
+    """``a + x``."""
+
+    def method(self: Operators, other: Any) -> Any:
+        if isinstance(other, np.ndarray) and deferral.wants_ndarray(other):
+            return operation(np.asarray(self), other)  # a matrix multiplies in its own way, whichever side it is on
+        if deferral.opts_out(other):
+            return NotImplemented
+        if deferral.precedes(other):
+            return operation(np.asarray(self), other)
+        return self._applied(ufunc, other)
+
+    return method
+
+
+def _reflected(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
+    """``x + a``, where `x` does not know what to do with `a`: perhaps it does with an ndarray."""
+
+    def method(self: Operators, other: Any) -> Any:
+        if deferral.is_plain(other):
+            return ufunc(other, self)
+        if deferral.meet():
+            return operation(other, self)  # it knows by now
+        if deferral.wants_ndarray(other) or hasattr(type(other), method.__name__.replace("__r", "__", 1)):
+            return operation(other, np.asarray(self))
+        return ufunc(other, self)
+
+    return method
+
+
+def _in_place(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
+    """``a += x``."""
+
+    def method(self: Operators, other: Any) -> Any:
+        if deferral.precedes(other):
+            return operation(np.asarray(self), other)
+        return self._changed(ufunc, other)
+
+    return method
+
+
+def _methods(names: str, make: Callable[..., Any], *, prefix: str = "") -> dict[str, Any]:
+    """Methods by name, of operators that are given as ``name=ufunc``."""
+    found = {}
+    for item in names.split():
+        name, _, ufunc = item.partition("=")
+        method = make(getattr(np, ufunc), divmod if name == "divmod" else getattr(operator, f"__{name}__"))
+        method.__name__ = f"__{prefix}{name}__"
+        method.__qualname__ = f"Operators.{method.__name__}"
+        found[method.__name__] = method
+    return found
+
+
+_COMPARISONS = "lt=less le=less_equal gt=greater ge=greater_equal eq=equal ne=not_equal"
+_WITH_IN_PLACE = (
+    "add=add sub=subtract mul=multiply matmul=matmul truediv=divide floordiv=floor_divide mod=remainder pow=power "
+    "lshift=left_shift rshift=right_shift and=bitwise_and xor=bitwise_xor or=bitwise_or"
+)
+_BINARY = f"{_WITH_IN_PLACE} divmod=divmod"
+
+
+class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
+    """Operators by way of universal functions, in-place ones written through."""
+
+    __slots__ = ()
+    #: That of an ndarray: whoever takes precedence over one, takes it here.
+    __array_priority__ = deferral.NDARRAY_PRIORITY
+
+    def _applied(self, ufunc: np.ufunc, other: Any) -> Any:
+        if ufunc in (np.equal, np.not_equal):
+            return self._compared(ufunc, other)
+        if ufunc is np.power:
+            ufunc = self._power(other)
+            if ufunc is not np.power:
+                return ufunc(self)
+        return ufunc(self, other)
+
+    def _changed(self, ufunc: np.ufunc, other: Any) -> Any:
+        if ufunc is np.power and (chosen := self._power(other)) is not np.power:
+            return chosen(self, out=(self,))
+        call: Any = ufunc  # mypy takes it for one of ndarrays alone
+        if ufunc is not np.matmul:
+            return call(self, other, out=(self,))
+        # As NumPy does it: with these axes the result is not broadcast into the array.
+        axes = [(-1,), (-2, -1), (-1,)] if self.ndim == 1 else [(-2, -1)] * 3
+        try:
+            return call(self, other, out=(self,), axes=axes)
+        except np.exceptions.AxisError:
+            raise ValueError(
+                "inplace matrix multiplication requires the first operand to have at least one and the second at "
+                "least two dimensions."
+            ) from None
+
+    def _compared(self, ufunc: np.ufunc, other: Any) -> Any:
+        try:
+            return ufunc(self, other)
+        except np._core._exceptions._UFuncNoLoopError:  # type: ignore[attr-defined]
+            # NumPy finds things equal to nothing that cannot be compared with it.
+            return (operator.eq if ufunc is np.equal else operator.ne)(self.stand_in(), other)
+
+    def _power(self, exponent: Any) -> np.ufunc:
+        """NumPy raises to some powers by other functions: to the second by `square`."""
+        if not isinstance(exponent, (int, float, complex, np.generic, np.ndarray)) or np.ndim(exponent):
+            return np.power
+        chosen: Any = np.zeros((1,) * self.ndim, self.dtype).view(_Asked) ** exponent
+        return chosen if isinstance(chosen, np.ufunc) else np.power
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return ufuncs.call(ufunc, method, inputs, kwargs)
+
+
+for _name, _method in (
+    *_methods(f"{_BINARY} {_COMPARISONS}", _forward).items(),
+    *_methods(_BINARY, _reflected, prefix="r").items(),
+    *_methods(_WITH_IN_PLACE, _in_place, prefix="i").items(),
+):
+    setattr(Operators, _name, _method)

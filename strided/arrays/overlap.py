@@ -1,0 +1,151 @@
+"""Whether two arrays share memory: the exact answer, and the quick one.
+
+Two views of the same array are compared axis by axis, as arithmetic progressions of indices. Anything else that is not
+plain strides is enumerated, byte by byte, up to a limit.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.array_utils import byte_bounds
+
+from strided.arrays.base import Array, ArrayBase
+from strided.arrays.index_ranges import IndexRange, index_ranges_of
+from strided.planning.plan import span_of
+
+#: Elements of two arrays together that are enumerated at most.
+_MOST_ELEMENTS = 1 << 24
+
+
+class _Values:
+    """Converted values and the buffer that they were read from: the ``base`` of an ndarray that shows them."""
+
+    def __init__(self, values: Array, buffer: Array) -> None:
+        self.values = values
+        self.buffer = weakref.ref(buffer)
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (values.nbytes,),
+            "typestr": "|u1",
+            "data": (_address(values), True),
+        }
+
+
+def shown(values: Array, array: ArrayBase) -> Array:
+    """Converted values of an array as an ndarray that can never be written to, contiguous as they are."""
+    owner = _Values(values, array._memory.buffer)
+    return np.asarray(owner).view(values.dtype).reshape(values.shape)
+
+
+def _shows(x: Any, array: Any) -> bool:
+    """Whether an ndarray shows values that were converted from the buffer of an array."""
+    while type(x) is np.ndarray:
+        x = x.base
+    buffer = x.buffer() if isinstance(x, _Values) and isinstance(array, ArrayBase) else None
+    return buffer is not None and bool(np.may_share_memory(buffer, array._memory.buffer))
+
+
+def may_share(first: Any, second: Any) -> bool:
+    """Whether the bytes that two arrays lie in meet, or one shows values converted from the other: False is certain.
+
+    NumPy asks this of ``np.asarray(a)`` and `a` before it writes to the former.
+    """
+    return _spans_meet(first, second) or _shows(first, second) or _shows(second, first)
+
+
+def _spans_meet(first: Any, second: Any) -> bool:
+    if _size(first) == 0 or _size(second) == 0:
+        return False
+    (low, high), (start, stop) = _span(first), _span(second)
+    return low < stop and start < high
+
+
+def share(first: Any, second: Any, max_work: Any = -1) -> bool:
+    """Whether a byte belongs to an element of both arrays. (Packed elements share the byte that they lie in.)
+
+    Raises
+    ------
+    numpy.exceptions.TooHardError
+        That would take too long to find out.
+    """
+    if max_work == 0:
+        return may_share(first, second)
+    if not _spans_meet(first, second):
+        return False
+    plain = [x._as_strided() if isinstance(x, ArrayBase) and x.is_strided else x for x in (first, second)]
+    if not any(isinstance(x, ArrayBase) for x in plain):
+        return bool(np.shares_memory(plain[0], plain[1], max_work))
+    if isinstance(first, ArrayBase) and isinstance(second, ArrayBase):
+        answer = _boxes_meet(first, second)
+        if answer is not None:
+            return answer
+    if _size(first) + _size(second) > _MOST_ELEMENTS:
+        raise np.exceptions.TooHardError("Exceeded max_work")
+    return bool(np.isin(_bytes_of(first), _bytes_of(second)).any())
+
+
+def _size(x: Any) -> int:
+    return math.prod(np.shape(x))
+
+
+def _address(buffer: Array) -> int:
+    address: int = buffer.__array_interface__["data"][0]
+    return address
+
+
+def _span(x: Any) -> tuple[int, int]:
+    """Addresses from and to."""
+    if not isinstance(x, ArrayBase):
+        return byte_bounds(x)
+    start = _address(x._memory.buffer)
+    span = span_of(x._map, x.region.storage) or (0, x._memory.buffer.size)
+    return start + span[0], start + span[1]
+
+
+def _bytes_of(x: Any) -> npt.NDArray[np.int64]:
+    """The addresses of all bytes of an array."""
+    if not isinstance(x, ArrayBase):
+        low, high = byte_bounds(x)
+        numbers = np.arange(high - low, dtype=np.int64)
+        start = x.__array_interface__["data"][0] - low
+        places = np.ndarray((*x.shape, x.itemsize), np.int64, numbers, 8 * start, tuple(8 * s for s in (*x.strides, 1)))
+        return np.unique(places) + low
+    bits = x._memory.bits
+    offsets = x._map.offsets().reshape(-1)
+    if bits < 8:
+        return np.unique(offsets * bits // 8) + _address(x._memory.buffer)
+    return np.unique(offsets[:, None] * (bits // 8) + np.arange(bits // 8)) + _address(x._memory.buffer)
+
+
+def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:
+    """Whether two views of one array have an element in common; None where that cannot be told from their indices."""
+    own, other = first._memory, second._memory
+    if own.shape != other.shape or own.bits != other.bits or _address(own.buffer) != _address(other.buffer):
+        return None
+    if own.bits < 8 or own.dtype.itemsize != own.shape.dtype.itemsize:
+        return None
+    mine, theirs = index_ranges_of(first), index_ranges_of(second)
+    if mine is None or theirs is None:
+        return None
+    return all(_meet(p, q) for p, q in zip(mine.dimensions, theirs.dimensions, strict=True))
+
+
+def _meet(first: IndexRange, second: IndexRange) -> bool:
+    """Whether two arithmetic progressions have a number in common."""
+    a, b = (range(p[0], p[0] + p[1] * p[2], p[1]) if p[1] else range(p[0], p[0] + 1) for p in (first, second))
+    a, b = (r if r.step > 0 else r[::-1] for r in (a, b))
+    common = math.gcd(a.step, b.step)
+    if (b.start - a.start) % common:
+        return False
+    # The least number from `low` on that lies in both, by the Chinese remainder theorem.
+    low, high = max(a.start, b.start), min(a[-1], b[-1])
+    step = a.step // common * b.step
+    turns = (b.start - a.start) // common * pow(a.step // common, -1, b.step // common) if b.step != common else 0
+    at = a.start + a.step * turns
+    at += -(-(low - at) // step) * step
+    return at <= high

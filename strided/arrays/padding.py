@@ -1,0 +1,112 @@
+"""What lies between the elements: filling the padding of a buffer.
+
+XLA leaves the contents of padding open. Here it is never read as data, and written only when a buffer is made, with the
+value that was asked for.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.addressing.address_map import AddressMap
+from strided.errors import UnsupportedError
+from strided.layout import PaddingValue, Shape
+from strided.planning.plan import Fill, Storage, plan_fill
+from strided.transfer import copy as transfer
+
+#: Bytes that are filled one after the other in the time that a short run takes, as long as they stay in the cache.
+_RUN_BYTES, _CACHED_BYTES = 1 << 10, 1 << 21
+
+_NAMES = {
+    "zero": PaddingValue.ZERO_PAD,
+    "one": PaddingValue.ONE_PAD,
+    "lowest": PaddingValue.LOWEST_PAD,
+    "highest": PaddingValue.HIGHEST_PAD,
+    "unknown": PaddingValue.UNKNOWN_PAD,
+}
+
+
+def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:
+    """The value that `padding` asks for, as a 0-d array of a type; None for "unknown".
+
+    Lowest and highest are the infinities where the type has them, as XLA's legacy padding for maxima and minima.
+
+    Raises
+    ------
+    ValueError
+        No such kind of padding.
+    UnsupportedError
+        Complex numbers have no lowest or highest.
+
+    >>> padding_scalar("lowest", np.dtype(np.int8))
+    array(-128, dtype=int8)
+    """
+    if isinstance(padding, str):
+        if padding not in _NAMES:
+            raise ValueError(f"padding is a value or one of {', '.join(map(repr, _NAMES))}, not {padding!r}")
+        padding = _NAMES[padding]
+    if not isinstance(padding, PaddingValue):
+        scalar = np.empty((), dtype)
+        scalar[...] = padding
+        return scalar
+    if padding is PaddingValue.UNKNOWN_PAD:
+        return None
+    if padding in (PaddingValue.ZERO_PAD, PaddingValue.INVALID_PAD):
+        return np.zeros((), dtype)
+    if padding is PaddingValue.ONE_PAD:
+        return np.ones((), np.int8).astype(dtype)
+    return _extreme(dtype, highest=padding is PaddingValue.HIGHEST_PAD)
+
+
+def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
+    """The lowest or highest value of a type: every value of a small one is looked at."""
+    if dtype.kind == "c":
+        raise UnsupportedError(f"{dtype} has no lowest or highest value")
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.array(limits.max if highest else limits.min, dtype)
+    if dtype.kind == "f":
+        return np.array(np.inf if highest else -np.inf, dtype)
+    every = np.arange(256 ** min(2, dtype.itemsize), dtype=np.uint16)
+    values = every.astype(np.uint8).view(dtype) if dtype.itemsize == 1 else every.view(dtype)
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
+        numbers = np.asarray(values, np.float64)
+    best = np.nanargmax(numbers) if highest else np.nanargmin(numbers)
+    return values[best].reshape(())
+
+
+def fill_padding(buffer: npt.NDArray[np.uint8], shape: Shape, bits: int, bitorder: str, value: Any) -> None:
+    """Set every slot of a buffer that holds no element to a value (a 0-d array of the shape's dtype).
+
+    Those that do hold one may be set too: the elements have yet to be written. Bits behind the last slot of packed
+    elements become zero with a value of zeros, and stay with any other.
+    """
+    pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
+    maps, size = _filled(shape, bits)
+    if size and not pattern:
+        buffer[:size] = 0
+        return
+    slot_bits = shape.expansion.address_elements * bits
+    if slot_bits % 8 and not pattern:
+        buffer[slot_bits // 8] = 0
+    for map_ in maps:
+        transfer.fill(transfer.Region(buffer, map_, bits, bitorder == "little"), pattern)
+
+
+@lru_cache(maxsize=512)
+def _filled(shape: Shape, bits: int) -> tuple[tuple[AddressMap, ...], int]:
+    """Maps of what is filled: the padding, or all slots where that is done sooner, or nothing else is known.
+
+    Also the bytes that all slots take, if it is they.
+    """
+    maps, slots = shape.expansion.padding_maps, shape.expansion.address_elements
+    whole = (AddressMap.from_strides((slots,), (1,)),), -(-slots * bits // 8)
+    if not maps:
+        return whole if maps is None else ((), 0)
+    plans = [plan_fill(map_, Storage(bits)) for map_ in maps]
+    runs = sum(step.runs for plan in plans if plan is not None for step in plan.steps if isinstance(step, Fill))
+    return whole if None in plans or _RUN_BYTES * runs > whole[1] <= _CACHED_BYTES else (maps, 0)

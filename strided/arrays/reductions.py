@@ -1,0 +1,383 @@
+"""NumPy's reductions of large arrays: sums, extremes and their places, counts, means and variances.
+
+`stream` carries out what NumPy's function of the same name means, window by window (`streams`). NumPy itself says what
+the result's type is and which arguments are wrong: it is asked with a stand-in of one element. Single precision is
+added up as such within a window, and in double precision from there on; shorter types as `sums` says.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from strided.arrays import wide_sums
+from strided.arrays.base import Array, ArrayBase
+from strided.arrays.block_reduce import Partial, Reduction, reduced
+from strided.arrays.blocks import Box
+
+#: Bytes of values from which on an array is looked at window by window. Below, NumPy reduces a converted copy.
+STREAM_BYTES = 1 << 24
+
+Axes = tuple[int, ...]
+
+
+def streams(array: Any) -> bool:
+    """Whether something is an array in a layout that is too large to be converted as a whole."""
+    return isinstance(array, ArrayBase) and array.nbytes >= STREAM_BYTES and array.size > 0 and array.ndim > 0
+
+
+class ReductionCall(NamedTuple):
+    """A reduction as it was asked for.
+
+    Attributes
+    ----------
+    array : ArrayBase
+    axes : tuple of int
+        Those that go, normalised.
+    dtype : numpy.dtype
+        Of NumPy's result.
+    work : numpy.dtype
+        In which the elements of a window are added.
+    where : True or mask
+    initial : scalar or None
+    ddof : float
+    """
+
+    array: ArrayBase
+    axes: Axes
+    dtype: np.dtype[Any]
+    work: np.dtype[Any]
+    where: Any
+    initial: Any
+    ddof: float
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element while it is added."""
+        return self.work.itemsize if wide_sums.wide(self.array.dtype) else self.array.itemsize
+
+    def reduced(self, reduction: Reduction) -> Partial:
+        """The state of the whole array."""
+        return reduced(self.array, self.axes, reduction, self.where)
+
+
+def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What one of NumPy's reductions gives for a large array; NotImplemented where NumPy has to be asked itself.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As NumPy does.
+    """
+    answer = IMPLEMENTATIONS.get(function)
+    if answer is None or not streams(args[0] if args else kwargs.get("a")):
+        return NotImplemented
+    try:
+        bound = wide_sums.signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        return NotImplemented
+    given = {name: value for name, value in bound.items() if value is not np._NoValue}
+    array, axis, out = given.pop("a"), given.pop("axis", None), given.pop("out", None)
+    where = given.pop("where", True)
+    if "ddof" in given and "correction" in given:
+        return function(array.stand_in(), axis=axis, **given)  # refused
+    ddof = given.pop("correction", given.pop("ddof", 0))
+    if axis == () or "mean" in given or not _fits(where, array.shape) or not isinstance(ddof, (int, float)):
+        return NotImplemented
+    given_dtype = wide_sums.summed_as(array.dtype) if function in _SUMS else array.dtype
+    small = np.zeros((1,) * array.ndim, given_dtype)
+    asked = given if where is True else {**given, "where": np.True_}
+    example = function(small, axis=axis, **asked)
+    axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(array.shape))
+    if not given.get("keepdims", False):
+        kept = tuple(n for k, n in enumerate(array.shape) if k not in axes)
+    if out is not None and out.shape != kept:
+        return function(array.stand_in(), axis=axis, out=np.empty(out.shape, out.dtype), **given)  # refused
+    if out is not None:
+        natural = np.asarray(example).dtype
+        example = function(small, axis=axis, out=np.empty(np.shape(example), out.dtype), **asked)
+        if function not in _SUMS and out.dtype != natural:
+            return NotImplemented  # elements are cast before they are compared
+    dtype = np.asarray(example).dtype
+    work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, given_dtype, dtype)
+    if function in _SUMS and work is None:
+        return NotImplemented
+    question = ReductionCall(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
+    result = wide_sums.rounded(answer(question), dtype)
+    return _delivered(result.reshape(kept), example, out)
+
+
+def _fits(where: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a mask is one, and broadcasts to the shape."""
+    if where is True:
+        return True
+    own = where if isinstance(where, ArrayBase) else np.asarray(where)
+    fits = all(n in (1, m) for n, m in zip(own.shape[::-1], shape[::-1], strict=False))
+    return own.dtype == np.bool_ and own.ndim <= len(shape) and fits
+
+
+def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The type in which elements are added; None where only NumPy knows how."""
+    wanted = result if asked is None else asked
+    if given.kind == "c":
+        if wanted.kind == "c" and wanted.isbuiltin == 1:
+            return wanted
+        return given if asked is None else None  # a variance: the result is real
+    if wanted.kind in "iub":
+        return wanted if given.kind in "iub" else None
+    return wide_sums.wide(wanted) or (wanted if wanted.kind in "fc" and wanted.isbuiltin == 1 else None)
+
+
+def _delivered(result: Array, example: Any, out: Any) -> Any:
+    """A result as NumPy gives it: in `out`, as a scalar, or as it is."""
+    if out is not None:
+        np.copyto(out, result, casting="unsafe")
+        return out
+    if isinstance(example, int):
+        return int(result[()])
+    return result if result.ndim else result[()]
+
+
+# --- partial results --------------------------------------------------------------------------------------------------
+
+
+def _wide(x: Any) -> Array:
+    """In double precision, where it is floating point."""
+    array: Array = np.asarray(x)
+    if array.dtype.kind == "c":
+        array = array.astype(np.complex128, copy=False)
+    elif array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        array = array.astype(np.float64)
+    return array
+
+
+def _count(values: Array, where: Any, axes: Axes) -> Array:
+    """How many elements of a window count."""
+    if where is True:
+        return np.asarray(math.prod(values.shape[k] for k in axes), np.intp)
+    return np.add.reduce(np.broadcast_to(where, values.shape), axis=axes, dtype=np.intp, keepdims=True)
+
+
+def _numbers(values: Array, where: Any) -> Any:
+    """Where there are numbers, and not NaN."""
+    found = values == values
+    return found if where is True else found & where
+
+
+def _sum(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
+    """How many elements, and their sum."""
+    if skip and values.dtype.kind not in "iub":
+        where = _numbers(values, where)
+    total = np.add.reduce(values, axis=axes, dtype=work, keepdims=True, where=where)
+    return _count(values, where, axes), _wide(total)
+
+
+def _sums(first: Partial, second: Partial) -> Partial:
+    return first[0] + second[0], first[1] + second[1]
+
+
+def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
+    """How many elements, their mean as a large and a small part, and the sum of their squared distances from it.
+
+    Means of windows are close together; with one part alone, rounding would eat up what tells them apart.
+    """
+    if skip and values.dtype.kind not in "iub":
+        where = _numbers(values, where)
+    own = None if values.dtype == work else values.astype(work)
+    values = values if own is None else own
+    n = _count(values, where, axes)
+    add = partial(np.add.reduce, axis=axes, keepdims=True, where=where)
+    some = np.maximum(n, 1)
+    near = np.asarray(add(values) / some).astype(work, copy=False)
+    apart = np.subtract(values, near, out=own)
+    # `near` is rounded; what is left over corrects both the mean and the squares.
+    rest = _wide(add(apart)) / some
+    squares = _wide(add(_squared(apart) if apart.dtype.kind == "c" else np.square(apart, out=apart)))
+    return n, _wide(near), rest, np.maximum(squares - _squared(rest) * n, 0)
+
+
+def _squared(x: Array) -> Array:
+    return x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+
+
+def _merged_moments(first: Partial, second: Partial) -> Partial:
+    (n, mean, rest, squares), (m, other, small, more) = first, second
+    total = n + m
+    share = m / np.maximum(total, 1)
+    apart = np.where(m == 0, 0, (other - mean) + (small - rest))
+    step = apart * share + rest
+    large = mean + step
+    none = n == 0
+    squares = squares + more + np.where(none, 0, _squared(apart) * (n * share))
+    return total, np.where(none, other, large), np.where(none, small, step - (large - mean)), squares
+
+
+def _extreme(values: Array, where: Any, box: Box, axes: Axes, *, ufunc: np.ufunc, initial: Any) -> Partial:
+    extra = {} if initial is None else {"initial": initial}
+    return (np.asarray(ufunc.reduce(values, axis=axes, keepdims=True, where=where, **extra)),)
+
+
+def _place(values: Array, where: Any, box: Box, axes: Axes, *, function: Any, shape: tuple[int, ...]) -> Partial:
+    """The extreme element, and its index: along the one axis that goes, or among all elements."""
+    if len(axes) == values.ndim:
+        local = np.unravel_index(function(values), values.shape)
+        index = tuple(i + start for i, (start, _) in zip(local, box, strict=True))
+        ones = (1,) * values.ndim
+        return values[local].reshape(ones).copy(), np.reshape(np.ravel_multi_index(index, shape), ones)
+    index = function(values, axis=axes[0], keepdims=True)
+    return np.take_along_axis(values, index, axes[0]), index + box[axes[0]][0]
+
+
+def _first_place(first: Partial, second: Partial, *, better: np.ufunc) -> Partial:
+    """The extreme of two, NaN before any number; the lower index of equals."""
+    (value, index), (other, place) = first, second
+    is_nan, other_nan = value != value, other != other
+    same = (value == other) | (is_nan & other_nan)
+    take = (better(other, value) | (other_nan & ~is_nan)) & ~same | (same & (place < index))
+    return np.where(take, other, value), np.where(take, place, index)
+
+
+def _combined(first: Partial, second: Partial, *, ufunc: np.ufunc) -> Partial:
+    return (ufunc(first[0], second[0]),)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def _answer_sum(q: ReductionCall, *, skip: bool = False) -> Array:
+    _, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums, itemsize=q.itemsize))
+    return total if q.initial is None else np.add(np.asarray(q.initial, q.work), total)
+
+
+def _answer_mean(q: ReductionCall, *, skip: bool = False) -> Array:
+    count, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums, itemsize=q.itemsize))
+    if not np.all(count):
+        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=5)
+    if not skip:
+        return np.true_divide(total, count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.true_divide(total, count)
+
+
+def _answer_var(q: ReductionCall, *, skip: bool = False) -> Array:
+    count, _, _, squares = q.reduced(
+        Reduction(partial(_moments, work=q.work, skip=skip), _merged_moments, itemsize=q.itemsize)
+    )
+    freedom = count - q.ddof
+    if np.any(freedom <= 0):
+        warnings.warn("Degrees of freedom <= 0 for slice" + "." * skip, RuntimeWarning, stacklevel=5)
+    if not skip:
+        return np.true_divide(squares, np.maximum(freedom, 0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(freedom <= 0, np.nan, np.true_divide(squares, freedom))
+
+
+def _answer_std(q: ReductionCall, *, skip: bool = False) -> Array:
+    return np.sqrt(_answer_var(q, skip=skip))
+
+
+def _answer_extreme(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
+    return q.reduced(Reduction(partial(_extreme, ufunc=ufunc, initial=q.initial), partial(_combined, ufunc=ufunc)))[0]
+
+
+def _answer_extreme_number(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
+    found = _answer_extreme(q, ufunc=ufunc)
+    if np.any(found != found):
+        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=5)
+    return found
+
+
+def _answer_place(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
+    start = partial(_place, function=function, shape=q.array.shape)
+    combine = partial(_first_place, better=better)
+    if len(q.axes) < q.array.ndim:
+        return q.reduced(Reduction(start, combine, in_order=True))[1]
+    extreme = np.max if better is np.greater else np.min
+    best: list[Any] = []
+
+    def matters(values: Array) -> bool:
+        """Whether the extreme may be in here: only then it is worth while to find out where."""
+        own = extreme(values)
+        if not best or own != own or not better(best[0], own):
+            best[:] = [own]
+            return True
+        return False
+
+    return q.reduced(Reduction(start, combine, matters=matters, in_order=True))[1]
+
+
+def _answer_range(q: ReductionCall) -> Array:
+    return _answer_extreme(q, ufunc=np.maximum) - _answer_extreme(q, ufunc=np.minimum)
+
+
+def _answer_truth(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
+    start = partial(_extreme, ufunc=ufunc, initial=None)
+    decisive = ufunc is np.logical_or
+    return q.reduced(Reduction(start, partial(_combined, ufunc=ufunc), lambda s: bool(s[0].all()) is decisive))[0]
+
+
+def _answer_count(q: ReductionCall, *, predicate: Callable[[Array], Array] | None = None) -> Array:
+    def start(values: Array, where: Any, box: Box, axes: Axes) -> Partial:
+        found = values if predicate is None else predicate(values)
+        return (np.asarray(np.count_nonzero(found, axis=axes, keepdims=True)),)
+
+    return q.reduced(Reduction(start, partial(_combined, ufunc=np.add)))[0]
+
+
+_SUMS = {np.sum, np.nansum, np.mean, np.nanmean, np.var, np.nanvar, np.std, np.nanstd}
+
+#: NumPy's reductions that stream.
+IMPLEMENTATIONS: dict[Callable[..., Any], Callable[[ReductionCall], Array]] = {
+    np.sum: _answer_sum,
+    np.nansum: partial(_answer_sum, skip=True),
+    np.mean: _answer_mean,
+    np.nanmean: partial(_answer_mean, skip=True),
+    np.var: _answer_var,
+    np.nanvar: partial(_answer_var, skip=True),
+    np.std: _answer_std,
+    np.nanstd: partial(_answer_std, skip=True),
+    np.max: partial(_answer_extreme, ufunc=np.maximum),
+    np.amax: partial(_answer_extreme, ufunc=np.maximum),
+    np.min: partial(_answer_extreme, ufunc=np.minimum),
+    np.amin: partial(_answer_extreme, ufunc=np.minimum),
+    np.nanmax: partial(_answer_extreme_number, ufunc=np.fmax),
+    np.nanmin: partial(_answer_extreme_number, ufunc=np.fmin),
+    np.ptp: _answer_range,
+    np.argmax: partial(_answer_place, function=np.argmax, better=np.greater),
+    np.argmin: partial(_answer_place, function=np.argmin, better=np.less),
+    np.any: partial(_answer_truth, ufunc=np.logical_or),
+    np.all: partial(_answer_truth, ufunc=np.logical_and),
+    np.count_nonzero: _answer_count,
+}
+
+#: The reductions behind the methods ``reduce`` of ufuncs.
+OF_UFUNC: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: np.sum,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_or: np.any,
+    np.logical_and: np.all,
+}
+
+
+def count(array: ArrayBase, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
+    """How many elements a function of an ndarray finds true, along an axis or altogether; large arrays stream.
+
+    >>> import strided as sd
+    >>> int(count(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]"), np.isnan))
+    2
+    """
+    axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
+    if not streams(array):
+        return np.count_nonzero(predicate(np.asarray(array)), axis=axis)
+    question = ReductionCall(array, axes, np.dtype(np.intp), np.dtype(np.intp), True, None, 0)
+    found = _answer_count(question, predicate=predicate)
+    kept = tuple(n for k, n in enumerate(array.shape) if k not in axes)
+    return found.reshape(kept) if kept else int(found.reshape(())[()])

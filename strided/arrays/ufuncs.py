@@ -1,0 +1,280 @@
+"""Universal functions of arrays in a layout.
+
+NumPy computes; the results are ndarrays, as if the arrays had been converted first. Large arrays are not converted as a
+whole, but in windows of whole tiles, over threads, and ``out=`` may be an array in a layout: then the results go
+straight into its buffer.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from typing import Any
+
+import numpy as np
+
+from strided.arrays import blocks, deferral, reductions, wide_sums
+from strided.arrays.arguments import Arguments
+from strided.arrays.base import Array, ArrayBase
+from strided.arrays.blocks import Box
+from strided.runtime.threads import get_num_threads, run
+
+#: NumPy 2.4 leaves out some of their results where these do not follow on each other in memory, as in windows.
+_NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
+
+#: Elements of a run from which on NumPy takes operands as they lie.
+_RUN = 16
+
+
+def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a method of a universal function gives.
+
+    Arguments that carry it out in their own way are asked first. Where they know nothing of our arrays, they get
+    ndarrays.
+    """
+    outs: Any = kwargs.get("out", ())
+    if not isinstance(outs, tuple):  # as Numba hands it over
+        outs = (outs,)
+        kwargs = {**kwargs, "out": outs}
+    written = inputs[:1] if method == "at" else outs
+    with_a_say = deferral.with_a_say((*inputs, *outs), "__array_ufunc__")
+    if with_a_say:
+        answer = deferral.ask(with_a_say, lambda x: x.__array_ufunc__(ufunc, method, *inputs, **kwargs))
+        return _converted(ufunc, method, inputs, kwargs, written) if answer is NotImplemented else answer
+    if method == "reduce" and ufunc in reductions.OF_UFUNC:
+        options = {"axis": 0, **kwargs}
+        if outs:
+            options["out"] = outs[0]
+        found = reductions.stream(reductions.OF_UFUNC[ufunc], inputs, options)
+        if found is not NotImplemented:
+            return found
+    found = wide_sums.of_ufunc(ufunc, method, inputs, kwargs)
+    if found is not NotImplemented:
+        return found
+    if (
+        method == "__call__"
+        and ufunc.signature is None
+        and ufunc.nout
+        and any(map(reductions.streams, (*inputs, *outs)))
+    ):
+        found = _in_windows(ufunc, inputs, outs, kwargs)
+        if found is not NotImplemented:
+            return found
+    return _converted(ufunc, method, inputs, kwargs, written)
+
+
+def _converted(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], written: tuple[Any, ...]
+) -> Any:
+    """A method of a universal function, of converted arrays; what it writes to some of them goes to their buffers."""
+    operands = Arguments(inputs, kwargs, may_write=lambda array: any(array is x for x in written))
+    handed, options = operands.handed(inputs), operands.handed(kwargs)
+    if written:
+        operands.touch()
+    try:
+        result = getattr(ufunc, method)(*handed, **options)
+    except Exception as error:
+        if _is_refused_write(error) and any(_is_writable(x) and not any(x is y for y in written) for x in inputs):
+            return _writing_to_inputs(ufunc, method, inputs, kwargs, written)
+        if method != "at":
+            # What was computed before something was refused stays, as in NumPy.
+            operands.write_back(*filter(_is_writable, written))
+        raise
+    operands.write_back(*written)
+    return operands.returned(result) if kwargs.get("out") else result
+
+
+def _writing_to_inputs(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], written: tuple[Any, ...]
+) -> Any:
+    """A universal function that declares some of its inputs to be written to: which ones it does not say."""
+    operands = Arguments(inputs, kwargs)
+    handed, options = operands.handed(inputs), operands.handed(kwargs)
+    operands.touch()
+    before = [np.array(x) for x in handed]
+    try:
+        return operands.returned(getattr(ufunc, method)(*handed, **options))
+    finally:
+        changed = [x for x, now, old in zip(inputs, handed, before, strict=True) if not _same_bytes(now, old)]
+        operands.write_back(*filter(_is_writable, (*changed, *written)))
+
+
+def _is_refused_write(error: Exception) -> bool:
+    """Whether NumPy says that an operand cannot be written to. It does so before it computes anything."""
+    return isinstance(error, ValueError) and "array with iterator write flag set is read-only" in str(error)
+
+
+def _is_writable(x: Any) -> bool:
+    return isinstance(x, ArrayBase) and bool(x._memory.buffer.flags.writeable)
+
+
+def _same_bytes(x: Any, y: Array) -> bool:
+    return np.asarray(x).tobytes() == y.tobytes()
+
+
+def _in_windows(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A universal function carried out window by window; NotImplemented where that might not give the same."""
+    options = {name: value for name, value in kwargs.items() if name not in ("out", "where")}
+    where = kwargs.get("where", True)
+    sources = [x if isinstance(x, (ArrayBase, np.ndarray, np.generic)) else np.asarray(x) for x in inputs]
+    masks = [] if where is True else [where if isinstance(where, ArrayBase) else np.asarray(where)]
+    given = [x for x in outs if x is not None]
+    if any(_entangled(out, x) for out in given for x in (*sources, *masks, *given) if x is not out):
+        return NotImplemented
+    try:
+        shape = np.broadcast_shapes(*(x.shape for x in sources))
+    except ValueError:
+        return NotImplemented
+    if any(isinstance(out, ArrayBase) and not out._memory.buffer.flags.writeable for out in given):
+        return NotImplemented
+    for out in given:
+        if isinstance(out, ArrayBase) and out._memory.file is not None:
+            out._memory.file.check()
+            out._memory.file.touch()
+    if any(out.shape != shape for out in given) or any(not _fits(m.shape, shape) for m in masks):
+        return NotImplemented
+    # Without an element, for the types of the results, and for what NumPy refuses.
+    empty = [
+        x
+        if isinstance(x, (bool, int, float, complex)) or (not s.ndim and not isinstance(s, ArrayBase))
+        else np.empty(0, s.dtype)
+        for x, s in zip(inputs, sources, strict=True)
+    ]
+    for x in empty:
+        if isinstance(x, np.ndarray) and x.ndim:
+            x.flags.writeable = False
+    none = tuple(None if out is None else np.empty(0, out.dtype) for out in outs)
+    try:
+        example = ufunc(*empty, **options, **({"out": none} if outs else {}))
+    except ValueError as error:
+        if _is_refused_write(error):
+            return NotImplemented  # it writes to its inputs
+        raise
+    examples = example if isinstance(example, tuple) else (example,)
+    places = outs or (None,) * len(examples)
+    results = tuple(np.empty(shape, e.dtype) if out is None else out for e, out in zip(examples, places, strict=True))
+    _Task(ufunc, inputs, sources, masks, results, options, shape).run()
+    return results if len(results) > 1 else results[0]
+
+
+class _Task:
+    """A universal function on its way through the windows."""
+
+    def __init__(
+        self,
+        ufunc: np.ufunc,
+        inputs: tuple[Any, ...],
+        sources: list[Any],
+        masks: list[Any],
+        results: tuple[Any, ...],
+        options: dict[str, Any],
+        shape: tuple[int, ...],
+    ) -> None:
+        self.ufunc, self.options, self.results = ufunc, options, results
+        # Python's own numbers stay what they are: NumPy gives them the type of the arrays beside them.
+        self.readers = [
+            x if isinstance(x, (bool, int, float, complex)) else _Operand(s, shape)
+            for x, s in zip(inputs, sources, strict=True)
+        ]
+        self.masks = [_Operand(m, shape) for m in masks]
+        self.leader = _Operand(
+            max((x for x in (*sources, *results) if isinstance(x, ArrayBase)), key=lambda x: x.size), shape
+        )
+        assert self.leader.view is not None
+        width = max(x.dtype.itemsize for x in (*sources, *results))
+        elements = max(1, blocks.WINDOW_BYTES // width)
+        self.boxes = list(blocks.boxes(self.leader.view._map, elements, whole_tiles=True))
+        #: Two threads must never write to one byte.
+        self.threads = 1 if any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results) else get_num_threads()
+
+    def run(self) -> None:
+        # What np.errstate says here holds in the helping threads, too.
+        contexts = [contextvars.copy_context() for _ in self.boxes]
+        run(
+            lambda context, box: context.run(self.one, box),
+            zip(contexts, self.boxes, strict=True),
+            threads=self.threads,
+        )
+
+    def one(self, box: Box) -> None:
+        """One window: as it is indexed, or where rows are runs of neighbours with an axis for every digit."""
+        assert self.leader.view is not None
+        digits = blocks.digits_of(self.leader.view, box)
+        shape = digits[0].shape if digits is not None and _has_runs(digits[0]) else None
+        values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in self.readers]
+        options = dict(self.options)
+        if self.masks:
+            options["where"] = self.masks[0].values(box, shape)
+        targets = [_Target(r, box, shape, filled=bool(self.masks)) for r in self.results]
+        if self.ufunc in _NEIGHBOURS_ONLY:
+            where = options.pop("where", True)
+            np.copyto(targets[0].array, self.ufunc(*values, **options), casting="unsafe", where=where)
+        else:
+            self.ufunc(*values, out=tuple(t.array for t in targets), **options)
+        for target in targets:
+            target.write()
+
+
+def _has_runs(values: Array) -> bool:
+    """Whether neighbours along the last axis are neighbours in memory, so many that NumPy is fast with them."""
+    return bool(values.ndim) and values.strides[-1] == values.itemsize and values.shape[-1] >= _RUN
+
+
+class _Operand:
+    """An operand that is broadcast to a shape, window by window."""
+
+    def __init__(self, x: Any, shape: tuple[int, ...]) -> None:
+        self.view: Any = None
+        if isinstance(x, ArrayBase):
+            self.view = x._with_map(x._map.broadcast_to(shape))
+            self._read: Any = blocks.Reader(self.view)
+        elif not x.ndim:
+            self._read = lambda box: x
+        else:
+            spread = np.broadcast_to(x, shape)
+            self._read = lambda box: spread[tuple(slice(*edge) for edge in box)]
+
+    def values(self, box: Box, shape: tuple[int, ...] | None) -> Array:
+        """The values in a window, in the shape that its digits make."""
+        digits = None if shape is None or self.view is None else blocks.digits_of(self.view, box)
+        if digits is not None and digits[0].shape == shape:
+            return digits[0]
+        values: Array = self._read(box)
+        return values if shape is None or not values.ndim else values.reshape(shape)
+
+
+class _Target:
+    """Where a window of a result goes: straight to its place, or there from a copy."""
+
+    def __init__(self, result: Any, box: Box, shape: tuple[int, ...] | None, *, filled: bool) -> None:
+        self._part = None
+        key = tuple(slice(*edge) for edge in box)
+        if not isinstance(result, ArrayBase):
+            part = result[key]
+            self.array = part if shape is None else part.reshape(shape)
+            return
+        digits = None if shape is None else blocks.digits_of(result, box)
+        if digits is not None and digits[0].shape == shape:
+            self.array = digits[0]
+            return
+        self._part = blocks.part(result, box)
+        # Where a mask leaves elements as they are, they have to be there first.
+        values = self._part.to_numpy() if filled else np.empty(self._part.shape, result.dtype)
+        self.array = values if shape is None else values.reshape(shape)
+
+    def write(self) -> None:
+        """Put the copy in its place."""
+        if self._part is not None:
+            self._part[...] = self.array.reshape(self._part.shape)
+
+
+def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False))
+
+
+def _entangled(first: Any, second: Any) -> bool:
+    """Whether writing to one could change the other at another index."""
+    if isinstance(first, ArrayBase) and isinstance(second, ArrayBase):
+        if first._memory is second._memory and first._map == second._map:
+            return False
+    parts: list[Array] = [x.buffer if isinstance(x, ArrayBase) else np.asarray(x) for x in (first, second)]
+    return bool(np.may_share_memory(parts[0], parts[1]))

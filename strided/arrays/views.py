@@ -1,0 +1,237 @@
+"""Views beyond indexing: other axes, another shape, halves of complex numbers, another type of the same width.
+
+Each is another map on the same memory and costs nothing. What NumPy refuses, it refuses here on a stand-in that has the
+same shape and takes no memory, in its own words.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.stride_tricks import as_strided
+
+from strided.addressing.address_map import AddressMap
+from strided.arrays.base import Array
+from strided.arrays.flags import Flags
+from strided.arrays.flatiter import Flat
+from strided.arrays.getitem import Indexed
+from strided.arrays.index_ranges import strides_in_order
+
+
+class Views(Indexed):
+    """A view that gives other views."""
+
+    __slots__ = ()
+
+    @property
+    def T(self) -> Self:
+        """The view with the axes in reverse."""
+        return self._with_map(self._map.transposed(range(self.ndim)[::-1]))
+
+    @property
+    def mT(self) -> Self:
+        """The view with the last two axes swapped."""
+        if self.ndim < 2:
+            return self.rearranged(lambda x: x.mT)  # NumPy refuses
+        return self.swapaxes(-1, -2)
+
+    def transpose(self, *axes: Any) -> Self:
+        """The view whose axis k is axis ``axes[k]`` of this one; the axes in reverse without any."""
+        return self.rearranged(lambda x: x.transpose(*axes))
+
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
+        """The view with two axes interchanged."""
+        return self.rearranged(lambda x: x.swapaxes(axis1, axis2))
+
+    def squeeze(self, axis: Any = None) -> Self:
+        """The view without axes of one entry: those named, or all."""
+        return self.rearranged(lambda x: x.squeeze(axis))
+
+    def rearranged(self, operation: Callable[[Array], Array]) -> Self:
+        """The view that an operation of NumPy's gives which moves, turns round, adds or drops axes (of one entry).
+
+        The operation is carried out on a stand-in whose strides are the numbers of its axes; nothing is read there.
+        """
+        numbers = tuple(range(1, self.ndim + 1))
+        result = operation(as_strided(np.zeros(0, np.int8), self.shape, numbers))
+        strides = result.strides if self.ndim else (0,) * result.ndim
+        order = [abs(s) - 1 for s in strides if s]
+        map_ = self._map
+        for axis in reversed(range(self.ndim)):
+            if axis not in order:
+                map_ = map_.at(axis, 0)
+            elif -axis - 1 in strides:
+                n = self.shape[axis]
+                map_ = map_.sliced(axis, max(0, n - 1), -1, n)
+        kept = sorted(order)
+        map_ = map_.transposed([kept.index(axis) for axis in order])
+        for axis, stride in enumerate(strides):
+            if not stride:
+                map_ = map_.with_axis(axis)
+        return self._with_map(map_)
+
+    def expand_dims(self, axis: Any) -> Self:
+        """The view with new axes of one entry at these places of the result."""
+        places = axis if isinstance(axis, (tuple, list)) else (axis,)
+        wanted = set(normalize_axis_tuple(places, self.ndim + len(places)))
+        key = tuple(None if k in wanted else slice(None) for k in range(self.ndim + len(places)))
+        return self[key]  # type: ignore[no-any-return]
+
+    def broadcast_to(self, shape: Any) -> Self:
+        """The read-only view broadcast to a shape."""
+        wanted = np.broadcast_to(self.stand_in(), shape).shape
+        return self._with_map(self._map.broadcast_to(wanted), self._memory.read_only())
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+        """The read-only view along a diagonal of two axes, as a last axis."""
+        self.stand_in().diagonal(offset, axis1, axis2)
+        (first,), (second,) = normalize_axis_tuple(axis1, self.ndim), normalize_axis_tuple(axis2, self.ndim)
+        map_ = self._map.diagonal(operator.index(offset), first, second)
+        return self._with_map(map_, self._memory.read_only())
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Self | Array:
+        """The same elements in another shape: a view where NumPy gives one and the layout allows it, else a copy.
+
+        NumPy gives a view where the strides allow it. Of a layout without strides those of an ndarray count whose axes
+        lie in memory in the same order: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot.
+
+        Raises
+        ------
+        ValueError
+            The sizes do not fit, or `copy` is False where a copy is needed.
+
+        >>> import strided as sd
+        >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
+        >>> type(a.reshape(8)).__name__, type(a.T.reshape(8)).__name__, type(a[:, :3].reshape(6)).__name__
+        ('LayoutArray', 'ndarray', 'ndarray')
+        """
+        stand_in = self.stand_in()
+        wanted = stand_in.reshape(*shape, order=order).shape  # type: ignore[call-overload]
+        backwards = _is_fortran(self, order)
+        found = None if copy else self._reshaped(wanted, backwards)
+        if found is not None:
+            return found
+        if copy is False:
+            raise ValueError("Unable to avoid creating a copy while reshaping.")
+        values = self.to_numpy() if not backwards else self.T.to_numpy().T
+        return values.reshape(wanted, order="F" if backwards else "C")
+
+    def ravel(self, order: str = "C") -> Self | Array:
+        """The elements in one axis, contiguous: a view where the array itself is contiguous in that order, else a copy.
+
+        >>> import strided as sd
+        >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
+        >>> type(a.ravel()).__name__, type(a[:, :2].ravel()).__name__
+        ('ndarray', 'LayoutArray')
+        """
+        self.stand_in().ravel(order)  # type: ignore[arg-type]
+        flags = self.flags
+        if order in ("K", "k") and self.is_strided and not flags.forc:
+            return self.as_strided().ravel("K")
+        backwards = _is_fortran(self, "A" if order in ("K", "k") else order)
+        if flags.f_contiguous if backwards else flags.c_contiguous:
+            found = self._reshaped((self.size,), backwards)
+            assert found is not None
+            return found
+        return self.T.to_numpy().reshape(-1) if backwards else self.to_numpy().reshape(-1)
+
+    def _reshaped(self, shape: Sequence[int], backwards: bool) -> Self | None:
+        """The view of another shape, read in column-major order if `backwards`; None where a copy is needed."""
+        axes = range(self.ndim)[::-1] if backwards else range(self.ndim)
+        wanted = tuple(shape)[::-1] if backwards else tuple(shape)
+        if self.size:
+            # Of strides that are all one no two axes can be joined: all that is left is to split some.
+            strides = strides_in_order(self) or (1,) * self.ndim
+            judged = AddressMap.from_strides(self.shape, strides).transposed(axes).reshaped(wanted)
+            if judged is None or judged.strides is None:
+                return None
+        map_ = self._map.transposed(axes).reshaped(wanted)
+        if map_ is None:
+            return None
+        return self._with_map(map_.transposed(range(len(wanted))[::-1]) if backwards else map_)
+
+    @property
+    def real(self) -> Self | Array:
+        """The real parts: a view of every other half of complex numbers, and the array itself of others."""
+        return self._half(0) if self.dtype.kind == "c" else self
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> Self | Array:
+        """The imaginary parts: a view of every other half of complex numbers, and zeros, read-only, of others."""
+        if self.dtype.kind == "c":
+            return self._half(1)
+        zeros = np.zeros(self.shape, self.dtype)
+        zeros.flags.writeable = False
+        return zeros
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            self.stand_in(writeable=True).imag = value  # refused
+        self.imag[...] = value
+
+    def _half(self, which: int) -> Self:
+        memory = self._memory
+        dtype = np.dtype(np.float32 if memory.bits == 64 else np.float64)
+        return self._with_map(self._map.scaled(2, which), replace(memory, dtype=dtype, bits=memory.bits // 2))
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        """The same bits as another type of the same width; without one, the same array anew.
+
+        Of an array of plain strides ndarray's own `view` is taken where the width differs, and gives an ndarray.
+        """
+        if type is not None:
+            return self.as_strided().view(type) if dtype is None else self.as_strided().view(dtype, type)
+        if dtype is None:
+            return self._with_map(self._map)
+        wanted = np.dtype(dtype)
+        if wanted == self.dtype:
+            return self._with_map(self._map)
+        if wanted.itemsize == self.itemsize and self._memory.bits >= 8 and not wanted.hasobject:
+            return self._with_map(self._map, replace(self._memory, dtype=wanted))
+        return self.as_strided().view(wanted)
+
+    @property
+    def flat(self) -> Flat:
+        """The elements one after another, in row-major order."""
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[...] = value
+
+    @property
+    def flags(self) -> Flags:
+        """Which of NumPy's promises about memory hold."""
+        return Flags(self)
+
+    def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+        """Forbid writing through this array (not its views made before), or allow it again where the buffer does.
+
+        Raises
+        ------
+        ValueError
+            The buffer is read-only; or another flag is to become what it is not.
+        """
+        if align is not None and bool(align) != self.flags.aligned:
+            raise ValueError(
+                "cannot set aligned flag of mis-aligned array to True" if align else "align cannot be unset"
+            )
+        if uic:
+            raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
+        if write is not None:
+            self.flags.writeable = write
+
+
+def _is_fortran(array: Views, order: str) -> bool:
+    """Whether an order of NumPy's means column-major for this array."""
+    return order in ("F", "f") or (order in ("A", "a") and array.flags.fnc)

@@ -1,0 +1,303 @@
+"""Sums, products and means of types that are too short to add up in.
+
+NumPy adds bfloat16, float8 and the other floats of ml_dtypes in their own precision, where a sum of ones stops at 256,
+or at 8; it adds half precision so along every axis but the last. Their integers wrap around, at 8 or at 2. Here every
+such sum is carried out in a wide type, whatever the size, the axis and the layout, and rounded once at the end:
+
+- floats in double precision, rounded to the type that NumPy gives the result;
+- integers in 64 bits. The result stays there, or is a double for means, as with NumPy's own integers of 8 bits.
+
+This is the one exception to "as NumPy does".
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from strided.arrays.base import Array, ArrayBase
+from strided.errors import UnsupportedError
+from strided.layout.element_types import element_type_of_dtype
+
+Function = Callable[..., Any]
+
+_DOUBLE, _SIGNED, _UNSIGNED = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.uint64)
+
+
+@cache
+def wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The type in which values of a short type are added; None where NumPy's own sums are right.
+
+    >>> from strided.layout.element_types import element_type
+    >>> wide(element_type("bf16").dtype), wide(element_type("u4").dtype), wide(np.dtype(np.float32))
+    (dtype('float64'), dtype('uint64'), None)
+    """
+    if dtype == np.float16:
+        return _DOUBLE
+    if dtype.isbuiltin == 1:
+        return None
+    try:
+        name = element_type_of_dtype(dtype).name
+    except UnsupportedError:
+        return None
+    if name.startswith(("f", "bf")):
+        return _DOUBLE
+    return {"s": _SIGNED, "u": _UNSIGNED}.get(name[0])
+
+
+def _is_short_integer(dtype: np.dtype[Any]) -> bool:
+    return wide(dtype) in (_SIGNED, _UNSIGNED)
+
+
+def summed_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type whose sums and means, as NumPy has them, are those of an array: int64 for the short integers.
+
+    >>> from strided.layout.element_types import element_type
+    >>> summed_as(element_type("s4").dtype), summed_as(np.dtype(np.int8))
+    (dtype('int64'), dtype('int8'))
+    """
+    wider = wide(dtype)
+    return wider if wider is not None and _is_short_integer(dtype) else dtype
+
+
+def rounded(values: Any, dtype: np.dtype[Any]) -> Any:
+    """An array or scalar as another type, rounded once; integers lose their high bits.
+
+    ml_dtypes casts by way of float32, which would round twice. A float32 that is cut off, with its last bit set where
+    something was lost, is rounded as the double would be.
+    """
+    array = np.asarray(values)
+    if array.dtype == _DOUBLE and dtype.isbuiltin != 1 and not _is_short_integer(dtype):
+        with np.errstate(all="ignore"):
+            single = array.astype(np.float32)
+            lost, beyond = single != array, np.abs(single) > np.abs(array)
+            pattern = np.atleast_1d(single).view(np.uint32)
+            pattern -= np.atleast_1d(beyond)
+            pattern |= np.atleast_1d(lost)
+            result = pattern.view(np.float32).reshape(array.shape).astype(dtype)
+    else:
+        result = array.astype(dtype, copy=False)
+    return result if isinstance(values, np.ndarray) else result[()]
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+#: Functions that say by `dtype` in which type they add.
+_BY_DTYPE: set[Function] = {np.sum, np.prod, np.mean, np.cumsum, np.cumprod, np.trace, np.linalg.trace}
+
+#: Functions that get wide copies. Those that skip NaN do not find any in ml_dtypes' types by themselves.
+_BY_COPY: set[Function] = {
+    np.var,
+    np.std,
+    np.average,
+    np.median,
+    np.percentile,
+    np.quantile,
+    np.nansum,
+    np.nanprod,
+    np.nancumsum,
+    np.nancumprod,
+    np.nanmean,
+    np.nanvar,
+    np.nanstd,
+    np.nanmedian,
+    np.nanpercentile,
+    np.nanquantile,
+    np.nanargmax,
+    np.nanargmin,
+    np.trapezoid,
+    np.linalg.norm,
+    np.linalg.vector_norm,
+    np.linalg.matrix_norm,
+}
+
+#: Functions that add products: wide copies as well, where NumPy does not choose a wider type by itself.
+_PRODUCTS: set[Function] = {
+    np.dot,
+    np.vdot,
+    np.inner,
+    np.tensordot,
+    np.einsum,
+    np.convolve,
+    np.correlate,
+    np.linalg.multi_dot,
+    np.linalg.tensordot,
+    np.linalg.matmul,
+    np.linalg.vecdot,
+}
+
+if hasattr(np, "cumulative_sum"):
+    _BY_DTYPE |= {np.cumulative_sum, np.cumulative_prod}
+
+#: Arguments that are arrays of places or sizes, never of values.
+_PLACES = {"axis", "axes", "q", "offset", "axis1", "axis2"}
+
+#: Arguments that warn, and change no type.
+_WITHOUT_MEANING = {"ddof": 0, "correction": 0}
+
+
+def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What one of NumPy's functions gives, summed in a wide type; NotImplemented where NumPy has to be asked.
+
+    NumPy says what the type of the result is, and what it refuses: it is asked with arrays of one element.
+    """
+    if function not in _BY_DTYPE and function not in _BY_COPY and function not in _PRODUCTS:
+        return NotImplemented
+    try:
+        bound = signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return NotImplemented
+    given = bound.arguments
+    out, dtype = given.pop("out", None), _dtype(given.get("dtype"))
+    arrays = [x for name, value in given.items() if name not in _PLACES for x in _arrays(value)]
+    types = [x.dtype for x in arrays]
+    if not any(wide(t) for t in (*types, *([] if dtype is None else [dtype]))):
+        return NotImplemented
+    if function in _BY_DTYPE and dtype is not None and wide(dtype) is None:
+        return NotImplemented  # NumPy adds in that type
+    whole = all(t.kind in "iub" or _is_short_integer(t) for t in types)
+
+    def call(of_array: Callable[[Any], Any], more: dict[str, Any]) -> Any:
+        changed = {k: v if k in _PLACES else _each(v, of_array) for k, v in given.items()}
+        again = inspect.BoundArguments(bound.signature, {**changed, **more})
+        return function(*again.args, **again.kwargs)
+
+    def one(x: Any) -> Array:
+        return np.ones((1,) * x.ndim, summed_as(x.dtype) if whole else x.dtype)
+
+    def copy(x: Any) -> Any:
+        wider = wide(x.dtype)
+        if wider is None:
+            return x
+        values = x._values() if isinstance(x, ArrayBase) else x
+        return values.astype(_DOUBLE if not whole else _common(types) if function in _PRODUCTS else wider)
+
+    try:
+        harmless = {k: v for k, v in _WITHOUT_MEANING.items() if k in given}
+        example = call(one, harmless)
+        if out is not None:
+            call(one, {**harmless, "out": np.empty(np.shape(example), out.dtype)})
+    except Exception:
+        return NotImplemented  # NumPy refuses it in its own words
+    kinds = [wide(t) for t in _types(example)]
+    if function in _PRODUCTS and not any(kinds) and not (whole and any(map(_is_short_integer, types))):
+        return NotImplemented  # NumPy adds in the type of the result
+    if function in _BY_DTYPE:
+        result = call(lambda x: x, {"dtype": kinds[0] or np.asarray(example).dtype})
+    else:
+        result = call(copy, {} if dtype is None else {"dtype": wide(dtype) or dtype})
+    return delivered(result, example, out)
+
+
+def delivered(result: Any, example: Any, out: Any) -> Any:
+    """A wide result in the type of an example, or in `out`; NotImplemented where that does not fit."""
+    if out is not None:
+        if np.shape(result) != out.shape or not out.flags.writeable:
+            return NotImplemented
+        np.copyto(out, rounded(result, out.dtype), casting="unsafe")
+        return out
+    if isinstance(example, (tuple, list)):
+        return type(example)(delivered(r, e, None) for r, e in zip(result, example, strict=True))
+    if not isinstance(result, (np.ndarray, np.generic)):
+        return result
+    return rounded(result, np.asarray(example).dtype)
+
+
+@cache
+def signature(function: Function) -> inspect.Signature:
+    """How a function of NumPy is called."""
+    try:
+        return inspect.signature(function)
+    except ValueError:  # older releases of NumPy do not say how products are called that are written in C
+        out = [inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)]
+        operands = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in "ab"]
+        return inspect.Signature(operands + (out if function is np.dot else []))
+
+
+def _dtype(asked: Any) -> np.dtype[Any] | None:
+    try:
+        return None if asked is None or asked is np._NoValue else np.dtype(asked)
+    except TypeError:
+        return None
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    """The arrays in an argument."""
+    if isinstance(value, (ArrayBase, np.ndarray)):
+        yield value
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from _arrays(item)
+    elif type(value) is dict:
+        yield from _arrays(list(value.values()))
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """An argument with all its arrays changed."""
+    if isinstance(value, (ArrayBase, np.ndarray)):
+        return change(value)
+    if type(value) in (list, tuple):
+        return type(value)(_each(item, change) for item in value)
+    return {k: _each(v, change) for k, v in value.items()} if type(value) is dict else value
+
+
+def _types(example: Any) -> list[np.dtype[Any]]:
+    parts = example if isinstance(example, (tuple, list)) else [example]
+    return [np.asarray(x).dtype for x in parts]
+
+
+def _common(types: list[np.dtype[Any]]) -> np.dtype[Any]:
+    """Of integers with and without signs, those with."""
+    return _UNSIGNED if all(t.kind in "ub" or wide(t) is _UNSIGNED for t in types) else _SIGNED
+
+
+# --- universal functions ----------------------------------------------------------------------------------------------
+
+#: Functions whose methods round at every step.
+_ADDING = {np.add, np.subtract, np.multiply, np.divide, np.hypot, np.logaddexp, np.logaddexp2}
+
+_MATRIX_PRODUCTS = {f for f in (getattr(np, n, None) for n in ("matmul", "vecdot", "matvec", "vecmat")) if f}
+
+
+def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a method of a universal function gives, summed in a wide type; NotImplemented where NumPy is to be asked."""
+    if method == "__call__" and ufunc in _MATRIX_PRODUCTS:
+        return _product(ufunc, inputs, kwargs)
+    if method not in ("reduce", "accumulate", "reduceat") or ufunc not in _ADDING:
+        return NotImplemented
+    array, dtype = inputs[0], _dtype(kwargs.get("dtype"))
+    if not isinstance(array, ArrayBase) or not (wide(array.dtype) or (dtype is not None and wide(dtype))):
+        return NotImplemented
+    if dtype is not None and wide(dtype) is None:
+        return NotImplemented
+    asked = summed_as(array.dtype) if ufunc in (np.add, np.multiply) else array.dtype
+    options = {k: v for k, v in kwargs.items() if k != "out"}
+    (out,) = kwargs.get("out") or (None,)
+    apply = getattr(ufunc, method)
+    try:
+        one, rest = np.ones((1,) * array.ndim, asked), ((np.array([0]),) if method == "reduceat" else ())
+        plain = {k: v for k, v in options.items() if k not in ("where", "initial")}
+        example = apply(one, *rest, **plain)
+        if out is not None:
+            apply(one, *rest, out=np.empty(np.shape(example), out.dtype), **plain)
+    except Exception:
+        return NotImplemented  # NumPy refuses it in its own words
+    natural = np.asarray(example).dtype
+    if wide(natural) is None and asked == array.dtype:
+        return NotImplemented
+    return delivered(apply(array, *inputs[1:], **{**options, "dtype": wide(natural) or natural}), example, out)
+
+
+def _product(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A product of matrices of integers, in 64 bits. (Products of short floats NumPy adds in single precision.)"""
+    types = [x.dtype for x in inputs if isinstance(x, (ArrayBase, np.ndarray))]
+    whole = len(types) == len(inputs) and all(t.kind in "iub" or _is_short_integer(t) for t in types)
+    if not whole or not any(map(_is_short_integer, types)) or kwargs.get("dtype") is not None:
+        return NotImplemented
+    common = _common(types)
+    values = [x._values() if isinstance(x, ArrayBase) else x for x in inputs]
+    return ufunc(*(v.astype(common) if _is_short_integer(v.dtype) else v for v in values), **kwargs)

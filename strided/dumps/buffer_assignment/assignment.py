@@ -1,0 +1,197 @@
+"""Where XLA puts every value: buffer assignments, from the dump's text or from the proto beside a module.
+
+A program's memory is a list of *allocations*, each in one memory space. A parameter, a constant or a result often has
+one of its own; temporaries share one, at offsets that the compiler chose so that values alive at the same time do not
+overlap. A *value* is what one instruction (or one element of its tuple) produces ::
+
+    allocation 6: size 3072, maybe-live-out:
+     value: <23 fusion{0} @0> (size=3072,offset=0): s4[17,129]{1,0:T(8,128)(8,1)E(4)}
+
+So an image of an allocation is read by giving each value's bytes its shape: `BufferAssignment.open`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from strided.dumps.buffer_assignment.images import ImageArrays, open_images
+from strided.dumps.buffer_assignment.proto import read_assignment_proto
+from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
+from strided.dumps.buffer_assignment.values import Allocation, Value
+from strided.dumps.source import open_source
+from strided.errors import DumpError
+from strided.runtime.lazy import lazy
+
+#: Rows of a printed assignment before the rest is only counted.
+_SHOWN = 20
+
+
+@dataclass(frozen=True, repr=False)
+class BufferAssignment:
+    """The allocations of a program. Made by `read_allocations`.
+
+    Attributes
+    ----------
+    allocations : tuple of Allocation
+    aliases : tuple of (int, str)
+        Values by id, and a further place (an instruction, with a ShapeIndex where it has a tuple) that shows them.
+        Only protos say it.
+    unread : tuple of (int, str)
+        Lines of the text that were not understood: number, from 1, and text. A DumpWarning counted them.
+    path : str or None
+    """
+
+    allocations: tuple[Allocation, ...]
+    aliases: tuple[tuple[int, str], ...] = ()
+    unread: tuple[tuple[int, str], ...] = ()
+    path: str | None = field(default=None, compare=False)
+
+    @lazy
+    def values(self) -> tuple[Value, ...]:
+        """All values, allocation by allocation."""
+        return tuple(value for allocation in self.allocations for value in allocation.values)
+
+    @lazy
+    def _by_label(self) -> dict[str, Value]:
+        return {value.label: value for value in reversed(self.values)}
+
+    def allocation(self, index: int) -> Allocation:
+        """The allocation of that number.
+
+        Raises
+        ------
+        DumpError
+            There is none.
+        """
+        for one in self.allocations:
+            if one.index == index:
+                return one
+        raise DumpError(f"there is no allocation {index}", path=self.path)
+
+    def value(self, label: str) -> Value:
+        """The value of that name, ``fusion`` or ``fusion{0}``.
+
+        Raises
+        ------
+        DumpError
+            There is none.
+        """
+        found = self._by_label.get(label.removeprefix("%")) or self._by_label.get(label.removeprefix("%") + "{}")
+        if found is None:
+            raise DumpError(f"no value is named {label!r}", path=self.path)
+        return found
+
+    @property
+    def parameters(self) -> dict[int, tuple[Allocation, ...]]:
+        """The allocations of each parameter of the entry, by its number: several where it is a tuple."""
+        found: dict[int, tuple[Allocation, ...]] = {}
+        for one in sorted((a for a in self.allocations if a.parameter_number is not None), key=_binding):
+            number = one.parameter_number or 0
+            found[number] = (*found.get(number, ()), one)
+        return found
+
+    @property
+    def outputs(self) -> tuple[Allocation, ...]:
+        """The allocations that outlive the program, among them those of parameters whose buffers results take over."""
+        return tuple(one for one in self.allocations if one.maybe_live_out)
+
+    def bytes_by_memory_space(self) -> dict[int, int]:
+        """Sizes of the allocations added up, by memory space, without those of one thread's scalars.
+
+        The temporaries of a program already share their allocation, so this is its peak.
+        """
+        totals: Counter[int] = Counter()
+        for one in self.allocations:
+            if not one.is_thread_local:
+                totals[one.memory_space] += one.size
+        return dict(sorted(totals.items()))
+
+    def kinds(self) -> Counter[str]:
+        """How many values there are of each kind (see `Value.kind`)."""
+        return Counter(value.kind for value in self.values)
+
+    def open(self, image: Any, *, at: Mapping[int, int] | None = None, memory_space: int = 0) -> ImageArrays:
+        """The values in a dump of memory, each as a LayoutArray at its offset, by name.
+
+        Parameters
+        ----------
+        image : path, buffer, or mapping of int to path or buffer
+            One image of a memory space, or the image of each allocation by its number. Files are mapped.
+        at : mapping of int to int, optional
+            Byte of the image at which each allocation begins. A buffer assignment does not say it, so it may be left
+            out only where the memory space holds a single allocation.
+        memory_space : int
+            The memory space of one image.
+
+        Returns
+        -------
+        ImageArrays
+            Mapping of names to LayoutArrays; ``.unreadable`` lists the values that are none, with reasons.
+
+        Raises
+        ------
+        DumpError
+            Numbers of allocations that do not exist, or an image of several allocations that nobody says where to find.
+        """
+        return open_images(self.allocations, image, at, memory_space, self.path)
+
+    def __iter__(self) -> Iterator[Allocation]:
+        return iter(self.allocations)
+
+    def __len__(self) -> int:
+        return len(self.allocations)
+
+    def __str__(self) -> str:
+        spaces = ", ".join(
+            f"{size} bytes in memory space {space}" for space, size in self.bytes_by_memory_space().items()
+        )
+        lines = [f"{len(self.allocations)} allocations, {len(self.values)} values: {spaces or 'nothing'}"]
+        largest = sorted(self.allocations, key=lambda one: -one.size)
+        lines += [f"  {one.describe()}" for one in largest[:_SHOWN]]
+        if len(largest) > _SHOWN:
+            lines.append(f"  ... and {len(largest) - _SHOWN} smaller ones")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<BufferAssignment: {len(self.allocations)} allocations, {len(self.values)} values>"
+
+
+def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | None = None) -> BufferAssignment:
+    """The buffer assignment of a program.
+
+    Parameters
+    ----------
+    origin : path or buffer
+        ``*buffer-assignment.txt`` of any version of XLA, or a ``.hlo.pb`` with a BufferAssignmentProto in it (those
+        after optimisations have one); gzip is undone.
+    kind : "text" or "proto", optional
+        What it is, where the content is not to be asked.
+    max_bytes : int, optional
+        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
+
+    Raises
+    ------
+    DumpError
+        Neither of them, broken, or a module without an assignment.
+    OSError
+        A file that cannot be opened.
+
+    >>> text = b"BufferAssignment:\\nallocation 0: size 8, parameter 0, shape |f32[2]| at ShapeIndex {}:\\n"
+    >>> read_allocations(text + b" value: <3 p0 @0> (size=8,offset=0): f32[2]{0}\\n").value("p0").shape.byte_size
+    8
+    """
+    source = open_source(origin, max_bytes=max_bytes)
+    if kind not in (None, "text", "proto"):
+        raise DumpError(f"a buffer assignment is a text or a proto, not {kind!r}", path=source.path)
+    if kind == "text" or (kind is None and bytes(source.view[:4096]).lstrip().startswith(HEADER)):
+        allocations, unread = read_assignment_text(source.view, source.path)
+        return BufferAssignment(allocations, unread=unread, path=source.path)
+    allocations, aliases = read_assignment_proto(source.view, source.path)
+    return BufferAssignment(allocations, aliases, path=source.path)
+
+
+def _binding(one: Allocation) -> tuple[int, tuple[int, ...]]:
+    return one.parameter_number or 0, one.parameter_shape_index

@@ -1,0 +1,149 @@
+"""Images of memory, read by a buffer assignment: every value as an array at its offset."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays.buffers import flat_bytes
+from strided.arrays.layout_array import LayoutArray
+from strided.dumps.buffer_assignment.values import Allocation, Value
+from strided.dumps.source import open_source
+from strided.errors import DumpError, StridedError
+from strided.escape import visible
+from strided.runtime.lazy import lazy
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class ImageArrays(Mapping[str, LayoutArray]):
+    """The arrays in images of allocations, by name. Made by `BufferAssignment.open`.
+
+    A name is that of the dump (``fusion{0}``); where two values share one, the later ones are called ``fusion{0}#id``.
+    Arrays are views of the images: overlapping ones share bytes, and assigning to one writes a writable image.
+    """
+
+    def __init__(self, places: Sequence[tuple[Allocation, Bytes]]) -> None:
+        self._places: dict[str, tuple[Value, Bytes]] = {}
+        for allocation, content in places:
+            for value in allocation.values:
+                name = value.label if value.label not in self._places else f"{value.label}#{value.id}"
+                self._places[name] = value, content
+
+    def value(self, name: str) -> Value:
+        """What the buffer assignment says of it."""
+        return self._found(name)[0]
+
+    def _found(self, name: str) -> tuple[Value, Bytes]:
+        try:
+            return self._places[name]
+        except KeyError:
+            raise KeyError(f"no value is named {name!r} in these allocations") from None
+
+    def __getitem__(self, name: str) -> LayoutArray:
+        """The array.
+
+        Raises
+        ------
+        KeyError
+            No value has the name.
+        DumpError
+            The value cannot be read as an array; says why.
+        """
+        value, content = self._found(name)
+        problem = _problem(value, content)
+        shape = value.array_shape
+        if problem is not None or shape is None:
+            raise DumpError(f"{name}: {problem}")
+        return _array(value, content)
+
+    @lazy
+    def unreadable(self) -> dict[str, str]:
+        """The values that are no arrays here, and why."""
+        found = {name: _problem(value, content) for name, (value, content) in self._places.items()}
+        return {name: problem for name, problem in found.items() if problem is not None}
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._places if name not in self.unreadable)
+
+    def __len__(self) -> int:
+        return len(self._places) - len(self.unreadable)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places and name not in self.unreadable
+
+    def __str__(self) -> str:
+        kinds = Counter(value.kind for name, (value, _) in self._places.items() if name in self.unreadable)
+        rest = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        head = f"{len(self)} arrays" + (f", {len(self.unreadable)} values unreadable ({rest})" if rest else "")
+        return "\n".join([head, *(visible(f"  {name}: {self.value(name).shape}") for name in self)])
+
+    def __repr__(self) -> str:
+        return f"<ImageArrays: {len(self)} arrays, {len(self.unreadable)} values unreadable>"
+
+
+def _array(value: Value, content: Bytes) -> LayoutArray:
+    shape = value.array_shape
+    assert shape is not None
+    length = min(value.size, shape.byte_size) if value.kind == "element" else value.size
+    return LayoutArray(content[value.offset : value.offset + length], shape)
+
+
+def _problem(value: Value, content: Bytes) -> str | None:
+    if value.problem is not None:
+        return value.problem
+    end = value.offset + value.size
+    if end > content.size:
+        return f"it lies at bytes {value.offset} to {end}, the image of its allocation has {content.size}"
+    try:
+        _array(value, content)
+    except StridedError as error:
+        return str(error)
+    return None
+
+
+def open_images(
+    allocations: Sequence[Allocation], image: Any, at: Mapping[int, int] | None, memory_space: int, path: str | None
+) -> ImageArrays:
+    """The arrays in one image of a memory space, or in an image of each allocation: see `BufferAssignment.open`."""
+    by_index = {one.index: one for one in allocations}
+    if isinstance(image, Mapping):
+        if at is not None:
+            raise DumpError("at= belongs to one image of a memory space, not to an image of each allocation", path=path)
+        _check(image, by_index, path)
+        return ImageArrays([(by_index[index], _content(one)) for index, one in image.items()])
+    if at is None:
+        here = [one for one in allocations if one.memory_space == memory_space and not one.is_thread_local]
+        if len(here) != 1:
+            names = ", ".join(f"{one.index} ({one.size} bytes)" for one in here[:8])
+            raise DumpError(
+                f"memory space {memory_space} holds {len(here)} allocations"
+                f"{f' ({names}, ...)' if len(here) > 8 else f' ({names})' if names else ''}, "
+                "and a buffer assignment does not say where they lie: give at={number: byte} or an image of each",
+                path=path,
+            )
+        at = {here[0].index: 0}
+    _check(at, by_index, path)
+    content = _content(image)
+    for index, byte in at.items():
+        if byte < 0:
+            raise DumpError(f"allocation {index} cannot begin at byte {byte}", path=path)
+    return ImageArrays([(by_index[k], content[byte : byte + by_index[k].size]) for k, byte in at.items()])
+
+
+def _check(numbers: Mapping[int, Any], by_index: Mapping[int, Allocation], path: str | None) -> None:
+    missing = [number for number in numbers if number not in by_index]
+    if missing:
+        raise DumpError(f"there is no allocation {missing[0]!r}", path=path)
+
+
+def _content(image: Any) -> Bytes:
+    """The bytes of an image: a file is mapped, a buffer stays as writable as it is."""
+    if isinstance(image, (str, os.PathLike)):
+        return flat_bytes(open_source(image, mapped=True).view)
+    return flat_bytes(image)

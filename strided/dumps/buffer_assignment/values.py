@@ -1,0 +1,248 @@
+"""Allocations and values: what lies where, and what can be read of it.
+
+Most values are arrays whose size is their shape's. The rest is known by kind (`Value.kind`):
+
+===========  =====================================================================================================
+array        size and shape agree
+element      one element at the start of a larger slot (the TPU compiler gives a bare scalar a whole tile), or of a
+             slot smaller than its tile
+dynamic      the layout's bytes, and in front of them the metadata that ``M(n)`` announces
+tuple        a table of pointers: 8 bytes each on CPU, 4 on TPU, in units of 32, 512 or 1024
+token        nothing
+opaque       no one outside the device's libraries knows
+mismatch     size and shape disagree, so the order of the elements is not known
+unknown      a shape that the dump does not give, or that is no shape
+===========  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from strided.errors import NotationError, UnsupportedError
+from strided.escape import visible
+from strided.layout import AnyShape, BufferShape, Layout, Shape, Tile, TupleShape
+from strided.layout.parser import parse
+
+#: Kinds of values that can be read.
+READABLE = frozenset(["array", "element", "dynamic"])
+
+#: How large a tuple's table is: bytes of a pointer, and what the whole is rounded up to.
+_POINTERS = ((8, 1), (4, 32), (4, 512), (4, 1024))
+
+#: The tiles of 32-bit arrays on TPU: a size that would need them tells of a layout that the text leaves out.
+_UNSAID_TILES = (Tile((8, 128)),)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> AnyShape | None:
+    try:
+        shape: AnyShape = parse(text)
+    except NotationError:
+        return None
+    return shape
+
+
+@dataclass(frozen=True)
+class Value:
+    """What one instruction, or one element of its tuple, produces: bytes of an allocation.
+
+    Attributes
+    ----------
+    id : int
+    name : str
+        Of the instruction.
+    index : tuple of int, or None
+        ShapeIndex of the element, ``()`` for the tuple itself; None where the instruction has no tuple.
+    offset, size : int
+        Bytes; the offset counts from where the allocation begins.
+    memory_space : int
+    is_phi : bool
+        Whether it stands for any of several values (the state of a loop).
+    shape_text : str
+        Its shape as the text says it; empty where a proto was read.
+    """
+
+    id: int
+    name: str
+    index: tuple[int, ...] | None
+    offset: int
+    size: int
+    memory_space: int = 0
+    is_phi: bool = False
+    shape_text: str = ""
+    _shape: AnyShape | None = field(default=None, repr=False)
+
+    @property
+    def shape(self) -> AnyShape | None:
+        """The shape, with its layout; None where the dump gives none that can be read."""
+        return _parsed(self.shape_text) if self.shape_text else self._shape
+
+    @property
+    def label(self) -> str:
+        """The name as the dump shows it: ``fusion``, or ``fusion{0}`` for an element of a tuple."""
+        return self.name if self.index is None else f"{self.name}{{{','.join(map(str, self.index))}}}"
+
+    @property
+    def kind(self) -> str:
+        """One word for what it is: see the module's table."""
+        shape = self.shape
+        if shape is None:
+            return "unknown"
+        if isinstance(shape, TupleShape):
+            return "tuple"
+        shape = shape.shape if isinstance(shape, BufferShape) else shape
+        if shape.layout is None:
+            return shape.element_type
+        try:
+            return self._array_kind(shape, shape.layout)
+        except UnsupportedError:
+            return "unknown"
+
+    def _array_kind(self, shape: Shape, layout: Layout) -> str:
+        needed = shape.byte_size
+        if self.size == needed:
+            return "array"
+        if not shape.is_dynamic and shape.size == 1 and self.size * 8 >= shape.element_bits:
+            return "element"
+        if layout.dynamic_shape_metadata_prefix_bytes > 0:
+            return "dynamic" if self.size == needed + layout.dynamic_shape_metadata_prefix_bytes else "mismatch"
+        return "mismatch"
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether its size follows from its shape by a rule that is known, whether or not it can be read."""
+        kind, shape = self.kind, self.shape
+        if kind == "tuple" and isinstance(shape, TupleShape):
+            return any(self.size == -(-len(shape) * pointer // unit) * unit for pointer, unit in _POINTERS)
+        if kind == "token":
+            return self.size == 0
+        return kind in READABLE or (kind == "mismatch" and isinstance(shape, Shape) and bool(self._why(shape)))
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot be read as an array; None where it can."""
+        kind, shape = self.kind, self.shape
+        if kind in READABLE:
+            return None
+        if kind == "tuple" and isinstance(shape, TupleShape):
+            return (
+                f"a tuple: a table of {len(shape)} {'pointer' if len(shape) == 1 else 'pointers'} in {self.size} bytes"
+            )
+        if kind in ("token", "opaque"):
+            return f"{'an' if kind == 'opaque' else 'a'} {kind} has no elements that could be read"
+        if kind == "unknown" or not isinstance(shape, Shape):
+            return (
+                f"no shape: {self.shape_text[:80]!r}" if self.shape_text else "the dump gives no shape with addresses"
+            )
+        return f"its size is {self.size} bytes, its shape needs {shape.byte_size}{self._why(shape)}"
+
+    def _why(self, shape: Shape) -> str:
+        more = self.size - shape.byte_size
+        if shape.is_dynamic and more > 0:
+            return f": the {more} bytes more hold its dynamic sizes, and the layout does not say where they lie"
+        layout = shape.layout
+        if layout is not None and not layout.tiles and not shape.is_dynamic:
+            for tile in _UNSAID_TILES:
+                if shape.with_layout(replace(layout, tiles=(tile,))).byte_size == self.size:
+                    return f": as many as with tiles of {tile}, which its layout does not name"
+        return ""
+
+    @property
+    def array_shape(self) -> Shape | None:
+        """The shape by which its bytes are read; None where there is a `problem`."""
+        kind, shape = self.kind, self.shape
+        shape = shape.shape if isinstance(shape, BufferShape) else shape
+        if kind not in READABLE or not isinstance(shape, Shape) or shape.layout is None:
+            return None
+        if kind == "element":  # one element lies first, whatever the tiles
+            return shape.with_layout(replace(shape.layout, tiles=(), tail_padding_alignment_in_elements=1))
+        return shape
+
+    def __str__(self) -> str:
+        phi = " (phi)" if self.is_phi else ""
+        shown = self.shape_text or str(self.shape or "?")
+        place = f"(size={self.size},offset={self.offset})"
+        return visible(f"value: <{self.id} {self.label}{phi} @{self.memory_space}> {place}: {shown}")
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A piece of memory, and the values that lie in it one after another or at different times. Prints as XLA does.
+
+    Attributes
+    ----------
+    index, size : int
+        Number, and bytes.
+    values : tuple of Value
+    memory_space : int
+        XLA's colour: 0 is the device's main memory.
+    page : int or None
+    parameter_number : int or None
+        The parameter of the entry that it holds, and with `parameter_shape_index` which element of it.
+    parameter_shape_index : tuple of int
+    parameter_shape, output_shape : str
+        Shapes without layouts, as the text says them; empty where it does not.
+    is_constant, is_thread_local, maybe_live_out, is_preallocated_temp : bool
+    is_parameter_aliased_with_output : bool
+        Only protos say it in so many words.
+    peak_values : tuple of int
+        Ids of the values that are alive when it is fullest; only protos say it.
+    others : tuple of str
+        Words of the text that are new to us.
+    """
+
+    index: int
+    size: int
+    values: tuple[Value, ...] = ()
+    memory_space: int = 0
+    page: int | None = None
+    parameter_number: int | None = None
+    parameter_shape_index: tuple[int, ...] = ()
+    parameter_shape: str = ""
+    output_shape: str = ""
+    is_constant: bool = False
+    is_thread_local: bool = False
+    maybe_live_out: bool = False
+    is_preallocated_temp: bool = False
+    is_parameter_aliased_with_output: bool = False
+    peak_values: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def values_at(self, byte: int) -> tuple[Value, ...]:
+        """The values that use a byte of the allocation, at one time or another."""
+        return tuple(value for value in self.values if value.offset <= byte < value.offset + value.size)
+
+    def overlaps(self) -> Iterator[tuple[Value, Value]]:
+        """The pairs of values that share bytes, so that only one of each holds good at a time."""
+        open_values: list[Value] = []
+        for value in sorted((value for value in self.values if value.size), key=lambda value: value.offset):
+            open_values = [other for other in open_values if other.offset + other.size > value.offset]
+            for other in open_values:
+                yield other, value
+            open_values.append(value)
+
+    def describe(self) -> str:
+        """The first line of its text, without the colon."""
+        words = [f"allocation {self.index}: size {self.size}"]
+        if self.memory_space:
+            words.append(f"color {self.memory_space}")
+        if self.page is not None:
+            words.append(f"page {self.page}")
+        if self.parameter_number is not None:
+            index = ",".join(map(str, self.parameter_shape_index))
+            words.append(f"parameter {self.parameter_number}, shape |{self.parameter_shape}| at ShapeIndex {{{index}}}")
+        if self.output_shape:
+            words.append(f"output shape is |{self.output_shape}|")
+        flags = (
+            ("constant", self.is_constant),
+            ("thread-local", self.is_thread_local),
+            ("maybe-live-out", self.maybe_live_out),
+            ("preallocated-temp", self.is_preallocated_temp),
+        )
+        return visible(", ".join([*words, *(word for word, holds in flags if holds), *self.others]))
+
+    def __str__(self) -> str:
+        return "\n ".join([f"{self.describe()}:", *map(str, self.values)])

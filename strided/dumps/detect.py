@@ -1,0 +1,168 @@
+"""What a file is, by its content; and the reader for it.
+
+===============  =======================================================  ==========================
+kind             content                                                  reader
+===============  =======================================================  ==========================
+hlo              HLO text, HloModuleProto or HloProto                     `strided.read_hlo`
+snapshot         HloSnapshot, HloUnoptimizedSnapshot in any form          `strided.read_snapshot`
+allocations      text of a buffer assignment                              `strided.read_allocations`
+memory report    table of the largest values of each memory space         none
+used values      the values of a buffer assignment once more              none
+live ranges      which value lives when                                   none
+npy, npz         NumPy's own files                                        `numpy.load`
+text, binary     anything else, among it raw buffers without a header     `strided.open` with a shape
+===============  =======================================================  ==========================
+
+An HloProto may hold a buffer assignment as well: `strided.read_allocations` reads that too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from strided.dumps.buffer_assignment.assignment import read_allocations
+from strided.dumps.buffer_assignment.text import HEADER
+from strided.dumps.hlo import read_hlo
+from strided.dumps.hlo.proto import find_module
+from strided.dumps.protobuf.parts import View
+from strided.dumps.protobuf.wire import fields
+from strided.dumps.snapshots.format import UNOPTIMIZED, form_of
+from strided.dumps.snapshots.snapshot import read_snapshot
+from strided.dumps.source import is_text, open_head, open_parts
+from strided.errors import DumpError, UnsupportedError
+from strided.files.magic import NPY_MAGIC, ZIP_MAGIC
+
+#: The kinds that have a reader here.
+READERS: Mapping[str, Callable[..., Any]] = {
+    "hlo": read_hlo,
+    "snapshot": read_snapshot,
+    "allocations": read_allocations,
+}
+
+#: All kinds.
+KINDS = (*READERS, "memory report", "used values", "live ranges", "npy", "npz", "text", "binary")
+
+#: How far into a text its kind must show, in bytes.
+_HEAD_BYTES = 1 << 16
+
+_HEADER_LINE = re.compile(rb"^HloModule[ \t]", re.MULTILINE)
+_BEGINNINGS = (
+    ("allocations", re.compile(rb"\s*+" + HEADER)),
+    ("memory report", re.compile(rb"\s*+(?:Total hbm usage|Memory Space:|Total bytes: )")),
+    ("used values", re.compile(rb"\s*+(?:Total bytes used|Used values:)")),
+    ("live ranges", re.compile(rb"\s*+HloLiveRange")),
+)
+#: How the lines of a text begin that has no header. What must follow is looked for by hand: a pattern of two runs of
+#: anything would go through a long line again from each of its brackets.
+_OPENING = re.compile(rb"(?:ENTRY (?:%?[\w.\-]++ )?|%?[\w.\-]++ )\(")
+_INSTRUCTION = re.compile(rb"[ \t]*+(?:ROOT )?%?[\w.\-]++ = [a-z0-9]++\[")
+
+
+def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
+    """What a file or buffer holds, one word of `KINDS`; gzip is undone first.
+
+    Of a text its beginning is read. `max_bytes` says what other contents in gzip may expand to, 2 GiB without.
+
+    Raises
+    ------
+    DumpError
+        Broken gzip data, or more of them than allowed; no regular file.
+    OSError
+        A file that cannot be opened.
+
+    >>> recognise(b"HloModule m\\n"), recognise(b"BufferAssignment:\\n"), recognise(bytes(100))
+    ('hlo', 'allocations', 'binary')
+    """
+    head = open_head(origin, _HEAD_BYTES)
+    if head.startswith(NPY_MAGIC):
+        return "npy"
+    if head.startswith(ZIP_MAGIC):
+        return "npz"
+    if is_text(memoryview(head)):
+        return _kind_of_text(head)
+    view, _ = open_parts(origin, max_bytes=max_bytes, mapped=False)
+    if _is_snapshot(view):
+        return "snapshot"
+    try:
+        find_module(view)
+    except DumpError:
+        return "binary"
+    return "hlo"
+
+
+def _kind_of_text(head: bytes) -> str:
+    if _HEADER_LINE.search(head):
+        return "hlo"
+    for kind, beginning in _BEGINNINGS:
+        if beginning.match(head):
+            return kind
+    if any(_opens_computation(line) or _is_instruction(line) for line in head.split(b"\n")):
+        return "hlo"
+    return "snapshot" if form_of(memoryview(head)) is not None else "text"
+
+
+def _opens_computation(line: bytes) -> bool:
+    """Whether a line is ``name (parameters) -> result {``."""
+    found = _OPENING.match(line)
+    return found is not None and line.rstrip().endswith(b"{") and line.find(b") -> ", found.end()) >= 0
+
+
+def _is_instruction(line: bytes) -> bool:
+    """Whether a line is ``name = shape opcode(operands)``."""
+    found = _INSTRUCTION.match(line)
+    return found is not None and 0 <= line.find(b"(", found.end()) < line.rfind(b")")
+
+
+def _is_snapshot(view: View) -> bool:
+    form = form_of(view)
+    # A module alone in field 1 is an HloProto; an unoptimised snapshot names its version or its partitions, too.
+    return form is not None and (form != UNOPTIMIZED or any(one.number != 1 for one in fields(view, form)))
+
+
+def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = None, mapped: bool = True) -> Any:
+    """A file's content by the reader for its kind: a Module, a Snapshot or a BufferAssignment.
+
+    Parameters
+    ----------
+    origin : path or buffer
+    kind : str, optional
+        "hlo", "snapshot" or "allocations", where the guess from the content is wrong.
+    max_bytes : int, optional
+        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
+    mapped : bool, optional
+        Whether the values of a snapshot are mapped: as for `strided.read_snapshot`.
+
+    Raises
+    ------
+    DumpError
+        Broken, or not of that kind.
+    UnsupportedError
+        Of a kind that has no reader here; says what would do.
+    ValueError
+        `kind` is none.
+    """
+    if kind is not None and kind not in READERS:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, READERS))}, not {kind!r}")
+    kind = kind or recognise(origin, max_bytes=max_bytes)
+    if kind == "snapshot":
+        return read_snapshot(origin, max_bytes=max_bytes, mapped=mapped)
+    if kind in READERS:
+        return READERS[kind](origin, max_bytes=max_bytes)
+    hint = {
+        "npy": "numpy.load reads it",
+        "npz": "numpy.load reads it",
+        "binary": "if it is a raw buffer, open it with its shape",
+    }.get(kind, "nothing in it can be read as arrays")
+    raise UnsupportedError(f"{_name(origin)} is {_article(kind)}: {hint}")
+
+
+def _name(origin: Any) -> str:
+    return os.fsdecode(origin) if isinstance(origin, (str, os.PathLike)) else "this"
+
+
+def _article(kind: str) -> str:
+    words = {"binary": "binary data of no known kind", "text": "a text of no known kind", "npy": "a NumPy file"}
+    return words.get(kind, "a NumPy archive" if kind == "npz" else f"a text with {kind}")

@@ -1,0 +1,207 @@
+"""A whole dump folder: programs, their modules, allocations and runs, by XLA's own file names.
+
+Opening one lists the folder and reads names only. What is in a file is read when somebody asks for it, and what is
+missing is said with the reason, as far as the folder tells it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from strided.dumps.detect import READERS, recognise
+from strided.dumps.directory.names import DumpName, parse_name
+from strided.dumps.directory.programs import DumpFile, Program, reason_of
+from strided.errors import DumpError
+from strided.escape import visible
+from strided.runtime.lazy import lazy
+
+__all__ = ["Dump", "DumpFile", "Program", "open_dump"]
+
+#: Programs and files that a printed dump names before it only counts them.
+_SHOWN = 40
+
+
+class Dump(Mapping[str, Any]):
+    """A dump folder. Made by `open_dump`; a mapping of names to the arrays of all programs.
+
+    A name is ``<program>/<value>``: ``jit_f/argument0``, ``jit_f/result1``; with several runs ``jit_f/run2/result1``.
+    ``jit_f#4`` is the program's label where two have one name. A value may go by its parameter's name, and as long as
+    only one array ends in what is asked for, that is enough: ``dump["result1"]``.
+
+    Attributes
+    ----------
+    path : Path
+    programs : tuple of Program
+        By number and name.
+    others : tuple of DumpFile
+        Files whose names are none of XLA's.
+    """
+
+    def __init__(self, path: Path, files: list[DumpFile], *, mapped: bool = True) -> None:
+        self.path = path
+        groups: dict[tuple[str, int, str], list[DumpFile]] = {}
+        others = []
+        for file in files:
+            if file.name is None:
+                others.append(file)
+                continue
+            number = -1 if file.name.number is None else file.name.number
+            groups.setdefault((file.name.time, number, file.name.module), []).append(file)
+        self.others = tuple(others)
+        self.programs = tuple(
+            Program(name, None if number < 0 else number, time, tuple(own), mapped=mapped)
+            for (time, number, name), own in sorted(_adopted(groups).items())
+        )
+
+    @lazy
+    def _labels(self) -> dict[str, Program]:
+        """Programs by their shortest label that no other has."""
+        counts = Counter(program.name for program in self.programs)
+        return {p.name if counts[p.name] == 1 and p.name else p.label: p for p in self.programs}
+
+    def program(self, name: str | int) -> Program:
+        """The program of that name, label or number.
+
+        Raises
+        ------
+        DumpError
+            None or several are called so.
+        """
+        found = [p for p in self.programs if name in (p.name, p.label, p.number)]
+        if len(found) != 1:
+            names = ", ".join(list(self._labels)[:8])
+            count = "several programs are" if found else "no program is"
+            raise DumpError(f"{count} called {name!r}; there are {names or 'none'}", path=self.path)
+        return found[0]
+
+    @lazy
+    def _names(self) -> dict[str, tuple[Program, str]]:
+        return {
+            f"{label}/{name}": (program, name) for label, program in self._labels.items() for name in program.arrays
+        }
+
+    def _find(self, name: str) -> tuple[Program, str]:
+        if name in self._names:
+            return self._names[name]
+        head, _, tail = name.partition("/")
+        if head in self._labels and tail in self._labels[head].arrays:
+            return self._labels[head], tail
+        found = [pair for whole, pair in self._names.items() if whole.endswith(f"/{name}")]
+        found = found or [(program, name) for program in self.programs if name in program.arrays]
+        if len(found) == 1:
+            return found[0]
+        shown = ", ".join(list(self._names)[:8]) + (", ..." if len(self._names) > 8 else "")
+        raise KeyError(
+            f"{'several arrays are' if found else 'no array is'} named {name!r}; there are {shown or 'none'}"
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        program, own = self._find(name)
+        return program.arrays[own]
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self._find(str(name))
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def missing(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """What is not there and why, by program."""
+        return {label: program.missing for label, program in self._labels.items() if program.missing}
+
+    def __str__(self) -> str:
+        files = sum(len(program.files) for program in self.programs) + len(self.others)
+        lines = [f"{visible(str(self.path))}: {len(self.programs)} programs, {files} files, {len(self)} arrays"]
+        lines += [str(program) for program in self.programs[:_SHOWN]]
+        if len(self.programs) > _SHOWN:
+            lines.append(f"... and {len(self.programs) - _SHOWN} more programs")
+        if self.others:
+            lines.append(f"{len(self.others)} files are none of XLA's")
+            lines += [visible(f"  {file.path.name}: {_kind_of(file)}") for file in self.others[:_SHOWN]]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return visible(f"<Dump {self.path}: {len(self.programs)} programs, {len(self.others)} other files>")
+
+
+def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump:
+    """Everything that XLA dumped into a folder, by name.
+
+    Parameters
+    ----------
+    directory : path
+    mapped : bool, optional
+        Whether the values of snapshots are mapped: as for `strided.read_snapshot`.
+
+    Returns
+    -------
+    Dump
+        ``.programs``, each with ``.module``, ``.allocations``, ``.snapshots`` and what is ``.missing``; itself a
+        mapping of names to arrays.
+
+    Raises
+    ------
+    OSError
+        No folder, or one that cannot be listed.
+    """
+    path = Path(directory)
+    with os.scandir(path) as entries:
+        found = [_file_of(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
+    return Dump(path, [file for file in found if file is not None], mapped=mapped)
+
+
+def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:
+    """What a folder's entry is to a dump; None where it is nothing."""
+    try:
+        status = entry.stat()
+    except OSError:  # a link that leads nowhere, or in a circle
+        return None
+    name = parse_name(entry.name)
+    if stat.S_ISDIR(status.st_mode):
+        if name is None or name.number is None:
+            return None
+        return DumpFile(Path(entry.path), DumpName("folder", name.module, name.number, name.time), 0)
+    # A FIFO or a device is listed by its name alone; whoever reads it is told what it is.
+    return DumpFile(Path(entry.path), name if stat.S_ISREG(status.st_mode) else None, status.st_size)
+
+
+def _adopted(
+    groups: dict[tuple[str, int, str], list[DumpFile]],
+) -> dict[tuple[str, int, str], list[DumpFile]]:
+    """Files without a module's name, or without its number, join the only program that they can belong to."""
+    by_number: dict[tuple[str, int], list[tuple[str, int, str]]] = defaultdict(list)
+    by_name: dict[tuple[str, str], list[tuple[str, int, str]]] = defaultdict(list)
+    for time, number, name in groups:
+        if name and number >= 0:
+            by_number[time, number].append((time, number, name))
+            by_name[time, name].append((time, number, name))
+    found = {key: files for key, files in groups.items() if key[2] and key[1] >= 0}
+    for key, files in groups.items():
+        time, number, name = key
+        if key not in found:
+            homes = by_name[time, name] if name else by_number[time, number]
+            home = homes[0] if len(homes) == 1 else key
+            found[home] = [*found.get(home, []), *files]
+    return found
+
+
+def _kind_of(file: DumpFile) -> str:
+    """What a file with a foreign name holds, by its content."""
+    try:
+        kind = recognise(file.path)
+    except (DumpError, OSError) as error:
+        return reason_of(error)
+    return kind if kind in READERS or kind.startswith("np") else f"{kind}, {file.size} bytes"

@@ -1,0 +1,301 @@
+"""One program of a dump folder: its modules, allocations and runs, and what is missing of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
+from strided.dumps.detect import read_dump
+from strided.dumps.directory.names import KINDS, DumpName
+from strided.dumps.hlo import read_hlo
+from strided.dumps.hlo.module import Module
+from strided.dumps.snapshots.format import UNOPTIMIZED
+from strided.dumps.snapshots.snapshot import Snapshot, Values, read_snapshot
+from strided.dumps.source import open_head
+from strided.errors import DumpError
+from strided.escape import visible
+from strided.runtime.lazy import lazy
+
+#: How far into a module's text its header is looked for, in bytes.
+_HEADER_BYTES = 1 << 16
+_COUNT = re.compile(rb"\b(replica_count|num_partitions)=(\d{1,9})")
+
+#: Runs and arrays that a printed program names before it only counts them.
+_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class DumpFile:
+    """One file of a dump.
+
+    Attributes
+    ----------
+    path : Path
+    name : DumpName or None
+        What its name says.
+    size : int
+        Bytes.
+    """
+
+    path: Path
+    name: DumpName | None
+    size: int
+
+    @property
+    def kind(self) -> str:
+        """What it should be by its name; "other" where the name says nothing."""
+        return "other" if self.name is None else self.name.kind
+
+    def read(self, kind: str | None = None) -> Any:
+        """Its content: a Module, a Snapshot or a BufferAssignment, whatever the content shows.
+
+        Raises
+        ------
+        DumpError, UnsupportedError, ValueError
+            As `strided.read_dump`.
+        """
+        return read_dump(self.path, kind)
+
+    def __str__(self) -> str:
+        return visible(f"{self.path.name} ({self.kind}, {self.size} bytes)")
+
+
+class Program:
+    """One module of a dump, with everything that was written about it.
+
+    Attributes
+    ----------
+    name : str
+        The module's; empty where it was too long for a file name.
+    number : int or None
+        XLA's count of the modules of a process.
+    files : tuple of DumpFile
+    """
+
+    def __init__(
+        self, name: str, number: int | None, time: str, files: tuple[DumpFile, ...], *, mapped: bool = True
+    ) -> None:
+        self.name, self.number, self.time, self.files = name, number, time, files
+        self._mapped = mapped
+
+    @property
+    def label(self) -> str:
+        """Name and number, which no other program of the dump has together: ``jit_f`` or ``jit_f#4``."""
+        number = "" if self.number is None else f"#{self.number}"
+        return f"{self.time}{'.' if self.time else ''}{self.name}{number}"
+
+    def _named(self, kind: str) -> list[tuple[DumpFile, DumpName]]:
+        return [(file, file.name) for file in self.files if file.name is not None and file.kind == kind]
+
+    def _module_file(self, *, final: bool) -> DumpFile | None:
+        """The proto where there is one, which holds more; else the text."""
+        found = [
+            file
+            for file, name in self._named("module")
+            if (name.is_final if final else name.stage.endswith("before_optimizations"))
+        ]
+        protos = [file for file in found if ".txt" not in file.path.suffixes and file.path.suffix != ".hlo"]
+        return next(iter(protos or found), None)
+
+    @lazy
+    def module(self) -> Module | None:
+        """The module after all optimisations, out of a snapshot where it has no file; None where there is none."""
+        file = self._module_file(final=True)
+        return self._module_of_a_run(is_unoptimized=False) if file is None else read_hlo(file.path)
+
+    @lazy
+    def module_before(self) -> Module | None:
+        """The module as it was handed to the compiler, out of a snapshot where it has no file; None without."""
+        file = self._module_file(final=False)
+        return self._module_of_a_run(is_unoptimized=True) if file is None else read_hlo(file.path)
+
+    def _module_of_a_run(self, *, is_unoptimized: bool) -> Module | None:
+        for _, snapshot in self._opened[0]:
+            if (UNOPTIMIZED in snapshot.form) is is_unoptimized and snapshot.module is not None:
+                module: Module = snapshot.module
+                return module
+        return None
+
+    @lazy
+    def stages(self) -> dict[str, DumpFile]:
+        """The files of modules by stage, intermediate ones among them."""
+        return {name.stage: file for file, name in self._named("module")}
+
+    @lazy
+    def allocations(self) -> BufferAssignment | None:
+        """The buffer assignment, from its text or out of the module's proto; None where there is none."""
+        texts = [file for file, name in self._named("allocations") if name.is_final]
+        if texts:
+            return read_allocations(texts[0].path)
+        proto = self._module_file(final=True)
+        try:
+            return None if proto is None or proto.path.suffix in (".txt", ".hlo") else read_allocations(proto.path)
+        except DumpError:
+            return None
+
+    @lazy
+    def runs(self) -> tuple[DumpFile, ...]:
+        """The snapshots of runs that hold arguments and results, then the unoptimised ones, which hold arguments."""
+        found = sorted(self._named("snapshot"), key=lambda pair: (pair[1].is_unoptimized, int(pair[1].run[:18])))
+        return tuple(file for file, _ in found)
+
+    @lazy
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The runs, opened.
+
+        Raises
+        ------
+        DumpError
+            One of them is broken; `arrays` and `problems` go on without it.
+        """
+        return tuple(read_snapshot(file.path, mapped=self._mapped) for file in self.runs)
+
+    @lazy
+    def _opened(self) -> tuple[list[tuple[str, Snapshot]], list[str]]:
+        found, problems = [], []
+        for number, file in enumerate(self.runs):
+            try:
+                snapshot = read_snapshot(file.path, mapped=self._mapped)
+                found.append((f"run{number}/" if len(self.runs) > 1 else "", snapshot))
+            except (DumpError, OSError) as error:
+                problems.append(f"{file.path.name}: {reason_of(error)}")
+        return found, problems
+
+    @lazy
+    def arrays(self) -> RunArrays:
+        """The arguments and results of every run, by name; a value is read when it is asked for."""
+        names: dict[str, tuple[Values, int]] = {}
+        for prefix, snapshot in self._opened[0]:
+            for number, values in enumerate(snapshot.partitions):
+                part = f"{prefix}partition{number}/" if len(snapshot.partitions) > 1 else prefix
+                names.update({f"{part}argument{k}": (values, k) for k in range(len(values))})
+            try:
+                results = snapshot.results
+            except DumpError:
+                continue
+            names.update({f"{prefix}result{k}": (results, k) for k in range(len(results))})
+        return RunArrays(names)
+
+    @lazy
+    def num_devices(self) -> int | None:
+        """Replicas times partitions; None where no module says it."""
+        for file, _ in self._named("module"):
+            if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
+                try:
+                    head = open_head(file.path, _HEADER_BYTES).split(b"\n", 1)[0]
+                except (DumpError, OSError):
+                    continue
+                counts = {name: int(count) for name, count in _COUNT.findall(head)}
+                return counts.get(b"replica_count", 1) * counts.get(b"num_partitions", 1)
+        try:
+            module = self.module or self.module_before
+        except DumpError:
+            return None
+        return None if module is None else module.replica_count * module.num_partitions
+
+    @lazy
+    def missing(self) -> tuple[tuple[str, str], ...]:
+        """What one would expect and is not there, and why, as far as the files tell."""
+        found = []
+        if self._module_file(final=True) is None and self._module_of_a_run(is_unoptimized=False) is None:
+            stage = "compilation did not come that far" if self._module_file(final=False) else "no module was dumped"
+            found.append(("the module after optimisations", stage))
+        if not any(name.is_final for _, name in self._named("allocations")):
+            proto = self._module_file(final=True)
+            if proto is None or self.allocations is None:
+                found.append(("the buffer assignment", "neither its text nor a proto that holds it was dumped"))
+        runs = [name for _, name in self._named("snapshot")]
+        if not any(not name.is_unoptimized for name in runs):
+            devices = self.num_devices or 1
+            reason = (
+                f"the program is for {devices} devices, and XLA's CPU client writes snapshots for one only"
+                if devices > 1
+                else "the program was not run, or without --xla_dump_hlo_snapshots"
+            )
+            found.append(("a snapshot with results", reason))
+        for prefix, snapshot in self._opened[0]:
+            try:
+                reason = snapshot.results_missing or ""
+            except DumpError as error:
+                reason = reason_of(error)
+            if reason and UNOPTIMIZED not in snapshot.form:
+                found.append((f"{prefix}results", reason))
+        return tuple(found)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The snapshots that cannot be opened, and why."""
+        return tuple(self._opened[1])
+
+    def __str__(self) -> str:
+        counts = {kind: sum(file.kind == kind for file in self.files) for kind in KINDS}
+        shown = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        lines = [f"{self.label}: {shown}"]
+        if len(self.runs) > 1:
+            lines += [f"  run{k}: {file.path.name}" for k, file in enumerate(self.runs[:_SHOWN])]
+        for name in list(self.arrays)[:_SHOWN]:
+            lines.append(f"  {name}: {self.arrays.shape(name)}")
+        if len(self.arrays) > _SHOWN:
+            lines.append(f"  ... and {len(self.arrays) - _SHOWN} more arrays")
+        lines += [f"  missing: {what} ({why})" for what, why in self.missing]
+        lines += [f"  broken: {problem}" for problem in self.problems]
+        return "\n".join(map(visible, lines))
+
+    def __repr__(self) -> str:
+        return visible(f"<Program {self.label}: {len(self.files)} files>")
+
+
+class RunArrays(Mapping[str, Any]):
+    """Values of runs by name. ``argument0`` may also be called by its parameter's name."""
+
+    def __init__(self, places: dict[str, tuple[Values, int]]) -> None:
+        self._places = places
+
+    @lazy
+    def _by_parameter(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, (values, number) in self._places.items():
+            try:
+                names = values.names
+            except DumpError:
+                continue
+            if names:
+                head = name.rpartition("/")[0]
+                found.setdefault(f"{head}/{names[number]}" if head else names[number], name)
+        return found
+
+    def _place(self, name: str) -> tuple[Values, int]:
+        found = self._places.get(name) or self._places.get(self._by_parameter.get(name, ""))
+        if found is None:
+            shown = ", ".join(list(self._places)[:8]) + (", ..." if len(self._places) > 8 else "")
+            raise KeyError(f"no array is named {name!r}; there are {shown or 'none'}")
+        return found
+
+    def __getitem__(self, name: str) -> Any:
+        values, number = self._place(name)
+        return values[number]
+
+    def shape(self, name: str) -> Any:
+        """The shape of an array without reading it; why not, where it is broken."""
+        values, number = self._place(name)
+        try:
+            return values.shape(number)
+        except DumpError as error:
+            return f"unreadable: {reason_of(error)}"
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places or name in self._by_parameter
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def reason_of(error: Exception) -> str:
+    return error.message if isinstance(error, DumpError) else str(error)

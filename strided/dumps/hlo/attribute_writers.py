@@ -1,0 +1,349 @@
+"""Single attributes of an instruction, from its decoded proto message to the text that XLA prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, Protocol, TypeAlias
+
+from strided.dumps.hlo.braced import is_json_object
+from strided.dumps.hlo.convolution import dim_labels, window
+from strided.dumps.hlo.header import index_text
+from strided.dumps.hlo.lexer import as_bytes, escape
+from strided.dumps.hlo.literal_text import value_text
+from strided.dumps.hlo.metadata import metadata_text, payload_of
+from strided.dumps.hlo.origin import origin_text
+from strided.dumps.hlo.shardings import sharding_text
+from strided.dumps.literals.literal import Literal
+from strided.dumps.protobuf.decode import enum_names
+from strided.layout import AnyShape, Shape, TupleShape
+
+Message: TypeAlias = Mapping[str, Any]
+
+
+class Names(Protocol):
+    """What a message needs to know of its module."""
+
+    @property
+    def shape(self) -> AnyShape | None: ...
+
+    def operand_shape(self, number: int) -> AnyShape | None: ...
+
+    def instruction_name(self, id: int) -> str: ...
+
+    def computation_name(self, id: int) -> str: ...
+
+    def payload(self, id: int) -> memoryview | bytes: ...
+
+
+#: The thread that XLA does not print.
+MAIN_THREAD = "main"
+
+#: Writes one attribute; None where XLA prints nothing.
+Writer: TypeAlias = Callable[[Message, Names], str | None]
+
+# ---- small parts -----------------------------------------------------------------------------------------------------
+
+
+def numbers(values: Iterable[int]) -> str:
+    return index_text(values)
+
+
+def text_or_braces(value: str | bytes | memoryview) -> str:
+    """A value as XLA prints it: bare where it is one object of JSON, or looks like one, else quoted."""
+    data = as_bytes(value)
+    if b"{" in data:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = ""
+        if is_json_object(text):
+            return text
+    return f'"{escape(data)}"'
+
+
+def frontend_attributes(message: Message) -> str | None:
+    """A FrontendAttributes message, its keys in alphabetical order, the last value of each; None where it is empty."""
+    last = {entry.get("key", ""): entry.get("value", "") for entry in message.get("map", ())}
+    return f"{{{','.join(f'{key}={text_or_braces(last[key])}' for key in sorted(last))}}}" if last else None
+
+
+def listed(field: str) -> Writer:
+    return lambda message, names: numbers(message.get(field, ()))
+
+
+def listed_if_any(field: str) -> Writer:
+    return lambda message, names: numbers(message[field]) if message.get(field) else None
+
+
+def number(field: str) -> Writer:
+    return lambda message, names: str(message.get(field, 0))
+
+
+def number_unless(field: str, *usual: int) -> Writer:
+    return lambda message, names: None if message.get(field, usual[0]) in usual else str(message[field])
+
+
+def flag(field: str) -> Writer:
+    return lambda message, names: "true" if message.get(field) else None
+
+
+def quoted(field: str) -> Writer:
+    return lambda message, names: f'"{escape(message[field])}"' if message.get(field) else None
+
+
+def word(field: str, enum: str, *, lower: bool = False, silent: int | None = None) -> Writer:
+    def write(message: Message, names: Names) -> str | None:
+        number = message.get(field, 0)
+        text = enum_names(enum).get(number, str(number))
+        return None if number == silent else text.lower() if lower else text
+
+    return write
+
+
+def within(field: str, write: Writer) -> Writer:
+    """The writer of a message inside the message; nothing where there is none."""
+    return lambda message, names: write(message.get(field, {}), names)
+
+
+# ---- larger parts ----------------------------------------------------------------------------------------------------
+
+#: What `type` a comparison has when nobody says so, by the first letters of the operands' element type.
+_COMPARISONS = {"f": "FLOAT", "b": "FLOAT", "c": "FLOAT", "s": "SIGNED"}
+
+
+def write_comparison_type(message: Message, names: Names) -> str | None:
+    kind = message.get("comparison_type", "")
+    operand = names.operand_shape(0)
+    usual = _COMPARISONS.get(operand.element_type[0], "UNSIGNED") if isinstance(operand, Shape) else ""
+    return kind if kind and kind != usual else None
+
+
+def write_comparison_order(message: Message, names: Names) -> str | None:
+    """Newer compilers say the order apart from the type: floats compare partially unless it says otherwise."""
+    order = message.get("comparison_order", "")
+    operand = names.operand_shape(0)
+    usual = "PARTIAL" if isinstance(operand, Shape) and operand.element_type[0] in "fbc" else "TOTAL"
+    return order if order and order != usual else None
+
+
+def write_slice(message: Message, names: Names) -> str:
+    dimensions = message.get("slice_dimensions", ())
+    fields = ["start", "limit"] + (["stride"] if any(d.get("stride", 0) != 1 for d in dimensions) else [])
+    parts = (":".join(str(d.get(field, 0)) for field in fields) for d in dimensions)
+    return f"{{{', '.join(f'[{part}]' for part in parts)}}}"
+
+
+def write_padding(message: Message, names: Names) -> str:
+    dimensions = message.get("padding_config", {}).get("dimensions", ())
+    fields = ["edge_padding_low", "edge_padding_high"]
+    fields += ["interior_padding"] if any(d.get("interior_padding") for d in dimensions) else []
+    return "x".join("_".join(str(d.get(field, 0)) for field in fields) for d in dimensions)
+
+
+def write_precision(message: Message, names: Names) -> str | None:
+    """One word for each operand; of dots with group sizes or scales behind the two sides, for the sides alone."""
+    found = message.get("precision_config", {}).get("operand_precision", ())
+    count = 2 if message.get("opcode") in ("ragged-dot", "scaled-dot") else len(message.get("operand_ids", ()))
+    found = [*found[:count], *[0] * (count - len(found))] if any(found) else ()
+    known = enum_names("PrecisionConfig.Precision")
+    return f"{{{','.join(known.get(n, str(n)).lower() for n in found)}}}" if any(found) else None
+
+
+def write_algorithm(message: Message, names: Names) -> str | None:
+    number = message.get("precision_config", {}).get("algorithm", 0)
+    text = enum_names("PrecisionConfig.Algorithm").get(number, str(number))
+    return text.lower().removeprefix("alg_") if number else None
+
+
+def write_aliasing(message: Message, names: Names) -> str | None:
+    parts = []
+    for alias in message.get("output_operand_aliasing", ()):
+        place = f"({alias.get('operand_index', 0)}, {numbers(alias.get('operand_shape_index', ()))})"
+        parts.append(f"{numbers(alias.get('output_shape_index', ()))}: {place}")
+    return f"{{{', '.join(parts)}}}" if parts else None
+
+
+def dot_dimensions(side: str, *, always: bool = True) -> Writer:
+    """The writer of one list of a dot's dimensions, ragged or not."""
+
+    def write(message: Message, names: Names) -> str | None:
+        outer = message.get("ragged_dot_dimension_numbers", message)
+        found = outer.get("dot_dimension_numbers", {}).get(f"{side}_dimensions", ())
+        return numbers(found) if found or always else None
+
+    return write
+
+
+def write_associative(message: Message, names: Names) -> str | None:
+    return {1: "true", 2: "false"}.get(message.get("is_associative", 0))
+
+
+def write_convolution_kind(message: Message, names: Names) -> str | None:
+    number = message.get("conv_kind", 0)
+    text = enum_names("ConvolutionKind").get(number, str(number))
+    return text.lower().removeprefix("convolution_kind_") if number else None
+
+
+def write_sparsity(message: Message, names: Names) -> str | None:
+    sides = []
+    for side in ("lhs", "rhs"):
+        if found := message.get("sparsity_config", {}).get(side):
+            count, block, dimension, stride = (
+                found.get(field, 0) for field in ("num_non_zero", "block_size", "dimension", "stride")
+            )
+            sides.append(f"{side}={{sparsity={count}x{block} dimension={dimension} stride={stride}}}")
+    return f"{{{' '.join(sides)}}}" if sides else None
+
+
+def write_operand_layouts(message: Message, names: Names) -> str | None:
+    if not message.get("constrain_layout"):
+        return None
+    return f"{{{', '.join(map(str, message.get('operand_shapes_with_layout', ())))}}}"
+
+
+def write_literal(message: Message, names: Names) -> str | None:
+    if "literal" not in message:
+        return None
+    literal = Literal.of_proto(message["literal"])
+    return value_text(literal.value, literal.shape, shapes=True)
+
+
+def write_slice_sizes(message: Message, names: Names) -> str | None:
+    """The sizes of the slices that a collective permute moves: one list in the proto, one for each slice in text."""
+    sizes = message.get("dynamic_slice_sizes")
+    if not sizes:
+        return None
+    left, shown = iter(sizes), []
+    for rank in _slice_ranks(names.operand_shape(0), names.operand_shape(2)) or (len(sizes),):
+        slice_sizes = list(islice(left, rank))
+        if rank and not slice_sizes:
+            break  # protos of several buffers hold fewer lists than their shapes promise
+        shown.append(numbers(slice_sizes))
+    return f"{{{','.join(shown)}}}"
+
+
+def _slice_ranks(moved: AnyShape | None, starts: AnyShape | None) -> list[int]:
+    """How many dimensions each slice has. Each buffer has one slice, or as many as its tuple of starts holds."""
+    if isinstance(moved, Shape):
+        many = isinstance(starts, TupleShape) and isinstance(next(iter(starts.elements), None), TupleShape)
+        return [len(moved.dimensions)] * (len(starts.elements) if many and isinstance(starts, TupleShape) else 1)
+    if not isinstance(moved, TupleShape) or not isinstance(starts, TupleShape):
+        return []
+    ranks: list[int] = []
+    for buffer, start in zip(moved.elements, starts.elements, strict=False):
+        inner = start.elements if isinstance(start, TupleShape) else ()
+        many = bool(inner) and isinstance(inner[0], TupleShape)
+        ranks += [len(buffer.dimensions)] * (len(inner) if many else 1) if isinstance(buffer, Shape) else []
+    return ranks
+
+
+def write_pairs(message: Message, names: Names) -> str:
+    pairs = (f"{{{p.get('source', 0)},{p.get('target', 0)}}}" for p in message.get("source_target_pairs", ()))
+    return f"{{{','.join(pairs)}}}"
+
+
+def write_domain(message: Message, names: Names) -> str | None:
+    # XLA's text calls entry what its proto calls exit.
+    exit_, entry = (message.get(f"domain_{side}_sharding") for side in ("entry", "exit"))
+    if entry is None or exit_ is None:
+        return None
+    sides = f"entry={sharding_text(entry, metadata=False)}, exit={sharding_text(exit_, metadata=False)}"
+    return f'{{kind="sharding", {sides}}}'
+
+
+def write_replication(message: Message, names: Names) -> str | None:
+    found = message.get("parameter_replication", {}).get("replicated_at_leaf_buffers")
+    return None if found is None else f"{{{','.join('true' if flag else 'false' for flag in found)}}}"
+
+
+def write_prefetch(message: Message, names: Names) -> str | None:
+    found = message.get("cross_program_prefetch_index")
+    return str(found) if found is not None else "0" if message.get("is_cross_program_prefetch") else None
+
+
+def write_window(message: Message, names: Names) -> str | None:
+    return window(message["window"].get("dimensions", ())) if message.get("window", {}).get("dimensions") else None
+
+
+def write_window_if_there(message: Message, names: Names) -> str | None:
+    return window(message["window"].get("dimensions", ())) if "window" in message else None
+
+
+def write_dim_labels(message: Message, names: Names) -> str | None:
+    found = message.get("convolution_dimension_numbers")
+    return None if found is None else dim_labels(found)
+
+
+def write_inferred_dimension(message: Message, names: Names) -> str | None:
+    found = next(iter(message.get("dimensions", ())), -1)
+    return None if found == -1 else str(found)
+
+
+def write_thread(message: Message, names: Names) -> str | None:
+    thread = message.get("async_execution_thread")
+    return f'"{escape(thread)}"' if thread and thread != MAIN_THREAD else None
+
+
+def write_iota_dimension(message: Message, names: Names) -> str:
+    return str(next(iter(message.get("dimensions", ())), 0))
+
+
+def write_lower(message: Message, names: Names) -> str | None:
+    options = message.get("triangular_solve_options") or message.get("cholesky_options", {})
+    return "true" if options.get("lower") else None
+
+
+def write_transpose(message: Message, names: Names) -> str | None:
+    return word("transpose_a", "TriangularSolveOptions.Transpose", silent=0)(message, names)
+
+
+def write_sharding(message: Message, names: Names) -> str | None:
+    return sharding_text(message["sharding"], names.shape) if "sharding" in message else None
+
+
+def write_frontend_attributes(message: Message, names: Names) -> str | None:
+    return frontend_attributes(message.get("frontend_attributes", {}))
+
+
+def write_predecessors(message: Message, names: Names) -> str | None:
+    found = message.get("control_predecessor_ids")
+    return f"{{{', '.join('%' + names.instruction_name(id) for id in found)}}}" if found else None
+
+
+def write_statistics(message: Message, names: Names) -> str | None:
+    found = message.get("statistics_viz", {})
+    if not found.get("statistics"):
+        return None
+    stats = (f"{s.get('stat_name', '')}={s.get('stat_val', 0.0):g}" for s in found["statistics"])
+    return f"{{visualizing_index={found.get('stat_index_to_visualize', 0)},{','.join(stats)}}}"
+
+
+def write_accuracy(message: Message, names: Names) -> str | None:
+    found = message.get("result_accuracy", {})
+    if found.get("mode"):
+        return f"{{mode={enum_names('ResultAccuracy.Mode').get(found['mode'], str(found['mode'])).lower()}}}"
+    if "tolerance" in found:
+        atol, rtol, ulps = (found["tolerance"].get(name, 0) for name in ("atol", "rtol", "ulps"))
+        return f"{{tolerance={{atol={atol:g},rtol={rtol:g},ulps={ulps}}}}}"
+    return None
+
+
+def write_origin(message: Message, names: Names) -> str | None:
+    found = message.get("original_value")
+    return None if found is None else f"{{{origin_text(found)}}}"
+
+
+def write_metadata(message: Message, names: Names) -> str | None:
+    text = metadata_text(message.get("metadata", {}), names.payload)
+    return None if text is None else f"{{{text}}}"
+
+
+def write_backend_config(message: Message, names: Names) -> str | None:
+    config: memoryview | bytes = message.get("backend_config", b"")
+    config = config or payload_of(message.get("backend_config_payload", {}), names.payload)
+    return text_or_braces(config) if config else None
+
+
+def write_outfeed_shape(message: Message, names: Names) -> str | None:
+    return str(message["outfeed_shape"]) if "outfeed_shape" in message else None

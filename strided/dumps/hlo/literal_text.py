@@ -1,0 +1,143 @@
+"""Constants of proto instructions as XLA prints them: ``{ { 1, 2.5 }, { nan, -inf } }``, in logical order.
+
+More than ten elements, and every tuple, print as ``{...}`` unless somebody asks for large constants. A float prints
+with as few digits as XLA gives it: those that are safe for the type where they say it exactly, else as many as any
+value of the type may need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from strided.dumps.literals.literal import Literal
+from strided.errors import DumpError
+from strided.layout import AnyShape, Shape, TupleShape
+from strided.layout.element_types import element_type
+
+#: Longer constants are not printed.
+MAX_ELEMENTS = 10
+
+#: Safe decimal digits where the type has a short form of its own, and digits that any value needs.
+_DIGITS = {"f32": (6, 9), "f64": (15, 17)}
+
+
+def literal_text(view: memoryview, shape: AnyShape, at: int = 0, *, large: bool = False) -> str:
+    """The text of a constant.
+
+    Parameters
+    ----------
+    view : memoryview
+        Its LiteralProto.
+    shape : Shape
+        The instruction's; the literal's own decides how the elements lie.
+    at : int
+        Byte of the file, for errors.
+    large : bool
+        Whether arrays of many elements and tuples are shown too.
+
+    Raises
+    ------
+    DumpError
+        Values that are not there, or of another shape.
+    """
+    small = isinstance(shape, Shape) and element_type(shape.element_type).is_array and shape.size <= MAX_ELEMENTS
+    if not small and not large:
+        return "{...}"
+    literal = Literal.of_proto(view, at)
+    if literal.shape.text(layout=False) != shape.text(layout=False):
+        raise DumpError(f"a constant {shape} whose literal is {literal.shape}", position=at)
+    return value_text(literal.value, literal.shape)
+
+
+def value_text(value: Any, shape: AnyShape, *, shapes: bool = False) -> str:
+    """A literal's value: an array, or a tuple of values.
+
+    Parameters
+    ----------
+    value : LayoutArray, tuple of values, or None for what has no value
+    shape : Shape
+    shapes : bool
+        Whether each array begins with its shape.
+
+    >>> from strided import parse
+    >>> value_text((np.int32([1, 2]), (np.float32(3),)), parse("(s32[2], (f32[]))"), shapes=True)
+    '( s32[2]{0} {1, 2}, ( f32[] 3 ) )'
+    """
+    if isinstance(shape, TupleShape):
+        elements = zip(value, shape.elements, strict=True)
+        return f"( {', '.join(value_text(*pair, shapes=shapes) for pair in elements)} )"
+    if value is None or not isinstance(shape, Shape):
+        return "token"
+    text = array_text(np.asarray(value), shape.element_type)
+    return f"{shape} {text}" if shapes else text
+
+
+def array_text(values: npt.NDArray[Any], name: str) -> str:
+    """The elements of an array of element type `name`, braces around every row.
+
+    >>> array_text(np.float32([[0.1, 2], [np.nan, -np.inf]]), "f32")
+    '{ { 0.1, 2 }, { nan, -inf } }'
+    """
+    if values.ndim == 0:
+        return ("false", "true")[bool(values)] if name == "pred" else _element(name)(values[()])
+    return _rows(values, _element(name), values.ndim, ())
+
+
+def _rows(values: npt.NDArray[Any], show: Callable[[Any], str], rank: int, index: tuple[int, ...]) -> str:
+    """One level of braces; ranks above three say in a comment where they are."""
+    if values.ndim > 1:
+        inner = ", ".join(_rows(row, show, rank, (*index, i)) for i, row in enumerate(values))
+    else:
+        inner = ", ".join(map(show, values))
+    if rank == 1 or (values.ndim == 1 and len(values) <= 1):
+        return f"{{{inner}}}"
+    if rank > 3 and index and values.ndim > 1:
+        comment = f"/*i{len(index) - 1}={index[-1]}*/"
+        inner = f"{comment} {inner}" if len(values) else comment
+    return f"{{ {inner} }}"
+
+
+@cache
+def _element(name: str) -> Callable[[Any], str]:
+    kind = element_type(name)
+    if name in ("c64", "c128"):
+        part = _element("f32" if name == "c64" else "f64")
+        return lambda value: f"({_bare(part, value.real)}, {_bare(part, value.imag)})"
+    if kind.dtype is None or kind.dtype.kind in "iub" or name[0] in "su" or name == "pred":
+        return lambda value: str(int(value))
+    return _float_text(name, kind.dtype)
+
+
+def _bare(part: Callable[[Any], str], value: Any) -> str:
+    return "nan" if math.isnan(value) else part(value)
+
+
+def _float_text(name: str, dtype: np.dtype[Any]) -> Callable[[Any], str]:
+    mantissa_bits = int(ml_dtypes.finfo(dtype).nmant)  # type: ignore[no-untyped-call]
+    quiet = 1 << mantissa_bits - 1 if mantissa_bits else 0
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    top_bit = 1 << (8 * dtype.itemsize - 1)
+    one_nan = not bool(np.isinf(np.array(np.inf, np.float32).astype(dtype)))  # the types without infinities
+    safe, needed = _DIGITS.get(name, (0, math.ceil(1 + (mantissa_bits + 1) * math.log10(2))))
+
+    def show(value: Any) -> str:
+        number = float(value)
+        if math.isnan(number):
+            bits = int(np.asarray(value, dtype).view(unsigned))
+            payload = bits & (1 << mantissa_bits) - 1
+            sign = "-" if bits & top_bit and name != "f8e8m0fnu" else ""
+            return f"{sign}nan" if one_nan or payload == quiet else f"{sign}nan({payload:#x})"
+        if safe:
+            text = f"{number:.{safe}g}"
+            if dtype.type(text) == value:
+                return text
+        return f"{number:.{needed}g}"
+
+    return show

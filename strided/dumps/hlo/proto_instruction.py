@@ -1,0 +1,202 @@
+"""One instruction and one computation as their protos: what is read from them at once, and what when somebody asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strided.dumps.hlo import literal_text as hlo_constants
+from strided.dumps.hlo.attributes import Attribute, async_start_attributes_of, attributes_of
+from strided.dumps.hlo.braced import sorted_json
+from strided.dumps.hlo.header import Unparsed
+from strided.dumps.hlo.instruction import Instruction
+from strided.dumps.hlo.module import Computation
+from strided.dumps.literals.literal import Literal
+from strided.dumps.protobuf.decode import decode
+from strided.dumps.protobuf.shapes import read_shape
+from strided.dumps.protobuf.wire import fields
+from strided.errors import DumpError
+from strided.layout import AnyShape
+
+#: Opcodes whose text may be that of the instruction in their body.
+ASYNC = ("async-start", "async-update", "async-done")
+
+
+class ProtoInstruction(Instruction):
+    """An instruction as its HloInstructionProto.
+
+    Attributes
+    ----------
+    id : int
+        By which others refer to it, here and in a buffer assignment.
+    operand_ids : tuple of int
+    called_computation_ids : tuple of int
+        The computations that it calls, in the order of the proto.
+    async_body : Computation or None
+        Of an asynchronous operation printed as its body's only instruction: that body.
+    """
+
+    __slots__ = (
+        "_at",
+        "_context",
+        "_kind",
+        "_shape",
+        "_view",
+        "async_body",
+        "called_computation_ids",
+        "id",
+        "operand_ids",
+    )
+
+    def __init__(self, view: memoryview, at: int, context: Records) -> None:
+        name = opcode = ""
+        self.id, problem = 0, "HloInstructionProto.shape is missing"
+        self._shape: AnyShape | None = None
+        self.operand_ids: tuple[int, ...] = ()
+        self.called_computation_ids: tuple[int, ...] = ()
+        for field in fields(view, "HloInstructionProto", at):
+            number = field.number
+            if number == 1:
+                name = field.text("HloInstructionProto.name")
+            elif number == 2:
+                opcode = field.text("HloInstructionProto.opcode")
+            elif number == 3:
+                try:
+                    self._shape = read_shape(field.view("HloInstructionProto.shape"), field.at)
+                except DumpError as error:
+                    problem = str(error)
+            elif number == 35:
+                self.id = field.integer("HloInstructionProto.id")
+            elif number == 36:
+                self.operand_ids += tuple(field.integers("HloInstructionProto.operand_ids"))
+            elif number == 38:
+                self.called_computation_ids += tuple(field.integers("HloInstructionProto.called_computation_ids"))
+        super().__init__(name, opcode, False, None)
+        self._view, self._at, self._context, self._kind = view, at, context, opcode
+        if self._shape is None:
+            context.unread.append(Unparsed(None, name, problem))
+        self.async_body: Computation | None = None
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """All fields of the proto by their names.
+
+        Raises
+        ------
+        DumpError
+            Bytes that are no such message.
+        """
+        return decode("HloInstructionProto", self._view, self._at)
+
+    @property
+    def shape(self) -> AnyShape | None:
+        return self._shape
+
+    @property
+    def operand_names(self) -> tuple[str, ...]:
+        return tuple(self.instruction_name(id) for id in self.operand_ids)
+
+    @property
+    def literal(self) -> str | None:
+        return self._literal() if self.opcode == "constant" else None
+
+    def _literal(self, *, large: bool = False) -> str:
+        view, shape = self.message.get("literal"), self.shape
+        if view is None or shape is None:
+            return "{...}"
+        return hlo_constants.literal_text(view, shape, self._at, large=large)
+
+    @property
+    def value(self) -> Any:
+        """A constant's value: a LayoutArray, or a tuple of values; None for every other opcode."""
+        view = self.message.get("literal") if self.opcode == "constant" else None
+        return None if view is None else Literal.of_proto(view, self._at).value
+
+    @property
+    def parameter_number(self) -> int | None:
+        return int(self.message.get("parameter_number", 0)) if self.opcode == "parameter" else None
+
+    def _read_attributes(self) -> dict[str, str]:
+        return dict(self._written_attributes())
+
+    def _written_attributes(self) -> list[Attribute]:
+        """The attributes as the text has them; that of an asynchronous start may say a name twice."""
+        message = self.message
+        if self._kind == "async-start" and self.async_body is not None:
+            wrapped = self.async_body.root
+            assert isinstance(wrapped, ProtoInstruction)
+            return async_start_attributes_of(message, self, wrapped._kind, wrapped.message, wrapped)
+        if self._kind in ("async-update", "async-done"):
+            message.pop("called_computation_ids", None)
+        return attributes_of(self._kind, message, self)
+
+    def _read_operands(self) -> tuple[Instruction, ...]:
+        return tuple(self._context.instruction(id) for id in self.operand_ids)
+
+    def printed(self, *, print_large_constants: bool = False, sort_backend_config: bool = False) -> str:
+        if self.opcode == "parameter":
+            inside = str(self.parameter_number)
+        elif self.opcode == "constant":
+            inside = self._literal(large=print_large_constants)
+        else:
+            inside = _commented([f"%{name}" for name in self.operand_names])
+        twice = self._kind == "async-start" and self.async_body is not None
+        written = self._written_attributes() if twice else self.attributes.items()
+        if sort_backend_config:
+            written = [(name, sorted_json(text) if name == "backend_config" else text) for name, text in written]
+        attributes = "".join(f", {name}={text}" for name, text in written)
+        return f"{'ROOT ' if self.is_root else ''}%{self.name} = {self.shape} {self.opcode}({inside}){attributes}"
+
+    # What the attribute writers ask.
+
+    def operand_shape(self, number: int) -> AnyShape | None:
+        ids = self.operand_ids
+        found = self._context.instructions.get(ids[number]) if number < len(ids) else None
+        return found.shape if found is not None else None
+
+    def instruction_name(self, id: int) -> str:
+        found = self._context.instructions.get(id)
+        return f"?{id}" if found is None else found.name
+
+    def computation_name(self, id: int) -> str:
+        found = self._context.computations.get(id)
+        return f"?{id}" if found is None else found.name
+
+    def payload(self, id: int) -> memoryview | bytes:
+        payloads = self._context.payloads
+        return payloads[id] if 0 <= id < len(payloads) else b""
+
+
+class ProtoComputation(Computation):
+    """A computation as its HloComputationProto, with its `id`; the signature is put together when somebody asks."""
+
+    id = 0
+
+    @property
+    def signature(self) -> str:
+        parameters = ", ".join(f"{p.name}: {_bare(p.shape)}" for p in self.parameters)
+        return f"{'ENTRY ' if self.is_entry else ''}%{self.name} ({parameters}) -> {_bare(self.root.shape)}"
+
+
+class Records:
+    """What ids stand for in one module."""
+
+    def __init__(self) -> None:
+        self.instructions: dict[int, ProtoInstruction] = {}
+        self.computations: dict[int, Computation] = {}
+        self.payloads: list[memoryview] = []
+        self.unread: list[Unparsed] = []
+
+    def instruction(self, id: int) -> ProtoInstruction:
+        found = self.instructions.get(id)
+        if found is None:
+            raise DumpError(f"the module holds no instruction with the id {id}")
+        return found
+
+
+def _bare(shape: AnyShape | None) -> str:
+    return "?" if shape is None else shape.text(layout=False)
+
+
+def _commented(parts: list[str]) -> str:
+    """A list as XLA prints it: the place of every fifth part in a comment before it."""
+    return ", ".join(f"/*index={n}*/{part}" if n and n % 5 == 0 else part for n, part in enumerate(parts))

@@ -1,0 +1,137 @@
+"""Many per-device buffers as one global array, and one array cut into per-device buffers.
+
+Every device's buffer has the same shard shape and a layout of its own, tiles and padding included. A sharding cuts the
+global array into tiles; each tile is held by one device, or by several that hold copies. `assemble` puts a
+`ShardedArray` in front of the buffers; `shard` is the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from strided.arrays.layout_array import LayoutArray
+from strided.dumps.sharded.sharded_array import Array, ShardedArray, holders_of, with_layout
+from strided.dumps.sharding.sharding import Sharding, Window, as_sharding
+from strided.errors import UnsupportedError
+from strided.layout import Layout, Shape
+from strided.layout.element_types import element_type_of_dtype
+from strided.layout.parser import parse
+
+__all__ = ["ShardedArray", "assemble", "shard"]
+
+
+def assemble(
+    shards: Sequence[Any] | Mapping[int, Any], sharding: Sharding | str, shape: Shape | str | Sequence[int]
+) -> ShardedArray:
+    """One global array over the buffers of many devices.
+
+    Parameters
+    ----------
+    shards : sequence, or mapping of device number to shard
+        LayoutArrays, ndarrays, raw buffers or paths of raw dumps; files are mapped when they are needed. Devices may be
+        missing as long as others hold copies, or nobody asks for their part.
+    sharding : Sharding or str
+    shape : Shape, str, or sequence of int
+        Of the global array. Raw buffers need an element type and the layout that every shard has:
+        ``"bf16[8,4096]{1,0:T(8,128)(2,1)}"``.
+
+    Returns
+    -------
+    ShardedArray
+
+    Raises
+    ------
+    UnsupportedError
+        A sharding that does not say where data are (manual, unknown), that leaves partial sums, or a tuple.
+    DumpError
+        Shards of a wrong shape or dtype, or of devices that hold nothing. Files are looked at when they are opened.
+
+    >>> left, right = np.array([[0, 1], [4, 5]]), np.array([[2, 3], [6, 7]])
+    >>> assemble([left, right], "{devices=[1,2]<=[2]}", (2, 4))[1, ::-1]
+    array([7, 6, 5, 4])
+    """
+    sharding = as_sharding(sharding)
+    _check_whole(sharding)
+    xla = parse(shape) if isinstance(shape, str) else shape
+    if isinstance(xla, Shape):
+        dims, element = xla.dimensions, xla
+    elif isinstance(xla, Sequence):
+        dims, element = tuple(map(int, xla)), None
+    else:
+        raise UnsupportedError(f"{xla} is not the shape of one array")
+    given = dict(shards) if isinstance(shards, Mapping) else dict(enumerate(shards))
+    return ShardedArray(given, sharding, dims, element)
+
+
+def shard(
+    array: Any,
+    sharding: Sharding | str,
+    layout: str | Layout | None = None,
+    *,
+    num_devices: int | None = None,
+    padding: Any = None,
+    element_type: str | None = None,
+) -> dict[int, LayoutArray]:
+    """The buffers that devices hold of an array, by device number: what `assemble` undoes.
+
+    Parameters
+    ----------
+    array : array_like or LayoutArray
+    sharding : Sharding or str
+    layout : str or Layout, optional
+        Of every shard; row-major without.
+    num_devices : int, optional
+        How many devices there are, where the sharding does not say it ({replicated}).
+    padding : scalar, optional
+        What fills short shards and the layout's padding; zero without.
+    element_type : str, optional
+        XLA's name, for types that NumPy does not know, such as "s4".
+
+    Returns
+    -------
+    dict of int to LayoutArray
+        Devices that hold copies share one buffer.
+
+    Raises
+    ------
+    UnsupportedError, LayoutError
+        As in `assemble`.
+
+    >>> [one.to_numpy().tolist() for one in shard(np.arange(5), "{devices=[4]<=[4]}", padding=-1).values()]
+    [[0, 1], [2, 3], [4, -1], [-1, -1]]
+    """
+    sharding = as_sharding(sharding)
+    _check_whole(sharding)
+    values = array if isinstance(array, LayoutArray) else np.asarray(array)
+    slices = sharding.slices(values.shape, num_devices)
+    counts = sharding.tile_counts or (1,) * values.ndim
+    devices = [sharding.device] if sharding.device is not None else range(len(slices))
+    holders = holders_of(sharding, counts, dict.fromkeys(devices))
+    name = element_type or element_type_of_dtype(values.dtype).name
+    shape = with_layout(name, sharding.shard_shape(values.shape), layout)
+    found: dict[int, LayoutArray] = {}
+    for cell, owners in holders.items():
+        laid = _laid_out(values, slices.window(cell), shape, padding)
+        found.update(dict.fromkeys(owners, laid))
+    return dict(sorted(found.items()))
+
+
+def _laid_out(values: Array | LayoutArray, window: Window, shape: Shape, padding: Any) -> LayoutArray:
+    part = values[window] if values.ndim else values
+    if part.shape == shape.dimensions:
+        return LayoutArray.from_numpy(part, shape, padding)
+    fill = np.zeros((), values.dtype) if padding is None else np.asarray(padding).astype(values.dtype)
+    laid = LayoutArray.from_numpy(np.broadcast_to(fill, shape.dimensions), shape, padding)
+    if part.size:
+        laid[tuple(slice(0, size) for size in part.shape)] = part
+    return laid
+
+
+def _check_whole(sharding: Sharding) -> None:
+    if sharding.kind in ("manual", "unknown", "tuple") or "manual" in sharding.subgroups:
+        raise UnsupportedError(f"{sharding} does not say which part of one array a device holds")
+    if sharding.kind == "unreduced" or "unreduced" in sharding.subgroups:
+        raise UnsupportedError(f"{sharding}: the devices hold partial sums; their sum is the array")

@@ -1,0 +1,157 @@
+"""Copies of one tile on several devices, compared bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays.layout_array import LayoutArray
+from strided.dumps.sharding.sharding import Window
+from strided.runtime.threads import get_num_threads, run
+
+Array = npt.NDArray[Any]
+
+#: Elements of a copy that are looked at together.
+_CHUNK_ELEMENTS = 1 << 21
+
+#: Lines of a printed report before the rest is only counted.
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A device whose copy of a tile is not that of the others.
+
+    Attributes
+    ----------
+    device, reference : int
+        The device, and one of those that agree among themselves: the larger group, else that of the lowest device.
+    window : tuple of slice
+        The tile, in the global array.
+    count : int
+        Elements that differ.
+    index : tuple of int
+        The first of them, in the global array.
+    value, expected : object
+        What `device` and `reference` hold there.
+    """
+
+    device: int
+    reference: int
+    window: Window
+    count: int
+    index: tuple[int, ...]
+    value: Any
+    expected: Any
+
+    def __str__(self) -> str:
+        where = ", ".join(f"{s.start}:{s.stop}" for s in self.window)
+        first = ", ".join(map(str, self.index))
+        elements = "1 element" if self.count == 1 else f"{self.count} elements"
+        return (
+            f"device {self.device} differs from device {self.reference} in {elements} of [{where}], "
+            f"first at [{first}]: {self.value} instead of {self.expected}"
+        )
+
+
+@dataclass(frozen=True)
+class ReplicaReport:
+    """What a comparison of copies found. False where nothing differs.
+
+    Attributes
+    ----------
+    compared : int
+        Tiles of which several devices hold copies.
+    differences : tuple of Difference
+    """
+
+    compared: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def agree(self) -> bool:
+        return not self.differences
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """The devices that differ from the others."""
+        return tuple(sorted({one.device for one in self.differences}))
+
+    def __str__(self) -> str:
+        if self.agree:
+            return f"the copies of all {self.compared} tiles agree"
+        tiles = len({str(one.window) for one in self.differences})
+        lines = [f"{tiles} of {self.compared} tiles differ between their copies"]
+        lines += [f"  {one}" for one in self.differences[:_SHOWN]]
+        if len(self.differences) > _SHOWN:
+            lines.append(f"  ... and {len(self.differences) - _SHOWN} more")
+        return "\n".join(lines)
+
+
+def compare_tiles(tiles: Sequence[tuple[Window, Mapping[int, LayoutArray | Array]]]) -> ReplicaReport:
+    """Compare the copies of each tile; a difference is one of bits, so NaNs of the same bits are the same."""
+    digests: dict[tuple[int, int], bytes] = {}
+
+    def read(tile: int, device: int) -> None:
+        digests[tile, device] = _digest(tiles[tile][1][device])
+
+    run(read, [(k, device) for k, (_, copies) in enumerate(tiles) for device in copies], threads=get_num_threads())
+    differences: list[Difference] = []
+    for k, (window, copies) in enumerate(tiles):
+        groups: dict[bytes, list[int]] = {}
+        for device in copies:
+            groups.setdefault(digests[k, device], []).append(device)
+        if len(groups) == 1:
+            continue
+        reference = max(groups.values(), key=lambda group: (len(group), -min(group)))
+        others = sorted(device for group in groups.values() if group is not reference for device in group)
+        for device in others:
+            differences.append(_difference(device, copies[device], min(reference), copies[min(reference)], window))
+    return ReplicaReport(len(tiles), tuple(differences))
+
+
+def _chunks(copy: LayoutArray | Array) -> list[Any]:
+    """Keys that cut a copy into pieces of bounded size along its first axes."""
+    if not copy.ndim or copy.size <= _CHUNK_ELEMENTS:
+        return [...]
+    rows = max(1, _CHUNK_ELEMENTS * copy.shape[0] // copy.size)
+    if rows == 1 and copy.ndim > 1 and copy.size // copy.shape[0] > _CHUNK_ELEMENTS:
+        return [(k, *_key(key)) for k in range(copy.shape[0]) for key in _chunks(copy[0])]
+    return [slice(k, k + rows) for k in range(0, copy.shape[0], rows)]
+
+
+def _key(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _bits(values: Any) -> Array:
+    """Values as bytes: one row an element."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    return flat.view(np.uint8).reshape(flat.size, flat.dtype.itemsize)
+
+
+def _digest(copy: LayoutArray | Array) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for key in _chunks(copy):
+        digest.update(_bits(np.asarray(copy[key])).data)
+    return digest.digest()
+
+
+def _difference(
+    device: int, copy: LayoutArray | Array, reference: int, expected: LayoutArray | Array, window: Window
+) -> Difference:
+    count, first, before = 0, -1, 0
+    for key in _chunks(copy):
+        differs = np.any(_bits(np.asarray(copy[key])) != _bits(np.asarray(expected[key])), axis=-1)
+        if first < 0 and differs.any():
+            first = before + int(differs.argmax())
+        count += int(np.count_nonzero(differs))
+        before += differs.size
+    local = tuple(int(k) for k in np.unravel_index(first, copy.shape)) if copy.ndim else ()
+    index = tuple(k + s.start for k, s in zip(local, window, strict=True))
+    return Difference(device, reference, window, count, index, copy[local][()], expected[local][()])

@@ -1,0 +1,1 @@
+"""Snapshots: a program with its arguments and results, in each of the forms that XLA writes."""

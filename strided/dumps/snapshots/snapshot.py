@@ -1,0 +1,409 @@
+"""Snapshots: what went into one run of a program, and what came out.
+
+XLA writes them in several forms:
+
+* an ``HloSnapshot`` (``--xla_dump_hlo_snapshots``): the optimised module, arguments, result. It is written before the
+  run, with an empty tuple for a result, and again after it, so a run that crashed leaves the first one, and so does one
+  that donated its arguments;
+* an ``HloUnoptimizedSnapshot`` (``--xla_dump_hlo_unoptimized_snapshots``): the module as it was handed in, and the
+  arguments of every partition; never results. As a protobuf message, as protobuf text, or *delimited*: the message
+  behind its own length, with only the arguments' sizes inside, and the arguments after it in the runtime's own form.
+
+Only the outline of the file is read; a value is read when it is asked for, out of the mapped file or by system calls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, TypeVar, overload
+
+from strided.dumps.hlo import read_hlo
+from strided.dumps.hlo.module import Module
+from strided.dumps.literals.literal import Literal, literal_pieces, message_pieces
+from strided.dumps.protobuf import wire
+from strided.dumps.protobuf.parts import View, loaded
+from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
+from strided.dumps.protobuf.wire import Buffer, Field
+from strided.dumps.snapshots.format import FORMS, SNAPSHOT, Outline, form_of, read_outline
+from strided.dumps.source import Origin, open_parts, refuse_truncated
+from strided.errors import DumpError, UnsupportedError
+from strided.escape import visible
+from strided.files.atomic import replaced
+from strided.layout import AnyShape, TupleShape
+from strided.runtime.lazy import lazy
+
+#: The longest message that protobuf's parsers read, in bytes.
+MAX_MESSAGE_BYTES = (1 << 31) - 1
+
+_CRASHED = "the run did not finish: XLA writes a snapshot before the run without a result, and again after it"
+_DONATED = "the run did not finish, or it did and XLA could not read its donated arguments again to write the result"
+_UNOPTIMIZED = "an unoptimised snapshot is written before the run and never holds results"
+_ABSENT = "the file holds no result"
+
+#: Values that a printed sequence names.
+_SHOWN = 32
+
+_T = TypeVar("_T")
+
+
+class Values(Sequence[Any]):
+    """Arguments or results of a run, by number, and by name where the module names them.
+
+    A value is a LayoutArray, a tuple of values, or None for a token. It is read when it is first asked for.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        literals: Sequence[Literal],
+        names: Callable[[], tuple[str, ...]],
+        refuse: Callable[[str, DumpError], DumpError],
+        check: Callable[[], None],
+    ) -> None:
+        self._what, self._literals, self._read_names = what, literals, names
+        self._refuse, self._check = refuse, check
+
+    def __len__(self) -> int:
+        return len(self._literals)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Any: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Any, ...]: ...
+    def __getitem__(self, key: int | str | slice) -> Any:
+        if isinstance(key, slice):
+            return tuple(self[i] for i in range(len(self))[key])
+        return self._ask(self._number(key), lambda literal: literal.value)
+
+    @lazy
+    def names(self) -> tuple[str, ...]:
+        """Names of the values in the module's entry computation; () where there is no module to name them.
+
+        Raises
+        ------
+        DumpError
+            The module cannot be read.
+        """
+        names = self._read_names()
+        return names if len(names) == len(self) else ()
+
+    @property
+    def shapes(self) -> tuple[AnyShape, ...]:
+        """XLA's shapes of all values; the values are not read for it."""
+        return tuple(self.shape(i) for i in range(len(self)))
+
+    def shape(self, number: int) -> AnyShape:
+        """XLA's shape of one value, which is not read for it."""
+        return self._ask(number, lambda literal: literal.shape)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Pairs of name and value; where there are no names, numbers stand for them."""
+        return zip(self.names or map(str, range(len(self))), self, strict=True)
+
+    def _number(self, key: int | str) -> int:
+        if not isinstance(key, str):
+            try:
+                return range(len(self))[key]
+            except IndexError:
+                raise IndexError(f"there is no {self._what} {key}: there are {len(self)}") from None
+        if key not in self.names:
+            shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
+            raise KeyError(f"no {self._what} has the name {key!r}; there are {shown or 'no names'}")
+        return self.names.index(key)
+
+    def _ask(self, number: int, ask: Callable[[Literal], _T]) -> _T:
+        self._check()
+        try:
+            return ask(self._literals[number])
+        except DumpError as error:
+            raise self._refuse(f"{self._what} {number}", error) from error
+
+    def __repr__(self) -> str:
+        shown = [f"{i}: {self._shown(i)}" for i in range(min(len(self), _SHOWN))]
+        more = [f"... {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
+        return f"<{self._what}s {{{', '.join(shown + more)}}}>"
+
+    def _shown(self, number: int) -> str:
+        try:
+            return str(self.shape(number))
+        except DumpError:
+            return "unreadable"
+
+
+class Snapshot:
+    """One snapshot, made by `read_snapshot`.
+
+    Attributes
+    ----------
+    path : str or None
+        The file; None for bytes.
+    form : str
+        One of `FORMS`, such as ``"HloSnapshot"``.
+    platform : str
+        Where it ran; most writers leave it empty.
+    """
+
+    def __init__(self, path: str | None, outline: Outline, view: View) -> None:
+        self.path, self.form, self.platform = path, outline.form, outline.platform
+        self._outline, self._view = outline, view
+
+    def _check(self) -> None:
+        refuse_truncated(self._view, self.path)
+
+    # The module.
+
+    @lazy
+    def module_proto(self) -> memoryview | None:
+        """The bytes of the HloModuleProto; None where there is no module."""
+        modules = self._outline.modules
+        return loaded(wire.merged(modules)) if modules else None
+
+    @lazy
+    def module_name(self) -> str:
+        """The module's name; empty where there is no module."""
+        return self._module_field(1, "", lambda field: field.text("HloModuleProto.name"))
+
+    @lazy
+    def module(self) -> Module | None:
+        """The program, as `read_hlo` reads it; None where the snapshot holds none.
+
+        Raises
+        ------
+        DumpError
+            It cannot be read.
+        """
+        if self.module_proto is None:
+            return None
+        self._check()
+        try:
+            return read_hlo(self.module_proto)
+        except DumpError as error:
+            raise self._refuse("the module", error, self._outline.modules_at) from error
+
+    @lazy
+    def program_shape(self) -> ProgramShape:
+        """Shapes of the program's parameters and of its result, as far as the module says."""
+        return self._module_field(
+            4,
+            ProgramShape(),
+            lambda field: read_program_shape(field.view("HloModuleProto.host_program_shape"), field.at),
+        )
+
+    @property
+    def _donates(self) -> bool:
+        """Whether the module may write results into its parameters: its table of aliases has entries."""
+        return self._module_field(8, 0, lambda field: len(field.view("HloModuleProto.input_output_alias"))) > 0
+
+    def _module_field(self, number: int, missing: _T, read: Callable[[Field], _T]) -> _T:
+        if self.module_proto is None:
+            return missing
+        self._check()
+        try:
+            for field in wire.fields(self.module_proto, "HloModuleProto"):
+                if field.number == number:
+                    missing = read(field)
+        except DumpError as error:
+            raise self._refuse("the module", error, self._outline.modules_at) from error
+        return missing
+
+    # What went in and what came out.
+
+    @lazy
+    def partitions(self) -> tuple[Values, ...]:
+        """The arguments of every partition, by parameter number."""
+        return tuple(self._values("argument", places, self._parameter_names) for places in self._outline.partitions)
+
+    @property
+    def arguments(self) -> Values:
+        """The arguments by parameter number; those of the first partition where there are several."""
+        return self.partitions[0]
+
+    @lazy
+    def _returned(self) -> Literal | None:
+        payloads = self._outline.results
+        self._check()
+        return Literal.of_proto(wire.merged(payloads), self._outline.results_at) if payloads else None
+
+    @lazy
+    def _returned_shape(self) -> AnyShape | None:
+        returned = self._returned
+        self._check()
+        try:
+            return None if returned is None else returned.shape
+        except DumpError as error:
+            raise self._refuse("the result", error) from error
+
+    @lazy
+    def results(self) -> Values:
+        """The results: the elements of a tuple, or the only one. Empty where there are none: see `results_missing`.
+
+        Raises
+        ------
+        DumpError
+            The result is no literal.
+        """
+        if self._returned is None or self._returned_shape is None:
+            literals: Sequence[Literal] = ()
+        elif isinstance(self._returned_shape, TupleShape):
+            literals = self._returned.elements
+        else:
+            literals = (self._returned,)
+        return self._values("result", literals, self._result_names)
+
+    @property
+    def result(self) -> Any:
+        """What the program returned, a value or a tuple of values; None where there is no result."""
+        if self.results_missing is not None:
+            return None
+        return tuple(self.results) if isinstance(self._returned_shape, TupleShape) else self.results[0]
+
+    @lazy
+    def results_missing(self) -> str | None:
+        """Why there are no results; None where they are there, and where the program returns an empty tuple."""
+        if self._returned_shape is None:
+            return _ABSENT if self.form.startswith(SNAPSHOT) else _UNOPTIMIZED
+        if len(self.results):
+            return None
+        intended = self.program_shape.result
+        if isinstance(intended, TupleShape) and not len(intended):
+            return None
+        return _DONATED if self._donates else _CRASHED
+
+    def _values(self, what: str, literals: Sequence[Literal], names: Callable[[], tuple[str, ...]]) -> Values:
+        return Values(what, literals, names, self._refuse, self._check)
+
+    def _refuse(self, what: str, error: DumpError, start: int = 0) -> DumpError:
+        # Positions count in the file, but for a text, which was turned into other bytes first.
+        position = None if self.form.endswith("text") or error.position is None else start + error.position
+        return DumpError(f"{what}: {error.message}", path=self.path, position=position)
+
+    def _parameter_names(self) -> tuple[str, ...]:
+        return () if self.module is None else tuple(p.name for p in self.module.entry.parameters)
+
+    def _result_names(self) -> tuple[str, ...]:
+        if self.module is None or not self.module.entry.instructions:
+            return ()
+        root = self.module.entry.root
+        return tuple(root.operand_names) if root.opcode == "tuple" else (root.name,)
+
+    def __repr__(self) -> str:
+        try:
+            missing = "" if self.results_missing is None else f" ({self.results_missing})"
+            name, results = self.module_name or "no module", f"{len(self.results)} results{missing}"
+        except DumpError as error:
+            name, results = "a damaged file", error.message
+        return visible(f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>")
+
+
+def read_snapshot(
+    origin: Origin, *, form: str | None = None, max_bytes: int | None = None, mapped: bool = True
+) -> Snapshot:
+    """The arguments and results of one run, from a file that XLA wrote.
+
+    Parameters
+    ----------
+    origin : path or buffer
+        Gzip is undone.
+    form : str, optional
+        One of `FORMS`, where the guess from the content is wrong.
+    max_bytes : int, optional
+        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
+    mapped : bool, optional
+        Values are views of the mapped file: who truncates it at the moment of a read ends the process. Without, each
+        value is read into memory when it is asked for, and a file that was truncated is an error.
+
+    Raises
+    ------
+    DumpError
+        No snapshot, or a damaged one. A damaged value does not keep others from being read.
+    OSError
+        The file cannot be opened.
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> file = io.BytesIO()
+    >>> write_snapshot(file, [np.float32([1, 2]), np.int8(3)], np.float32([4, 5]))
+    >>> snapshot = read_snapshot(file.getvalue())
+    >>> snapshot.arguments[0]
+    LayoutArray([1., 2.], dtype=float32, f32[2]{0})
+    >>> np.asarray(snapshot.results[0]).tolist()
+    [4.0, 5.0]
+    """
+    view, path = open_parts(origin, max_bytes=max_bytes, mapped=mapped)
+    if form is not None and form not in FORMS:
+        raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
+    guess = form or form_of(view)
+    try:
+        if guess is None:
+            raise _unknown(view)
+        return Snapshot(path, read_outline(view, guess), view)
+    except DumpError as error:
+        if error.path is not None:
+            raise
+        raise DumpError(
+            error.message, path=path, position=error.position, line=error.line, column=error.column
+        ) from error
+
+
+def _unknown(view: View) -> DumpError:
+    """What to say of bytes that have none of the forms."""
+    if not len(view):
+        return DumpError("the file is empty; a snapshot was expected")
+    try:
+        for _ in wire.fields(view, SNAPSHOT):
+            pass
+    except DumpError as error:
+        return DumpError(f"no snapshot, or a damaged one: {error.message}", position=error.position)
+    return DumpError("a protobuf message, but no snapshot; strided.read_hlo reads modules")
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_snapshot(
+    target: str | os.PathLike[str] | BinaryIO,
+    arguments: Sequence[Any],
+    result: Any = None,
+    *,
+    module: Buffer | None = None,
+    platform: str = "",
+) -> None:
+    """Write an HloSnapshot, as XLA's own tools read it.
+
+    Parameters
+    ----------
+    target : path or binary file
+        What lies at a path is replaced when the whole of the new file is on disk, and stays where that fails.
+    arguments : sequence of LayoutArray, array-like, or tuples of such
+        By parameter number. A LayoutArray keeps the order of its dimensions; literals have no tiles and no padding.
+    result : LayoutArray, array-like, or a tuple or list of such, optional
+        Several results are one tuple. Without, the snapshot is one of a run that has not finished.
+    module : buffer, optional
+        The bytes of an HloModuleProto, such as `Snapshot.module_proto`.
+    platform : str, optional
+
+    Raises
+    ------
+    UnsupportedError
+        A type that XLA does not have, or more than the 2 GiB that protobuf's parsers read. Nothing is written then.
+    """
+    pieces: list[Buffer] = []
+    if module is not None:
+        pieces += message_pieces(1, message_pieces(1, [wire.as_view(module)]))
+    for argument in arguments:
+        pieces += message_pieces(2, literal_pieces(argument))
+    returned = () if result is None else tuple(result) if isinstance(result, Values) else result
+    pieces += message_pieces(3, literal_pieces(returned))
+    if platform:
+        pieces.append(wire.bytes_field(4, platform.encode()))
+    size = sum(map(len, pieces))
+    if size > MAX_MESSAGE_BYTES:
+        raise UnsupportedError(f"a snapshot of {size} bytes; protobuf reads messages of less than 2 GiB")
+    if isinstance(target, (str, os.PathLike)):
+        with replaced(target) as file:
+            file.writelines(pieces)
+    else:
+        target.writelines(pieces)

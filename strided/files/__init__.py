@@ -1,0 +1,1 @@
+"""How bytes of files are read and written safely, whatever else happens to the file."""

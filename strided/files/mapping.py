@@ -1,0 +1,145 @@
+"""Files mapped into memory, and whether their bytes are still there."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.errors import BufferSizeError
+from strided.files.regular import open_regular
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+
+@dataclass(slots=True, eq=False)
+class MappedFile:
+    """A file, and its bytes mapped into memory.
+
+    Attributes
+    ----------
+    path : str
+        Absolute; empty where only the mapping is known.
+    mode : str
+        "r", "r+" or "c".
+    offset, size : int
+        Which bytes of the file are mapped.
+    content : ndarray of uint8
+        Those bytes.
+    mapping : mmap.mmap or None
+        None where there are no bytes.
+    inode : tuple of int
+        Device and inode of the file: another file may come to lie at the path.
+    touched : bool
+        Mode "c": whether the bytes may no longer be the file's.
+    """
+
+    path: str
+    mode: str
+    offset: int
+    size: int
+    content: Bytes
+    mapping: mmap.mmap | None
+    inode: tuple[int, int]
+    touched: bool = False
+
+    @property
+    def is_the_file(self) -> bool:
+        """Whether the bytes in memory are those of the file, as far as this process goes."""
+        return bool(self.path) and (self.mode != "c" or not self.touched)
+
+    def touch(self) -> None:
+        """Remember that the bytes may be changed from now on, or are in the hands of somebody who may change them."""
+        if self.mode == "c":
+            self.touched = True
+
+    def mapped_anew(self, start: int, size: int, mode: str = "c") -> MappedFile | None:
+        """Some of the bytes mapped once more; None where the path no longer leads to the file.
+
+        Nothing is read: the file has to stay as it is while the new mapping is in use.
+        """
+        try:
+            found = map_file(self.path, mode, self.offset + start, size)
+        except (OSError, BufferSizeError):
+            return None
+        return found if found.inode == self.inode else None
+
+    def check(self) -> None:
+        """Make sure that the bytes are still there: reading behind the end of a file kills the process.
+
+        Raises
+        ------
+        BufferSizeError
+            The file was truncated.
+        """
+        if self.mapping is not None and (now := self.mapping.size()) < self.offset + self.size:
+            name = repr(self.path) if self.path else "a mapped file"
+            raise BufferSizeError(
+                f"{name} was truncated: it has {now} bytes, bytes {self.offset} to {self.offset + self.size} "
+                "of it were mapped",
+                actual=now,
+                needed=self.offset + self.size,
+            )
+
+    @property
+    def identity(self) -> tuple[str, int, int, int]:
+        """What tells this content from another: path, inode, size in bytes, time of the last change in nanoseconds."""
+        status = os.stat(self.path)
+        return self.path, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int | None) -> MappedFile:
+    """A file's bytes, mapped: from `offset` on, `length` of them or all.
+
+    Modes are those of numpy.memmap: "r" (read-only), "r+" (writes go to the file), "c" (writes stay in memory).
+
+    Raises
+    ------
+    BufferSizeError
+        The file is shorter.
+    DumpError
+        A FIFO, a device, a socket.
+    """
+    access = {"r": mmap.ACCESS_READ, "r+": mmap.ACCESS_WRITE, "c": mmap.ACCESS_COPY}
+    if mode not in access:
+        raise ValueError(f'mode must be "r", "r+" or "c", not {mode!r}')
+    name = os.path.abspath(os.fsdecode(path))
+    with open_regular(path, writable=mode == "r+") as file:
+        size, status = file.seek(0, os.SEEK_END), os.fstat(file.fileno())
+        inode = status.st_dev, status.st_ino
+        length = size - offset if length is None else length
+        if offset < 0 or length < 0 or offset + length > size:
+            raise BufferSizeError(
+                f"{os.fspath(path)!r} has {size} bytes; bytes {offset} to {offset + length} are asked for",
+                actual=size,
+                needed=offset + length,
+            )
+        if length == 0:
+            return MappedFile(name, mode, offset, 0, np.empty(0, np.uint8), None, inode)
+        start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        mapping = mmap.mmap(file.fileno(), offset - start + length, access=access[mode], offset=start)
+    content = np.frombuffer(mapping, np.uint8)[offset - start :]
+    return MappedFile(name, mode, offset, length, content, mapping, inode)
+
+
+def mapping_behind(memory: Bytes) -> MappedFile | None:
+    """The file that somebody mapped and `memory` is a part of; None of other memory.
+
+    Of the file only the bytes that are mapped are known, from the one that the mapping begins with.
+    """
+    owner: Any = memory.base
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, memoryview):
+        owner = owner.obj
+    if not isinstance(owner, mmap.mmap):
+        return None
+    try:
+        owner.size()
+    except (OSError, ValueError):  # no file at all
+        return None
+    return MappedFile("", "r", 0, len(owner), memory, owner, (0, 0))

@@ -1,0 +1,110 @@
+"""dask: arrays in a layout, cut into chunks that are read where they lie.
+
+`dask.array.from_array` takes a LayoutArray as it takes any array, but recent versions copy what they are given, a
+mapped file too. What `from_array` here hands to dask is not taken for an array and so not copied: its chunks are views,
+reductions of them stream, and workers in other processes map the file anew.
+
+Loading this module makes LayoutArrays known to dask as chunks, so that both go together in one expression. The first
+time that an array meets one of dask's, it is loaded by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.array.dispatch import percentile_lookup
+from dask.utils import parse_bytes
+
+from strided.arrays.blocks import tile_of, window_shape
+from strided.arrays.layout_array import LayoutArray
+
+da.register_chunk_type(LayoutArray)
+
+
+@percentile_lookup.register(LayoutArray)  # type: ignore[untyped-decorator]
+def _percentile(a: LayoutArray, *args: Any, **options: Any) -> Any:
+    """Percentiles of a chunk: those of its values."""
+    return percentile_lookup.dispatch(np.ndarray)(np.asarray(a), *args, **options)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Source:
+    """What dask reads from: neither copied nor converted by it."""
+
+    array: LayoutArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> Any:
+        return self.array.dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        return self.array.chunk_shape
+
+    def __getitem__(self, key: Any) -> Any:
+        array, file = self.array, self.array.file
+        if file is not None and file.mode == "r":
+            # A mapping of the chunk's own: the pages that were read go with it, and memory stays bounded for those,
+            # too, who count pages of files, as the workers of dask.distributed do.
+            anew = array._mapped_anew("r")
+            array = array if anew is None else anew
+        return array[key]
+
+    def __dask_tokenize__(self) -> Any:
+        return self.array.__dask_tokenize__()
+
+
+def from_array(array: LayoutArray, chunks: Any = None, **options: Any) -> Any:
+    """A dask array of an array in a layout, which is neither copied nor read.
+
+    Parameters
+    ----------
+    array : LayoutArray
+    chunks : optional
+        As for `dask.array.from_array`. Without, whole tiles that lie together in the buffer, of about dask's
+        ``array.chunk-size`` in bytes of values.
+    **options
+        Further arguments of `dask.array.from_array`: ``name``, ``lock``, ``inline_array``.
+
+    Returns
+    -------
+    dask.array.Array
+        Its chunks are views of `array`.
+    """
+    if not isinstance(array, LayoutArray):
+        raise TypeError(f"array must be a LayoutArray, not {type(array).__name__}")
+    cut = tile_chunks(array) if chunks is None else chunks
+    meta = array[(slice(0, 0),) * array.ndim] if array.ndim else None
+    return da.from_array(_Source(array), cut, asarray=False, meta=meta, **options)
+
+
+def tile_chunks(array: LayoutArray, limit_bytes: int | None = None) -> tuple[tuple[int, ...], ...]:
+    """Sizes of chunks along every axis: they begin on tile edges, and what is in a chunk lies together in the buffer.
+
+    Parameters
+    ----------
+    array : LayoutArray
+    limit_bytes : int, optional
+        About how many bytes of values a chunk has; dask's ``array.chunk-size`` without. A tile is never cut.
+    """
+    limit: int = parse_bytes(dask.config.get("array.chunk-size")) if limit_bytes is None else limit_bytes
+    window = window_shape(array.address_map, max(1, limit // array.itemsize))
+    found = []
+    for n, w, (_, first) in zip(array.shape, window, tile_of(array.address_map), strict=True):
+        # A view that begins inside a tile: the rest of that tile goes with the first chunk.
+        edges = [0, *range(first + w, n, w), n]
+        found.append(tuple(stop - start for start, stop in itertools.pairwise(edges)))
+    return tuple(found)

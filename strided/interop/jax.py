@@ -1,0 +1,195 @@
+"""JAX: arrays and layouts to and from ``strided``.
+
+`from_jax` wraps the buffer of an array on the CPU as it lies in memory; `to_jax` hands values over. Layouts go both
+ways by `layout_from_jax` and `layout_to_jax`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.layout import Format
+from jax.experimental.layout import Layout as JaxLayout
+
+from strided.arrays.interchange import Protocols
+from strided.arrays.layout_array import LayoutArray
+from strided.errors import UnsupportedError
+from strided.layout import Layout, Shape
+from strided.layout.element_types import ElementType, element_type_of_dtype
+
+#: What a Layout may say and JAX's cannot.
+_ONLY_OURS = {
+    "tail_padding_alignment_in_elements": 1,
+    "memory_space": 0,
+    "split_configs": (),
+    "dynamic_shape_metadata_prefix_bytes": 0,
+    "padded_dimensions": (),
+}
+
+
+def from_jax(array: jax.Array, *, copy: bool | None = None) -> LayoutArray:
+    """A ``jax.Array`` in the memory of the CPU, in the layout that its ``format`` names; read-only.
+
+    XLA packs the elements of four and two bits, the first one of a byte in its low bits, whatever the format says.
+
+    Parameters
+    ----------
+    array : jax.Array
+        On one device, a CPU.
+    copy : bool, optional
+        Without, the array's own memory is wrapped where JAX can be kept from freeing it, which is everywhere but for
+        its packed integers: their bytes are copied. With False these are wrapped, too; the caller must then neither
+        delete nor donate the array while the result lives. With True the bytes are always copied.
+
+    Raises
+    ------
+    TypeError
+        No ``jax.Array``.
+    UnsupportedError
+        A deleted array, or one inside a transformation, of several devices, in other memory than the CPU's, in tiles,
+        or of elements that XLA has no type for.
+    """
+    if not isinstance(array, jax.Array):
+        raise TypeError(f"a jax.Array is wanted, not {type(array).__name__}; LayoutArray.from_numpy takes the others")
+    _check_place(array)
+    shape = _shape_of(array)
+    array.block_until_ready()
+    size = shape.byte_size
+    keeper: Any = array
+    if size and not copy:
+        try:
+            # A capsule that nobody takes keeps JAX from freeing or donating the memory, a mere reference does not.
+            keeper = array.__dlpack__()
+        except (RuntimeError, TypeError, BufferError):
+            copy = copy is None
+    memory = np.asarray(_Bytes(array.unsafe_buffer_pointer(), size, keeper)) if size else np.empty(0, np.uint8)
+    if copy:
+        memory = memory.copy()
+    memory.flags.writeable = False
+    return LayoutArray(memory, shape)
+
+
+def to_jax(a: LayoutArray) -> jax.Array:
+    """The values as a ``jax.Array`` on JAX's default device, in that device's default layout.
+
+    Raises
+    ------
+    UnsupportedError
+        JAX has no such type (six bits) or takes it for another: 64 bits without ``jax_enable_x64``, integers of one
+        bit.
+    """
+    wanted = jax.dtypes.canonicalize_dtype(a.dtype) if a.dtype.isbuiltin else a.dtype
+    if wanted != a.dtype:
+        raise UnsupportedError(f"JAX would make {wanted} of {a.dtype}: set jax_enable_x64 or convert with astype first")
+    return as_jax(a)
+
+
+def as_jax(a: Protocols) -> jax.Array:
+    """The values as a ``jax.Array`` of the type that JAX makes of theirs, as ``jnp.asarray`` of an ndarray.
+
+    Raises
+    ------
+    UnsupportedError
+        JAX has no such type (six bits), or takes it for another (integers of one bit).
+    """
+    kind = element_type_of_dtype(a.dtype)
+    _check_one_bit(kind)
+    if kind.bits == 6:
+        raise UnsupportedError(f"JAX has no {a.dtype}; convert with astype first")
+    # New values, which JAX may keep as they are: nobody else holds them.
+    return jnp.asarray(a.to_numpy())
+
+
+def layout_to_jax(layout: Layout) -> JaxLayout:
+    """A layout as ``jax.experimental.layout.Layout``, for ``Format`` and ``device_put``.
+
+    Raises
+    ------
+    UnsupportedError
+        The layout says what JAX's cannot: a memory space, an alignment, splits, a prefix, legacy padding.
+    """
+    beyond = [name for name, usual in _ONLY_OURS.items() if getattr(layout, name) != usual]
+    if beyond:
+        raise UnsupportedError(f"JAX's layouts have no {', '.join(beyond)}, which {layout} has")
+    return JaxLayout(
+        major_to_minor=layout.minor_to_major[::-1],
+        tiling=tuple(tile.dimensions for tile in layout.tiles),
+        sub_byte_element_size_in_bits=layout.element_size_in_bits,
+    )
+
+
+def layout_from_jax(layout: JaxLayout | Format, dtype: Any = None) -> Layout:
+    """A layout from ``jax.experimental.layout.Layout``, or from the ``Format`` around one.
+
+    Parameters
+    ----------
+    layout : jax.experimental.layout.Layout or Format
+        ``tiling=None`` counts as no tiles.
+    dtype : dtype, optional
+        Of the elements. Where the layout has a tiling and leaves the packing open, JAX packs integers of fewer than
+        eight bits.
+
+    Raises
+    ------
+    UnsupportedError
+        The layout is left to the compiler, or unknown (``None``, ``Layout.AUTO``).
+    LayoutError
+        It is no valid layout.
+    """
+    given = layout.layout if isinstance(layout, Format) else layout
+    if not isinstance(given, JaxLayout):
+        raise UnsupportedError(f"a layout that is {given!r} says nothing about memory; ask the format of an array")
+    bits = given.sub_byte_element_size_in_bits
+    if not bits and dtype is not None and given.tiling is not None:
+        kind = element_type_of_dtype(dtype)
+        bits = kind.bits if kind.bits in (2, 4) and kind.name[0] in "su" else 0
+    return Layout(given.major_to_minor[::-1], given.tiling or (), element_size_in_bits=bits)
+
+
+class _Bytes:
+    """LayoutBuffer at an address, for NumPy to see, and what keeps it alive."""
+
+    def __init__(self, address: int, size: int, keeper: Any) -> None:
+        self.keeper = keeper
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": (address, True)}
+
+
+def _check_place(array: jax.Array) -> None:
+    """Refuse what is not one buffer of the CPU."""
+    if isinstance(array, jax.core.Tracer):
+        raise UnsupportedError("inside a JAX transformation an array has no memory yet; wrap the result outside")
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+        raise UnsupportedError(f"XLA has no element type for {array.dtype}; of keys, wrap jax.random.key_data(keys)")
+    if array.is_deleted():
+        raise UnsupportedError("the jax.Array was deleted or donated; its buffer is gone")
+    devices = array.sharding.device_set
+    if len(devices) != 1:
+        raise UnsupportedError(
+            f"the jax.Array lies on {len(devices)} devices; wrap each array.addressable_shards[i].data, "
+            "or bring it to one with jax.device_put"
+        )
+    (device,) = devices
+    if device.platform != "cpu":
+        raise UnsupportedError(
+            f"the jax.Array lies on {device}, where memory cannot be wrapped; jax.device_get brings the values here"
+        )
+
+
+def _shape_of(array: jax.Array) -> Shape:
+    """The shape and layout of the bytes behind an array."""
+    kind = element_type_of_dtype(array.dtype)
+    _check_one_bit(kind)
+    layout = layout_from_jax(array.format)
+    if layout.tiles:
+        # The CPU takes such a layout, allocates for it and then lets the elements lie as if it had no tiles.
+        raise UnsupportedError(f"XLA does not carry out the tiles of {layout} on the CPU; np.asarray gives the values")
+    bits = kind.bits if kind.bits in (2, 4) else 0
+    return Shape(kind.name, array.shape, Layout(layout.minor_to_major, element_size_in_bits=bits))
+
+
+def _check_one_bit(kind: ElementType) -> None:
+    if kind.bits == 1 and kind.name != "pred":
+        raise UnsupportedError(f"JAX takes {kind.name} for booleans; convert with astype first")

@@ -1,0 +1,225 @@
+"""Numba: a `LayoutArray` as an argument of functions under ``@njit``.
+
+Compiled functions read single elements, ``a[i, j]``, through the layout where the values lie, and know ``shape``,
+``ndim``, ``size`` and ``len``. What they do not get is slices, assignment and iteration: for these, and wherever every
+element is read, an ndarray is faster and complete, ``a.to_numpy()`` or, of plain layouts, ``a.as_strided()``.
+
+Numba finds `register` by the entry point ``numba_extensions`` when it first compiles something.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core import cgutils, errors
+from numba.extending import (
+    NativeValue,
+    intrinsic,
+    make_attribute_wrapper,
+    models,
+    overload,
+    overload_attribute,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+from numba.np.numpy_support import from_dtype
+
+from strided.arrays.base import Array
+from strided.arrays.layout_array import LayoutArray
+
+#: Columns of the table of carries: start, step, shift, weight and factor of what the index along an axis adds,
+#: ``((start + step * i) >> shift) // weight * factor``. Almost every weight is a power of two, and a shift.
+_ROWS = types.Array(types.int64, 2, "C")
+
+
+class LayoutArrayType(types.Type):
+    """Numba's type of a `LayoutArray`: layouts of one rank share it, and the code that is compiled for it."""
+
+    def __init__(self, dtype: Any, ndim: int, aligned: bool) -> None:
+        self.dtype, self.ndim = dtype, ndim
+        self.elements = types.Array(dtype, 1, "C", readonly=True, aligned=aligned)
+        self.index = types.UniTuple(types.intp, ndim)
+        super().__init__(f"LayoutArray({dtype}, {ndim}d{'' if aligned else ', unaligned'})")
+
+
+def register() -> None:
+    """Make the type known to Numba; importing this module does."""
+
+
+def _refusal(a: LayoutArray) -> str | None:
+    """Why compiled functions cannot read an array, or None."""
+    if not a.dtype.isbuiltin == 1:
+        return f"Numba has no {a.dtype}: give the function a.to_numpy().astype(...), in a type that it has"
+    if a.dtype == np.float16:
+        return "Numba computes with no float16 on CPUs: give the function a.to_numpy().astype(np.float32)"
+    if not a.address_map.is_regular:
+        return f"the addresses of {a.xla_shape} are irregular: give the function a.to_numpy()"
+    return None
+
+
+@typeof_impl.register(LayoutArray)
+def _typeof(a: LayoutArray, context: Any) -> LayoutArrayType:
+    refusal = _refusal(a)
+    if refusal is not None:
+        raise errors.NumbaTypeError(f"a LayoutArray that compiled functions cannot read: {refusal}")
+    return LayoutArrayType(from_dtype(a.dtype), a.ndim, bool(a._memory.elements.flags.aligned))
+
+
+@register_model(LayoutArrayType)
+class _Model(models.StructModel):
+    def __init__(self, manager: Any, kind: LayoutArrayType) -> None:
+        members = [
+            ("elements", kind.elements),
+            ("rows", _ROWS),
+            ("ends", kind.index),
+            ("shape", kind.index),
+            ("base", types.int64),
+        ]
+        super().__init__(manager, kind, members)
+
+
+make_attribute_wrapper(LayoutArrayType, "shape", "shape")
+
+
+def parts_of(a: LayoutArray) -> tuple[Array, Array, tuple[int, ...], tuple[int, ...], int]:
+    """What compiled functions need: elements, the table of carries, where each axis ends in it, shape and base."""
+    a.region  # noqa: B018 # raises where the file behind it was truncated
+    map_ = a.address_map
+    rows, ends = [], []
+    for terms in map_.axes:
+        for start, step, digits in terms:
+            before = 0
+            for digit in digits:
+                shift = (digit.weight & -digit.weight).bit_length() - 1
+                rows.append((start, step, shift, digit.weight >> shift, digit.stride - before))
+                before = digit.size * digit.stride
+        ends.append(len(rows))
+    table = np.array(rows, np.int64).reshape(-1, 5)
+    return a._memory.elements, table, tuple(ends), map_.shape, map_.base
+
+
+@unbox(LayoutArrayType)
+def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> NativeValue:
+    native = types.Tuple((kind.elements, _ROWS, kind.index, kind.index, types.int64))
+    module = c.pyapi.import_module(c.context.insert_const_string(c.builder.module, __name__))
+    function = c.pyapi.object_getattr_string(module, "parts_of")
+    parts = c.pyapi.call_function_objargs(function, (a,))
+    c.pyapi.decref(function)
+    c.pyapi.decref(module)
+    made = cgutils.create_struct_proxy(kind)(c.context, c.builder)
+    failed = cgutils.alloca_once_value(c.builder, cgutils.true_bit)
+    with c.builder.if_then(cgutils.is_not_null(c.builder, parts)):
+        found = c.unbox(native, parts)
+        for place, name in enumerate(("elements", "rows", "ends", "shape", "base")):
+            setattr(made, name, c.builder.extract_value(found.value, place))
+        c.builder.store(found.is_error, failed)
+        c.pyapi.decref(parts)
+    return NativeValue(made._getvalue(), is_error=c.builder.load(failed))
+
+
+@intrinsic
+def _read(context: Any, a: Any, index: Any) -> Any:
+    """The element at an index of as many integers as there are axes.
+
+    Written for the compiler by hand: borrowed pointers instead of arrays, whose references would be counted with every
+    element, and one loop over carries per axis.
+    """
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = cgutils.create_struct_proxy(a)(target, builder, arguments[0])
+        elements = target.make_array(a.elements)(target, builder, made.elements)
+        table = target.make_array(_ROWS)(target, builder, made.rows).data
+        whole = made.base.type
+        offset = cgutils.alloca_once_value(builder, made.base)
+        sizes, ends = (cgutils.unpack_tuple(builder, x, a.ndim) for x in (made.shape, made.ends))
+        given = cgutils.unpack_tuple(builder, arguments[1], a.ndim)
+        first = whole(0)
+        for value, kind, size, end in zip(given, signature.args[1], sizes, ends, strict=True):
+            i = _counted_from_the_start(target, builder, target.cast(builder, value, kind, types.intp), size)
+            with cgutils.for_range_slice(builder, first, end, whole(1)) as (row, _):
+                places = (builder.add(builder.mul(row, whole(5)), whole(k)) for k in range(5))
+                start, step, shift, weight, factor = (builder.load(builder.gep(table, [k])) for k in places)
+                shifted = builder.lshr(builder.add(start, builder.mul(step, i)), shift)
+                carry = cgutils.alloca_once_value(builder, shifted)
+                with builder.if_then(builder.icmp_unsigned("!=", weight, whole(1)), likely=False):
+                    builder.store(builder.udiv(shifted, weight), carry)
+                added = builder.mul(builder.load(carry), factor)
+                builder.store(builder.add(builder.load(offset), added), offset)
+            first = end
+        place = builder.gep(elements.data, [builder.load(offset)])
+        return target.unpack_value(builder, a.dtype, place, align=None if a.elements.aligned else 1)
+
+    return a.dtype(a, index), generate
+
+
+def _counted_from_the_start(target: Any, builder: Any, i: Any, size: Any) -> Any:
+    """An index, negative ones counted from the end; compiled functions raise IndexError where it is none."""
+    from_end = builder.add(i, size)
+    counted = builder.select(builder.icmp_signed("<", i, i.type(0)), from_end, i)
+    with builder.if_then(builder.icmp_unsigned(">=", counted, size), likely=False):
+        target.call_conv.return_user_exc(builder, IndexError, ("index is out of bounds",))
+    return counted
+
+
+@overload(operator.getitem)
+def _getitem(a: Any, index: Any) -> Any:
+    if not isinstance(a, LayoutArrayType):
+        return None
+    count = len(index) if isinstance(index, types.BaseTuple) else 1
+    each = index if isinstance(index, types.BaseTuple) else (index,)
+    if count != a.ndim or not all(isinstance(types.unliteral(t), types.Integer) for t in each):
+        raise errors.NumbaTypeError(
+            f"compiled functions read single elements of a LayoutArray, here with {a.ndim} integers; "
+            "give them a.to_numpy() for anything else"
+        )
+
+    # Numba wants the annotations of both functions to be the same.
+    def by_tuple(a: Any, index: Any) -> Any:
+        return _read(a, index)
+
+    def by_number(a: Any, index: Any) -> Any:
+        return _read(a, (index,))
+
+    return by_tuple if isinstance(index, types.BaseTuple) else by_number
+
+
+@overload(operator.setitem)
+def _setitem(a: Any, index: Any, value: Any) -> Any:
+    if isinstance(a, LayoutArrayType):
+        raise errors.NumbaTypeError(
+            "compiled functions do not assign to a LayoutArray: give them out = a.to_numpy(), then assign a[...] = out"
+        )
+    return None
+
+
+@overload(len)
+def _len(a: Any) -> Any:
+    def length(a: Any) -> Any:
+        return a.shape[0]
+
+    return length if isinstance(a, LayoutArrayType) and a.ndim else None
+
+
+@overload_attribute(LayoutArrayType, "ndim")
+def _ndim(a: Any) -> Any:
+    count = a.ndim
+
+    def ndim(a: Any) -> Any:
+        return count
+
+    return ndim
+
+
+@overload_attribute(LayoutArrayType, "size")
+def _size(a: Any) -> Any:
+    def size(a: Any) -> Any:
+        count = 1
+        for n in a.shape:
+            count *= n
+        return count
+
+    return size

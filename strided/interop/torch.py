@@ -1,0 +1,66 @@
+"""torch: tensors on the same memory where the layout is plain strides, of converted values where it is not.
+
+``torch.from_dlpack(a)`` does the former alone; `to_torch` does both, and keeps torch from writing to read-only memory.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from strided.arrays import dlpack
+from strided.arrays.base import Array
+from strided.arrays.layout_array import LayoutArray
+from strided.errors import UnsupportedError
+
+
+def to_torch(a: LayoutArray, *, copy: bool | None = None) -> torch.Tensor:
+    """A tensor on the CPU, bfloat16 and the float8 types that torch has included.
+
+    Parameters
+    ----------
+    a : LayoutArray
+    copy : bool, optional
+        Without, the tensor shares the memory where torch can: plain strides, none of them negative, writable. With
+        False it shares the memory or this fails; with True it never shares.
+
+    Raises
+    ------
+    BufferError
+        With ``copy=False``, memory that torch cannot share.
+    UnsupportedError
+        torch has no such type.
+    """
+    refusal = _why_not_shared(a)
+    if copy is False and refusal:
+        raise BufferError(refusal)
+    values = a.to_numpy() if copy or refusal else a.as_strided()
+    try:
+        return torch.from_dlpack(_Capsule(values))
+    except BufferError as error:
+        raise UnsupportedError(f"torch has no {a.dtype}; convert with astype first ({error})") from None
+
+
+class _Capsule:
+    """An ndarray as a producer of DLPack capsules that name bfloat16 and float8."""
+
+    def __init__(self, values: Array) -> None:
+        self._values = values
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._values.__dlpack_device__()
+
+    def __dlpack__(self, *, stream: object = None, **options: object) -> object:
+        return dlpack.capsule(self._values, stream=stream, **options)
+
+
+def _why_not_shared(a: LayoutArray) -> str | None:
+    """Why torch cannot take the memory as it is, or None."""
+    try:
+        values = a.as_strided()
+    except BufferError as error:
+        return str(error)
+    if not values.flags.writeable:
+        return f"{a.xla_shape} is read-only, which torch does not know; to_torch() without copy=False copies it"
+    if dlpack.runs_backwards(values):
+        return f"the view of {a.xla_shape} runs backwards, which torch's strides cannot; to_torch() copies it"
+    return None

@@ -1,0 +1,220 @@
+"""Arrays to files, in bounded memory, whole or not at all.
+
+Arrays go through in blocks of about `BLOCK_BYTES`: neither the source nor the target need fit into memory. Neither is
+mapped, so that a source that is truncated meanwhile, or a full disk, is an error and not the end of the process.
+`strided.files.atomic` puts the target in its place when it is complete.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from strided.arrays.blocks import blocks, both_ways
+from strided.arrays.layout_array import LayoutArray
+from strided.errors import LayoutError, UnsupportedError
+from strided.files.atomic import refuse_existing, refuse_same, replaced
+from strided.io.file_array import FileArray, open_file
+from strided.io.npy import npy_header
+from strided.io.sparse_pages import Pages, affordable, blank_array, store
+from strided.layout import AnyShape, Layout, Shape
+from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
+from strided.layout.parser import array_shape, parse
+
+#: Bytes of values that are in memory at a time. Larger ones gain nothing; smaller ones cut rows of large arrays.
+BLOCK_BYTES = 64 << 20
+
+#: Endings of names that stand for formats which are not written here: raw bytes under them would mislead.
+FOREIGN_ENDINGS = frozenset(
+    ".npz .csv .tsv .txt .json .zarr .h5 .hdf5 .hdf .nc .nc4 .mat .pt .pth .pkl .pickle .safetensors .gguf .onnx .pb"
+    " .parquet .arrow .feather .png .jpg .jpeg .gif .tif .tiff .bmp .svg .html .pdf .xls .xlsx .fits"
+    " .gz .bz2 .xz .zst .zip .tar .tgz .7z".split()
+)
+
+#: Is told how many more elements are written.
+Progress = Callable[[int], object]
+
+
+def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | None = None) -> None:
+    """Write an array to a ``.npy`` file, its element type included; `strided.load_npy` reads it back.
+
+    Parameters
+    ----------
+    array : LayoutArray or array-like
+        A LayoutArray is converted block by block and need not fit into memory.
+    progress : callable, optional
+        Called after each block with the number of elements that it held.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; what was there before still is.
+    """
+    if isinstance(array, LayoutArray):
+        element_type = ELEMENT_TYPES[array.xla_shape.element_type]
+    else:
+        array = np.asanyarray(array)
+        element_type = element_type_of_dtype(array.dtype)
+    with replaced(path) as file:
+        file.write(npy_header(element_type, array.shape))
+        _write_rows(file, array, np.dtype(array.dtype), progress)
+
+
+def convert_file(
+    source: str | os.PathLike[str],
+    shape: str | AnyShape | None,
+    target: str | os.PathLike[str],
+    *,
+    layout: str | Layout | None = None,
+    offset: int = 0,
+    bitorder: str = "little",
+    overwrite: bool = True,
+    progress: Progress | None = None,
+) -> int:
+    """Convert an array in a file to another file, and return the size of that in bytes.
+
+    Parameters
+    ----------
+    source : path
+        Raw bytes or a ``.npy`` file, either of them gzipped or not; seen from the content. A file that has exactly the
+        size of its shape is raw bytes whatever it begins with, and so is one with an offset (gzip is undone first).
+        Gzip data are expanded into a temporary file, as far as the shape goes.
+    shape : str, Shape or None
+        None for a ``.npy`` file, which says it itself.
+    offset, bitorder
+        As for `strided.open`.
+    layout : str or Layout, optional
+        Layout of the raw bytes to write, zeros in the padding. Without one, the target is a ``.npy`` file.
+    overwrite : bool, optional
+        As `numpy.save` does, a file that lies at the target is replaced. Without it that is an error.
+    progress : callable, optional
+        Called after each block with the number of elements that it held.
+
+    Raises
+    ------
+    OSError
+        The target cannot be written, or is the source; what was there before still is. FileExistsError without
+        `overwrite`.
+    UnsupportedError
+        The target's name is that of another format.
+    BufferSizeError
+        The source does not have the size of its shape, or was truncated meanwhile.
+    DumpError
+        Broken gzip data, a damaged header.
+    LayoutError
+        A ``.npy`` file of another shape; a layout that does not fit.
+    """
+    with open(source, "rb") as file:
+        check_target(file, target, layout, overwrite=overwrite)
+        with open_file(file, os.fspath(source), shape, offset=offset, bitorder=bitorder) as array:
+            return convert_array(array, target, layout, overwrite=overwrite, progress=progress)
+
+
+def check_target(file: BinaryIO, target: str | os.PathLike[str], layout: object, *, overwrite: bool) -> None:
+    """Raise OSError or UnsupportedError where a conversion of an open file must not be written to a target."""
+    refuse_name(target, layout)
+    refuse_same(os.fstat(file.fileno()), target)
+    if not overwrite:
+        refuse_existing(target)
+
+
+def convert_array(
+    array: FileArray,
+    target: str | os.PathLike[str],
+    layout: str | Layout | None,
+    *,
+    overwrite: bool,
+    progress: Progress | None = None,
+) -> int:
+    """Write an array in a file to a target; the bytes that it has then."""
+    shape = result_shape(array, layout)
+    with replaced(target, overwrite=overwrite) as file:
+        write_file(file, array, shape, as_npy=layout is None, progress=progress)
+        return file.seek(0, os.SEEK_END)
+
+
+def result_shape(array: FileArray, layout: str | Layout | None) -> Shape:
+    """The shape of an array in another layout; row-major for None."""
+    return array_shape(array.xla_shape.with_layout(None if layout is None else layout_of(layout)))
+
+
+def layout_of(layout: str | Layout) -> Layout:
+    """A layout alone, from text or a value."""
+    wanted = parse(layout) if isinstance(layout, str) else layout
+    if not isinstance(wanted, Layout):
+        raise LayoutError(f"{wanted} is no layout; the shape is known, write the braces alone")
+    return wanted
+
+
+def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
+    """Raise UnsupportedError where a file of this name would hold something else than its ending says.
+
+    >>> refuse_name("out.npz", None)
+    Traceback (most recent call last):
+    strided.errors.UnsupportedError: out.npz: files that end in .npz are not written, only .npy files and raw bytes
+    """
+    ending = os.path.splitext(os.fsdecode(target))[1].lower()
+    if ending in FOREIGN_ENDINGS:
+        raise UnsupportedError(
+            f"{os.fsdecode(target)}: files that end in {ending} are not written, only .npy files and raw bytes"
+        )
+    if ending == ".npy" and layout is not None:
+        raise UnsupportedError(
+            f"{os.fsdecode(target)}: .npy files are row-major: leave the layout out, or name raw bytes otherwise"
+        )
+
+
+def write_file(
+    file: BinaryIO, array: FileArray, shape: Shape, *, as_npy: bool, progress: Progress | None = None
+) -> None:
+    """Write an array in the layout of a shape, behind a ``.npy`` header or bare, to a file that is new and empty."""
+    if as_npy:
+        file.write(npy_header(ELEMENT_TYPES[shape.element_type], shape.dimensions))
+    start = file.tell()
+    _allocate(file, shape.buffer_byte_size)
+    file.flush()
+    if not shape.size:
+        return
+    assert shape.layout is not None
+    start += shape.layout.dynamic_shape_metadata_prefix_bytes
+    target, pages = blank_array(shape), Pages(shape.buffer_byte_size)
+    limit = max(1, BLOCK_BYTES // shape.dtype.itemsize)
+    order, new_order = (layout.minor_to_major[::-1] for layout in (array.layout, shape.layout))
+    cuts = blocks(shape.dimensions, limit, order) if order == new_order else both_ways(array.xla_shape, shape, limit)
+    for box in affordable(cuts, [array.blank, target]):
+        store(target[(*box, ...)], array[(*box, ...)].read(), pages, file, start)
+        if progress:
+            progress(math.prod(s.stop - s.start for s in box))
+
+
+def _write_rows(file: BinaryIO, array: Any, dtype: np.dtype[Any], progress: Progress | None) -> None:
+    """The values in row-major order."""
+    limit = max(1, BLOCK_BYTES // dtype.itemsize)
+    scratch = np.empty(min(math.prod(array.shape), limit), dtype)
+    for box in blocks(array.shape, limit):
+        part = array[(*box, ...)]  # the dots make a view of an array without dimensions, too
+        rows = scratch[: part.size].reshape(part.shape)
+        if isinstance(part, LayoutArray):
+            part.to_numpy(out=rows)
+        else:
+            rows[...] = part
+        file.write(rows.reshape(-1).view(np.uint8).data)
+        if progress:
+            progress(part.size)
+
+
+def _allocate(file: BinaryIO, size: int) -> None:
+    """Make the file so much longer, all zeros, and have room for it on disk: a full one is an error now, not later."""
+    if hasattr(os, "posix_fallocate") and size:
+        try:
+            os.posix_fallocate(file.fileno(), file.tell(), size)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # a file system that cannot
+                raise
+    file.truncate(file.tell() + size)

@@ -1,0 +1,191 @@
+"""Arrays in files that are read at places, never mapped: raw bytes, ``.npy`` files, gzipped ones, pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays import formatting
+from strided.arrays.buffers import GRANULES, extent
+from strided.arrays.keys import index_arrays, normalise, view
+from strided.arrays.layout_array import LayoutArray
+from strided.errors import BufferSizeError, UnsupportedError
+from strided.files import gzipped
+from strided.files.atomic import named_when_full
+from strided.files.magic import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC
+from strided.io.npy import read_npy_header, shape_of_npy
+from strided.io.sparse_pages import GAP_BYTES, Pages, affordable, blank_array, byte_ranges, element_ranges, fetch
+from strided.layout import AnyShape, Shape
+from strided.layout.parser import array_shape
+from strided.planning.axis_maps import Table
+from strided.transfer import copy as transfer
+
+
+class FileArray:
+    """An array in a file, read where it is indexed: basic keys give further such arrays, others values.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    size : int
+    layout : Layout
+    xla_shape : Shape
+        Of the whole file's array.
+    blank : LayoutArray
+        The same view of zeros that take no memory: what lies where.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, start: int, blank: LayoutArray, pages: Pages) -> None:
+        self._file, self._name, self._start, self._pages, self.blank = file, name, start, pages, blank
+        self.shape, self.dtype, self.size = blank.shape, blank.dtype, blank.size
+        self.layout, self.xla_shape = blank.layout, blank.xla_shape
+
+    def __getitem__(self, key: Any) -> Any:
+        map_ = self.blank.address_map
+        selection = normalise(key, self.shape)
+        if selection.is_basic and not selection.is_element:
+            moved = self.blank._with_map(view(map_, selection))
+            found = FileArray(self._file, self._name, self._start, moved, self._pages)
+            return found.to_numpy() if selection.copies else found
+        if selection.is_element:
+            offsets = np.array([map_.offset_of(selection.items)])  # type: ignore[arg-type]
+        else:
+            shape, index = index_arrays(selection)
+            offsets = transfer.offsets_at(map_, index, shape)
+        return self._fetched(element_ranges(offsets, self.blank.region.storage, GAP_BYTES))[key]
+
+    def read(self) -> LayoutArray:
+        """The array in memory, and of the rest of the file no more than lies between its elements.
+
+        It holds until this file is read again.
+        """
+        return self._fetched(byte_ranges(self.blank.address_map, self.blank.region.storage, GAP_BYTES))
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """The values as a new ndarray."""
+        out = np.empty(self.shape, self.dtype)
+        for box in affordable([tuple(slice(0, n) for n in self.shape)], [self.blank]):
+            key: Any = (*box, ...)
+            self[key].read().to_numpy(out=out[key])
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return self.to_numpy().astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __str__(self) -> str:
+        return formatting.text(self)  # type: ignore[arg-type]  # it asks no more of an array than this one has
+
+    def _fetched(self, ranges: Table) -> LayoutArray:
+        return fetch(self.blank, ranges, self._pages, self._file, self._start, self._name)
+
+
+@contextlib.contextmanager
+def open_file(
+    file: BinaryIO, name: str, shape: str | AnyShape | None, *, offset: int = 0, bitorder: str = "little"
+) -> Iterator[FileArray]:
+    """The array in an open file: of raw bytes or a ``.npy`` file, either of them gzipped, or what a pipe brings.
+
+    Parameters
+    ----------
+    name : str
+        For errors.
+    shape : str or Shape, optional
+        As for `strided.open`; a ``.npy`` file has its own. Where a file has exactly the size of the shape, or an offset
+        is given, it is raw bytes whatever it begins with.
+
+    Raises
+    ------
+    BufferSizeError, LayoutError, UnsupportedError
+        The file is not what the shape says.
+    DumpError
+        Broken gzip data, a damaged header.
+    """
+    given = None if shape is None else array_shape(shape)
+    with contextlib.ExitStack() as stack:
+        if not file.seekable():
+            head = file.read(HEAD_BYTES)
+            stream = _Stream(head, file)
+            is_gzip = head.startswith(GZIP_MAGIC)
+            file = _kept(gzipped.expanded(stream, name) if is_gzip else stream.pieces(), given, offset, name, stack)
+        elif _head(file).startswith(GZIP_MAGIC) and not _is_exactly(file, given, offset):
+            file = _kept(gzipped.expanded(file, name), given, offset, name, stack)
+        head = _head(file)
+        if head.startswith(NPY_MAGIC) and offset == 0 and not _is_exactly(file, given, offset):
+            header = read_npy_header(file, name)
+            given, offset = shape_of_npy(header, given, name), header.offset
+        if given is None:
+            raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
+        start, _ = extent(_size(file), given, offset, False, head)
+        yield FileArray(file, name, start, blank_array(given, bitorder), Pages(given.buffer_byte_size))
+
+
+def _size(file: BinaryIO) -> int:
+    return file.seek(0, os.SEEK_END)
+
+
+def _head(file: BinaryIO) -> bytes:
+    """What a file begins with; it stands at its beginning then."""
+    file.seek(0)
+    head = file.read(HEAD_BYTES)
+    file.seek(0)
+    return head
+
+
+def _is_exactly(file: BinaryIO, shape: Shape | None, offset: int) -> bool:
+    size = _size(file)
+    file.seek(0)
+    return shape is not None and offset == 0 and size == shape.buffer_byte_size
+
+
+class _Stream:
+    """What comes out of a pipe, with its first bytes, which were looked at, before it."""
+
+    def __init__(self, head: bytes, file: BinaryIO) -> None:
+        self._head, self._file = head, file
+
+    def read(self, size: int) -> bytes:
+        head, self._head = self._head[:size], self._head[size:]
+        return head or self._file.read(size)
+
+    def pieces(self) -> Iterator[bytes]:
+        return iter(lambda: self.read(gzipped.PIECE_BYTES), b"")
+
+
+def _kept(
+    pieces: Iterator[bytes], shape: Shape | None, offset: int, name: str, stack: contextlib.ExitStack
+) -> BinaryIO:
+    """What comes in pieces, in a file without a name: as much as the shape, or a ``.npy`` header, says and no more."""
+    file = stack.enter_context(tempfile.TemporaryFile())
+    first = next(pieces, b"")
+    while len(first) < gzipped.PIECE_BYTES and (more := next(pieces, b"")):
+        first += more
+    if first.startswith(NPY_MAGIC) and offset == 0:
+        header = read_npy_header(io.BytesIO(first), name)
+        most = header.offset + header.dtype.itemsize * math.prod(header.dimensions)
+        what = "its header says"
+    elif shape is None:
+        raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
+    else:
+        most = offset + shape.buffer_byte_size
+        what = f"{shape} takes"
+    with named_when_full(tempfile.gettempdir()):
+        for piece in itertools.chain([first], pieces):
+            file.write(piece)
+            if file.tell() > most + max(GRANULES) and not offset:
+                raise BufferSizeError(
+                    f"{name} holds more than the {most} bytes that {what}; what follows them was not read", needed=most
+                )
+            if offset and file.tell() >= most:
+                break
+        file.flush()
+    return file

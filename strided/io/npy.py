@@ -1,0 +1,224 @@
+"""``.npy`` files that keep their element type.
+
+NumPy has no name for bfloat16, float8 or int4: ``np.save`` writes them as ``|V2`` or ``|V1``, bytes without a meaning.
+The files made here say it in a comment, in the space that pads the header::
+
+    {'descr': '|V2', 'fortran_order': False, 'shape': (17, 300), } # bf16
+
+`load_npy` reads the comment. ``np.load`` passes over it and returns the bytes; ``np.load(path).view(dtype)`` gives them
+their type back.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.errors import DumpError, LayoutError, UnsupportedError
+from strided.escape import visible
+from strided.files.magic import NPY_MAGIC
+from strided.files.regular import open_regular
+from strided.layout import Layout, Shape
+from strided.layout.element_types import ELEMENT_TYPES, ElementType, element_type_of_dtype, is_builtin
+from strided.layout.element_types import element_type as element_type_named
+
+_ARCHIVE = b"PK"
+_ALIGNMENT = 64
+#: The longest header that is read, in bytes; NumPy's own limit.
+_LONGEST_HEADER = 10_000
+_COMMENT = re.compile(rb"#\s*(\w+)\s*$")
+
+
+def npy_header(element_type: ElementType, dimensions: Sequence[int]) -> bytes:
+    """What a ``.npy`` file of row-major values of this type begins with, a multiple of 64 bytes.
+
+    >>> from strided.layout.element_types import element_type
+    >>> npy_header(element_type("bf16"), (17, 300))[10:].rstrip()
+    b"{'descr': '|V2', 'fortran_order': False, 'shape': (17, 300), } # bf16"
+    """
+    assert element_type.dtype is not None
+    description = element_type.dtype.str if is_builtin(element_type.dtype) else f"|V{element_type.dtype.itemsize}"
+    text = f"{{'descr': {description!r}, 'fortran_order': False, 'shape': {tuple(dimensions)!r}, }}"
+    if not is_builtin(element_type.dtype):
+        text += f" # {element_type.name}"
+    # Version 1.0 counts the header's length in two bytes: enough for any array of at most 64 dimensions.
+    unpadded = len(NPY_MAGIC) + 4 + len(text) + 1
+    text += " " * (-unpadded % _ALIGNMENT) + "\n"
+    return NPY_MAGIC + bytes((1, 0)) + len(text).to_bytes(2, "little") + text.encode("ascii")
+
+
+def load_npy(
+    path: str | os.PathLike[str],
+    *,
+    element_type: str | None = None,
+    mmap_mode: Literal["r", "r+", "c"] | None = None,
+) -> npt.NDArray[Any]:
+    """The array in a ``.npy`` file, with its type.
+
+    Parameters
+    ----------
+    element_type : str, optional
+        XLA's name of the type (``"bf16"``), for files that do not say it: those that ``np.save`` wrote.
+    mmap_mode : optional
+        As in `numpy.load`: the array is mapped, not read.
+
+    Raises
+    ------
+    ValueError
+        The file is no ``.npy`` file or a damaged one, or its elements do not have the size of `element_type`.
+    OSError
+        A file that cannot be opened.
+    """
+    if mmap_mode not in (None, "r", "r+", "c"):  # NumPy's fourth one would write a new file over this one
+        raise ValueError(f'mmap_mode must be None, "r", "r+" or "c", not {mmap_mode!r}')
+    shown = visible(os.fsdecode(path))
+    header = _checked_header(path)
+    try:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # NumPy evaluates the header as Python: whatever that raises
+        raise ValueError(f"{shown} is no .npy file, or a damaged one: {visible(str(error), 200)}") from error
+    name = element_type or (header.type_name if array.dtype.kind == "V" else None)
+    if name is None:
+        return array
+    dtype = element_type_named(name).dtype
+    if dtype is None or dtype.itemsize != array.dtype.itemsize:
+        raise ValueError(f"{shown} holds elements of {array.dtype.itemsize} bytes, which are no {name}")
+    return array.view(dtype)
+
+
+def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
+    """A file's header, unless it says more than the file holds: NumPy allocates before it reads."""
+    with open_regular(path) as file:
+        header = read_npy_header(file, os.fspath(path))
+        have, needed = os.fstat(file.fileno()).st_size - header.offset, math.prod(header.dimensions)
+        if needed * header.dtype.itemsize > have:
+            raise DumpError(
+                f"a damaged .npy file: an array of shape {header.dimensions} in {have} bytes", path=os.fspath(path)
+            )
+    return header
+
+
+class NpyHeader(NamedTuple):
+    """What the header of a ``.npy`` file says.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        As NumPy reads it: bytes without a meaning (``|V2``) for a type that it does not know.
+    type_name : str or None
+        XLA's name of the type, where there is one and the file says it.
+    dimensions : tuple of int
+    fortran_order : bool
+    offset : int
+        Bytes in front of the values.
+    """
+
+    dtype: np.dtype[Any]
+    type_name: str | None
+    dimensions: tuple[int, ...]
+    fortran_order: bool
+    offset: int
+
+    @property
+    def layout(self) -> Layout:
+        """The order of the dimensions."""
+        rank = len(self.dimensions)
+        return Layout(tuple(range(rank)) if self.fortran_order else tuple(reversed(range(rank))))
+
+
+def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
+    """The header of a ``.npy`` file of any version, from where the file stands.
+
+    Raises
+    ------
+    DumpError
+        It is none.
+
+    >>> import io
+    >>> from strided.layout.element_types import element_type
+    >>> read_npy_header(io.BytesIO(npy_header(element_type("bf16"), (17, 300))))[1:]
+    ('bf16', (17, 300), False, 128)
+    """
+    start = file.read(len(NPY_MAGIC) + 4)
+    if start.startswith(_ARCHIVE):
+        raise DumpError("no .npy file: it is an archive of several arrays", path=path)
+    if len(start) < len(NPY_MAGIC) + 4 or not start.startswith(NPY_MAGIC) or start[6] not in (1, 2, 3):
+        raise DumpError("no .npy file: its first bytes are no header of version 1, 2 or 3", path=path)
+    length = start[8:] if start[6] == 1 else start[8:] + file.read(2)
+    size = int.from_bytes(length, "little")
+    if size > _LONGEST_HEADER:
+        raise DumpError(f"a .npy header of {size} bytes; the longest that is read has {_LONGEST_HEADER}", path=path)
+    text = file.read(size)
+    if len(text) < size:
+        raise DumpError(f"a .npy header of {size} bytes, of which the file has {len(text)}", path=path)
+    try:
+        found = ast.literal_eval(text.decode("utf-8" if start[6] == 3 else "latin-1").strip())
+        dtype, dimensions, fortran = np.dtype(found["descr"]), found["shape"], found["fortran_order"]
+        if not (type(dimensions) is tuple and all(type(n) is int and n >= 0 for n in dimensions)):
+            raise ValueError("its shape is none")
+        if type(fortran) is not bool or len(found) != 3:
+            raise ValueError("it names other things than type, shape and order")
+    except Exception as error:  # a header is a literal of Python, and reading one fails in many ways
+        raise DumpError(f"a damaged .npy header: {visible(str(error), 200)}", path=path) from error
+    return NpyHeader(dtype, _type_name(dtype, text), dimensions, fortran, len(start + length[2:]) + size)
+
+
+def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
+    """XLA's name of a header's type; None where it has none, or the file does not say it."""
+    if dtype.kind != "V":
+        try:
+            return element_type_of_dtype(dtype).name
+        except UnsupportedError:
+            return None
+    comment = _COMMENT.search(header.rstrip())
+    named = None if comment is None else ELEMENT_TYPES.get(comment[1].decode())
+    return None if named is None or named.dtype is None or named.dtype.itemsize != dtype.itemsize else named.name
+
+
+def shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None = None) -> Shape:
+    """The shape of the values behind a header, which must be the one that is `given`, if any.
+
+    Parameters
+    ----------
+    given : Shape, optional
+        Needed where the header does not say the type (files that ``np.save`` wrote of bfloat16 and the like). Its
+        layout is the file's, or row-major as where none is written.
+
+    Raises
+    ------
+    LayoutError
+        The header says something else.
+    UnsupportedError
+        A type that XLA does not have, or that the file does not name; values in the other byte order.
+    """
+    where = "this .npy file" if path is None else path
+    if not header.dtype.isnative:
+        raise UnsupportedError(
+            f"{where} holds {header.dtype} in the byte order of other machines: save it with astype first"
+        )
+    name = header.type_name
+    if name is None:
+        if header.dtype.kind != "V" or header.dtype.names is not None or header.dtype.subdtype is not None:
+            raise UnsupportedError(f"{where} holds {header.dtype}, which XLA has no element type for")
+        if given is None:
+            raise UnsupportedError(
+                f"{where} holds elements of {header.dtype.itemsize} bytes and does not say of which type: "
+                f"give its shape, as in bf16{list(header.dimensions)}"
+            )
+        if given.dtype.itemsize == header.dtype.itemsize:
+            name = given.element_type
+    found = None if name is None else Shape(name, header.dimensions, header.layout)
+    if given is not None and given not in (found, None if found is None else found.with_layout(None)):
+        said = f"elements of {header.dtype.itemsize} bytes, {header.dimensions}" if found is None else str(found)
+        raise LayoutError(f"{where} holds {said}, not {given}; leave the shape out, or give the one that it has")
+    assert found is not None
+    return found

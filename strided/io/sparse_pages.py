@@ -1,0 +1,257 @@
+"""Memory for bytes of a file at the places that they have there.
+
+A mapped file that somebody truncates ends the process that looks at it (SIGBUS), and so does a full disk under one that
+is written to. Here bytes are read and written by system calls, which fail with an error instead. They go to the same
+places of memory that is as long as the file but has pages only where something was read, so that all maps from indices
+to bytes hold as they are. So many bytes of it are in use as the elements take that are asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import mmap
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import BinaryIO, TypeAlias
+
+import numpy as np
+
+from strided.addressing.address_map import AddressMap
+from strided.arrays.layout_array import LayoutArray
+from strided.errors import BufferSizeError
+from strided.files.regular import READS_AT_PLACES, read_at
+from strided.layout import Shape
+from strided.planning.axis_maps import Table
+from strided.planning.fill_step import fill_steps, spread
+from strided.planning.plan import Storage
+from strided.runtime.threads import get_num_threads, run
+from strided.transfer.gather_scatter import chunks
+from strided.transfer.region import Bytes
+
+#: Bytes of pages in use at a time, about: what the elements of one block may take with the padding between them.
+BUDGET_BYTES = 256 << 20
+#: Bytes between two runs that are read with them: as many as a system call takes the time of.
+GAP_BYTES = 4096
+#: Runs from this length on are worth a system call each.
+_LONG_RUN_BYTES = 512
+#: Bytes that a thread reads at a time.
+_PART_BYTES = 1 << 22
+#: Runs that are listed from the steps of a plan.
+_MOST_RUNS = 1 << 20
+
+Box: TypeAlias = tuple[slice, ...]
+
+
+class Pages:
+    """Memory for parts of an array of some size, one after another: what a part was put into is used for the next one.
+
+    A part keeps the distances that its bytes have in the array, so that all maps from indices to bytes hold but for
+    where they begin. It begins with the memory, so that parts alike lie in the same pages: those are there then.
+    """
+
+    def __init__(self, size: int) -> None:
+        # A part begins inside a page.
+        self._size = size + mmap.PAGESIZE
+        self._renew()
+
+    def _renew(self) -> None:
+        if hasattr(mmap, "MAP_NORESERVE"):
+            # Most of it is never touched: it does not count as memory that is promised.
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE
+            self._memory = mmap.mmap(-1, self._size, flags=flags)
+        else:
+            self._memory = mmap.mmap(-1, self._size)
+        self._is_used = np.zeros(-(-self._size // mmap.PAGESIZE), np.bool_)
+        self._used_pages = 0
+
+    def content(self) -> Bytes:
+        """The memory as bytes."""
+        return np.frombuffer(self._memory, np.uint8)
+
+    def take(self, ranges: Table) -> None:
+        """Be ready for ranges of bytes: begin anew where too many pages are in use that are not among theirs."""
+        low, high = ranges[:, 0] // mmap.PAGESIZE, -(-ranges[:, 1] // mmap.PAGESIZE)
+        counts = high - low
+        pages = np.repeat(low - np.append(0, np.cumsum(counts)[:-1]), counts) + np.arange(counts.sum())
+        new = pages[~self._is_used[pages]]
+        if self._used_pages and (self._used_pages + len(new)) * mmap.PAGESIZE > 2 * BUDGET_BYTES:
+            self._renew()
+            new = pages
+        if not len(new):
+            return
+        if not self._used_pages:
+            self._advise(dense=len(pages) * 4 >= int(high[-1] - low[0]) * 3)
+        self._is_used[new] = True
+        self._used_pages += len(new)
+
+    def _advise(self, *, dense: bool) -> None:
+        """Large pages are right for memory that is used throughout, and would fill the gaps of any other."""
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):  # a system without them
+                self._memory.madvise(mmap.MADV_HUGEPAGE if dense else mmap.MADV_NOHUGEPAGE)
+
+    def read(self, ranges: Table, file: BinaryIO, start: int, name: str) -> None:
+        """Fill ranges of bytes from a file; byte 0 of the memory is byte `start` of the file.
+
+        Raises
+        ------
+        BufferSizeError
+            The file ends before.
+        """
+        content = memoryview(self._memory)
+
+        def fill(low: int, high: int) -> None:
+            while low < high:
+                count = read_at(file, content[low:high], start + low)
+                if not count:
+                    size = os.fstat(file.fileno()).st_size
+                    raise BufferSizeError(
+                        f"{name!r} was truncated: it has {size} bytes, bytes {start + low} to {start + high} are read",
+                        actual=size,
+                        needed=start + high,
+                    )
+                low += count
+
+        parts = [
+            (at, min(at + _PART_BYTES, high)) for low, high in ranges.tolist() for at in range(low, high, _PART_BYTES)
+        ]
+        run(fill, parts, threads=get_num_threads() if READS_AT_PLACES else 1)
+
+    def write(self, ranges: Table, file: BinaryIO, start: int) -> None:
+        """Write ranges of bytes to a file."""
+        content = memoryview(self._memory)
+        for low, high in ranges.tolist():
+            while low < high:
+                low += _write_at(file, content[low:high], start + low)
+
+
+if hasattr(os, "pwrite"):
+
+    def _write_at(file: BinaryIO, content: memoryview, at: int) -> int:
+        return os.pwrite(file.fileno(), content, at)
+
+else:
+
+    def _write_at(file: BinaryIO, content: memoryview, at: int) -> int:
+        file.seek(at)
+        return file.write(content)
+
+
+def blank_array(shape: Shape, bitorder: str = "little") -> LayoutArray:
+    """An array of zeros that takes no memory, to be indexed for what lies where."""
+    memory = Pages(shape.buffer_byte_size).content()[: shape.buffer_byte_size]
+    return LayoutArray(memory, shape, bitorder=bitorder)
+
+
+def fetch(view: LayoutArray, ranges: Table, pages: Pages, file: BinaryIO, start: int, name: str) -> LayoutArray:
+    """A view of a blank array on pages into which ranges of its bytes are read; its byte 0 is byte `start` of a file.
+
+    It holds until the pages are used for something else.
+
+    Raises
+    ------
+    BufferSizeError
+        The file was truncated.
+    """
+    found, ranges, base = _on(view, ranges, pages)
+    pages.read(ranges, file, start + base, name)
+    return found
+
+
+def store(view: LayoutArray, values: LayoutArray, pages: Pages, file: BinaryIO, start: int) -> None:
+    """Write values to the bytes of a file in which a view of its array lies; byte 0 of that is byte `start`."""
+    region = view.region
+    ranges = byte_ranges(region.map, region.storage, 0)
+    # Bytes that are not this view's alone, or lie in very short runs, are written back as they were.
+    is_whole = region.bits >= 8 and int((ranges[:, 1] - ranges[:, 0]).sum()) >= _LONG_RUN_BYTES * len(ranges)
+    if not is_whole:
+        ranges = byte_ranges(region.map, region.storage, GAP_BYTES)
+    found, ranges, base = _on(view, ranges, pages)
+    if not is_whole:
+        pages.read(ranges, file, start + base, file.name)
+    found[...] = values
+    pages.write(ranges, file, start + base)
+
+
+def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Table, int]:
+    """A view moved to the beginning of pages, ranges of its bytes there, and how many bytes they were moved by."""
+    base = int(ranges[0, 0]) // mmap.PAGESIZE * mmap.PAGESIZE if len(ranges) else 0
+    ranges = ranges - base
+    if len(ranges):
+        pages.take(ranges)
+    memory = view._memory
+    moved = view.address_map.scaled(1, -base * 8 // memory.bits)
+    return view._with_map(moved, replace(memory, buffer=pages.content())), ranges, base
+
+
+# Which bytes the elements of a view take.
+
+
+@lru_cache(maxsize=4)
+def byte_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
+    """(first byte, byte behind) of the ranges in which the elements of a view lie, in order.
+
+    Ranges with at most `gap` bytes between them are one; without a gap no byte is listed that no element lies in.
+
+    >>> from strided import parse
+    >>> byte_ranges(parse("f32[3,5]{1,0:T(2,4)}").address_map.at(0, 2), Storage(32), 0).tolist()
+    [[64, 80], [96, 100]]
+    """
+    if not map_.size:
+        return np.empty((0, 2), np.int64)
+    steps = fill_steps(map_, storage.bits, storage.unit) if map_.is_regular else None
+    if steps is not None and sum(step.runs for step in steps) <= _MOST_RUNS:
+        first = np.concatenate([step.base + spread(step.loops) for step in steps])
+        return _merged(first, first + np.repeat([s.run_bytes for s in steps], [s.runs for s in steps]), gap)
+    # Steps that no tile divides, or elements that share bytes: element by element, some at a time.
+    parts = [element_ranges(map_.offsets(box), storage, gap) for box in chunks(map_.shape)]
+    first, behind = np.concatenate(parts).T
+    return _merged(first, behind, gap)
+
+
+def element_ranges(offsets: Table, storage: Storage, gap: int) -> Table:
+    """The same of elements at given offsets."""
+    bits = offsets.reshape(-1) * storage.unit
+    return _merged(bits // 8, -(-(bits + storage.bits) // 8), gap)
+
+
+def _merged(first: Table, behind: Table, gap: int) -> Table:
+    """Ranges in order, those joined that overlap or have no more than `gap` between them."""
+    if not first.size:
+        return np.empty((0, 2), np.int64)
+    order = np.argsort(first, kind="stable")
+    low, high = first[order], np.maximum.accumulate(behind[order])
+    begins = np.append(True, low[1:] > high[:-1] + gap)
+    return np.stack([low[begins], high[np.append(begins[1:], True)]], axis=1)
+
+
+def _touched_bytes(ranges: Table) -> int:
+    """Bytes of the pages that ranges touch."""
+    pages = -(-ranges[:, 1] // mmap.PAGESIZE) - ranges[:, 0] // mmap.PAGESIZE
+    return int(pages.sum()) * mmap.PAGESIZE
+
+
+def affordable(boxes: Iterable[Box], arrays: Sequence[LayoutArray]) -> Iterator[Box]:
+    """The boxes, cut where their elements in an array take more memory than there is for them."""
+    for box in boxes:
+        pending = [box]
+        while pending:
+            one = pending.pop()
+            sizes = [s.stop - s.start for s in one]
+            if math.prod(sizes) <= 1 or not any(_is_too_large(array, one) for array in arrays):
+                yield one
+                continue
+            axis = max(range(len(sizes)), key=sizes.__getitem__)
+            middle = (one[axis].start + one[axis].stop) // 2
+            for half in (slice(middle, one[axis].stop), slice(one[axis].start, middle)):
+                pending.append((*one[:axis], half, *one[axis + 1 :]))
+
+
+def _is_too_large(array: LayoutArray, box: Box) -> bool:
+    region = array[(*box, ...)].region
+    if region.buffer.size <= BUDGET_BYTES:
+        return False
+    return _touched_bytes(byte_ranges(region.map, region.storage, GAP_BYTES)) > BUDGET_BYTES

@@ -1,0 +1,120 @@
+"""Tiled, interleaved and row-major buffers into one another: lanes that lie side by side on both sides.
+
+`walk` says what the tables mean.
+"""
+
+from __future__ import annotations
+
+from strided.kernels import bitfields, simd_bytes
+from strided.kernels.compile import ZERO, kernel, part
+from strided.kernels.row_driver import ARGUMENTS, edge, gather, no_gather, no_patch, spill_run, walk
+
+
+@part
+def _load(s, how):
+    return simd_bytes.load(s)
+
+
+@part
+def _anywhere(member, pitch, options):
+    return 0
+
+
+@part
+def _fields16(s, shift):
+    return bitfields.fields16(s, shift)
+
+
+@part
+def _fields8(s, shift):
+    return bitfields.fields8(s, shift)
+
+
+@part
+def _shift(member, pitch, bits):
+    return member * bits
+
+
+@part
+def _braid16(s, pitch):
+    return bitfields.braid16(s, pitch)
+
+
+@part
+def _braid8(s, pitch):
+    return bitfields.braid8(s, pitch)
+
+
+@part
+def _apart(member, pitch, options):
+    return pitch
+
+
+@part
+def _spill_two(room, s, count, pitch):
+    for k in range(2):
+        simd_bytes.move(room + 128 * k, s + k * pitch, count)
+    return room, 128
+
+
+@part
+def _spill_four(room, s, count, pitch):
+    for k in range(4):
+        simd_bytes.move(room + 128 * k, s + k * pitch, count)
+    return room, 128
+
+
+@part
+def _patch(fetch, spill, fixed, start, t_row, rows, i, last, cut, how):
+    """Write one row of words by a mask, so that the others are not touched."""
+    t_lane, step, room = fixed[1], fixed[2], fixed[5]
+    pieces, first, end, _ = cut
+    own = step >> 4
+    every = ((1 << own) - 1 << simd_bytes.cell(rows, i, 2) * own) * 0x1111_1111_1111_1111
+    for p in range(first, end):
+        s = start + simd_bytes.cell(rows, i, 0) + simd_bytes.cell(pieces, p, 0)
+        t = t_row + simd_bytes.cell(pieces, p, 1)
+        count = simd_bytes.cell(pieces, p, 2) * t_lane
+        while count > 0:
+            mask = every if count >= 64 else every & (1 << count) - 1
+            simd_bytes.store_masked(t, edge(fetch, spill, s, ZERO, count, step, how, room), mask)
+            s, t, count = s + step, t + 64, count - 64
+    return ZERO + 1
+
+
+@kernel(*ARGUMENTS)
+def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
+    """Copy runs of bytes: a lane is a byte."""
+    tables = outer, rows, pieces, row_cuts, piece_cuts
+    walk(_load, spill_run, _anywhere, no_gather, no_patch, (1, 1, 1), source, target, tables, streaming, scratch, 0)
+
+
+@kernel(*ARGUMENTS)
+def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
+    """Take rows of 16 bits out of words that two of them share."""
+    tables = outer, rows, pieces, row_cuts, piece_cuts
+    walk(_fields16, spill_run, _shift, no_gather, no_patch, (4, 2, 1), source, target, tables, streaming, scratch, 16)
+
+
+@kernel(*ARGUMENTS)
+def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
+    """Take rows of 8 bits out of words that four of them share."""
+    tables = outer, rows, pieces, row_cuts, piece_cuts
+    walk(_fields8, spill_run, _shift, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, 8)
+
+
+@kernel(*ARGUMENTS)
+def interleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
+    """Put rows of 16 bits into words, two rows into each. Rows of one word follow each other in the table.
+
+    A row whose words' other row is not in its block goes in alone, and the other one's bytes stay as they are.
+    """
+    tables = outer, rows, pieces, row_cuts, piece_cuts
+    walk(_braid16, _spill_two, _apart, gather, _patch, (2, 4, 2), source, target, tables, streaming, scratch, 0)
+
+
+@kernel(*ARGUMENTS)
+def interleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
+    """Put rows of 8 bits into words, four rows into each, as `interleave16` does with two."""
+    tables = outer, rows, pieces, row_cuts, piece_cuts
+    walk(_braid8, _spill_four, _apart, gather, _patch, (1, 4, 4), source, target, tables, streaming, scratch, 0)

@@ -1,0 +1,350 @@
+"""Copies along lanes, line by line: what the kernels of `tiles` and `packed` have in common.
+
+A copy is three tables of byte offsets, which add up: `outer` (source, target), `rows` (source, target, member) and
+`pieces` (source, target, lanes). The lanes of a piece are neighbours on both sides. Clipped tiles, windows and odd
+sizes are only other tables. `row_cuts` and `piece_cuts` say where rows and pieces are cut into blocks, one block being
+done after the other::
+
+    for each outer: for each block of rows: for each block of pieces: for each row in it: for each piece in it
+
+On the zipped side of a layout with sub-tiles, T(8,128)(2,1) for one, a lane is a word of 4 bytes that several rows
+share. Its rows all give the offset of the word, `member` says which of them a row is.
+
+Where the target is streamed it is written in whole lines. What a piece leaves of a line stays in a register, and the
+piece, row or matrix that goes on where this one ended completes it. So odd sizes, and targets that begin somewhere in a
+line, cost little.
+"""
+
+from __future__ import annotations
+
+from strided.kernels import simd_bytes
+from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part
+
+ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
+"""What kernels of this kind take: source, target, the five tables, whether to stream, scratch."""
+
+# What the rows of a group are.
+_EVEN, _UNEVEN, _ALONE = range(3)
+# Rows that lie unevenly are brought together in the scratch: where, and bytes from one row to the next.
+SIDE, GATHERED_ROW = 8192, 1088
+
+# Every load of a line has another one prefetched: the same piece's in the next block, where that is not so far that the
+# line would be gone again when its turn comes, else one so many bytes on.
+_FAR, _AHEAD = 1 << 17, 1024
+# The line in which a row ends must come from memory before it can be written: it is asked for so many rows before.
+_ROWS_AHEAD = 4
+
+
+@part
+def walk(fetch, spill, aim, gather, patch, widths, source, target, tables, streaming, scratch, options):
+    """Copy what `tables` say.
+
+    `fetch` makes one line of the target, `spill` moves what a fetch reads to where it may read more, `aim` tells how to
+    fetch a given row. `widths` are the bytes of a lane in a row of the source, those in the target, and the rows that
+    share a lane of the target. Where they do, `gather` copies rows that lie unevenly, and `patch` writes a row whose
+    word is not complete, or several, and tells how many.
+    """
+    outer, rows, pieces, row_cuts, piece_cuts = tables
+    s_lane, t_lane, shared = widths
+    room = simd_bytes.address(scratch) + 255 & -256
+    # What all parts want to know: bytes of a lane on both sides, of the source that make a line, rows that share it,
+    # whether to stream, memory of our own.
+    fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room
+    ends = simd_bytes.address(source), simd_bytes.address(source) + source.size
+    line = room, room, simd_bytes.zero()
+    end = _end(fixed, rows, pieces)
+    for o in range(outer.shape[0]):
+        origin = ends[0] + outer[o, 0], simd_bytes.address(target) + outer[o, 1]
+        onward = simd_bytes.address(target) + outer[min(o + 1, outer.shape[0] - 1), 1]
+        for r in range(row_cuts.shape[0] - 1):
+            chosen = simd_bytes.address(rows), row_cuts[r], row_cuts[r + 1]
+            later = rows.shape[0], onward, end
+            for p in range(piece_cuts.shape[0] - 1):
+                cut = simd_bytes.address(pieces), piece_cuts[p], piece_cuts[p + 1], pieces.shape[0]
+                lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p)
+                line = _block(
+                    fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, line
+                )
+    flush(line, room)
+    if streaming:
+        simd_bytes.fence()
+
+
+@part
+def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p):
+    """Bytes of the source from a piece of this block to its like in the next block."""
+    here = pieces[piece_cuts[p], 0]
+    if p + 2 < piece_cuts.shape[0]:
+        return pieces[piece_cuts[p + 1], 0] - here
+    here += rows[row_cuts[r], 0] - pieces[0, 0]
+    if r + 2 < row_cuts.shape[0]:
+        return rows[row_cuts[r + 1], 0] - here
+    if o + 1 < outer.shape[0]:
+        lead = outer[o + 1, 0] - outer[o, 0] + rows[0, 0] - here
+        if abs(lead) <= _FAR:
+            return lead
+    return _AHEAD
+
+
+@part
+def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, line):
+    """Copy the pieces of one block of rows; the line begun, as it then is."""
+    step, shared = fixed[2], fixed[3]
+    rows, i, last = chosen
+    asks = later[2] > 0 and cut[2] == cut[3]
+    while i < last:
+        s, t, member = (
+            origin[0] + simd_bytes.cell(rows, i, 0),
+            origin[1] + simd_bytes.cell(rows, i, 1),
+            simd_bytes.cell(rows, i, 2),
+        )
+        group, pitch = _group(rows, i, last, shared)
+        reach = pitch * (shared - 1)
+        how = aim(member, pitch, options), ends[0] - min(0, reach), ends[1] - step - max(0, reach)
+        if group == _ALONE:
+            i += patch(fetch, spill, fixed, origin[0], t, rows, i, last, cut, how)
+        elif group == _UNEVEN:
+            line = gather(
+                fetch, spill, fixed, origin[0], t, rows, i, cut, aim(member, ZERO + GATHERED_ROW, options), line
+            )
+            i += shared
+        else:
+            # Rows that share words of the source ask for different ones of their lines.
+            share = (member & max(1, step >> 6) - 1) * 64
+            if asks:
+                _ask_for_end(origin[1], rows, i + _ROWS_AHEAD * shared, later)
+            line = _row(fetch, spill, fixed, (s, t), cut, how, (lead + share, pitch), line)
+            i += shared
+    return line
+
+
+@part
+def _group(rows, i, last, shared):
+    """What the rows of a group are, beginning with row `i`, and how far apart in the source where that is even."""
+    if shared == 1:
+        return _EVEN, ZERO
+    if simd_bytes.cell(rows, i, 2) != 0 or i + shared > last:
+        return _ALONE, ZERO
+    pitch = simd_bytes.cell(rows, i + 1, 0) - simd_bytes.cell(rows, i, 0)
+    even = True
+    for k in range(i + 1, i + shared):
+        if simd_bytes.cell(rows, k, 2) != k - i or simd_bytes.cell(rows, k, 1) != simd_bytes.cell(rows, i, 1):
+            return _ALONE, ZERO
+        even &= simd_bytes.cell(rows, k, 0) - simd_bytes.cell(rows, k - 1, 0) == pitch
+    return (_EVEN, pitch) if even else (_UNEVEN, ZERO)
+
+
+@part
+def _row(fetch, spill, fixed, place, cut, how, ahead, line):
+    """Copy a row's pieces of a block; the line begun, as it then is.
+
+    Where the target goes on from one block to the next, the limit between them moves to the next limit of a line.
+    """
+    _, t_lane, step, _, streaming, _ = fixed
+    pieces, p, last, _ = cut
+    skip, extra = ZERO, ZERO
+    if streaming:
+        skip, extra = _seam(cut, p, place[1], t_lane), _seam(cut, last, place[1], t_lane)
+    while p < last or (p == last and extra > 0):
+        s = place[0] + simd_bytes.cell(pieces, p, 0) + (skip * step >> 6)
+        t = place[1] + simd_bytes.cell(pieces, p, 1) + skip
+        count = simd_bytes.cell(pieces, p, 2) * t_lane - skip if p < last else extra
+        if streaming and not t & t_lane - 1:
+            line = _piece(fetch, spill, fixed, (s, t, count), how, ahead, line)
+        else:
+            _plain(fetch, spill, fixed, (s, t, count), how)
+        skip = ZERO
+        p += 1
+    return line
+
+
+@part
+def _seam(cut, p, t_row, t_lane):
+    """Bytes at the start of a piece that complete the line in which the piece before it ends."""
+    pieces, _, _, count = cut
+    if p == 0 or p == count:
+        return ZERO
+    begins = simd_bytes.cell(pieces, p, 1)
+    if simd_bytes.cell(pieces, p - 1, 1) + simd_bytes.cell(pieces, p - 1, 2) * t_lane != begins:
+        return ZERO
+    return min(-(t_row + begins) & 63 & -t_lane, simd_bytes.cell(pieces, p, 2) * t_lane)
+
+
+@part
+def _piece(fetch, spill, fixed, place, how, ahead, line):
+    """Copy a piece by whole lines.
+
+    `line` is the one begun and not yet written: where its first byte belongs, where its last one ends, and all of it.
+    """
+    _, _, step, shared, streaming, room = fixed
+    s, t, count = place
+    first, end, carry = line
+    if t != end:
+        flush(line, room)
+        first, end = t, t
+    filled = end & 63
+    if filled:
+        _ask(s, end, step, shared, ahead)
+        more = edge(fetch, spill, s, filled, count, step, how, room)
+        line, made = go_on((first, end, carry), more, count, streaming, room)
+        first, end, carry = line
+        if end & 63:
+            return line
+        s += made * step >> 6
+        count -= made
+    while count >= 64:
+        _ask(s, end, step, shared, ahead)
+        simd_bytes.put(end, fetch(s, how[0]), streaming)
+        end += 64
+        s += step
+        count -= 64
+    first = end
+    if count:
+        _ask(s, end, step, shared, ahead)
+        carry = edge(fetch, spill, s, ZERO, count, step, how, room)
+        end += count
+    return first, end, carry
+
+
+@part
+def go_on(line, more, count, streaming, room):
+    """Add up to `count` bytes to a line begun, and write it where it is complete; the line as it then is, how many.
+
+    `more` holds them where they belong in the line.
+    """
+    first, end, carry = line
+    filled = end & 63
+    carry = simd_bytes.blend(filled, carry, more)
+    made = min(64 - filled, count)
+    end += made
+    if not end & 63:
+        if first == end - 64:
+            simd_bytes.put(first, carry, streaming)
+        else:
+            flush((first, end, carry), room)
+    return (first, end, carry), made
+
+
+@part
+def _ask(s, end, step, shared, ahead):
+    """Prefetch as much as a line of the target takes: of rows that share its words, a few in their turn."""
+    lead, pitch = ahead
+    lines = shared * step >> 6 if shared > 1 else 1
+    for k in range(lines):
+        simd_bytes.prefetch(s + lead + ((end >> 6) * lines + k & shared - 1) * pitch)
+
+
+@part
+def _end(fixed, rows, pieces):
+    """Bytes from where a row begins to where it ends, if that leaves a line to be completed, else 0.
+
+    Where the next row goes on from there, it completes it.
+    """
+    _, t_lane, _, shared, streaming, _ = fixed
+    last = pieces.shape[0] - 1
+    if not streaming or last < 0 or rows.shape[0] == 0:
+        return ZERO
+    end = pieces[last, 1] + pieces[last, 2] * t_lane
+    joined = rows.shape[0] > shared and rows[shared, 1] + pieces[0, 1] == rows[0, 1] + end
+    return ZERO if joined else end
+
+
+@part
+def _ask_for_end(origin, rows, i, later):
+    """Prefetch the line in which a later row ends: of these rows, or of those that begin next.
+
+    `later` is the number of rows, where the next ones begin, and how far each goes.
+    """
+    if i >= later[0]:
+        i, origin = i - later[0], later[1]
+    if i < later[0]:
+        end = origin + simd_bytes.cell(rows, i, 1) + later[2]
+        if end & 63:
+            simd_bytes.prefetch(end)
+
+
+@part
+def flush(line, room):
+    """Write a line that will not be completed."""
+    first, end, carry = line
+    if end > first:
+        simd_bytes.store(room, carry)
+        simd_bytes.move(first, room + (first & 63), end - first)
+
+
+@part
+def _plain(fetch, spill, fixed, place, how):
+    """Copy a piece by stores of any alignment."""
+    step, room = fixed[2], fixed[5]
+    s, t, count = place
+    if count < 64:
+        simd_bytes.store(room, edge(fetch, spill, s, ZERO, count, step, how, room))
+        simd_bytes.move(t, room, count)
+        return
+    rest = count - 64
+    while rest > 0:
+        simd_bytes.store(t, fetch(s, how[0]))
+        t += 64
+        s += step
+        rest -= 64
+    # The last line overlaps the one before it.
+    simd_bytes.store(t + rest, fetch(s + (rest * step >> 6), how[0]))
+
+
+@part
+def edge(fetch, spill, s, back, count, step, how, room):
+    """A fetch of `count` bytes, behind `back` others, that reads nothing outside the source for the rest.
+
+    `how` to fetch, and the least and the largest place from where that reads the source alone.
+    """
+    manner, low, high = how
+    s -= back * step >> 6
+    if s < low or s > high:
+        s, manner = spill(room + 1024, s + (back * step >> 6), min(count, 64) * step >> 6, manner)
+        s -= back * step >> 6
+    return fetch(s, manner)
+
+
+# --- rows that share lanes of the target ----------------------------------------------------------------------------
+
+
+@part
+def gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
+    """Copy a group whose rows lie anywhere, by way of the scratch."""
+    s_lane, t_lane, _, shared, streaming, room = fixed
+    side = room + SIDE
+    how = manner, side - 64, side + GATHERED_ROW * shared
+    pieces, first, last, _ = cut
+    for p in range(first, last):
+        place = t + simd_bytes.cell(pieces, p, 1)
+        count = simd_bytes.cell(pieces, p, 2) * s_lane
+        for done in range(0, count, GATHERED_ROW - 64):
+            some = min(GATHERED_ROW - 64, count - done)
+            for k in range(shared):
+                s = start + simd_bytes.cell(rows, i + k, 0) + simd_bytes.cell(pieces, p, 0)
+                simd_bytes.move(side + GATHERED_ROW * k, s + done, some)
+            to = side, place + done * t_lane // s_lane, some * t_lane // s_lane
+            if streaming and not place & t_lane - 1:
+                line = _piece(fetch, spill, fixed, to, how, (ZERO, ZERO), line)
+            else:
+                _plain(fetch, spill, fixed, to, how)
+    return line
+
+
+@part
+def no_gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
+    """Rows whose target is not shared are never uneven."""
+    return line
+
+
+@part
+def no_patch(fetch, spill, fixed, start, t, rows, i, last, cut, how):
+    """Rows whose target is not shared are never alone."""
+    return ZERO + 1
+
+
+@part
+def spill_run(room, s, count, manner):
+    """What a fetch reads of words, and of runs of bytes."""
+    simd_bytes.move(room, s, count)
+    return room, manner

@@ -1,0 +1,301 @@
+"""Elements of fewer than eight bits, to and from one byte each.
+
+`bits` is 4, 2 or 1; `high_first` is 1 where the first element of a byte lies in its high bits; `signed` is 1 where an
+element's highest bit is extended to its byte. On the way to packed elements, higher bits of a byte are dropped.
+"""
+
+from __future__ import annotations
+
+from strided.kernels import bitfields, simd_bytes
+from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
+from strided.kernels.row_driver import (
+    ARGUMENTS,
+    GATHERED_ROW,
+    SIDE,
+    flush,
+    gather,
+    go_on,
+    no_gather,
+    no_patch,
+    spill_run,
+    walk,
+)
+
+_AHEAD = 1024  # bytes between a load and the line prefetched with it
+
+# --- words that rows share ------------------------------------------------------------------------------------------
+
+
+@part
+def _fields(s, how):
+    shift, mask, sign = how
+    return simd_bytes.narrow(bitfields.fields8(s, shift), mask, sign)
+
+
+@part
+def _shift(member, pitch, options):
+    bits, flip, sign = options
+    return member * bits ^ flip, (1 << bits) - 1, sign
+
+
+@part
+def _braid(s, how):
+    pitch, bits, flip = how
+    return bitfields.braid_packed(s, pitch, bits, flip)
+
+
+@part
+def _spill(room, s, count, how):
+    pitch, bits, flip = how
+    place = room
+    for _ in range(0, 32, bits):
+        simd_bytes.move(place, s, count)
+        place += 64
+        s += pitch
+    return room, (ZERO + 64, bits, flip)
+
+
+@part
+def _apart(member, pitch, options):
+    bits, flip = options
+    return pitch, bits, flip
+
+
+@part
+def _patch(fetch, spill, fixed, start, t_row, rows, i, last, cut, how):
+    """Write the rows of one word that follow each other, with the bits of its other rows as they are; how many."""
+    room = fixed[5]
+    pieces, first, end, _ = cut
+    _, bits, flip = how[0]
+    count, mask = _present(rows, i, last, bits, flip)
+    side = room + SIDE
+    for p in range(first, end):
+        left = simd_bytes.cell(pieces, p, 2)
+        s, t = start + simd_bytes.cell(pieces, p, 0), t_row + simd_bytes.cell(pieces, p, 1)
+        while left > 0:
+            some = min(GATHERED_ROW, left)
+            for k in range(i, i + count):
+                simd_bytes.move(
+                    side + GATHERED_ROW * simd_bytes.cell(rows, k, 2), s + simd_bytes.cell(rows, k, 0), some
+                )
+            for b in range(0, some, 16):
+                words = fetch(side + b, (ZERO + GATHERED_ROW, bits, flip))
+                if some - b >= 16:
+                    simd_bytes.store(t + 4 * b, simd_bytes.choose(simd_bytes.load(t + 4 * b), words, mask))
+                else:
+                    simd_bytes.move(room, t + 4 * b, 4 * (some - b))
+                    simd_bytes.store(room, simd_bytes.choose(simd_bytes.load(room), words, mask))
+                    simd_bytes.move(t + 4 * b, room, 4 * (some - b))
+            s, t, left = s + some, t + 4 * some, left - some
+    return count
+
+
+@part
+def _present(rows, i, last, bits, flip):
+    """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
+    count, mask = ZERO, ZERO
+    while i + count < last:
+        member = simd_bytes.cell(rows, i + count, 2)
+        if count:
+            same = simd_bytes.cell(rows, i + count, 1) == simd_bytes.cell(rows, i, 1)
+            if not same or member <= simd_bytes.cell(rows, i + count - 1, 2):
+                break
+        mask |= (1 << bits) - 1 << (member * bits ^ flip)
+        count += 1
+    return count, mask
+
+
+@kernel(*ARGUMENTS, NUMBER, NUMBER, NUMBER)
+def deinterleave_bits(
+    source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch, bits, signed, high_first
+):
+    """Take rows of elements out of words that 32 / `bits` of them share, into bytes; tables as in `walk`."""
+    tables = outer, rows, pieces, row_cuts, piece_cuts
+    options = bits, (8 - bits) * high_first, signed << bits - 1
+    walk(
+        _fields, spill_run, _shift, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, options
+    )
+
+
+@kernel(*ARGUMENTS, NUMBER, NUMBER)
+def interleave_bits(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch, bits, high_first):
+    """Put rows of bytes into words that 32 / `bits` of them share; tables as in `walk`.
+
+    Rows that are alone keep the bits of others by reading and writing whole bytes: threads may not share their words.
+    """
+    tables = outer, rows, pieces, row_cuts, piece_cuts
+    options = bits, (8 - bits) * high_first
+    walk(
+        _braid, _spill, _apart, gather, _patch, (1, 4, 32 // bits), source, target, tables, streaming, scratch, options
+    )
+
+
+# --- elements side by side ------------------------------------------------------------------------------------------
+
+
+@part
+def _spread(s, shift, bits, flip):
+    if bits == 4:
+        return bitfields.spread4(s, shift, flip)
+    if bits == 2:
+        return bitfields.spread2(s, shift, flip)
+    return bitfields.spread1(s, shift, flip)
+
+
+@part
+def _gather(s, bits, flip):
+    if bits == 4:
+        return bitfields.gather4(s, flip)
+    if bits == 2:
+        return bitfields.gather2(s, flip)
+    return bitfields.gather1(s, flip)
+
+
+@part
+def _bytes_from(source, bit, how, room):
+    """The 64 elements from so many bits into the source on, as bytes; those outside of it are anything."""
+    bits, mask, sign, flip = how
+    first, size = bit >> 3, 8 * bits + 1
+    s = simd_bytes.address(source) + first
+    if first < 0 or first + size > source.size:
+        begin, end = max(0, first), min(source.size, first + size)
+        simd_bytes.move(room + begin - first, s + begin - first, end - begin)
+        s = room
+    else:
+        simd_bytes.prefetch(s + _AHEAD)
+    return simd_bytes.narrow(_spread(s, bit & 7, bits, flip), mask, sign)
+
+
+@part
+def _unpack_run(source, element, t, count, how, room):
+    """Copy `count` packed elements, the first of which is number `element` of the source, to bytes at `t`."""
+    bits = how[0]
+    bit, end, long = element * bits, t + count, count >= 64
+    while t + 64 <= end:
+        simd_bytes.store(t, _bytes_from(source, bit, how, room))
+        t += 64
+        bit += 64 * bits
+    if t < end:
+        if long:
+            # The last line overlaps the one before it.
+            simd_bytes.store(end - 64, _bytes_from(source, bit - (t + 64 - end) * bits, how, room))
+        else:
+            simd_bytes.store(room + 1024, _bytes_from(source, bit, how, room))
+            simd_bytes.move(t, room + 1024, end - t)
+
+
+@part
+def _unpack_lines(source, element, t, count, how, line, room):
+    """The same by whole lines, past the caches; the line begun, as it then is. See `_piece` of `walk`."""
+    bits = how[0]
+    bit = element * bits
+    first, end, carry = line
+    if t != end:
+        flush(line, room)
+        first, end = t, t
+    filled = end & 63
+    if filled:
+        more = _bytes_from(source, bit - filled * bits, how, room)
+        line, made = go_on((first, end, carry), more, count, ZERO + 1, room)
+        first, end, carry = line
+        if end & 63:
+            return line
+        bit += made * bits
+        count -= made
+    while count >= 64:
+        simd_bytes.put(end, _bytes_from(source, bit, how, room), ZERO + 1)
+        end += 64
+        bit += 64 * bits
+        count -= 64
+    first = end
+    if count:
+        carry = _bytes_from(source, bit, how, room)
+        end += count
+    return first, end, carry
+
+
+@part
+def _put_field(t, element, value, how):
+    bits, mask, _, flip = how
+    place = t + (element * bits >> 3)
+    shift = element * bits & 7 ^ (8 - bits) * flip
+    simd_bytes.put_byte(place, simd_bytes.byte(place) & ~(mask << shift) | (value & mask) << shift)
+
+
+@part
+def _pack_run(s, target, element, count, how, streaming, room):
+    """Copy `count` bytes at `s` to packed elements, the first of which is number `element` of the target.
+
+    Elements outside that share a byte with the first or the last one keep their bits.
+    """
+    bits, _, _, flip = how
+    each = 8 // bits
+    base = simd_bytes.address(target)
+    while count > 0 and (element % each or count < each):
+        _put_field(base, element, simd_bytes.byte(s), how)
+        element, s, count = element + 1, s + 1, count - 1
+    # Where lines may be written twice, those at both ends reach over the next.
+    long = not streaming and count >= 64 * each
+    while count >= each:
+        t = base + element // each
+        made = min(count // each, 64 - (t & 63))
+        if made == 64:
+            for k in range(each):
+                simd_bytes.prefetch(s + 64 * k + _AHEAD)
+            simd_bytes.put(t, _gather(s, bits, flip), streaming)
+        elif long:
+            back = 0 if count >= 64 * each else 64 - made
+            simd_bytes.store(t - back, _gather(s - back * each, bits, flip))
+        else:
+            simd_bytes.move(room, s, made * each)
+            simd_bytes.store(room + 1024, _gather(room, bits, flip))
+            simd_bytes.move(t, room + 1024, made)
+        element, s, count = element + made * each, s + made * each, count - made * each
+    while count > 0:
+        _put_field(base, element, simd_bytes.byte(s), how)
+        element, s, count = element + 1, s + 1, count - 1
+
+
+_RUNS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER)
+
+
+@kernel(*_RUNS, NUMBER, WRITABLE)
+def unpack(source, target, outer, rows, pieces, bits, signed, high_first, streaming, scratch):
+    """Copy runs of packed elements to bytes.
+
+    Tables as in `walk`: offsets of the source count elements, those of the target bytes; a lane is an element.
+    """
+    how = bits, (1 << bits) - 1, signed << bits - 1, high_first
+    room = simd_bytes.address(scratch)
+    line = room, room, simd_bytes.zero()
+    for o in range(outer.shape[0]):
+        for r in range(rows.shape[0]):
+            for p in range(pieces.shape[0]):
+                element = outer[o, 0] + rows[r, 0] + pieces[p, 0]
+                t = simd_bytes.address(target) + outer[o, 1] + rows[r, 1] + pieces[p, 1]
+                if streaming:
+                    line = _unpack_lines(source, element, t, pieces[p, 2], how, line, room)
+                else:
+                    _unpack_run(source, element, t, pieces[p, 2], how, room)
+    if streaming:
+        flush(line, room)
+        simd_bytes.fence()
+
+
+@kernel(*_RUNS, WRITABLE)
+def pack(source, target, outer, rows, pieces, bits, high_first, streaming, scratch):
+    """Copy runs of bytes to packed elements.
+
+    Tables as in `walk`: offsets of the source count bytes, those of the target elements; a lane is an element. Bits
+    that no table names stay as they are, by reading and writing whole bytes: threads may not share those.
+    """
+    how = bits, (1 << bits) - 1, ZERO, high_first
+    room = simd_bytes.address(scratch)
+    for o in range(outer.shape[0]):
+        for r in range(rows.shape[0]):
+            for p in range(pieces.shape[0]):
+                s = simd_bytes.address(source) + outer[o, 0] + rows[r, 0] + pieces[p, 0]
+                element = outer[o, 1] + rows[r, 1] + pieces[p, 1]
+                _pack_run(s, target, element, pieces[p, 2], how, streaming, room)
+    if streaming:
+        simd_bytes.fence()

@@ -1,0 +1,172 @@
+"""XLA's element types, and the NumPy types that hold their values.
+
+Names and numbers are those of ``PrimitiveType`` in XLA's ``xla_data.proto``. Types that NumPy lacks come from
+ml_dtypes. A value of fewer than eight bits takes one whole byte in memory, in its low bits, unless a layout packs it
+(``E(4)``): that is XLA's rule for literals and ml_dtypes' rule for arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from strided.errors import UnsupportedError
+
+#: NumPy's limit on dimensions.
+MAX_NDIM = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """One of XLA's primitive types.
+
+    Attributes
+    ----------
+    name : str
+        As XLA's text writes it: ``"bf16"``.
+    number : int
+        Its number in the ``PrimitiveType`` enumeration.
+    bits : int
+        Bits that carry the value; 0 for token and opaque.
+    dtype : numpy.dtype or None
+        The type of the values in NumPy; None for token and opaque.
+    """
+
+    name: str
+    number: int
+    bits: int
+    dtype: np.dtype[Any] | None
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of one element in memory where no layout packs it: whole bytes.
+
+        >>> element_type("s4").storage_bits, element_type("pred").storage_bits
+        (8, 8)
+        """
+        return -(-self.bits // 8) * 8
+
+    @property
+    def is_array(self) -> bool:
+        """Whether arrays of this type exist: not of token and opaque."""
+        return self.dtype is not None
+
+    @property
+    def packs(self) -> bool:
+        """Whether a layout may hold elements of this type in fewer than eight bits each."""
+        return 0 < self.bits < 8
+
+
+def _table() -> Mapping[str, ElementType]:
+    numbered: list[tuple[str, int, int, Any]] = [
+        ("pred", 1, 1, np.bool_),
+        ("s8", 2, 8, np.int8),
+        ("s16", 3, 16, np.int16),
+        ("s32", 4, 32, np.int32),
+        ("s64", 5, 64, np.int64),
+        ("u8", 6, 8, np.uint8),
+        ("u16", 7, 16, np.uint16),
+        ("u32", 8, 32, np.uint32),
+        ("u64", 9, 64, np.uint64),
+        ("f16", 10, 16, np.float16),
+        ("f32", 11, 32, np.float32),
+        ("f64", 12, 64, np.float64),
+        ("opaque", 14, 0, None),
+        ("c64", 15, 64, np.complex64),
+        ("bf16", 16, 16, ml_dtypes.bfloat16),
+        ("token", 17, 0, None),
+        ("c128", 18, 128, np.complex128),
+        ("f8e5m2", 19, 8, ml_dtypes.float8_e5m2),
+        ("f8e4m3fn", 20, 8, ml_dtypes.float8_e4m3fn),
+        ("s4", 21, 4, ml_dtypes.int4),
+        ("u4", 22, 4, ml_dtypes.uint4),
+        ("f8e4m3b11fnuz", 23, 8, ml_dtypes.float8_e4m3b11fnuz),
+        ("f8e5m2fnuz", 24, 8, ml_dtypes.float8_e5m2fnuz),
+        ("f8e4m3fnuz", 25, 8, ml_dtypes.float8_e4m3fnuz),
+        ("s2", 26, 2, ml_dtypes.int2),
+        ("u2", 27, 2, ml_dtypes.uint2),
+        ("f8e4m3", 28, 8, ml_dtypes.float8_e4m3),
+        ("f8e3m4", 29, 8, ml_dtypes.float8_e3m4),
+        ("s1", 30, 1, ml_dtypes.int1),
+        ("u1", 31, 1, ml_dtypes.uint1),
+        ("f4e2m1fn", 32, 4, ml_dtypes.float4_e2m1fn),
+        ("f8e8m0fnu", 33, 8, ml_dtypes.float8_e8m0fnu),
+        ("f6e3m2fn", 35, 6, ml_dtypes.float6_e3m2fn),
+        ("f6e2m3fn", 36, 6, ml_dtypes.float6_e2m3fn),
+    ]
+    return MappingProxyType(
+        {n: ElementType(n, number, bits, None if t is None else np.dtype(t)) for n, number, bits, t in numbered}
+    )
+
+
+#: Every element type by name, in the order of their numbers. (Tuples, buffers and the invalid type have none.)
+ELEMENT_TYPES: Mapping[str, ElementType] = _table()
+
+_BY_NUMBER = {t.number: t for t in ELEMENT_TYPES.values()}
+_BY_DTYPE = {t.dtype: t for t in ELEMENT_TYPES.values() if t.dtype is not None}
+
+
+def element_type(name: str) -> ElementType:
+    """The element type that XLA's text calls `name`.
+
+    Raises
+    ------
+    UnsupportedError
+        No such type.
+
+    >>> element_type("bf16").bits
+    16
+    """
+    try:
+        return ELEMENT_TYPES[name]
+    except (KeyError, TypeError):
+        raise UnsupportedError(f"no element type {name!r}; XLA's are {', '.join(ELEMENT_TYPES)}") from None
+
+
+def element_type_of_number(number: int) -> ElementType:
+    """The element type of a ``PrimitiveType`` number.
+
+    Raises
+    ------
+    UnsupportedError
+        No element type has the number (0 is invalid, 13 a tuple, 34 a buffer).
+
+    >>> element_type_of_number(16).name
+    'bf16'
+    """
+    try:
+        return _BY_NUMBER[number]
+    except (KeyError, TypeError):
+        raise UnsupportedError(f"PrimitiveType {number!r} is no element type of an array") from None
+
+
+def element_type_of_dtype(dtype: Any) -> ElementType:
+    """The element type whose values are of this NumPy type, whatever its byte order.
+
+    Raises
+    ------
+    UnsupportedError
+        XLA has no such type.
+
+    >>> element_type_of_dtype(np.float32).name
+    'f32'
+    """
+    dtype = np.dtype(dtype)
+    found = _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.kind in "iufc" else dtype)
+    if found is None:
+        raise UnsupportedError(f"XLA has no element type for dtype {dtype}; convert the values with astype first")
+    return found
+
+
+def is_builtin(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is one of NumPy's own, which its files and every other library know.
+
+    >>> is_builtin(np.dtype(np.float16)), is_builtin(np.dtype(ml_dtypes.bfloat16))
+    (True, False)
+    """
+    return dtype.isbuiltin == 1

@@ -1,0 +1,223 @@
+"""From index to offset and back, for a shape.
+
+Index utilities have the names of XLA's ``IndexUtil`` where it has them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.addressing.address_map import AddressMap
+from strided.errors import LayoutError, UnsupportedError
+from strided.runtime.lazy import lazy
+
+if TYPE_CHECKING:
+    from strided.addressing.tiling import Expansion
+    from strided.layout.layout import Layout
+
+Index: TypeAlias = Sequence[Any]
+
+
+class Addressing:
+    """What a shape knows of addresses."""
+
+    if TYPE_CHECKING:
+        dimensions: tuple[int, ...]
+
+        @property
+        def rank(self) -> int: ...
+        @property
+        def element_bits(self) -> int: ...
+        @property
+        def expansion(self) -> Expansion: ...
+        @property
+        def _array_layout(self) -> Layout: ...
+        @property
+        def _known_dimensions(self) -> tuple[int, ...]: ...
+        def dimension_number(self, dimension: SupportsIndex) -> int: ...
+
+    @lazy
+    def address_map(self) -> AddressMap:
+        """Logical index to element offset.
+
+        Raises
+        ------
+        UnsupportedError
+            A split layout: which piece lies where is not public.
+        """
+        if self._array_layout.split_configs:
+            raise UnsupportedError(f"{self} is split (SC): where its pieces lie is not public, so it has no addresses")
+        return self.expansion.address_map
+
+    def in_bounds(self, index: Index) -> bool:
+        """Whether an index, one integer a dimension, is inside the array (no negative numbers)."""
+        return len(index) == self.rank and all(
+            0 <= operator.index(i) < n for i, n in zip(index, self._known_dimensions, strict=True)
+        )
+
+    def next_index(self, index: Index) -> tuple[int, ...] | None:
+        """The index after `index`, the last dimension varying fastest; None after the last.
+
+        >>> from strided import parse
+        >>> parse("f32[2,3]").next_index((0, 2))
+        (1, 0)
+        """
+        self._checked_index(index)
+        following = [operator.index(i) for i in index]
+        for d in range(self.rank - 1, -1, -1):
+            following[d] += 1
+            if following[d] < self.dimensions[d]:
+                return tuple(following)
+            following[d] = 0
+        return None
+
+    def stride_of(self, dimension: SupportsIndex) -> int:
+        """Elements from one index to the next in a dimension.
+
+        Raises
+        ------
+        LayoutError
+            Tiles make it differ from place to place.
+        """
+        d = self.dimension_number(dimension)
+        window = self.address_map
+        for other in range(self.rank - 1, -1, -1):
+            if other != d:
+                window = window.sliced(other, 0, 1, min(1, self.dimensions[other]))
+        strides = window.strides
+        if strides is None or (self.dimensions[d] == 1 and self._array_layout.tiles):
+            raise LayoutError(f"dimension {d} of {self} has no stride: tiles cut it")
+        if self.dimensions[d] == 1:
+            order = self._array_layout.minor_to_major
+            padded = self._array_layout.padded_dimensions or self.dimensions
+            return math.prod(padded[k] for k in order[: order.index(d)])
+        return strides[d]
+
+    def offset_of(self, index: Any) -> Any:
+        """Offset of an element from the start of the buffer, in elements.
+
+        Parameters
+        ----------
+        index : sequence of int, or of integer arrays that broadcast together
+            One a dimension, within bounds.
+
+        Returns
+        -------
+        int, or an int64 array where `index` has arrays
+
+        Raises
+        ------
+        IndexError
+            Out of bounds, negative, or the wrong number of them.
+
+        Examples
+        --------
+        >>> from strided import parse
+        >>> shape = parse("f32[3,5]{1,0:T(2,2)}")
+        >>> shape.offset_of((2, 3))
+        17
+        >>> shape.offset_of(([0, 1, 2], 3))
+        array([ 5,  7, 17])
+        """
+        at = self._checked_index(index)
+        if all(isinstance(i, int) for i in at):
+            return int(self.address_map.offset_of(at))
+        broadcast = np.broadcast_arrays(*at)
+        return np.asarray(self.address_map.offset_of([a.astype(np.int64) for a in broadcast]), np.int64)
+
+    def bit_offset_of(self, index: Any) -> Any:
+        """Offset of an element from the start of the buffer, in bits: byte ``bits // 8``, bit ``bits % 8``.
+
+        Elements below eight bits fill a byte from its low bits up. Arguments and errors as `offset_of`.
+        """
+        return self.offset_of(index) * self.element_bits
+
+    def _checked_index(self, index: Any) -> list[Any]:
+        try:
+            at = list(index)
+        except TypeError:
+            raise TypeError(f"an index is a sequence of {self.rank} integers or arrays, not {index!r}") from None
+        if len(at) != self.rank:
+            raise IndexError(f"an index of {self} has {self.rank} numbers, not {len(at)}")
+        for d, (i, n) in enumerate(zip(at, self._known_dimensions, strict=True)):
+            if isinstance(i, (np.ndarray, list)) and np.ndim(i):
+                values = np.asarray(i)
+                if values.dtype.kind not in "iu" and values.size:
+                    raise IndexError("arrays used as indices must be of integer type")
+                wrong = values[(values < 0) | (values >= n)]
+                at[d] = values.astype(np.int64)
+                if wrong.size:
+                    raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {d} of size {n}")
+            else:
+                at[d] = operator.index(i.item() if isinstance(i, np.ndarray) else i)
+                if not 0 <= at[d] < n:
+                    raise IndexError(f"index {at[d]} is out of bounds for dimension {d} of size {n}")
+        return at
+
+    def index_at(self, offset: Any) -> Any:
+        """The logical index of the element at an offset.
+
+        Parameters
+        ----------
+        offset : int or integer array
+            In elements, from 0 to below the elements of the padded buffer.
+
+        Returns
+        -------
+        tuple of int, or None where the slot is padding
+            For one offset.
+        tuple of int64 arrays
+            For an array of offsets: one array a dimension, -1 where the slot is padding.
+
+        Raises
+        ------
+        IndexError
+            Past the end of the buffer, or negative.
+
+        Examples
+        --------
+        >>> from strided import parse
+        >>> shape = parse("f32[3,5]{1,0:T(2,2)}")
+        >>> shape.index_at(17), shape.index_at(19)
+        ((2, 3), None)
+        """
+        offsets, scalar = self._checked_offset(offset)
+        index, over = self.expansion.coordinates_at(offsets)
+        if scalar:
+            return None if over >= 0 else tuple(int(i) for i in index)
+        return tuple(np.where(over < 0, i, -1) for i in index)
+
+    def is_padding(self, offset: Any) -> Any:
+        """Whether the slot at an offset (or at each of an array of them) holds no element."""
+        offsets, scalar = self._checked_offset(offset)
+        padding = self.expansion.coordinates_at(offsets)[1] >= 0
+        return bool(padding) if scalar else padding
+
+    def padding_dimension_at(self, offset: SupportsIndex) -> int | None:
+        """The dimension whose padding the slot at an offset is; None where it holds an element.
+
+        The rank of the shape where the slot pads none of its dimensions: the tile has more dimensions than the array,
+        or it lies past the last tile (tail alignment).
+        """
+        over = int(self.expansion.coordinates_at(self._checked_offset(operator.index(offset))[0])[1])
+        return None if over < 0 else over
+
+    def _checked_offset(self, offset: Any) -> tuple[npt.NDArray[np.int64], bool]:
+        if self._array_layout.split_configs:
+            _ = self.address_map
+        limit = self.expansion.address_elements
+        offsets = np.asarray(offset)
+        if offsets.dtype.kind == "O" and isinstance(offset, int):
+            raise IndexError(f"offset {offset} is out of bounds for a buffer of {limit} elements")
+        if offsets.dtype.kind not in "iu" and offsets.size:
+            raise TypeError(f"an offset is an integer, in elements, not {offset!r}")
+        wrong = offsets[(offsets < 0) | (offsets >= limit)]
+        if wrong.size:
+            raise IndexError(f"offset {wrong.flat[0]} is out of bounds for a buffer of {limit} elements")
+        return offsets.astype(np.int64), offsets.ndim == 0

@@ -1,0 +1,426 @@
+"""XLA's text for shapes and layouts, read.
+
+The grammar (white space and ``/* */``, ``//`` comments may stand between any two tokens)::
+
+    shape      = array | tuple | buffer
+    array      = type "[" [size {"," size}] "]" [layout]
+    size       = int | "<=" int | "?"
+    tuple      = "(" [shape {"," shape}] ")"
+    buffer     = "b" "(" array ")"
+    layout     = "{" [int {"," int}] [":" attributes] "}"
+    attributes = ["D(" level {"," level} ")"] ["T" tile {tile}] ["L(" int ")"] ["#(" type ")"] ["*(" type ")"]
+                 ["E(" int ")"] ["S(" int ")"] ["SC" split {split}] ["P(" shape ")"] ["M(" int ")"]
+    tile       = "(" (int | "*") {"," (int | "*")} ")"
+    split      = "(" int ":" [int {"," int}] ")"
+    level      = ("D" | "C" | "S" | "H") ["+"] ["~"]
+
+What is well-formed is accepted exactly as XLA accepts it, if the values are valid (see `layout`). XLA's parser ignores
+failures *inside* an attribute as long as what follows happens to fit, so that ``T(2,2}`` reads as ``T(2,2)``. Such a
+slip is read here as XLA reads it, with a `NotationWarning`; with ``strict=True`` it is refused. `parse` never recurses
+and takes linear time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from strided.addressing.tiling import COMBINE
+from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt
+from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, SplitConfig, Tile, TupleShape
+from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM
+from strided.layout.lexer import Scanner
+
+#: XLA's own limit on nested shapes.
+_MAX_DEPTH = 32768
+#: Characters of the longest texts whose values are kept.
+_REMEMBERED_LENGTH = 1024
+
+_LEVELS = frozenset("DCSH")
+
+_T = TypeVar("_T")
+
+
+def parse(text: str, *, strict: bool = False) -> Any:
+    """The shape, or the layout, that a text of XLA describes.
+
+    Parameters
+    ----------
+    text : str
+        A shape (``"f32[3,5]{1,0:T(8,128)}"``), a tuple of shapes, or a layout alone (``"{1,0:T(8,128)}"``).
+    strict : bool, optional
+        Refuse text that XLA takes by mistake; otherwise it is read as XLA reads it, with a NotationWarning.
+
+    Returns
+    -------
+    Shape, TupleShape, BufferShape or Layout
+
+    Raises
+    ------
+    NotationError
+        Anything else, with the place and what was expected.
+
+    Examples
+    --------
+    >>> parse("bf16[3,5]{1,0:T(8,128)(2,1)}").byte_size
+    2048
+    >>> str(parse("(f32[2], s32[])"))
+    '(f32[2]{0}, s32[])'
+    >>> parse("{0,1}").minor_to_major
+    (0, 1)
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"expected text, not {type(text).__name__}")
+    found, slip = (_read if len(text) > _REMEMBERED_LENGTH else _remembered)(text)
+    if slip is not None:
+        message, position = slip
+        if strict:
+            raise NotationError(message, text=text, position=position)
+        _warn(message, text, position)
+    return found
+
+
+def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
+    """What a text describes, and the first thing in it that XLA lets pass, if any."""
+    scanner = Scanner(text, 0)
+    found: AnyShape | Layout
+    if scanner.token == "{":
+        found = _built(scanner, {"": scanner.start}, lambda: Layout(**_layout(scanner, {})))
+    else:
+        found = _shape(scanner)
+    if scanner.token:
+        scanner.fail("expected the end of the text")
+    return found, scanner.slips[0] if scanner.slips else None
+
+
+#: The same few texts are parsed over and over, by every conversion to a layout that is given as text.
+_remembered = lru_cache(maxsize=1024)(_read)
+
+
+def _warn(message: str, text: str, position: int) -> None:
+    warnings.warn(f"{message}; read as XLA reads it{excerpt(text, position)}", NotationWarning, stacklevel=3)
+
+
+def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[AnyShape, int]:
+    """The shape that starts at ``text[pos]``, white space aside, and the place after it, in characters.
+
+    With `lenient` there are no warnings of what XLA takes by mistake. Raises NotationError as `parse`.
+
+    >>> shape, end = parse_prefix("%a = f32[2]{0} add(%b, %c)", 5)
+    >>> str(shape), end
+    ('f32[2]{0}', 14)
+    """
+    scanner = Scanner(text, pos)
+    found = _shape(scanner)
+    if scanner.slips and not lenient:
+        _warn(scanner.slips[0][0], text, scanner.slips[0][1])
+    return found, scanner.end
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _shape(scanner: Scanner) -> AnyShape:
+    """Any shape. Tuples are kept on a stack of their own: text may nest deeper than Python does."""
+    stack: list[list[AnyShape]] = []
+    while True:
+        if scanner.token == "(":
+            if len(stack) == _MAX_DEPTH:
+                scanner.fail(f"tuples nest deeper than {_MAX_DEPTH}", scanner.start)
+            scanner.advance()
+            stack.append([])
+            if scanner.token != ")":
+                continue
+        else:
+            found = _array_or_buffer(scanner)
+            if not stack:
+                return found
+            stack[-1].append(found)
+            if scanner.take(","):
+                continue
+        while stack:
+            scanner.expect(")", "or ',' in a tuple")
+            done = TupleShape(stack.pop())
+            if not stack:
+                return done
+            stack[-1].append(done)
+            if scanner.take(","):
+                break
+
+
+def _array_or_buffer(scanner: Scanner) -> AnyShape:
+    if scanner.token == "b" and scanner.peek() == "(":
+        scanner.advance()
+        scanner.advance()
+        start = scanner.start
+        if scanner.token in ("(", "b"):
+            scanner.fail("a buffer holds one array", start)
+        inner = _array(scanner)
+        if inner.layout is None:
+            scanner.fail("a buffer holds one array", start)
+        scanner.expect(")", "after the array of a buffer")
+        return BufferShape(inner)
+    return _array(scanner)
+
+
+def _array(scanner: Scanner) -> Shape:
+    places = {"": scanner.start}
+    if scanner.token not in ELEMENT_TYPES:
+        lower = scanner.token.lower()
+        hint = f" (types are written in lower case: {lower!r})" if lower in ELEMENT_TYPES else ""
+        scanner.fail(f"expected an element type{hint}")
+    name = scanner.advance()
+    places["dimensions"] = scanner.start
+    sizes, dynamic = _sizes(scanner)
+    layout: dict[str, Any] | None = None
+    if scanner.token == "{":
+        following = scanner.peek()
+        if following == ":" or (following and (following[0].isdigit() or (following[0] == "-" and len(following) > 1))):
+            places["layout"] = scanner.start
+            layout = _layout(scanner, places)
+
+    def build() -> Shape:
+        if layout is not None and not ELEMENT_TYPES[name].is_array:
+            raise FieldError("layout", f"{name}[] has no layout")
+        order = None if layout is None else layout["minor_to_major"]
+        if order is not None and len(order) != len(sizes):
+            raise FieldError(
+                "minor_to_major", f"the array has {len(sizes)} dimensions, but minor_to_major has {len(order)}"
+            )
+        return Shape(name, sizes, None if layout is None else Layout(**layout), dynamic=dynamic)
+
+    return _built(scanner, places, build)
+
+
+def _built(scanner: Scanner, places: dict[str, int], build: Callable[[], _T]) -> _T:
+    """The value, its complaints turned into NotationErrors that point into the text."""
+    try:
+        return build()
+    except FieldError as error:
+        scanner.fail(str(error), places.get(error.field, places[""]))
+    except LayoutError as error:
+        scanner.fail(str(error), places[""])
+
+
+def _sizes(scanner: Scanner) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    scanner.expect("[", "after the element type")
+    sizes: list[int] = []
+    dynamic: list[bool] = []
+    if scanner.token != "]":
+        while True:
+            start = scanner.start
+            if scanner.take("?"):
+                size, is_dynamic = UNBOUNDED, True
+            else:
+                is_dynamic = scanner.take("<=")
+                size = scanner.required_integer("a dimension size" if not is_dynamic else "the bound of a dimension")
+                if size < 0 and not (is_dynamic and size == UNBOUNDED):
+                    scanner.fail(f"the size of a dimension is 0 or more, not {size}", start)
+            sizes.append(size)
+            dynamic.append(is_dynamic)
+            if not scanner.take(","):
+                break
+    scanner.expect("]", "or ',' after a dimension size")
+    return tuple(sizes), tuple(dynamic)
+
+
+# --- layouts ----------------------------------------------------------------------------------------------------------
+
+
+def _layout(scanner: Scanner, places: dict[str, int]) -> dict[str, Any]:
+    """The fields of a layout; where each one stands goes into `places`."""
+    scanner.expect("{", "before a layout")
+    places["minor_to_major"] = scanner.start
+    order: list[int] = []
+    if scanner.is_integer():
+        order.append(scanner.required_integer("a dimension number"))
+        while scanner.take(","):
+            order.append(scanner.required_integer("a dimension number"))
+    fields: dict[str, Any] = {"minor_to_major": tuple(order)}
+    if scanner.take(":"):
+        _attributes(scanner, fields, places)
+    scanner.expect("}", "at the end of the layout")
+    return fields
+
+
+def _attributes(scanner: Scanner, fields: dict[str, Any], places: dict[str, int]) -> None:
+    """What may follow the colon, each at most once and in this order."""
+    if scanner.take("D"):
+        _level_types(scanner)
+    if scanner.token == "T":
+        places["tiles"] = scanner.start
+        scanner.advance()
+        fields["tiles"] = _tiles(scanner)
+    _integer_attribute(scanner, "L", "tail_padding_alignment_in_elements", fields, places)
+    _sparse_type(scanner, "#", "an index type")
+    _sparse_type(scanner, "*", "a pointer type")
+    _integer_attribute(scanner, "E", "element_size_in_bits", fields, places)
+    _integer_attribute(scanner, "S", "memory_space", fields, places)
+    space = fields.get("memory_space", 0)
+    if not -128 <= space <= 127:
+        fields["memory_space"] = (space + 128) % 256 - 128
+        scanner.slip(f"XLA holds a memory space in 8 signed bits, S({space}) wraps around", places["memory_space"])
+    if scanner.token == "SC":
+        places["split_configs"] = scanner.start
+        scanner.advance()
+        fields["split_configs"] = _splits(scanner)
+    if scanner.token == "P":
+        scanner.fail("only a sparse array has a physical shape, and XLA has no sparse arrays any more", scanner.start)
+    name = "dynamic_shape_metadata_prefix_bytes"
+    _integer_attribute(scanner, "M", name, fields, places)
+    if fields.get(name, 0) < 0:
+        scanner.slip(f"a metadata prefix of {fields.pop(name)} bytes", places[name])
+
+
+def _integer_attribute(
+    scanner: Scanner, letter: str, name: str, fields: dict[str, Any], places: dict[str, int]
+) -> None:
+    if scanner.token != letter:
+        return
+    places[name] = scanner.start
+    scanner.advance()
+    if not scanner.take("("):
+        scanner.slip(f"expected '(' after {letter!r}")
+        return
+    value = scanner.integer()
+    if value is None:
+        scanner.slip(f"expected an integer in {letter}(...)")
+        return
+    fields[name] = value
+    if not scanner.take(")"):
+        scanner.slip(f"expected ')' after {letter}({value}")
+
+
+def _level_types(scanner: Scanner) -> None:
+    """Dimension level types, which XLA reads and throws away."""
+    if not scanner.take("("):
+        scanner.slip("expected '(' after 'D'")
+        return
+    if scanner.token != ")":
+        while True:
+            if scanner.token not in _LEVELS:
+                scanner.slip("expected a dimension level type, one of D C S H")
+                return
+            scanner.advance()
+            scanner.take("+")
+            scanner.take("~")
+            if not scanner.take(","):
+                break
+    if not scanner.take(")"):
+        scanner.slip("expected ')' after the dimension level types")
+
+
+def _tiles(scanner: Scanner) -> tuple[Tile, ...]:
+    tiles: list[Tile] = []
+    while True:
+        sizes: list[int] = []
+        whole = _tile(scanner, sizes)
+        tiles.append(Tile(sizes))
+        if not whole or scanner.token != "(":
+            return tuple(tiles)
+
+
+def _tile(scanner: Scanner, sizes: list[int]) -> bool:
+    """Whether a whole tile could be read; what could be read of it goes into `sizes`."""
+    if not scanner.take("("):
+        scanner.slip("expected '(' before a tile")
+        return False
+    if scanner.token != ")":
+        while True:
+            start = scanner.start
+            size = COMBINE if scanner.token == "*" else scanner.integer()
+            if size is None:
+                scanner.slip("expected a tile size")
+                return False
+            if scanner.token == "*" and scanner.start == start:
+                scanner.advance()
+            elif size == COMBINE:
+                scanner.slip("a tile size must be 1 or more, or '*'", start)
+            sizes.append(size)
+            if not scanner.take(","):
+                break
+    if not scanner.take(")"):
+        scanner.slip("expected ')' or ',' after a tile size")
+        return False
+    return True
+
+
+def _splits(scanner: Scanner) -> tuple[SplitConfig, ...]:
+    splits: list[SplitConfig] = []
+    while True:
+        indices: list[int] = []
+        dimension, whole = _split(scanner, indices)
+        if dimension is not None:
+            splits.append(SplitConfig(dimension, tuple(indices)))
+        if not whole or scanner.token != "(":
+            return tuple(splits)
+
+
+def _split(scanner: Scanner, indices: list[int]) -> tuple[int | None, bool]:
+    """The dimension of a split, if it could be read, and whether the whole could be."""
+    if not scanner.take("("):
+        scanner.slip("expected '(' before a split")
+        return None, False
+    dimension = scanner.integer()
+    if dimension is None:
+        scanner.slip("expected the number of the physical dimension that is split")
+        return None, False
+    if not scanner.take(":"):
+        scanner.slip("expected ':' after the dimension of a split")
+        return dimension, False
+    if scanner.token != ")":
+        while True:
+            index = scanner.integer()
+            if index is None:
+                scanner.slip("expected a split index")
+                return dimension, False
+            indices.append(index)
+            if not scanner.take(","):
+                break
+    if not scanner.take(")"):
+        scanner.slip("expected ')' or ',' after a split index")
+        return dimension, False
+    return dimension, True
+
+
+def _sparse_type(scanner: Scanner, sign: str, what: str) -> None:
+    """Index and pointer types, which only sparse arrays have. XLA goes on after every failure here."""
+    start = scanner.start
+    if not scanner.take(sign):
+        return
+    if not scanner.take("("):
+        scanner.slip(f"expected '(' after {sign!r}")
+    if scanner.token in ELEMENT_TYPES:
+        scanner.fail(f"only a sparse array has {what}, and XLA has no sparse arrays any more", start)
+    scanner.slip(f"expected {what}")
+    scanner.take(")")
+
+
+def array_shape(shape: str | AnyShape) -> Shape:
+    """The shape of one array from text or a value.
+
+    Raises
+    ------
+    NotationError
+        Text that is no shape.
+    UnsupportedError
+        A shape that is not one array's.
+    """
+    parsed = parse(shape) if isinstance(shape, str) else shape
+    if isinstance(parsed, BufferShape):
+        parsed = parsed.shape
+    if not isinstance(parsed, Shape):
+        if isinstance(parsed, TupleShape):
+            raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
+        if isinstance(parsed, Layout):
+            raise LayoutError(f"{parsed} is a layout alone; write the shape with it, as in f32[3,5]{parsed}")
+        raise TypeError(
+            f"shape must be text or a Shape, not {type(shape).__name__}; the buffer comes first, then its shape"
+        )
+    if parsed.layout is None:
+        raise UnsupportedError(f"{parsed} holds no values")
+    if parsed.rank > MAX_NDIM:
+        raise UnsupportedError(f"an array of {parsed.rank} dimensions: NumPy's have {MAX_NDIM} at most")
+    return parsed

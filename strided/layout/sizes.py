@@ -1,0 +1,112 @@
+"""How large a buffer is, and how much of it is padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strided.errors import StridedError
+from strided.layout import Shape
+from strided.layout.parser import array_shape
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of one array's buffer.
+
+    Attributes
+    ----------
+    elements : int
+        Elements of the array.
+    slots : int
+        Elements that the buffer has room for.
+    element_bits : int
+        Bits of one slot.
+    value_bytes, padding_bytes, total_bytes : int
+        What the elements take, what the padding takes, and both.
+    padded_dimensions : tuple of int
+        Up to where each dimension is stored, in elements. Where a tile combines dimensions, they share their padding
+        and each is listed with its own size.
+    """
+
+    elements: int
+    slots: int
+    element_bits: int
+    value_bytes: int
+    total_bytes: int
+    padded_dimensions: tuple[int, ...]
+
+    @property
+    def padding_bytes(self) -> int:
+        """Bytes that hold no value."""
+        return self.total_bytes - self.value_bytes
+
+    @property
+    def padding_share(self) -> float:
+        """Padding as a part of the whole buffer, from 0 to 1."""
+        return self.padding_bytes / self.total_bytes if self.total_bytes else 0.0
+
+    @property
+    def growth(self) -> float:
+        """How many times as large the buffer is as its values; infinite for a buffer without values."""
+        return self.total_bytes / self.value_bytes if self.value_bytes else float("inf" if self.total_bytes else 1)
+
+
+def sizes(shape: Shape | str) -> Sizes:
+    """The sizes of a shape's buffer.
+
+    >>> s = sizes("bf16[17,300]{1,0:T(8,128)(2,1)}")
+    >>> s.total_bytes, s.value_bytes, round(s.padding_share, 3), s.padded_dimensions
+    (18432, 10200, 0.447, (24, 384))
+    """
+    shape = array_shape(shape)
+    bits = shape.element_bits
+    return Sizes(
+        shape.size,
+        shape.byte_size * 8 // bits
+        if shape.layout and shape.layout.split_configs
+        else shape.expansion.allocated_elements,
+        bits,
+        -(-shape.size * bits // 8),
+        shape.byte_size,
+        padded_dimensions(shape),
+    )
+
+
+def has_addresses(shape: Shape) -> bool:
+    """Whether the layout says where elements lie: not when it is split, nor when a tile ends in ``*``."""
+    try:
+        _ = shape.address_map
+    except StridedError:
+        return False
+    return True
+
+
+def tile_of(shape: Shape, level: int = 0) -> dict[int, int]:
+    """The size of a tile in each dimension that it cuts, for the tiles of one level that cut single dimensions.
+
+    >>> tile_of(array_shape("bf16[4,17,300]{2,1,0:T(8,128)(2,1)}"))
+    {1: 8, 2: 128}
+    """
+    layout = shape.layout
+    if layout is None or level >= len(layout.tiles):
+        return {}
+    tile: Sequence[int] = layout.tiles[level]
+    if level and len(tile) > len(layout.tiles[0]):
+        return {}  # it cuts the grid of the first tiles, too
+    found = {}
+    for place, (dimension, entry) in enumerate(zip(layout.minor_to_major, reversed(tile), strict=False)):
+        before = len(tile) - 2 - place  # the next more major entry: `*` there merges it into this dimension
+        if entry < 0 or (before >= 0 and tile[before] < 0):
+            break
+        found[dimension] = entry
+    return dict(sorted(found.items()))
+
+
+def padded_dimensions(shape: Shape) -> tuple[int, ...]:
+    """Up to where each dimension is stored; see `Sizes`."""
+    layout = shape.layout
+    if layout is not None and layout.padded_dimensions:
+        return layout.padded_dimensions
+    tile = tile_of(shape)
+    return tuple(-(-n // tile.get(d, 1)) * tile.get(d, 1) for d, n in enumerate(shape.dimensions))

@@ -1,0 +1,181 @@
+"""Shapes of several buffers: tuples, and ``b(...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, SupportsIndex, TypeAlias
+
+from strided.layout.shape import Shape
+from strided.layout.validation import FieldError
+
+
+@dataclass(frozen=True, repr=False)
+class BufferShape:
+    """``b(...)``: a buffer that holds one array.
+
+    >>> str(BufferShape(Shape("f32", (3,))))
+    'b(f32[3]{0})'
+    """
+
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shape, Shape) or self.shape.layout is None:
+            raise FieldError("shape", f"a buffer holds one array, not {self.shape}")
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of the array, padding included."""
+        return self.shape.byte_size
+
+    def text(self, *, layout: bool = True) -> str:
+        """XLA's text, with or without layouts."""
+        return f"b({self.shape.text(layout=layout)})"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"BufferShape({self.shape!r})"
+
+
+class TupleShape:
+    """A tuple of shapes, possibly nested. Immutable.
+
+    Parameters
+    ----------
+    elements : iterable of Shape, BufferShape or TupleShape
+
+    Examples
+    --------
+    >>> pair = TupleShape([Shape("f32", (2,)), Shape("s32", ())])
+    >>> str(pair), len(pair), str(pair[1])
+    ('(f32[2]{0}, s32[])', 2, 's32[]')
+    """
+
+    # Trees are walked without recursion throughout: XLA's text may nest 32,768 deep.
+
+    __slots__ = ("__weakref__", "_hash", "elements")
+
+    elements: tuple[AnyShape, ...]
+    _hash: int
+
+    def __init__(self, elements: Any) -> None:
+        put = object.__setattr__
+        put(self, "elements", tuple(elements))
+        for e in self.elements:
+            if not isinstance(e, (Shape, BufferShape, TupleShape)):
+                raise TypeError(f"a tuple shape holds shapes, not {e!r}")
+        put(self, "_hash", hash(tuple(map(hash, self.elements))))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a TupleShape does not change")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a TupleShape does not change")
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    def __iter__(self) -> Iterator[AnyShape]:
+        return iter(self.elements)
+
+    def __getitem__(self, i: SupportsIndex) -> AnyShape:
+        return self.elements[i]
+
+    def _tokens(self) -> Iterator[Shape | BufferShape | str]:
+        """The tree flattened: "(" and ")" around the elements of each tuple."""
+        stack: list[Iterator[AnyShape]] = [iter(self.elements)]
+        yield "("
+        while stack:
+            for e in stack[-1]:
+                if isinstance(e, TupleShape):
+                    yield "("
+                    stack.append(iter(e.elements))
+                    break
+                yield e
+            else:
+                stack.pop()
+                yield ")"
+
+    @classmethod
+    def _from_tokens(cls, tokens: Sequence[Shape | BufferShape | str]) -> TupleShape:
+        stack: list[list[AnyShape]] = [[]]
+        for token in tokens:
+            if token == "(":
+                stack.append([])
+            elif isinstance(token, str):
+                done = cls(stack.pop())
+                stack[-1].append(done)
+            else:
+                stack[-1].append(token)
+        whole = stack[0][0]
+        assert isinstance(whole, TupleShape)
+        return whole
+
+    def leaves(self) -> Iterator[tuple[tuple[int, ...], Shape | BufferShape]]:
+        """Every shape in the tree that is no tuple, with its ShapeIndex: the positions that lead to it.
+
+        >>> [(i, str(s)) for i, s in TupleShape([TupleShape([Shape("f32", (2,))]), Shape("token", ())]).leaves()]
+        [((0, 0), 'f32[2]{0}'), ((1,), 'token[]')]
+        """
+        index = [-1]
+        for token in self._tokens():
+            if token == "(":
+                index[-1] += 1
+                index.append(-1)
+            elif token == ")":
+                index.pop()
+            elif not isinstance(token, str):
+                index[-1] += 1
+                yield tuple(index[1:]), token
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of all arrays in it, padding included; the table of pointers that a tuple itself is does not count."""
+        return sum(leaf.byte_size for _, leaf in self.leaves())
+
+    def text(self, *, layout: bool = True) -> str:
+        """XLA's text, with or without layouts; every fifth element of a tuple is numbered, as XLA does it."""
+        out: list[str] = []
+        counts = [0]
+        for token in self._tokens():
+            if token == ")":
+                counts.pop()
+                out.append(")")
+                continue
+            if len(counts) > 1 and counts[-1]:
+                out.append(", ")
+                if counts[-1] % 5 == 0:
+                    out.append(f"/*index={counts[-1]}*/")
+            counts[-1] += 1
+            if token == "(":
+                counts.append(0)
+                out.append("(")
+            elif not isinstance(token, str):
+                out.append(token.text(layout=layout))
+        return "".join(out)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        out: list[str] = []
+        for token in self._tokens():
+            out.append("TupleShape([" if token == "(" else "]), " if token == ")" else f"{token!r}, ")
+        return "".join(out).replace(", ])", "])").removesuffix(", ")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TupleShape):
+            return NotImplemented
+        return self is other or (self._hash == other._hash and list(self._tokens()) == list(other._tokens()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TupleShape._from_tokens, (list(self._tokens()),)
+
+
+AnyShape: TypeAlias = Shape | BufferShape | TupleShape

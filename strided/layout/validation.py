@@ -1,0 +1,36 @@
+"""Complaints about one field of a value."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from strided.addressing.tiling import COMBINE
+from strided.errors import LayoutError
+
+INT64_MAX = 2**63 - 1
+
+
+class FieldError(LayoutError):
+    """A LayoutError about one field of a layout or shape; `field` is its name."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.field, *self.args)
+
+
+def integers(values: Any, what: str) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(v) for v in values)
+    except TypeError:
+        raise FieldError(what, f"{what} must be integers, not {str(values)[:100]}") from None
+
+
+def shortened(values: Sequence[int]) -> str:
+    """Numbers for a message, the first ten of them, `*` for a combined dimension."""
+    shown = ",".join("*" if v == COMBINE else str(v) for v in values[:10])
+    return shown + (",..." if len(values) > 10 else "")

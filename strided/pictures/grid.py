@@ -1,0 +1,114 @@
+"""Which cells of an array a picture shows, and what is in them.
+
+A picture shows the two most minor dimensions (the others at index 0) as NumPy prints them: rows and columns. Large
+arrays are shown in part: their first cells, those at the edges of the first tile, and their last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.layout import Shape
+from strided.layout.sizes import padded_dimensions, tile_of
+
+#: Stands for a gap in `Axis.places`: what lies between its neighbours is left out.
+GAP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The rows, or the columns, of a picture.
+
+    Attributes
+    ----------
+    dimension : int or None
+        Of the array; None where the array has no such dimension.
+    size, padded : int
+        Its length, and up to where it is stored.
+    tile, piece : int
+        Length of a tile, and of a tile inside that; the whole length where nothing cuts it.
+    places : tuple of int
+        The indices shown, in order; GAP between those that are no neighbours.
+    """
+
+    dimension: int | None
+    size: int
+    padded: int
+    tile: int
+    piece: int
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The cells of a picture.
+
+    Attributes
+    ----------
+    rows, columns : Axis
+    offsets : ndarray of int64
+        The offset of the element in each cell; -1 for padding and gaps.
+    fixed : tuple of int
+        The dimensions that are not shown: the picture is at index 0 of each.
+    """
+
+    rows: Axis
+    columns: Axis
+    offsets: npt.NDArray[np.int64]
+    fixed: tuple[int, ...]
+
+
+def grid(shape: Shape, max_rows: int, max_columns: int) -> Grid:
+    """The cells to show of an array, in at most so many rows and columns, gaps included."""
+    minor_to_major = shape.layout.minor_to_major if shape.layout is not None else ()
+    shown = sorted(minor_to_major[:2])
+    row_dimension, column_dimension = (None, *shown)[-2:] if shown else (None, None)
+    rows = _axis(shape, row_dimension, max_rows)
+    columns = _axis(shape, column_dimension, max_columns)
+    offsets = np.full((len(rows.places), len(columns.places)), -1, np.int64)
+    inside = [[k for k, p in enumerate(axis.places) if 0 <= p < axis.size] for axis in (rows, columns)]
+    if inside[0] and inside[1] and shape.size:
+        index: list[npt.NDArray[np.int64] | int] = [0] * shape.rank
+        for axis, cells, form in ((rows, inside[0], (-1, 1)), (columns, inside[1], (1, -1))):
+            if axis.dimension is not None:
+                index[axis.dimension] = np.array([axis.places[k] for k in cells]).reshape(form)
+        offsets[np.ix_(*inside)] = shape.offset_of(tuple(index)) if shape.rank else 0
+    return Grid(rows, columns, offsets, tuple(d for d in range(shape.rank) if d not in shown))
+
+
+def _axis(shape: Shape, dimension: int | None, limit: int) -> Axis:
+    if dimension is None:
+        return Axis(None, 1, 1, 1, 1, (0,))
+    size, padded = shape.dimensions[dimension], padded_dimensions(shape)[dimension]
+    tile = tile_of(shape).get(dimension, max(1, padded))
+    piece = tile_of(shape, 1).get(dimension, tile)
+    return Axis(dimension, size, padded, tile, piece, _places(size, padded, (tile, piece), limit))
+
+
+def _places(size: int, padded: int, tiles: tuple[int, int], limit: int) -> tuple[int, ...]:
+    """At most `limit` indices to show, gaps counted."""
+    if padded <= limit:
+        return tuple(range(padded))
+    # In order of interest: the first elements, the last one, the edges of the first tiles, the padding, and then more.
+    edges = [place for t in tiles if t > 1 for place in (t, t - 1)]
+    wanted = [0, 1, size - 1, *edges, size, 2, 3, *(t + 1 for t in tiles), *range(4, limit)]
+    chosen: list[int] = []
+    for place in wanted:
+        if 0 <= place < padded and place <= size and place not in chosen:
+            longer = _with_gaps(sorted([*chosen, place]))
+            if len(longer) <= limit or not chosen:
+                chosen.append(place)
+    return _with_gaps(sorted(chosen))
+
+
+def _with_gaps(places: Iterable[int]) -> tuple[int, ...]:
+    result: list[int] = []
+    for place in places:
+        if result and place != result[-1] + 1:
+            result.append(GAP)
+        result.append(place)
+    return tuple(result)

@@ -1,0 +1,111 @@
+"""A layout as a picture: text for terminals, SVG for pages.
+
+Each cell shows the offset of its element in the buffer, so that following the numbers shows how memory runs through the
+array. Lines are the edges of tiles.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from strided.layout import UNBOUNDED, AnyShape, Shape
+from strided.layout.parser import array_shape
+from strided.layout.sizes import has_addresses, sizes
+from strided.pictures.grid import GAP, Axis, Grid, grid
+
+PADDING = "·"
+ELISION = "…"
+
+
+def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
+    """The offsets of an array's elements as text of at most `width` columns, if that is at all possible.
+
+    An array without elements has an empty picture.
+
+    >>> print(picture("f32[3,5]{1,0:T(2,2)}"))
+        0  1 |  2  3 |  4  ·
+    0   0  1 |  4  5 |  8  ·
+    1   2  3 |  6  7 | 10  ·
+      -------+-------+------
+    2  12 13 | 16 17 | 20  ·
+    ·   ·  · |  ·  · |  ·  ·
+    """
+    shape = array_shape(shape)
+    columns = max(3, width // 3)
+    while True:
+        cells = grid(shape, max_rows, columns)
+        text = _text(cells)
+        if columns <= 3 or max(map(len, text), default=0) <= width:
+            return "\n".join(text)
+        columns -= 1
+
+
+def captioned_picture(shape: AnyShape, *, width: int = 80, max_rows: int = 12) -> str:
+    """A picture under a line that says what it shows; nothing for what has no picture: a tuple, a scalar, no elements.
+
+    >>> from strided.layout.parser import parse
+    >>> print(captioned_picture(parse("s8[2,3,2]{0,2,1}"), width=70))
+    offsets of the elements; rows are dimension 0, columns 2; at 0 in 1
+       0 1
+    0  0 2
+    1  1 3
+    """
+    if not isinstance(shape, Shape) or shape.layout is None or not shape.rank or UNBOUNDED in shape.dimensions:
+        return ""
+    if not shape.size or not has_addresses(shape):
+        return ""
+    cells = grid(shape, 3, 3)
+    caption = "offsets of the elements"
+    if (cells.offsets < 0).any() or sizes(shape).padding_bytes:
+        caption += f", {PADDING} is padding"
+    if cells.fixed:
+        fixed = ", ".join(map(str, cells.fixed))
+        caption += f"; rows are dimension {cells.rows.dimension}, columns {cells.columns.dimension}; at 0 in {fixed}"
+    return "\n".join([*textwrap.wrap(caption, max(20, width)), picture(shape, width=width, max_rows=max_rows)])
+
+
+def _text(cells: Grid) -> list[str]:
+    """The lines of a picture; none where the array has no cells."""
+    if not (cells.rows.places and cells.columns.places):
+        return []
+    names = [_name(cells.columns, place) for place in cells.columns.places]
+    body = [[_cell(cells, r, c) for c in range(len(names))] for r in range(len(cells.rows.places))]
+    wide = max(len(text) for row in (names, *body) for text in row)
+    labels = [_name(cells.rows, place) for place in cells.rows.places]
+    left = max(map(len, labels))
+
+    def line(label: str, texts: list[str]) -> str:
+        joined = "".join(
+            (" | " if is_edge(cells.columns, c) else " ") + text.rjust(wide) for c, text in enumerate(texts)
+        )
+        return f"{label.rjust(left)} {joined}"
+
+    lines = [line("", names)]
+    for r, row in enumerate(body):
+        if is_edge(cells.rows, r):
+            rule = "".join("+" if c == "|" else "-" for c in lines[0][left + 1 :])
+            lines.append(" " * (left + 1) + rule)
+        lines.append(line(labels[r], row))
+    return lines
+
+
+def _name(axis: Axis, place: int) -> str:
+    if axis.dimension is None:
+        return ""
+    if place == GAP:
+        return ELISION
+    return str(place) if place < axis.size else PADDING
+
+
+def _cell(cells: Grid, row: int, column: int) -> str:
+    if GAP in (cells.rows.places[row], cells.columns.places[column]):
+        return ELISION
+    offset = int(cells.offsets[row, column])
+    return PADDING if offset < 0 else str(offset)
+
+
+def is_edge(axis: Axis, k: int) -> bool:
+    """Whether an edge of a tile runs before the k-th place."""
+    if k == 0 or GAP in axis.places[k - 1 : k + 1]:
+        return False
+    return axis.places[k - 1] // axis.tile != axis.places[k] // axis.tile

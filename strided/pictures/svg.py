@@ -1,0 +1,152 @@
+"""A layout as an SVG picture, written as plain strings.
+
+Above, the array as NumPy prints it: each cell shows the offset of its element; cells of one tile share a colour, thick
+lines are tiles, thin ones the tiles inside them, hatched cells are padding. Below, the start of the buffer in memory's
+order: each slot shows the index of its element.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from strided.layout import Shape
+from strided.layout.parser import array_shape
+from strided.pictures.grid import GAP, Axis, Grid, grid
+
+#: Okabe and Ito's colours, which colour-blind people tell apart; drawn light, so that text reads on them.
+_COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00")
+_CELL_HEIGHT = 24
+_MARGIN = 8
+_STRIP_COLUMNS = 16
+_FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace' font-size='12'"
+_HATCH = (
+    "<defs><pattern id='strided-padding' width='6' height='6' patternUnits='userSpaceOnUse' "
+    "patternTransform='rotate(45)'><line x1='0' y1='0' x2='0' y2='6' stroke='currentColor' stroke-opacity='0.35' "
+    "stroke-width='1.5'/></pattern></defs>"
+)
+
+
+def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory: int = 32) -> str:
+    """The picture of a layout, as SVG text.
+
+    Parameters
+    ----------
+    max_rows, max_columns : int
+        Cells at most, gaps included; of larger arrays the most telling parts are drawn.
+    memory : int
+        Slots of the buffer's start to draw below; none with 0.
+
+    >>> svg("f32[3,5]{1,0:T(2,2)}").startswith("<svg xmlns=")
+    True
+    """
+    shape = array_shape(shape)
+    cells = grid(shape, max_rows, max_columns)
+    drawn, width, height = _array(shape, cells)
+    if memory and shape.byte_size:
+        strip, strip_width, strip_height = _memory(shape, cells, memory, height + 2 * _CELL_HEIGHT)
+        drawn, width, height = drawn + strip, max(width, strip_width), strip_height
+    title = escape(str(shape))
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' role='img' viewBox='0 0 {width} {height}' width='{width}' "
+        f"height='{height}' {_FONT} fill='currentColor' stroke='none'><title>{title}</title>{_HATCH}"
+        f"{''.join(drawn)}</svg>"
+    )
+
+
+def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
+    """The array's cells; what was drawn, and how far it reaches to the right and down."""
+    wide = max(32, 14 + 8 * len(str(int(cells.offsets.max(initial=0)))))
+    labels = [_name(cells.rows, place) for place in cells.rows.places]
+    left = _MARGIN + 8 * max(map(len, labels), default=0) + 8
+    top = _MARGIN + _CELL_HEIGHT
+    rows, columns = cells.rows.places, cells.columns.places
+    drawn = [_text(left + (c + 0.5) * wide, top - 8, _name(cells.columns, p), 0.6) for c, p in enumerate(columns)]
+    for r, row in enumerate(rows):
+        y = top + r * _CELL_HEIGHT
+        drawn.append(_text(left - 8, y + 16, labels[r], 0.6, "end"))
+        for c, column in enumerate(columns):
+            x = left + c * wide
+            offset = int(cells.offsets[r, c])
+            if GAP in (row, column):
+                drawn.append(_text(x + wide / 2, y + 16, "…", 0.6))
+                continue
+            fill = "url(#strided-padding)" if offset < 0 else _colour(cells, row, column)
+            drawn.append(_box(x, y, wide, fill))
+            if offset >= 0:
+                drawn.append(_text(x + wide / 2, y + 16, str(offset)))
+    right, bottom = left + wide * len(columns), top + _CELL_HEIGHT * len(rows)
+    drawn += [_line(left + k * wide, top, left + k * wide, bottom, w) for k, w in _edges(cells.columns)]
+    drawn += [_line(left, top + k * _CELL_HEIGHT, right, top + k * _CELL_HEIGHT, w) for k, w in _edges(cells.rows)]
+    return drawn, right + _MARGIN, bottom + _MARGIN
+
+
+def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str], int, int]:
+    """The first slots of the buffer; what was drawn, and how far it reaches to the right and down."""
+    slots = shape.expansion.allocated_elements
+    shown = min(slots, count)
+    found = [shape.index_at(k) for k in range(shown)]
+    labels = ["" if index is None else ",".join(map(str, index)) or "()" for index in found]
+    wide = max(32, 10 + 8 * max(map(len, labels)))
+    left = _MARGIN + 8 * len(str(shown)) + 8
+    drawn = [_text(left, top - 8, "memory, and the index that lies in each slot", 0.6, "start")]
+    for k, (index, label) in enumerate(zip(found, labels, strict=True)):
+        line, column = divmod(k, _STRIP_COLUMNS)
+        x, y = left + column * wide, top + line * _CELL_HEIGHT
+        if column == 0:
+            drawn.append(_text(left - 8, y + 16, str(k), 0.6, "end"))
+        if index is None:
+            drawn.append(_box(x, y, wide, "url(#strided-padding)"))
+            continue
+        row, place = (0 if axis.dimension is None else index[axis.dimension] for axis in (cells.rows, cells.columns))
+        drawn += [_box(x, y, wide, _colour(cells, row, place)), _text(x + wide / 2, y + 16, label)]
+    lines = -(-shown // _STRIP_COLUMNS)
+    right = left + min(shown, _STRIP_COLUMNS) * wide
+    if slots > shown:
+        drawn.append(_text(right + 12, top + (lines - 1) * _CELL_HEIGHT + 16, "…", 0.6))
+        right += 24
+    return drawn, right + _MARGIN, top + lines * _CELL_HEIGHT + _MARGIN
+
+
+def _colour(cells: Grid, row: int, column: int) -> str:
+    """A colour a tile; neighbours differ."""
+    return _COLOURS[(3 * (row // cells.rows.tile) + column // cells.columns.tile) % len(_COLOURS)]
+
+
+def _edges(axis: Axis) -> list[tuple[int, float]]:
+    """Where lines stand between cells, and how thick they are."""
+    edges = [(0, 2.0)]
+    for k in range(1, len(axis.places)):
+        before, after = axis.places[k - 1 : k + 1]
+        if GAP in (before, after):
+            continue
+        if before // axis.tile != after // axis.tile:
+            edges.append((k, 2.0))
+        elif axis.piece > 1 and before % axis.tile // axis.piece != after % axis.tile // axis.piece:
+            edges.append((k, 1.2))
+    return [*edges, (len(axis.places), 2.0)]
+
+
+def _name(axis: Axis, place: int) -> str:
+    if axis.dimension is None:
+        return ""
+    return "…" if place == GAP else str(place) if place < axis.size else ""
+
+
+def _box(x: float, y: float, wide: float, fill: str) -> str:
+    opacity = "" if fill.startswith("url") else " fill-opacity='0.4'"
+    return (
+        f"<rect x='{x:g}' y='{y:g}' width='{wide:g}' height='{_CELL_HEIGHT}' fill='{fill}'{opacity} "
+        f"stroke='currentColor' stroke-opacity='0.25' stroke-width='0.7'/>"
+    )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, width: float) -> str:
+    return (
+        f"<line x1='{x1:g}' y1='{y1:g}' x2='{x2:g}' y2='{y2:g}' stroke='currentColor' stroke-width='{width:g}' "
+        f"stroke-linecap='square'/>"
+    )
+
+
+def _text(x: float, y: float, text: str, opacity: float = 1, anchor: str = "middle") -> str:
+    faint = "" if opacity == 1 else f" fill-opacity='{opacity}'"
+    return f"<text x='{x:g}' y='{y:g}' text-anchor='{anchor}'{faint}>{escape(text)}</text>"

@@ -1,0 +1,303 @@
+"""Every axis of a copy in one normal form.
+
+A map says how an index ``v`` of a view moves an element: a sum of terms ``F(start + step * v)``, where F adds digits
+times strides. `side_of` turns the terms of one axis into an `AxisMap`: a constant, and *walks* that all go upwards by
+steps as small as the digits allow. Slicing, reversing, diagonals and broadcasting leave no trace but other numbers:
+
+- a step backwards is a step forwards through the complement of every digit, so its strides change sign;
+- a step that divides the lowest digit makes that digit shorter, one that the digit divides skips it;
+- digits that never change in the range are constants, digits that follow on from each other are one digit.
+
+Nearly every axis of every real layout ends as a single walk of step one. `AxisMap.table` gives numbers for the others
+too.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.addressing.digits import Term
+
+Table: TypeAlias = npt.NDArray[np.int64]
+
+
+class RadixMap(NamedTuple):
+    """A coordinate ``start + step * v`` (step at least 1) and what its digits add.
+
+    `sizes` are the sizes of all digits but the last, minor first; `strides` those of all digits. The last digit has
+    no end.
+    """
+
+    start: int
+    step: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def period(self) -> int:
+        """The weight of the last digit: after so many coordinates all others repeat."""
+        return math.prod(self.sizes)
+
+    @property
+    def unit(self) -> int:
+        """How many coordinates share all digits but the lowest; 0 where the lowest is the only one."""
+        return self.sizes[0] if self.sizes else 0
+
+    def at(self, v: int) -> int:
+        """What one index adds."""
+        c, total = self.start + self.step * v, 0
+        for size, stride in zip(self.sizes, self.strides, strict=False):
+            c, digit = divmod(c, size)
+            total += digit * stride
+        return total + c * self.strides[-1]
+
+    def offset_at(self, v: Table) -> Table:
+        """What the indices `v` add."""
+        c = self.start + self.step * v if self.start or self.step != 1 else v
+        total: Table | int = 0
+        for size, stride in zip(self.sizes, self.strides, strict=False):
+            c, digit = np.divmod(c, size)
+            if stride:
+                total = total + digit * stride
+        return np.asarray(total + c * self.strides[-1])
+
+    def bounds(self, extent: int) -> tuple[int, int]:
+        """Least and largest of what ``0 <= v < extent`` add, where the step is 1."""
+        if not self.sizes and not self.start:
+            reach = (extent - 1) * self.strides[0]
+            return (0, reach) if reach >= 0 else (reach, 0)
+        return _bounds(self.start, self.start + extent - 1, self.sizes, self.strides)
+
+
+class AxisMap(NamedTuple):
+    """What one axis adds on one side of a copy: ``base`` and a sum of walks. No walk means that nothing changes."""
+
+    base: int
+    walks: tuple[RadixMap, ...]
+
+    @property
+    def walk(self) -> RadixMap | None:
+        """The only walk, if it is the only one and takes steps of one; an axis that changes nothing has one too."""
+        if not self.walks:
+            return _STILL
+        return self.walks[0] if len(self.walks) == 1 and self.walks[0].step == 1 else None
+
+    @property
+    def unit_stride(self) -> int:
+        """Elements from one index to the next within the lowest digits."""
+        # Asked for so often while a plan is made that a generator's cost would be a seventh of it.
+        total = 0
+        for walk in self.walks:
+            total += walk.step * walk.strides[0]
+        return total
+
+    def at(self, v: int) -> int:
+        """What one index adds, without `base`."""
+        return sum(walk.at(v) for walk in self.walks)
+
+    def table(self, start: int, stop: int) -> Table:
+        """Element offsets of the indices from `start` to `stop`, without `base`."""
+        return self.offsets_at(np.arange(start, stop, dtype=np.int64))
+
+    def offsets_at(self, v: Table) -> Table:
+        """Element offsets of the indices `v`, without `base`."""
+        total = np.zeros_like(v)
+        for walk in self.walks:
+            total += walk.offset_at(v)
+        return total
+
+    def bounds(self, extent: int) -> tuple[int, int]:
+        """Least and largest of what the axis adds, `base` included."""
+        walk = self.walk
+        if walk is not None:
+            low, high = walk.bounds(extent)
+            return self.base + low, self.base + high
+        chunks = (self.table(start, min(extent, start + _BOUNDS_CHUNK)) for start in range(0, extent, _BOUNDS_CHUNK))
+        ends = [(int(chunk.min()), int(chunk.max())) for chunk in chunks]
+        return self.base + min(low for low, _ in ends), self.base + max(high for _, high in ends)
+
+    def scaled(self, unit: int) -> AxisMap:
+        """The same side with offsets that count something smaller, `unit` of them for each one."""
+        if unit == 1:
+            return self
+        return AxisMap(
+            self.base * unit, tuple(w._replace(strides=tuple(s * unit for s in w.strides)) for w in self.walks)
+        )
+
+
+_STILL = RadixMap(0, 1, (), (0,))
+#: Indices looked at together where bounds have no formula; 512 KB of offsets.
+_BOUNDS_CHUNK = 1 << 16
+
+
+@lru_cache(maxsize=1024)
+def side_of(terms: tuple[Term, ...], extent: int) -> AxisMap:
+    """The normal form of the terms of one axis of `extent` indices.
+
+    >>> from strided.addressing.digits import Digit
+    >>> side_of((Term(300, -1, (Digit(1, 128, 1), Digit(128, 9, 1024))),), 100)
+    AxisMap(base=2175, walks=(RadixMap(start=83, step=1, sizes=(128,), strides=(-1, -1024)),))
+    """
+    base, linear = 0, 0
+    walks: list[RadixMap] = []
+    for term in terms:
+        constant, walk = _walk_of(term, extent)
+        base += constant
+        if walk is not None and walk.sizes:
+            walks.append(walk)
+        elif walk is not None:
+            linear += walk.strides[0]
+    if not walks:
+        return AxisMap(base, (RadixMap(0, 1, (), (linear,)),) if linear else ())
+    # A linear part is absorbed: every digit of a walk is linear in its coordinate.
+    first, *others = walks
+    joined = True
+    while others and joined:
+        joined = False
+        for k, other in enumerate(others):
+            merged = _together(first, other)
+            if merged is not None:
+                constant, first = merged
+                base += constant
+                del others[k]
+                joined = True
+                break
+    if linear and first.step == 1:
+        weights = [math.prod(first.sizes[:k]) for k in range(len(first.strides))]
+        strides = tuple(s + w * linear for s, w in zip(first.strides, weights, strict=True))
+        base -= first.start * linear
+        constant, absorbed = _trimmed(first.start, 1, first.sizes, strides, extent)
+        return AxisMap(base + constant, (absorbed, *others))
+    straight = (RadixMap(0, 1, (), (linear,)),) if linear else ()
+    return AxisMap(base, (first, *others, *straight))
+
+
+def _walk_of(term: Term, extent: int) -> tuple[int, RadixMap | None]:
+    """A constant and the walk of one term; no walk where nothing changes."""
+    start, step = term.start, term.step
+    if not term.digits:
+        return 0, None
+    if extent <= 1 or step == 0:
+        return int(term.offset_at(0)), None
+    sizes = tuple(d.size for d in term.digits[:-1])
+    strides = tuple(d.stride for d in term.digits)
+    base = 0
+    if not sizes:
+        return start * strides[0], RadixMap(0, 1, (), (step * strides[0],))
+    if step == 1 and start == 0:
+        return _trimmed(0, 1, sizes, strides, extent)
+    if step < 0:
+        # The complement: (top - c) has the digits (size - 1 - digit) where top + 1 is a multiple of the period.
+        period = math.prod(sizes)
+        last = start // period
+        base += last * strides[-1] + sum((n - 1) * s for n, s in zip(sizes, strides, strict=False))
+        start, step = (last + 1) * period - 1 - start, -step
+        strides = tuple(-s for s in strides)
+    lower: list[int] = list(sizes)
+    steps: list[int] = list(strides)
+    while step > 1 and lower:
+        if step % lower[0] == 0:
+            base += start % lower[0] * steps.pop(0)
+            start, step = start // lower[0], step // lower[0]
+            del lower[0]
+        elif lower[0] % step == 0:
+            base += start % step * steps[0]
+            steps[0] *= step
+            lower[0] //= step
+            start, step = start // step, 1
+        else:
+            break
+    constant, walk = _trimmed(start, step, tuple(lower), tuple(steps), extent)
+    return base + constant, walk
+
+
+def _trimmed(
+    start: int, step: int, sizes: tuple[int, ...], strides: tuple[int, ...], extent: int
+) -> tuple[int, RadixMap]:
+    """A constant and the same walk with as few digits and as small a start as can be."""
+    base = 0
+    # Digits that follow on from each other are one.
+    kept: list[int] = []
+    moves: list[int] = [strides[0]]
+    size = 1
+    for part, stride in zip(sizes, strides[1:], strict=True):
+        size *= part
+        if size == 1:
+            moves[-1] = stride
+        elif stride != moves[-1] * size:
+            kept.append(size)
+            moves.append(stride)
+            size = 1
+    sizes, strides = tuple(kept), tuple(moves)
+    # Digits above the last that changes are constant.
+    while sizes:
+        period = math.prod(sizes)
+        first, last = start // period, (start + step * (extent - 1)) // period
+        base += first * strides[-1]
+        start -= first * period
+        if first != last:
+            break
+        sizes, strides = sizes[:-1], strides[:-1]
+    if not sizes:
+        return base + start * strides[0], RadixMap(0, 1, (), (step * strides[0],))
+    return base, RadixMap(start, step, sizes, strides)
+
+
+def _together(a: RadixMap, b: RadixMap) -> tuple[int, RadixMap] | None:
+    """A constant and one walk that adds what both add; None where their digits do not fit each other."""
+    if a.step != 1 or b.step != 1:
+        return None
+    if a.period < b.period:
+        a, b = b, a
+    turns, left = divmod(b.start - a.start, b.period)
+    if left:
+        return None
+    weights = sorted({math.prod(w.sizes[:k]) for w in (a, b) for k in range(len(w.strides))})
+    if any(high % low for low, high in pairwise(weights)):
+        return None
+    strides = tuple(_stride_at(a, weight) + _stride_at(b, weight) for weight in weights)
+    sizes = tuple(high // low for low, high in pairwise(weights))
+    return turns * b.strides[-1], RadixMap(a.start, 1, sizes, strides)
+
+
+def _stride_at(walk: RadixMap, weight: int) -> int:
+    """What one step of `weight` coordinates adds within the digit that it falls into."""
+    below = 1
+    for size, stride in zip(walk.sizes, walk.strides, strict=False):
+        if weight < below * size:
+            return weight // below * stride
+        below *= size
+    return weight // below * walk.strides[-1]
+
+
+def _bounds(first: int, last: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """Least and largest sum of digits of the coordinates from `first` to `last`."""
+    stride = strides[-1]
+    if not sizes:
+        low, high = first * stride, last * stride
+        return (low, high) if low <= high else (high, low)
+    period = math.prod(sizes)
+    low_digit, head = divmod(first, period)
+    high_digit, tail = divmod(last, period)
+    sizes, strides = sizes[:-1], strides[:-1]
+    if low_digit == high_digit:
+        low, high = _bounds(head, tail, sizes, strides)
+        return low_digit * stride + low, low_digit * stride + high
+    # The last digit's part may end early, the first one's begin late; those between are whole.
+    low, high = _bounds(0, tail, sizes, strides)
+    low, high = high_digit * stride + low, high_digit * stride + high
+    if head:
+        least, most = _bounds(head, period - 1, sizes, strides)
+        low, high = min(low, low_digit * stride + least), max(high, low_digit * stride + most)
+        low_digit += 1
+    if low_digit < high_digit:
+        least, most = _bounds(0, period - 1, sizes, strides)
+        ends = low_digit * stride, (high_digit - 1) * stride
+        low, high = min(low, min(ends) + least), max(high, max(ends) + most)
+    return low, high

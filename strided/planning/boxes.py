@@ -1,0 +1,261 @@
+"""Axes of a copy, joined where they follow on from each other and split where a kernel wants two.
+
+A copy begins as one box with an axis for each axis of the view. `simplified` joins axes that count on from each other
+on both sides, so that runs become longer. It splits an axis whose closest elements lie in a higher digit, as with the
+rows of 128 that ``T(1024)(128)(2,1)`` makes of one axis. Where the window begins or ends inside such a row, up to three
+boxes come of it. All offsets here are in bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from strided.planning.axis_maps import AxisMap, RadixMap
+
+#: More boxes than this are not worth a pattern: one nest over tables does them all.
+MOST_BOXES = 16
+#: Bytes of the words that rows share. Buffers begin with one.
+_WORD_BYTES = 4
+
+#: Bytes, from and to, of the source and of the target.
+Spans: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+
+
+class Axis(NamedTuple):
+    """One axis of a copy: how far it goes, and what it adds on both sides. The bases of the sides are 0."""
+
+    extent: int
+    source: AxisMap
+    target: AxisMap
+
+    @classmethod
+    def of_walks(cls, extent: int, source: RadixMap, target: RadixMap) -> Axis:
+        """An axis with one walk a side."""
+        return cls(extent, AxisMap(0, (source,)), AxisMap(0, (target,)))
+
+    @property
+    def walks(self) -> tuple[RadixMap, RadixMap] | None:
+        """Both sides' walks, where each is only one and takes steps of one."""
+        source, target = self.source.walk, self.target.walk
+        return None if source is None or target is None else (source, target)
+
+
+class Box(NamedTuple):
+    """A rectangular part of a copy: ``base`` plus what the axes add is where an element lies, on either side."""
+
+    source_base: int
+    target_base: int
+    axes: tuple[Axis, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements in the box."""
+        return math.prod(axis.extent for axis in self.axes)
+
+    def bounds(self, side: int) -> tuple[int, int]:
+        """Where the first and the last element begin in memory, on one side (1 source, 2 target)."""
+        low = high = self.source_base if side == 1 else self.target_base
+        for axis in self.axes:
+            least, most = (axis.source if side == 1 else axis.target).bounds(axis.extent)
+            low, high = low + least, high + most
+        return low, high
+
+    def with_axes(self, place: int, axes: Sequence[Axis]) -> Box:
+        """The same box with other axes in place of one; those of a single index become part of the bases."""
+        source, target = self.source_base, self.target_base
+        for axis in axes:
+            if axis.extent == 1:
+                source += axis.source.at(0)
+                target += axis.target.at(0)
+        kept = (axis for axis in axes if axis.extent > 1)
+        return Box(source, target, (*self.axes[:place], *kept, *self.axes[place + 1 :]))
+
+
+def bytes_of(box: Box, side: int, unit: int, bits: int) -> tuple[int, int]:
+    """The bytes, from and to, that a box takes on one side: `bits` at each of its places, which count `unit` bits."""
+    low, high = box.bounds(side)
+    return low * unit // 8, -(-(high * unit + bits) // 8)
+
+
+def room_of(box: Box, bits: tuple[int, ...]) -> Spans:
+    """The bytes that a box may touch on both sides, whatever the buffers: its own, and what is before in their word."""
+    source, target = bytes_of(box, 1, 1, bits[0]), bytes_of(box, 2, 1, bits[-1])
+    return (source[0] // _WORD_BYTES * _WORD_BYTES, source[1]), (target[0] // _WORD_BYTES * _WORD_BYTES, target[1])
+
+
+def simplified(box: Box) -> tuple[Box, ...]:
+    """The same copy in boxes with axes that kernels can take, as far as digits allow it."""
+    done: list[Box] = []
+    waiting = [box]
+    while waiting:
+        box = joined(waiting.pop())
+        parts = None
+        for place, axis in enumerate(box.axes):
+            weight = _nearest_weight(axis)
+            if weight > 1:
+                parts = split(box, place, weight)
+                break
+        if parts is None or len(done) + len(waiting) + len(parts) > MOST_BOXES:
+            done.append(box)
+        else:
+            waiting += parts
+    return tuple(done)
+
+
+def joined(box: Box) -> Box:
+    """The same box with axes joined that follow on from each other on both sides."""
+    axes = list(box.axes)
+    steps = [_first_steps(axis) for axis in axes]
+    place = 0
+    while place < len(axes):
+        inner = axes[place]
+        walks = inner.walks
+        if walks is None or walks[0].start or walks[1].start:
+            place += 1
+            continue
+        # What the first step of an axis that follows on is, on both sides; most axes differ there.
+        wanted = _next_step(inner.extent, walks[0]), _next_step(inner.extent, walks[1])
+        for other, outer in enumerate(axes):
+            if steps[other] == wanted and other != place:
+                axis = _join(outer, inner)
+                if axis is not None:
+                    axes[place], steps[place] = axis, _first_steps(axis)
+                    del axes[other], steps[other]
+                    place = 0
+                    break
+        else:
+            place += 1
+    return box if len(axes) == len(box.axes) else box._replace(axes=tuple(axes))
+
+
+def _first_steps(axis: Axis) -> tuple[int, int]:
+    return axis.source.unit_stride, axis.target.unit_stride
+
+
+def _next_step(extent: int, walk: RadixMap) -> int | None:
+    """The step with which another axis counts on where this one ends; None where it ends inside a tile."""
+    turns, left = divmod(extent, walk.period)
+    return None if left else walk.strides[-1] * turns
+
+
+def _join(outer: Axis, inner: Axis) -> Axis | None:
+    """One axis for two, where the first step of the outer one counts on from the end of the inner one."""
+    inner_walks, outer_walks = inner.walks, outer.walks
+    if inner_walks is None or outer_walks is None or outer_walks[0].start or outer_walks[1].start:
+        return None
+    walks = []
+    for low, high in zip(inner_walks, outer_walks, strict=True):
+        turns = inner.extent // low.period
+        sizes = (*low.sizes, *((turns * high.sizes[0], *high.sizes[1:]) if high.sizes else ()))
+        walks.append(RadixMap(0, 1, sizes, (*low.strides, *high.strides[1:])))
+    return Axis.of_walks(inner.extent * outer.extent, walks[0], walks[1])
+
+
+def _nearest_weight(axis: Axis) -> int:
+    """The weight of the digit with the smallest step on either side: where the axis must be split."""
+    for side in (axis.source, axis.target):
+        walk = side.walk
+        if walk is not None and walk.sizes:
+            strides = [abs(s) or 1 << 62 for s in walk.strides]
+            nearest = strides.index(min(strides))
+            if nearest:
+                return math.prod(walk.sizes[:nearest])
+    return 1
+
+
+def split(box: Box, place: int, weight: int) -> list[Box] | None:
+    """The boxes that a box becomes when an axis is split at a weight: an outer axis, and an inner one below the weight.
+
+    None where a digit would be torn, or where the two sides are out of step.
+    """
+    extent, bases = box.axes[place].extent, [box.source_base, box.target_base]
+    walks = box.axes[place].walks
+    start = _common_start(*walks) if walks is not None else None
+    if walks is None or start is None:
+        return None
+    digits = []
+    for k, walk in enumerate(walks):
+        moved = walk._replace(start=start)
+        bases[k] += walk.at(0) - moved.at(0)
+        digits.append(_split_digits(moved, weight))
+    source, target = digits
+    if source is None or target is None:
+        return None
+    box = Box(bases[0], bases[1], box.axes)
+    boxes = []
+    for high, low in _parts(start, start + extent, weight):
+        outer = (walk._replace(start=high[0]) for _, walk in (source, target))
+        inner = (walk._replace(start=low[0]) for walk, _ in (source, target))
+        axes = Axis.of_walks(high[1] - high[0], *outer), Axis.of_walks(low[1] - low[0], *inner)
+        boxes.append(box.with_axes(place, axes))
+    return boxes
+
+
+def _parts(start: int, stop: int, weight: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """A range of coordinates as rectangles of (above the weight, below it), each from and to."""
+    first, head = divmod(start, weight)
+    last, tail = divmod(stop, weight)
+    if first == last:
+        return [((first, first + 1), (head, tail))]
+    parts = [((first, first + 1), (head, weight))] if head else []
+    whole = first + 1 if head else first
+    if whole < last:
+        parts.append(((whole, last), (0, weight)))
+    if tail:
+        parts.append(((last, last + 1), (0, tail)))
+    return parts
+
+
+def _common_start(source: RadixMap, target: RadixMap) -> int | None:
+    """A coordinate at which both walks can start, by moving their last digits alone."""
+    # The Chinese remainder theorem; the period of a walk of one digit is 1, so that it can start anywhere.
+    common = math.gcd(source.period, target.period)
+    apart, left = divmod(target.start - source.start, common)
+    if left:
+        return None
+    step, other = source.period // common, target.period // common
+    turns = apart * pow(step, -1, other) if other > 1 else 0
+    return (source.start + turns * source.period) % (source.period * other)
+
+
+def _split_digits(walk: RadixMap, weight: int) -> tuple[RadixMap, RadixMap] | None:
+    """The digits below and from a weight on, as walks from 0; None where a digit would be torn."""
+    below = 1
+    for k, size in enumerate((*walk.sizes, 0)):
+        if below == weight:
+            return RadixMap(0, 1, walk.sizes[: k - 1], walk.strides[:k]), RadixMap(
+                0, 1, walk.sizes[k:], walk.strides[k:]
+            )
+        part, left = divmod(weight, below)
+        if not size or part < size:
+            if left or (size and size % part):
+                return None
+            above = (size // part, *walk.sizes[k + 1 :]) if size else ()
+            return (
+                RadixMap(0, 1, walk.sizes[:k], walk.strides[: k + 1]),
+                RadixMap(0, 1, above, (walk.strides[k] * part, *walk.strides[k + 1 :])),
+            )
+        below *= size
+    return None
+
+
+def divided(side: AxisMap, unit: int) -> AxisMap | None:
+    """The same side with offsets that count something larger; None where they are no multiples of that."""
+    walks = []
+    for walk in side.walks:
+        for stride in walk.strides:
+            if stride % unit:
+                return None
+        walks.append(RadixMap(walk.start, walk.step, walk.sizes, tuple([s // unit for s in walk.strides])))
+    return AxisMap(0, tuple(walks))
+
+
+def cut(axis: Axis, first: int, last: int) -> Axis:
+    """A range of an axis."""
+    source, target = (
+        AxisMap(0, tuple(walk._replace(start=walk.start + walk.step * first) for walk in side.walks))
+        for side in (axis.source, axis.target)
+    )
+    return Axis(last - first, source, target)

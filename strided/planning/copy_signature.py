@@ -1,0 +1,66 @@
+"""What two maps have to do with each other, apart from where they begin.
+
+Windows of the same size on the same arrays, tile after tile say, differ in their bases alone. So does what copies them:
+it is planned once for their common form.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from strided.addressing.address_map import AddressMap
+from strided.addressing.digits import Term
+from strided.planning.axis_maps import AxisMap, RadixMap, side_of
+from strided.planning.boxes import Axis
+
+
+class Form(NamedTuple):
+    """Two regular maps of one shape without their bases.
+
+    Attributes
+    ----------
+    axes : tuple of Axis
+        The axes of more than one index, offsets in bits.
+    bits : (int, int)
+        Bits of one element on both sides, which those of 128 bits have two of.
+    same_order : bool
+        Whether neighbours may be moved as one: not where packed elements lie in opposite orders.
+    """
+
+    axes: tuple[Axis, ...]
+    bits: tuple[int, int]
+    same_order: bool
+
+
+def form_of(
+    source: AddressMap, target: AddressMap, bits: tuple[int, int], units: tuple[int, int], *, same_order: bool
+) -> tuple[Form, tuple[int, int]]:
+    """The form of two regular maps, and their bases in bits; `units` are the bits that their offsets count."""
+    axes, source_base, target_base = [], source.base * units[0], target.base * units[1]
+    for extent, source_terms, target_terms in zip(source.shape, source.axes, target.axes, strict=True):
+        first, second = _sides(source_terms, target_terms, extent)
+        source_base += first.base * units[0]
+        target_base += second.base * units[1]
+        if extent > 1:
+            axes.append(Axis(extent, _in_bits(first, units[0]), _in_bits(second, units[1])))
+    if bits[0] == 128:
+        half = RadixMap(0, 1, (), (64,))
+        axes.append(Axis.of_walks(2, half, half))
+        bits = 64, 64
+    return Form(tuple(axes), bits, same_order), (source_base, target_base)
+
+
+def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> tuple[AxisMap, AxisMap]:
+    """Both sides of an axis, turned round where the target would be written backwards."""
+    sides = side_of(source, extent), side_of(target, extent)
+    if sides[1].unit_stride >= 0:
+        return sides
+    last = extent - 1
+    turned = [tuple(Term(t.start + t.step * last, -t.step, t.digits) for t in terms) for terms in (source, target)]
+    return side_of(turned[0], extent), side_of(turned[1], extent)
+
+
+def _in_bits(side: AxisMap, unit: int) -> AxisMap:
+    """The same side without its base, in bits."""
+    walks = [RadixMap(w.start, w.step, w.sizes, tuple([s * unit for s in w.strides])) for w in side.walks]
+    return AxisMap(0, tuple(walks))

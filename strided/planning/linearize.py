@@ -1,0 +1,171 @@
+"""Maps whose ``*`` tiles cut across dimensions, told by digits again.
+
+A ``*`` in a tile counts two dimensions as one, and where the tile then cuts across them, the place of an element is no
+sum over axes any more. But it still is digits of *one* number, ``60 * i + j`` say. Where the view has both axes whole,
+and the other side of the copy steps along them as along one, that number can be an axis of the copy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from strided.addressing.address_map import AddressMap, IrregularTerm
+from strided.addressing.digits import Digit, Term
+from strided.addressing.index_expr import Combined, Coordinate, IndexExpr, Quotient, Remainder, Zero
+
+#: Stands for the size of a digit that has no end.
+_ENDLESS = 1 << 62
+
+
+class _Number(NamedTuple):
+    """``start`` plus every index of the view times its step."""
+
+    start: int
+    steps: tuple[int, ...]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes that it depends on, the one with the largest step first."""
+        return tuple(sorted((k for k, step in enumerate(self.steps) if step), key=lambda k: -abs(self.steps[k])))
+
+
+class _Part(NamedTuple):
+    """``(number // weight) % size``; a size of 0 has no end."""
+
+    number: _Number
+    weight: int
+    size: int
+
+
+class _Loose(NamedTuple):
+    """A map with its coupled parts as digits of numbers."""
+
+    map: AddressMap
+    numbers: tuple[tuple[_Number, tuple[Digit, ...]], ...]
+
+
+def joint(source: AddressMap, target: AddressMap) -> tuple[AddressMap, AddressMap] | None:
+    """The same copy between regular maps; None where there is none.
+
+    Axes may come in another order and be joined, on both sides alike.
+    """
+    sides = []
+    for map_ in (source, target):
+        found = [_digits_of(coupled) for coupled in map_.coupled]
+        numbers = tuple(f for f in found if f is not None)
+        if len(numbers) < len(found):
+            return None
+        sides.append(_Loose(replace(map_, coupled=()), numbers))
+    while True:
+        wide = next((n.axes for side in sides for n, _ in side.numbers if len(n.axes) > 1), None)
+        if wide is None:
+            first, second = (_settled(side) for side in sides)
+            return first, second
+        joined = [_joined(side, wide) for side in sides]
+        if joined[0] is None or joined[1] is None:
+            return None
+        sides = [joined[0], joined[1]]
+
+
+def _digits_of(coupled: IrregularTerm) -> tuple[_Number, tuple[Digit, ...]] | None:
+    """The one number that nodes depend on, and the digits of it that they are; None where they are not."""
+    parts = [(_part(node, coupled), stride) for node, stride in coupled.nodes]
+    numbers = {part.number for part, _ in parts if part is not None}
+    if len(numbers) != 1 or any(part is None for part, _ in parts):
+        return None
+    known = [(part, stride) for part, stride in parts if part is not None]
+    weights = sorted({1, *(p.weight for p, _ in known), *(p.weight * p.size for p, _ in known if p.size)})
+    if any(high % low for low, high in pairwise(weights)):
+        return None
+    digits = []
+    for low, high in zip(weights, [*weights[1:], 0], strict=True):
+        stride = sum(
+            s * (low // p.weight) for p, s in known if p.weight <= low and (not p.size or low < p.weight * p.size)
+        )
+        digits.append(Digit(low, high // low or _ENDLESS, stride))
+    return numbers.pop(), tuple(digits)
+
+
+def _part(node: IndexExpr, coupled: IrregularTerm) -> _Part | None:
+    """A node as a digit of a number; None where it is none."""
+    number = _number(node, coupled)
+    if number is not None:
+        return _Part(number, 1, 0)
+    if not isinstance(node, Quotient | Remainder):
+        return None
+    part = _part(node.of, coupled)
+    if part is None:
+        return None
+    weight, size, by = part.weight, part.size, node.divisor
+    if isinstance(node, Remainder):
+        if size and size <= by:
+            return part
+        return None if size % by else part._replace(size=by)
+    if size and size <= by:
+        return None
+    return None if size % by else part._replace(weight=weight * by, size=size // by)
+
+
+def _number(node: IndexExpr, coupled: IrregularTerm) -> _Number | None:
+    """A node as an affine number; None where it is divided somewhere."""
+    match node:
+        case Coordinate(dimension):
+            return _Number(*coupled.coordinates[dimension])
+        case Zero():
+            return _Number(0, (0,) * len(coupled.coordinates[0][1]))
+        case Combined(major, minor, size):
+            high, low = _number(major, coupled), _number(minor, coupled)
+            if high is None or low is None:
+                return None
+            steps = tuple(h * size + s for h, s in zip(high.steps, low.steps, strict=True))
+            return _Number(high.start * size + low.start, steps)
+    return None
+
+
+def _settled(side: _Loose) -> AddressMap:
+    """The map with each number, which depends on one axis at most, as a term of that."""
+    base, axes = side.map.base, list(side.map.axes)
+    for number, digits in side.numbers:
+        if number.axes:
+            place = number.axes[0]
+            axes[place] = (*axes[place], Term(number.start, number.steps[place], digits))
+        else:
+            base += int(Term(number.start, 0, digits).offset_at(0))
+    return replace(side.map, base=base, axes=tuple(axes))
+
+
+def _joined(side: _Loose, axes: tuple[int, ...]) -> _Loose | None:
+    """The same with some axes, major first, as one axis at the end; None where they do not follow on."""
+    map_ = side.map
+    extents = [map_.shape[k] for k in axes]
+    # How far apart the indices of each axis are along the axis that they become.
+    spacing = [math.prod(extents[n + 1 :]) for n in range(len(axes))]
+    base, strides = map_.base, []
+    for k, extent in zip(axes, extents, strict=True):
+        linear = [term.linear(extent) for term in map_.axes[k]]
+        if any(found is None or len(found[1].digits) > 1 for found in linear):
+            return None
+        base += sum(found[0] for found in linear if found)
+        strides.append(sum(digit.stride for found in linear if found for digit in found[1].digits))
+    step = _common_step(strides, spacing)
+    if step is None:
+        return None
+    kept = [k for k in range(map_.ndim) if k not in axes]
+    numbers = []
+    for number, digits in side.numbers:
+        along = _common_step([number.steps[k] for k in axes], spacing)
+        if along is None:
+            return None
+        numbers.append((_Number(number.start, (*(number.steps[k] for k in kept), along)), digits))
+    shape = (*(map_.shape[k] for k in kept), math.prod(extents))
+    terms = (Term(0, 1, (Digit(1, shape[-1], step),)),)
+    return _Loose(AddressMap(shape, base, (*(map_.axes[k] for k in kept), terms), (), map_.reach), tuple(numbers))
+
+
+def _common_step(steps: list[int], spacing: list[int]) -> int | None:
+    """The step along one axis that gives these steps along its parts; None where there is none."""
+    step = steps[-1]
+    return step if all(s == step * n for s, n in zip(steps, spacing, strict=True)) else None

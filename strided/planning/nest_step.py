@@ -1,0 +1,155 @@
+"""The general nest: any regular copy, as a step of a plan.
+
+Two axes stay axes, as pieces: `q`, along which the target lies closest together, and `p`, the same for the source. All
+others are multiplied out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from strided.planning.boxes import Axis, Box, Spans, bytes_of, divided
+from strided.planning.offset_tables import Parts, Tables, boxes_of, grain_of, length_of, nearness, pieces_of
+
+#: Elements of one task: some hundred microseconds of work.
+TASK_ELEMENTS = 1 << 18
+#: Least extent of `p` in a task where both axes matter: a square of a transposition needs both of its sides.
+_BREADTH = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nest:
+    """A step of a plan: the general nest, over any axes.
+
+    Attributes
+    ----------
+    kernel : str
+        ``"nest8"`` to ``"nest64"``, or ``"nest_bits"`` for elements of fewer than eight bits.
+    source_base, target_base : int
+        Where the first element lies, counted as the axes are.
+    axes : tuple of Axis
+        The axes of more than one index.
+    widths : (int, int)
+        Bits of one element in the source and in the target; of several that became one where neighbours were joined.
+    outer : tuple of int
+        Places of the axes that are multiplied out, outermost first.
+    p, q : int
+        Places of the two that are not; -1 where there is none.
+    divides : bool
+        Whether threads may share it: not where they could meet in a byte of packed elements.
+    units : (int, int)
+        Bits that one offset of the source and of the target counts.
+    """
+
+    kernel: str
+    source_base: int
+    target_base: int
+    axes: tuple[Axis, ...]
+    widths: tuple[int, int]
+    outer: tuple[int, ...]
+    p: int
+    q: int
+    divides: bool = True
+    units: tuple[int, int] = (8, 8)
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element on the side where it is wider."""
+        return max(self.widths)
+
+    @property
+    def elements(self) -> int:
+        """Elements that the kernel copies."""
+        return math.prod(axis.extent for axis in self.axes)
+
+    def __str__(self) -> str:
+        extents = " x ".join(str(self.axes[k].extent) for k in self._order)
+        return f"{self.kernel} over {extents or 'one element'}, {self.bits} bits each"
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        return (*self.outer, *(k for k in (self.p, self.q) if k >= 0))
+
+    @property
+    def spans(self) -> Spans:
+        """The bytes, from and to, that the kernel touches in the source and in the target."""
+        box = Box(self.source_base, self.target_base, self.axes)
+        return bytes_of(box, 1, self.units[0], self.widths[0]), bytes_of(box, 2, self.units[1], self.widths[1])
+
+    def tasks(self) -> Iterator[Parts]:
+        """Boxes for threads to share, a part of each axis."""
+        lengths, budget = [1] * len(self.axes), TASK_ELEMENTS
+        if self.q >= 0:
+            share = min(_BREADTH, self.axes[self.p].extent) if self.p >= 0 else 1
+            lengths[self.q] = length_of(self.axes[self.q], budget // share, in_pieces=True)
+            budget //= lengths[self.q]
+        for k in (self.p, *reversed(self.outer)):
+            if k >= 0:
+                lengths[k] = length_of(self.axes[k], budget)
+                budget //= lengths[k]
+        return boxes_of(self.axes, self._order, lengths, [grain_of(axis) for axis in self.axes])
+
+    def tables(self) -> Tables:
+        """Where the tables of this step are made."""
+        return Tables(self.axes)
+
+    def arguments(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
+        """What the kernel takes for one task: outer, p, steps of p, q, steps of q.
+
+        `shift` moves both sides, counted as the axes are.
+        """
+        p, q = (_ONE if k < 0 else tables.made("pieces", k, box[k], pieces_of) for k in (self.p, self.q))
+        p_steps, q_steps = (
+            (0, 0) if k < 0 else (self.axes[k].source.unit_stride, self.axes[k].target.unit_stride)
+            for k in (self.p, self.q)
+        )
+        bases = self.source_base + shift[0], self.target_base + shift[1]
+        return tables.outer(bases, self.outer, box), p, p_steps, q, q_steps
+
+
+_ONE = np.array([[0, 0, 1]], np.int64)
+
+
+def nest_of(box: Box, bits: tuple[int, int]) -> Nest:
+    """The general nest over a box with elements of so many bits in the source and in the target."""
+    packed = min(bits) < 8
+    units = bits if packed else (8, 8)
+    axes = []
+    for axis in box.axes:
+        source, target = divided(axis.source, units[0]), divided(axis.target, units[1])
+        assert source is not None
+        assert target is not None
+        axes.append(Axis(axis.extent, source, target))
+    outer, p, q = _order(axes)
+    return Nest(
+        kernel="nest_bits" if packed else f"nest{bits[0]}",
+        source_base=box.source_base // units[0],
+        target_base=box.target_base // units[1],
+        axes=tuple(axes),
+        widths=bits,
+        outer=outer,
+        p=p,
+        q=q,
+        divides=bits[1] >= 8,
+        units=units,
+    )
+
+
+def _order(axes: Sequence[Axis]) -> tuple[tuple[int, ...], int, int]:
+    """The places of the outer axes, of `p` and of `q`."""
+    places = range(len(axes))
+    if not places:
+        return (), -1, -1
+    q = min(places, key=lambda k: (nearness(axes[k].target), -axes[k].extent))
+    others = [k for k in places if k != q]
+    if not others:
+        return (), -1, q
+    p = min(places, key=lambda k: (nearness(axes[k].source), -axes[k].extent))
+    if p == q:
+        p = min(others, key=lambda k: (nearness(axes[k].target), -axes[k].extent))
+    return tuple(sorted((k for k in others if k != p), key=lambda k: -abs(axes[k].target.unit_stride))), p, q

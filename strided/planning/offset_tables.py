@@ -1,0 +1,207 @@
+"""Tables of offsets: what kernels walk along.
+
+Along an axis the lowest digits of both sides take equal steps until one of them turns over. Such a stretch is a
+*piece*: (source offset, target offset, length). Other axes are multiplied out into one table of (source offset, target
+offset). Clipped tiles, windows that begin inside a tile, tiles that are out of step with each other: all of these are
+only other tables.
+
+A step is carried out in tasks, boxes of the view small enough for threads to share and for Ctrl-C to be heard. Along an
+axis the tables of a task depend on where it begins only as far as the tiles repeat; the rest is a shift. So a `Part`
+names the first range that looks the same, and what is between, and `Tables` makes the tables of few ranges only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.planning.axis_maps import AxisMap, RadixMap
+from strided.planning.boxes import Axis
+from strided.runtime.cache import BoundedCache
+
+Table: TypeAlias = npt.NDArray[np.int64]
+
+#: The most rows of a table in one task; it then takes 1.5 MB at most.
+MOST_INDICES = 1 << 16
+#: Tables that a step keeps for its next tasks.
+_MOST_KEPT = 64
+
+
+class Part(NamedTuple):
+    """A range of an axis: like the one from `start` to `stop`, but so much further on in the source and the target."""
+
+    start: int
+    stop: int
+    source: int = 0
+    target: int = 0
+
+
+#: A part of every axis.
+Parts: TypeAlias = tuple[Part, ...]
+
+
+def boxes_of(
+    axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], grains: Sequence[int]
+) -> Iterator[Parts]:
+    """Boxes that cover all axes, walked through in an order (outermost first), no longer than `lengths` along each.
+
+    Where a length is a multiple of the grain of its axis, cuts lie at coordinates that are multiples of the grain.
+    """
+    parts = [_Ranges(axes[k], lengths[k], grains[k]) for k in order]
+    places = [order.index(k) for k in range(len(axes))]
+    # The last axis of the order runs fastest. (itertools.product would list all parts of a long axis first.)
+    chosen: list[Part] = [Part(0, 0)] * len(order)
+
+    def along(depth: int) -> Iterator[Parts]:
+        for part in parts[depth]:
+            chosen[depth] = part
+            if depth == len(order) - 1:
+                yield tuple(chosen[k] for k in places)
+            else:
+                yield from along(depth + 1)
+
+    return along(0) if order else iter([()])
+
+
+class _Ranges:
+    """The ranges that an axis is cut into, in order."""
+
+    def __init__(self, axis: Axis, length: int, grain: int) -> None:
+        self.axis, self.length = axis, length
+        self.head = length - (phase_of(axis, grain) if length % grain == 0 else 0)
+        self.repeat = math.lcm(*(_repeat(walk) for side in (axis.source, axis.target) for walk in side.walks))
+        self.known: list[Part] | None = None
+
+    def __iter__(self) -> Iterator[Part]:
+        return self._listed() if self.known is None else iter(self.known)
+
+    def _listed(self) -> Iterator[Part]:
+        """The ranges as they are made; kept for the next round if they are few."""
+        made: list[Part] = []
+        for part in self._made():
+            if len(made) < MOST_INDICES:
+                made.append(part)
+            yield part
+        if len(made) < MOST_INDICES:
+            self.known = made
+
+    def _made(self) -> Iterator[Part]:
+        start, extent = 0, self.axis.extent
+        stop = min(extent, self.head)
+        while start < extent:
+            like = start % self.repeat
+            source, target = (
+                side.at(start) - side.at(like) if like != start else 0 for side in (self.axis.source, self.axis.target)
+            )
+            yield Part(like, like + stop - start, source, target)
+            start, stop = stop, min(extent, stop + self.length)
+
+
+def _repeat(walk: RadixMap) -> int:
+    """The number of indices after which all digits of a walk but the last repeat."""
+    return walk.period // math.gcd(walk.period, walk.step)
+
+
+def phase_of(axis: Axis, grain: int) -> int:
+    """How far the first index of an axis is past a multiple of `grain`, where digits turn over at such."""
+    for side in (axis.target, axis.source):
+        for walk in side.walks:
+            if walk.sizes and (walk.period % grain == 0 or grain % walk.unit == 0):
+                return walk.start % grain
+    return 0
+
+
+def grain_of(axis: Axis) -> int:
+    """The number of indices after which the tiles of an axis repeat on both sides; 1 where there are none."""
+    return math.lcm(*(walk.period for side in (axis.source, axis.target) for walk in side.walks))
+
+
+def length_of(axis: Axis, budget: int, grain: int = 1, *, in_pieces: bool = False) -> int:
+    """How much of an axis one task takes: all of it, or as many whole tiles as its budget of indices holds.
+
+    `in_pieces` says that its tables have a row for each piece, not for each index.
+    """
+    units = [w.unit for s in (axis.target, axis.source) for w in s.walks if w.sizes]
+    most = MOST_INDICES * min(units, default=1 << 40) if in_pieces else MOST_INDICES
+    budget = max(1, min(budget, most))
+    if axis.extent <= budget:
+        return axis.extent
+    whole = grain_of(axis)
+    for tile in (whole, *units):
+        if 1 < tile <= budget and tile % grain == 0:
+            return budget - budget % tile
+    if whole == 1 and grain == 1:
+        # No tiles to end on: parts of equal size.
+        return -(-axis.extent // -(-axis.extent // budget))
+    return max(grain, budget - budget % grain)
+
+
+class Tables:
+    """The tables of one step, each made once.
+
+    All offsets are in the unit of the axes.
+    """
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self._axes = axes
+        # Few ranges repeat.
+        self._made = BoundedCache[tuple[object, ...], Table](_MOST_KEPT)
+
+    def made(self, kind: str, place: int, part: Part, make: Callable[[Axis, int, int], Table]) -> Table:
+        """The table of one kind for a range of the axis at `place`: ``make(axis, start, stop)``, called once."""
+        key = (kind, place, part.start, part.stop)
+        table = self._made.get(key)
+        if table is None:
+            table = self._made.keep(key, make(self._axes[place], part.start, part.stop))
+        return table
+
+    def outer(self, bases: tuple[int, int], places: Sequence[int], box: Parts) -> Table:
+        """(source offset, target offset) of every combination of indices of several axes.
+
+        Bases are included, and the shifts of all parts of the box, those of other axes too.
+        """
+        key = tuple([box[k][:2] for k in places])
+        table = self._made.get(key)
+        if table is None:
+            table = np.zeros((1, 2), np.int64)
+            for k in places:
+                more = offsets_of(self._axes[k], box[k].start, box[k].stop)
+                table = (table[:, None, :] + more[None, :, :]).reshape(-1, 2)
+            self._made.keep(key, table)
+        shifts = [bases, *((part.source, part.target) for part in box)]
+        return table + np.array([sum(column) for column in zip(*shifts, strict=True)], np.int64)
+
+
+def offsets_of(axis: Axis, start: int, stop: int) -> Table:
+    """(source offset, target offset) of every index in a range of an axis."""
+    return np.stack([axis.source.table(start, stop), axis.target.table(start, stop)], axis=1)
+
+
+def pieces_of(axis: Axis, start: int, stop: int) -> Table:
+    """(source offset, target offset, length) of the pieces of a range of an axis."""
+    limits = cuts(start, stop, (*axis.source.walks, *axis.target.walks))
+    heads = limits[:-1]
+    return np.stack([axis.source.offsets_at(heads), axis.target.offsets_at(heads), np.diff(limits)], axis=1)
+
+
+def cuts(start: int, stop: int, walks: Sequence[RadixMap]) -> Table:
+    """The ends of a range of indices, and every index in it at which the lowest digit of a walk has turned over."""
+    ends = np.array([start, stop], np.int64)
+    found = [ends]
+    for walk in walks:
+        if walk.sizes:
+            # start + step * v reaches a multiple of the unit.
+            first = (walk.start + walk.step * start) // walk.unit + 1
+            last = (walk.start + walk.step * (stop - 1)) // walk.unit
+            turns = np.arange(first, last + 1, dtype=np.int64) * walk.unit - walk.start
+            found.append(-(-turns // walk.step))
+    return np.unique(np.concatenate(found)) if len(found) > 1 else ends
+
+
+def nearness(side: AxisMap) -> int:
+    """How far the next index along an axis is; a side that stands still is infinitely far."""
+    return abs(side.unit_stride) or 1 << 62

@@ -1,0 +1,291 @@
+"""Plans: how one copy between two mapped buffers will be carried out.
+
+A plan is a value. It is made from two address maps and two widths alone, without any buffer and without Numba, it can
+be printed and compared, and the same question gives the same plan again from a cache. `convert` carries plans out.
+
+The steps of a plan are of four kinds. A `Pattern` is a vector kernel, made for what the two nearest axes are. A
+`StagedCopy` is two or three of them in turn, through blocks that stay in the cache. A `Nest` is the general nest over
+tables of offsets: anything regular. `PerElementStep` stands for the rest, where the offset of every element is worked
+out. Setting all elements to one value has steps of its own, `Fill`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from strided import kernels
+from strided.addressing.address_map import AddressMap
+from strided.planning.axis_maps import side_of
+from strided.planning.boxes import Box, room_of, simplified
+from strided.planning.copy_signature import Form, form_of
+from strided.planning.fill_step import Fill, fill_steps
+from strided.planning.linearize import joint
+from strided.planning.nest_step import Nest, nest_of
+from strided.planning.offset_tables import Part, Parts
+from strided.planning.select_kernel import Matched, match
+from strided.planning.staged_step import StagedCopy, detour_of, is_short_row, words_apart
+from strided.planning.vector_step import Pattern
+
+__all__ = [
+    "Fill",
+    "Nest",
+    "Part",
+    "Parts",
+    "Pattern",
+    "PerElementStep",
+    "Plan",
+    "StagedCopy",
+    "Step",
+    "Storage",
+    "plan_copy",
+    "plan_fill",
+    "refuse_misfit",
+    "span_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How elements lie in a buffer.
+
+    Attributes
+    ----------
+    bits : int
+        Bits of one element: 1, 2, 4, 8, 16, 32, 64 or 128.
+    unit_bits : int
+        What the offsets of the map count; 0 stands for `bits`. Whole bytes, or `bits` below eight.
+    low_first : bool
+        Below eight bits: whether the first element of a byte lies in its low bits.
+    """
+
+    bits: int
+    unit_bits: int = 0
+    low_first: bool = True
+
+    @property
+    def unit(self) -> int:
+        """Bits that one step of an offset is."""
+        return self.unit_bits or self.bits
+
+    def byte_span(self, first: int, last: int) -> tuple[int, int]:
+        """The bytes, from and to, in which the elements at offsets from `first` to `last` lie."""
+        return first * self.unit // 8, -(-(last * self.unit + self.bits) // 8)
+
+
+@dataclass(frozen=True, slots=True)
+class PerElementStep:
+    """A step of a plan: the offset of every element is computed as it stands."""
+
+    elements: int
+    kernel: str = "offsets"
+
+    def __str__(self) -> str:
+        return f"{self.kernel} of {self.elements} elements"
+
+
+Step: TypeAlias = Pattern | StagedCopy | Nest | PerElementStep | Fill
+
+#: Steps are planned for bases modulo this.
+_PHASE_BITS = 64
+#: Elements from which on a detour is worth its planning.
+LEAST_STAGED = 1 << 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How one copy is carried out.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel that moves most of it.
+    reason : str
+        Why this one.
+    steps : tuple of Pattern, StagedCopy, Nest or PerElementStep
+        What is done.
+    shift : (int, int)
+        How much further on the source and the target of all steps are, in bits.
+    elements : int
+        Elements copied.
+    bytes_moved : int
+        Bytes read and written, padding not counted.
+    source_span, target_span : (int, int) or None
+        Bytes, from and to, that the kernels touch on each side, which buffers must have; None where only carrying it
+        out can tell.
+    """
+
+    kernel: str
+    reason: str
+    steps: tuple[Step, ...]
+    shift: tuple[int, int]
+    elements: int
+    bytes_moved: int
+    source_span: tuple[int, int] | None
+    target_span: tuple[int, int] | None
+
+    def __str__(self) -> str:
+        lines = [f"{self.kernel}: {self.reason}", f"{self.elements} elements, {self.bytes_moved} bytes moved"]
+        return "\n".join([*lines, *(f"  {step}" for step in self.steps)])
+
+
+_REASONS = {
+    "copy": "one contiguous run on both sides",
+    "rows": "neighbours in one buffer are neighbours in the other",
+    "deinterleave": "rows share each word of the source",
+    "deinterleave_bits": "rows share each word of the source",
+    "interleave": "rows share each word of the target",
+    "interleave_bits": "rows share each word of the target",
+    "transpose": "neighbours in the source lie apart in the target",
+    "unpack": "packed elements, side by side in both",
+    "pack": "packed elements, side by side in both",
+    "detour": "no one kernel does it, but several in turn through the cache do",
+    "fill": "one value, wherever it goes",
+    "nest": "any regular layout",
+    "nest_bits": "any regular layout of elements below eight bits",
+    "offsets": "a tile cuts across digits, so that every offset is computed",
+    "none": "no elements",
+}
+
+
+@lru_cache(maxsize=512)
+def plan_copy(
+    source: AddressMap,
+    target: AddressMap,
+    source_storage: Storage,
+    target_storage: Storage,
+    *,
+    whole_words: bool = True,
+) -> Plan:
+    """The plan of a copy between two views of the same shape.
+
+    Kernels take words of 32 bits as a whole, where elements of several rows share them. The last words may then end
+    up to three bytes behind the last elements; without `whole_words` they are done apart, and nothing behind the
+    elements' last bytes is touched.
+
+    Raises
+    ------
+    ValueError
+        The shapes differ, or elements of these widths cannot be copied into each other.
+    """
+    bits = source_storage.bits, target_storage.bits
+    refuse_misfit(source, target, *bits)
+    moved = sum(-(-source.size * width // 8) for width in bits)
+    regular = (source, target) if source.is_regular and target.is_regular else joint(source, target)
+    if source.size == 0:
+        return _plan((), (0, 0), 0, 0, ((0, 0), (0, 0)))
+    if regular is None:
+        return _plan((PerElementStep(source.size),), (0, 0), source.size, moved, (None, None))
+    same_order = min(bits) >= 8 or source_storage.low_first == target_storage.low_first
+    form, bases = form_of(*regular, bits, (source_storage.unit, target_storage.unit), same_order=same_order)
+    # Whether something lies between bytes or words is all that steps know of where the elements begin.
+    phase = bases[0] % _PHASE_BITS, bases[1] % _PHASE_BITS
+    shift = bases[0] - phase[0], bases[1] - phase[1]
+    steps = _steps(form, phase, whole_words)
+    return _plan(steps, shift, source.size, moved, [_touched(steps, k, shift[k] // 8) for k in (0, 1)])
+
+
+@lru_cache(maxsize=512)
+def plan_fill(target: AddressMap, storage: Storage) -> Plan | None:
+    """The plan of setting every element of a view to one value; None where a copy of the value does it."""
+    steps = fill_steps(target, storage.bits, storage.unit) if target.size and target.is_regular else None
+    if steps is None:
+        return None
+    moved = -(-target.size * storage.bits // 8)
+    return _plan(steps, (0, 0), target.size, moved, (None, span_of(target, storage)))
+
+
+def _plan(
+    steps: tuple[Step, ...],
+    shift: tuple[int, int],
+    elements: int,
+    moved: int,
+    spans: Sequence[tuple[int, int] | None],
+) -> Plan:
+    kernel = max(steps, key=_share).kernel if steps else "none"
+    return Plan(
+        kernel=kernel,
+        reason=_REASONS["detour" if "," in kernel else kernel.rstrip("0123456789")],
+        steps=steps,
+        shift=shift,
+        elements=elements,
+        bytes_moved=moved,
+        source_span=spans[0],
+        target_span=spans[1],
+    )
+
+
+def _touched(steps: Sequence[Pattern | StagedCopy | Nest], side: int, shift: int) -> tuple[int, int]:
+    """The bytes, from and to, that steps touch on one side (0 source, 1 target), so many bytes further on."""
+    spans = [step.spans[side] for step in steps]
+    return min(low for low, _ in spans) + shift, max(high for _, high in spans) + shift
+
+
+def refuse_misfit(source: AddressMap, target: AddressMap, source_bits: int, target_bits: int) -> None:
+    """Raise ValueError where two views, or the widths of their elements, do not fit each other."""
+    if source.shape != target.shape:
+        raise ValueError(f"cannot copy a view of shape {source.shape} into one of shape {target.shape}")
+    if source_bits != target_bits and not (max(source_bits, target_bits) == 8 > min(source_bits, target_bits)):
+        raise ValueError(f"cannot copy elements of {source_bits} bits into ones of {target_bits} bits")
+
+
+def _share(step: Step) -> int:
+    return step.elements * step.bits if isinstance(step, Pattern | Nest) else 64 * step.elements
+
+
+@lru_cache(maxsize=512)
+def span_of(map_: AddressMap, storage: Storage) -> tuple[int, int] | None:
+    """The bytes, from and to, in which the elements of a view lie; None where that takes every offset to tell."""
+    if not map_.is_regular:
+        return None
+    if map_.size == 0:
+        return 0, 0
+    low = high = map_.base
+    for terms, extent in zip(map_.axes, map_.shape, strict=True):
+        least, most = side_of(terms, extent).bounds(extent)
+        low, high = low + least, high + most
+    return storage.byte_span(low, high)
+
+
+def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
+    """Whether what a transposition leaves over is a part of every short row of the target.
+
+    Then all lines of the target would be written once more.
+    """
+    left = sum(part.elements for part, _ in found.rest)
+    if not found.patterns[0].is_transposition or 256 * left < box.elements:
+        return False
+    return any(is_short_row(axis, bits) for axis in box.axes if axis.target.unit_stride == bits)
+
+
+@lru_cache(maxsize=512)
+def _steps(form: Form, phase: tuple[int, int], whole_words: bool) -> tuple[Pattern | StagedCopy | Nest, ...]:
+    """The steps of all copies of a form whose first elements lie so many bits past a multiple of the phase."""
+    whole = Box(phase[0], phase[1], form.axes)
+    room = None if whole_words else room_of(whole, form.bits)
+    patterns: list[Pattern | StagedCopy] = []
+    rest: list[tuple[Box, tuple[int, int]]] = []
+    waiting = list(simplified(whole))
+    while waiting:
+        part = waiting.pop()
+        found = match(part, *form.bits, widen=form.same_order, room=room)
+        around = None
+        if (found is None or _breaks_rows(found, part, form.bits[1])) and part.elements >= kernels.least(LEAST_STAGED):
+            apart = words_apart(part, *form.bits) if found is None else None
+            if apart is not None:
+                waiting += apart
+                continue
+            around = detour_of(part, *form.bits, may_pack=form.same_order or max(form.bits) == 8)
+        if found is not None and around is None:
+            patterns += found.patterns
+            rest += found.rest
+        elif around is not None:
+            patterns.append(around)
+        else:
+            rest.append((part, form.bits))
+    # Where the patterns have only the smaller part, one nest over everything is simpler, and no slower.
+    if not patterns or 2 * sum(part.elements for part, _ in rest) > whole.elements:
+        return (nest_of(whole, form.bits),)
+    return (*patterns, *(nest_of(part, widths) for part, widths in rest))

@@ -1,0 +1,373 @@
+"""Which kernel suits a box: the pattern of its two nearest axes.
+
+The axis along which a side's elements lie closest together decides. Where it is the same one on both sides, whole runs
+are copied (``rows``, or ``copy`` where all is one run). Where it is not, the copy is a transposition (``transpose8`` to
+``transpose64``). A sub-tile such as ``(2,1)`` puts neighbouring rows into one word of 32 bits; where one side alone has
+that, rows are taken apart (``deinterleave``) or put together (``interleave``). Where both sides have it, or runs are
+as short for another reason, each run becomes one wider element and the question is asked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+from strided.planning.axis_maps import AxisMap, RadixMap
+from strided.planning.boxes import Axis, Box, Spans, cut, divided
+from strided.planning.offset_tables import nearness
+from strided.planning.vector_step import Pattern, walk_order
+
+_Place = TypeVar("_Place", int, int | None)
+
+#: Bits of the word that a sub-tile fills with elements of neighbouring rows.
+WORD_BITS = 32
+#: Runs from this length on are copied as they are; shorter ones become elements.
+_RUN_BITS = 128
+#: The widest element that kernels move.
+_WIDEST_BITS = 64
+#: Bytes of a row of the target that is long enough.
+_LONG_ROW_BYTES = 1 << 12
+#: Runs of packed elements from this length on, a vector of bytes, are copied as such.
+_PACKED_RUN = 64
+
+
+class Matched(NamedTuple):
+    """Patterns that carry out a box, and narrow boxes left over, each with the bits of its elements on both sides."""
+
+    patterns: tuple[Pattern, ...]
+    rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
+
+
+class _Case(NamedTuple):
+    """A box, the places of the nearest axes on both sides, and the bits of an element on both sides."""
+
+    box: Box
+    near_source: int
+    near_target: int
+    source_bits: int
+    target_bits: int
+
+
+def match(
+    box: Box, source_bits: int, target_bits: int, *, widen: bool = True, room: Spans | None = None
+) -> Matched | None:
+    """What carries out a box; None where only the general nest does.
+
+    `widen` is false where neighbours may not be moved as one: packed elements in opposite orders. `room` is all that
+    may be touched on both sides; without it, the first and the last words are taken as a whole, wherever they lie.
+    """
+    near = _nearest(box, 1), _nearest(box, 2)
+    if near[0] is None or near[1] is None:
+        return None
+    asked = _Case(box, near[0], near[1], source_bits, target_bits)
+    for attempt in (_rows, _deinterleave, _interleave, _transpose, _packed):
+        pattern = attempt(asked)
+        if pattern is not None:
+            return Matched((pattern,)) if room is None else _within(asked, pattern, room)
+    return _widened(asked, room) if widen else None
+
+
+def _within(asked: _Case, pattern: Pattern, room: Spans) -> Matched | None:
+    """A pattern; or where it touches what lies behind its room, what does its box without the last words.
+
+    None where it touches what lies before.
+    """
+    bits = asked.source_bits, asked.target_bits
+    if any(span[0] < own[0] for span, own in zip(pattern.spans, room, strict=True)):
+        return None
+    beyond = [side for side in (1, 2) if pattern.spans[side - 1][1] > room[side - 1][1]]
+    if not beyond:
+        return Matched((pattern,))
+    *parts, last = _last_word_apart(asked.box, beyond[0], bits[beyond[0] - 1])
+    patterns: list[Pattern] = []
+    rest = [(last, bits)]
+    for part in parts:
+        found = match(part, *bits, widen=False, room=room) or Matched((), ((part, bits),))
+        patterns += found.patterns
+        rest += found.rest
+    return Matched(tuple(patterns), tuple(rest)) if patterns else None
+
+
+def _last_word_apart(box: Box, side: int, bits: int) -> list[Box]:
+    """A box in parts, of which only the last one has elements in the word that lies last on one side."""
+    parts: list[Box] = []
+    while True:
+        for place in sorted(range(len(box.axes)), key=lambda k: -nearness(_side(box.axes[k], side))):
+            others, alone = _last_index_apart(box.axes[place], side)
+            least = _side(box.axes[place], side).bounds(box.axes[place].extent)[1] + bits - WORD_BITS
+            if _side(others, side).bounds(others.extent)[1] <= least:
+                parts.append(box.with_axes(place, [others]))
+                box = box.with_axes(place, [alone])
+                break
+        else:
+            return [*parts, box]
+
+
+def _last_index_apart(axis: Axis, side: int) -> tuple[Axis, Axis]:
+    """An axis without, and with nothing but, its first or its last index: whichever lies last on one side."""
+    own, top = _side(axis, side), axis.extent - 1
+    if own.at(0) > own.at(top):
+        return cut(axis, 1, axis.extent), cut(axis, 0, 1)
+    return cut(axis, 0, top), cut(axis, top, axis.extent)
+
+
+def _nearest(box: Box, side: int) -> int | None:
+    """The place of the axis with the smallest step on one side; None where that step goes backwards, or none goes."""
+    sides = [_side(axis, side) for axis in box.axes]
+    if not sides:
+        return None
+    place = min(range(len(sides)), key=lambda k: (nearness(sides[k]), -box.axes[k].extent))
+    return place if sides[place].unit_stride > 0 else None
+
+
+def _unit(side: AxisMap) -> int:
+    """Indices until the lowest digit turns over at the earliest; 0 where it never does."""
+    return min((walk.unit for walk in side.walks if walk.sizes), default=0)
+
+
+def _run(axis: Axis) -> int:
+    """The longest run of indices in which neither side turns over."""
+    units = _unit(axis.source), _unit(axis.target)
+    return min((axis.extent, *(unit for unit in units if unit)))
+
+
+def _rows(asked: _Case) -> Pattern | None:
+    box, lane, other, bits, target_bits = asked
+    axis = box.axes[lane]
+    if lane != other or bits != target_bits or bits % 8:
+        return None
+    if axis.source.unit_stride != bits or axis.target.unit_stride != bits:
+        return None
+    if _run(axis) * bits < _RUN_BITS and len(box.axes) > 1:
+        return None
+    if len(box.axes) == 1 and not _unit(axis.source) and not _unit(axis.target):
+        return _pattern("copy", box, bits, None, lane)
+    return _pattern("rows", box, bits, _row_of(box, lane), lane)
+
+
+def _row_of(box: Box, lane: int) -> int | None:
+    """The axis next to the lanes: the one with the smallest step in the target."""
+    others = [k for k in range(len(box.axes)) if k != lane]
+    return min(others, key=lambda k: (nearness(box.axes[k].target), -box.axes[k].extent), default=None)
+
+
+def _deinterleave(asked: _Case) -> Pattern | None:
+    box, _, lane, bits, target_bits = asked
+    if target_bits != max(8, bits) or box.axes[lane].target.unit_stride != target_bits or _is_short(box, lane, bits):
+        return None
+    return _interleaved("deinterleave", box, lane, 1, bits)
+
+
+def _interleave(asked: _Case) -> Pattern | None:
+    box, lane, _, source_bits, bits = asked
+    if source_bits != max(8, bits) or box.axes[lane].source.unit_stride != source_bits or _is_short(box, lane, bits):
+        return None
+    return _interleaved("interleave", box, lane, 2, bits)
+
+
+def _is_short(box: Box, lane: int, bits: int) -> bool:
+    """Whether the lanes come in pieces too short for vectors."""
+    axis = box.axes[lane]
+    return _run(axis) * bits < min(_RUN_BITS, axis.extent * bits)
+
+
+def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Pattern | None:
+    """A pattern where the lanes of one side (1 source, 2 target) are words of 32 bits that hold several rows.
+
+    Words begin at multiples of 32 bits where all of them can, else with the byte of their first element: neither begins
+    before the buffer.
+    """
+    if bits not in (2, 4, 8, 16) or _side(box.axes[lane], side).unit_stride != WORD_BITS:
+        return None
+    rows = WORD_BITS // bits
+    kernel = f"{name}{bits}" if bits >= 8 else f"{name}_bits"
+    row = next((k for k, a in enumerate(box.axes) if k != lane and _side(a, side).unit_stride == bits), None)
+    base = box[side - 1]
+    assert isinstance(base, int)
+    if side == 1:
+        box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
+    strides = [s for k, a in enumerate(box.axes) if k != row for w in _side(a, side).walks for s in w.strides]
+    inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
+    if row is None:
+        # Every row is the only one of its words.
+        member = 0 if inside % bits else inside // bits
+        box = _moved(box, side, -member * bits)
+        return _pattern(kernel, box, bits, _row_of(box, lane), lane, zipped=side, member=member)
+    axis = box.axes[row]
+    walk = _side(axis, side).walk
+    if walk is None:
+        return None
+    if walk.sizes and walk.unit == rows:
+        words = walk._replace(strides=(0, *walk.strides[1:]))
+    elif not walk.sizes and walk.start + axis.extent <= rows:
+        first = walk.start
+        if inside % bits == 0 and first + inside // bits + axis.extent <= rows:
+            # Count the rows from the first one of the word.
+            first += inside // bits
+            box = _moved(box, side, -inside)
+        words = RadixMap(first, 1, (rows,), (0, 0))
+    else:
+        return None
+    shared = AxisMap(0, (words,))
+    axis = axis._replace(source=shared) if side == 1 else axis._replace(target=shared)
+    box = box._replace(axes=(*box.axes[:row], axis, *box.axes[row + 1 :]))
+    return _pattern(kernel, box, bits, row, lane, zipped=side, rows=rows)
+
+
+def _moved(box: Box, side: int, by: int) -> Box:
+    """A box that begins so many bits further on, on one side."""
+    if side == 1:
+        return box._replace(source_base=box.source_base + by)
+    return box._replace(target_base=box.target_base + by)
+
+
+def _side(axis: Axis, side: int) -> AxisMap:
+    return axis.source if side == 1 else axis.target
+
+
+def _transpose(asked: _Case) -> Pattern | None:
+    box, lane, row, bits, target_bits = asked
+    if lane == row or bits != target_bits or not 8 <= bits <= _WIDEST_BITS:
+        return None
+    if box.axes[lane].source.unit_stride != bits or box.axes[row].target.unit_stride != bits:
+        return None
+    # Short runs make tiny blocks: a wider element, a detour or the nest does better.
+    for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
+        if min(axis.extent, _unit(side) or axis.extent) * bits < _RUN_BITS:
+            return None
+    box, row, lane = _lengthened(box, row, lane, bits, 2)
+    box, lane, row = _lengthened(box, lane, row, bits, 1)
+    return _pattern(f"transpose{bits}", box, bits, row, lane)
+
+
+def _lengthened(box: Box, place: int, other: _Place, bits: int, side: int) -> tuple[Box, int, _Place]:
+    """The same box, and where two of its axes are now: the first joined with axes that count on from it on a side.
+
+    As many as make it long. On the other side such runs may lie anywhere: a table says where.
+    """
+    axes, own = list(box.axes), box.axes[place]
+    if not (_is_plain(own.source) and _is_plain(own.target)):
+        return box, place, other
+    extent, sizes, strides = own.extent, [own.extent], [_side(own, 3 - side).unit_stride]
+    while extent * bits < 8 * _LONG_ROW_BYTES:
+        on = [k for k, a in enumerate(axes) if k not in (place, other) and _side(a, side).unit_stride == extent * bits]
+        if not on or not all(_is_plain(part) for part in axes[on[0]][1:]):
+            break
+        extent *= axes[on[0]].extent
+        sizes.append(axes[on[0]].extent)
+        strides.append(_side(axes[on[0]], 3 - side).unit_stride)
+        del axes[on[0]]
+        place, other = place - (place > on[0]), other if other is None else other - (other > on[0])
+    walks = RadixMap(0, 1, tuple(sizes[:-1]), tuple(strides)), RadixMap(0, 1, (), (bits,))
+    axes[place] = Axis.of_walks(extent, *(walks if side == 2 else walks[::-1]))
+    return box._replace(axes=tuple(axes)), place, other
+
+
+def _is_plain(side: AxisMap) -> bool:
+    """Whether an axis begins at 0 on one side, and every step is the same."""
+    return side.walk is not None and not side.walk.sizes and not side.walk.start
+
+
+def _packed(asked: _Case) -> Pattern | None:
+    """Packed elements side by side, to or from bytes side by side."""
+    box, lane, other, source_bits, target_bits = asked
+    bits = min(source_bits, target_bits)
+    axis = box.axes[lane]
+    if lane != other or source_bits == target_bits or bits >= 8:
+        return None
+    if _run(axis) < _PACKED_RUN and len(box.axes) > 1:
+        return None
+    if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
+        return None
+    kernel = "unpack" if source_bits < 8 else "pack"
+    row = _row_of(box, lane)
+    found = _pattern(kernel, box, bits, row, lane, units=(source_bits, target_bits))
+    others = [a.target for k, a in enumerate(box.axes) if k != lane]
+    between = [walk.at(0) + stride for side in others for walk in side.walks for stride in walk.strides]
+    whole = not any(n % 8 for n in (box.target_base, *between, *(w.at(0) for w in axis.target.walks)))
+    # Tasks end on tiles of the source.
+    whole = whole and not any(w.sizes and w.start * bits % 8 for w in axis.source.walks)
+    return found if found is None or whole or target_bits == 8 else replace(found, divides=False)
+
+
+def _pattern(
+    kernel: str,
+    box: Box,
+    bits: int,
+    row: int | None,
+    lane: int,
+    *,
+    zipped: int = 0,
+    rows: int = 1,
+    member: int = 0,
+    units: tuple[int, int] = (8, 8),
+) -> Pattern | None:
+    """The step for a box, in units of so many bits on either side; None where something lies between units."""
+    axes = []
+    if box.source_base % units[0] or box.target_base % units[1]:
+        return None
+    for axis in box.axes:
+        source, target = divided(axis.source, units[0]), divided(axis.target, units[1])
+        if source is None or target is None:
+            return None
+        axes.append(Axis(axis.extent, source, target))
+    outer = walk_order(axes, [k for k in (row, lane) if k is not None])
+    # Words of packed elements are read and written again, whatever else lies in them.
+    strides = [s for axis in box.axes for walk in axis.target.walks for s in walk.strides]
+    divides = kernel != "interleave_bits" or not any(s % WORD_BITS for s in strides)
+    return Pattern(
+        kernel=kernel,
+        source_base=box.source_base // units[0],
+        target_base=box.target_base // units[1],
+        axes=tuple(axes),
+        outer=outer,
+        row=-1 if row is None else row,
+        lane=lane,
+        bits=bits,
+        zipped=zipped,
+        rows=rows,
+        member=member,
+        divides=divides,
+        units=units,
+    )
+
+
+def _widened(asked: _Case, room: Spans | None) -> Matched | None:
+    """The same with each short run as one wider element; what does not fill one is left over."""
+    box, place, other, bits, target_bits = asked
+    walks = box.axes[place].walks
+    if bits != target_bits or place != other or walks is None or any(w.strides[0] != bits for w in walks):
+        return None
+    source, target = walks
+    extent = box.axes[place].extent
+    times = _WIDEST_BITS // bits
+    # What would be left over of every one of many straight runs is worse than narrower elements.
+    straight = not source.sizes and not target.sizes and len(box.axes) > 1
+    while times > 1 and (any(w.sizes and w.unit % times for w in walks) or (straight and extent % times)):
+        times //= 2
+    if times < 2 or (source.start - target.start) % times:
+        return None
+    # Bases move to where a wide element begins.
+    head = min(extent, -target.start % times if target.sizes else -source.start % times)
+    count = (extent - head) // times
+    if not count:
+        return None
+    rest = []
+    for first, last in ((0, head), (head + count * times, extent)):
+        if first < last:
+            rest.append((box.with_axes(place, [cut(box.axes[place], first, last)]), (bits, bits)))
+    wide = Axis.of_walks(count, *(_grouped(w._replace(start=w.start + head), times) for w in walks))
+    shift = [w.at(head) - g.at(0) for w, g in zip(walks, (wide.source.walks[0], wide.target.walks[0]), strict=True)]
+    moved = Box(box.source_base + shift[0], box.target_base + shift[1], box.axes)
+    found = match(moved.with_axes(place, [wide]), bits * times, bits * times, room=room)
+    return None if found is None else Matched(found.patterns, (*found.rest, *rest))
+
+
+def _grouped(walk: RadixMap, times: int) -> RadixMap:
+    """The walk of a coordinate that counts `times` at once."""
+    start = walk.start // times
+    if not walk.sizes:
+        return RadixMap(start, 1, (), (walk.strides[0] * times,))
+    if walk.unit == times:
+        return RadixMap(start, 1, walk.sizes[1:], walk.strides[1:])
+    return RadixMap(start, 1, (walk.unit // times, *walk.sizes[1:]), (walk.strides[0] * times, *walk.strides[1:]))

@@ -1,0 +1,339 @@
+"""A vector kernel and the tables that it takes, as a step of a plan.
+
+The kernels are in `strided.kernels`; what a table means is said there. Here is decided how a step is cut into tasks and
+each task into blocks, so that lines stay in the cache until they are used up and targets are written front to back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from strided.planning.axis_maps import AxisMap
+from strided.planning.boxes import Axis, Box, Spans, bytes_of
+from strided.planning.offset_tables import (
+    Parts,
+    Table,
+    Tables,
+    boxes_of,
+    cuts,
+    grain_of,
+    length_of,
+    nearness,
+    phase_of,
+    pieces_of,
+)
+
+#: Bytes of the target from which on a step is more than one task. One of so many takes some hundred microseconds, and
+#: some twenty to prepare and to begin: larger arrays have larger ones.
+TASK_BYTES = 1 << 21
+#: Tasks of a large array, which keep many threads busy to the end.
+_MANY_TASKS = 32
+#: Lanes of one task of a transposition: so many rows of the target are written side by side, each on a page of its own.
+_BAND = 1024
+#: Bytes of the source in one block where only the source is tiled: a few tiles side by side.
+_BLOCK_BYTES = 1 << 14
+#: Rows of the source that are read side by side.
+_STREAMS = 8
+#: Bytes of a line; a cut between threads off the lines makes both write one slowly.
+_LINE_BYTES = 64
+#: Bits of the word that rows share.
+_WORD_BITS = 32
+#: Bytes of a page of memory.
+_PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """A step of a plan: a vector kernel over a box.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of the kernel.
+    source_base, target_base : int
+        Where the first element lies, counted as the axes are.
+    axes : tuple of Axis
+        The axes. On a zipped side the row axis gives the offset of the word that a row shares.
+    outer : tuple of int
+        Places of the axes besides the two below, outermost first.
+    row, lane : int
+        Places of the axes that the kernel is made for; -1 where there is no row axis. Along the lanes the source lies
+        closest together; along the rows, for a transposition, the target.
+    bits : int
+        Bits of one element; where it is packed on one side, of the packed one.
+    zipped : int
+        Which side has words shared by rows: 0 none, 1 the source, 2 the target.
+    rows : int
+        How many rows share a word.
+    member : int
+        Which row of its word every row is, where they share none.
+    divides : bool
+        Whether threads may share it: not where they could meet in a byte of packed elements.
+    units : (int, int)
+        Bits that one offset of the source and of the target counts.
+    """
+
+    kernel: str
+    source_base: int
+    target_base: int
+    axes: tuple[Axis, ...]
+    outer: tuple[int, ...]
+    row: int
+    lane: int
+    bits: int
+    zipped: int = 0
+    rows: int = 1
+    member: int = 0
+    divides: bool = True
+    units: tuple[int, int] = (8, 8)
+
+    @property
+    def elements(self) -> int:
+        """Elements that the kernel copies, in its own width."""
+        return math.prod(axis.extent for axis in self.axes)
+
+    def __str__(self) -> str:
+        extents = " x ".join(str(self.axes[k].extent) for k in self._order)
+        return f"{self.kernel} over {extents}, {self.bits} bits each"
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Bits of one element in the source and in the target; of several that became one, where they were joined."""
+        if self.kernel in ("unpack", "deinterleave_bits"):
+            return self.bits, 8
+        return (8, self.bits) if self.kernel in ("pack", "interleave_bits") else (self.bits, self.bits)
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        return (*self.outer, *(k for k in (self.row, self.lane) if k >= 0))
+
+    @property
+    def is_transposition(self) -> bool:
+        """Whether the target is contiguous along the rows, not along the lanes."""
+        return self.kernel.startswith("transpose")
+
+    @property
+    def spans(self) -> Spans:
+        """The bytes, from and to, that the kernel touches in the source and in the target."""
+        return self._span(1), self._span(2)
+
+    def _span(self, side: int) -> tuple[int, int]:
+        box, bits = Box(self.source_base, self.target_base, self.axes), self.widths[side - 1]
+        if self.zipped != side:
+            return bytes_of(box, side, self.units[side - 1], bits)
+        if self.kernel not in ("interleave8", "interleave16"):
+            # Words are read as a whole, and those of packed elements are written again.
+            return bytes_of(box, side, 8, _WORD_BITS)
+        # Rows of whole bytes are written alone where they do not fill their words.
+        if self.rows == 1:
+            box = box._replace(target_base=box.target_base + self.member * bits // 8)
+        else:
+            row = self.axes[self.row]
+            walk = row.target.walks[0]
+            apart = AxisMap(0, (walk._replace(strides=(bits // 8, *walk.strides[1:])),))
+            box = box.with_axes(self.row, [row._replace(target=apart)])
+        return bytes_of(box, side, 8, bits)
+
+    def tasks(self) -> Iterator[Parts]:
+        """Boxes for threads to share, a part of each axis."""
+        lengths, budget = [1] * len(self.axes), self._task_elements()
+        grains = [grain_of(axis) for axis in self.axes]
+        line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
+        for k in (self.lane, self.row):
+            if k >= 0:
+                least = self.rows if k == self.row else line
+                most = budget
+                if k == self.lane and self.is_transposition:
+                    most = min(budget, max(_BAND, budget // self.axes[self.row].extent))
+                pieces = k == self.lane and not self.is_transposition
+                lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
+                budget //= lengths[k]
+                if lengths[k] % grains[k]:
+                    grains[k] = least
+        # First of every outer axis what stays on a few pages of one side, which is worth larger tasks if that leaves
+        # enough of them; then as much of the inner ones as may be.
+        inner = math.prod(lengths)
+        for share, most in ((2 * _PAGE_BYTES, min(4 * budget, self.elements // inner // 16)), (1 << 62, budget)):
+            for k in reversed(self.outer):
+                near = min(nearness(self.axes[k].source), nearness(self.axes[k].target))
+                others = math.prod(lengths) // inner // lengths[k]
+                length = length_of(self.axes[k], min(-(-share // near), most // others))
+                lengths[k] = max(lengths[k], length)
+        return boxes_of(self.axes, self._order, lengths, grains)
+
+    def _task_elements(self) -> int:
+        """Elements of one task: all of what is small, else so few that threads end together, but worth a task."""
+        width = max(8, self.bits) // 8
+        size = self.elements * width
+        if size > TASK_BYTES:
+            size = max(TASK_BYTES // 4, min(TASK_BYTES, size // 8), min(8 * TASK_BYTES, size // _MANY_TASKS))
+        return max(1, size // width)
+
+    def tables(self) -> Tables:
+        """Where the tables of this step are made."""
+        return Tables(self.axes)
+
+    def arguments(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
+        """What the kernel takes for one task, besides buffers and options.
+
+        `shift` moves both sides, counted as the axes are.
+        """
+        bases = self.source_base + shift[0], self.target_base + shift[1]
+        lane = box[self.lane]
+        if self.kernel == "copy":
+            axis, count = self.axes[self.lane], (lane.stop - lane.start) * self.bits // 8
+            source, target = lane.source + axis.source.at(lane.start), lane.target + axis.target.at(lane.start)
+            return bases[0] + source, bases[1] + target, count
+        outer = tables.outer(bases, self.outer, box)
+        if self.is_transposition:
+            return (
+                outer,
+                tables.made("source rows", self.row, box[self.row], _source_offsets),
+                tables.made("target rows", self.lane, lane, _target_offsets),
+                tables.made("source runs", self.lane, lane, _source_runs),
+                tables.made("target runs", self.row, box[self.row], _target_runs),
+            )
+        pieces = tables.made("pieces", self.lane, lane, self._pieces)
+        rows = (
+            np.array([[0, 0, self.member]])
+            if self.row < 0
+            else tables.made("rows", self.row, box[self.row], self._rows)
+        )
+        if self.kernel in ("pack", "unpack"):
+            return outer, rows, pieces
+        if self.row < 0:
+            return outer, rows, pieces, _ends(1), _ends(len(pieces))
+        row_cuts = tables.made("row cuts", self.row, box[self.row], self._row_cuts)
+        return outer, rows, pieces, row_cuts, tables.made("piece cuts", self.lane, lane, self._piece_cuts)
+
+    def _pieces(self, axis: Axis, start: int, stop: int) -> Table:
+        """(source offset, target offset, length) of pieces; bytes where whole runs are copied, else lanes."""
+        table = pieces_of(axis, start, stop)
+        if self.kernel == "rows":
+            table[:, 2] *= self.bits // 8
+        return table
+
+    def _rows(self, axis: Axis, start: int, stop: int) -> Table:
+        """(source offset, target offset, which row of its word) of the rows."""
+        table = np.zeros((stop - start, 3), np.int64)
+        table[:, 0], table[:, 1] = axis.source.table(start, stop), axis.target.table(start, stop)
+        if self.rows == 1:
+            table[:, 2] = self.member
+        else:
+            first = (axis.source if self.zipped == 1 else axis.target).walks[0].start
+            table[:, 2] = np.arange(first + start, first + stop) % self.rows
+        return table
+
+    def _block(self) -> tuple[int, int]:
+        """Rows and lanes of one block; 0 for all of them.
+
+        Where the target is tiled: one of its tiles, so that it is written front to back, or some rows of a few tiles
+        where tiles are tall. Where only the source is: the rows of its tiles, as many tiles side by side as stay in
+        the first-level cache until they are used up.
+        """
+        lane, row = self.axes[self.lane], self.axes[self.row]
+        if row.extent * lane.extent * self.bits <= 8 * 2 * _BLOCK_BYTES:
+            return 0, 0
+        if _unit(lane.target):
+            rows = max(self.rows, grain_of(row._replace(source=_STILL)))
+            # More rows at once are more streams than the CPU fetches ahead.
+            few = max(self.rows, _STREAMS)
+            return (few, 4 * _unit(lane.target)) if rows > few and rows % few == 0 else (rows, _unit(lane.target))
+        if not _unit(lane.source):
+            return self.rows, 0
+        rows = max(self.rows, grain_of(row._replace(target=_STILL)))
+        tile_bytes = _unit(lane.source) * lane.source.unit_stride * rows // self.rows
+        # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
+        page = self.rows > 1 and tile_bytes < _PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
+        lanes = max(1, (_PAGE_BYTES if page else _BLOCK_BYTES) // tile_bytes) * _unit(lane.source)
+        return (0, 0) if lane.extent <= lanes else (rows, lanes)
+
+    def _row_cuts(self, axis: Axis, start: int, stop: int) -> Table:
+        """The limits of blocks of rows."""
+        return _limits(axis, start, stop, self._block()[0])
+
+    def _piece_cuts(self, axis: Axis, start: int, stop: int) -> Table:
+        """The limits of blocks of pieces, which are whole pieces."""
+        pieces = cuts(start, stop, (*axis.source.walks, *axis.target.walks)) - start
+        return np.unique(np.searchsorted(pieces, _limits(axis, start, stop, self._block()[1])))
+
+
+_STILL = AxisMap(0, ())
+
+
+def _limits(axis: Axis, start: int, stop: int, block: int) -> Table:
+    """The ends of blocks of so many indices, which begin where its tiles do, counted from `start`."""
+    if not block:
+        return np.array([0, stop - start], np.int64)
+    first = start + block - (start + phase_of(axis, block)) % block
+    return np.concatenate([[start], np.arange(first, stop, block), [stop]]).astype(np.int64) - start
+
+
+def walk_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
+    """The places of all axes but the inner ones, outermost first.
+
+    A step along an axis brings new pages on both sides, as many as the inner axes spread over unless it stays on them.
+    The axis that brings the fewest is walked innermost. Pages of the source count twice, for they are waited for.
+    """
+    outer = tuple([k for k in range(len(axes)) if k not in inner])
+    if len(outer) < 2:
+        return outer
+    pages = [
+        math.prod(max(1, axes[k].extent * min(_stride(side(axes[k])), _PAGE_BYTES) // _PAGE_BYTES) for k in inner)
+        for side in (_source, _target)
+    ]
+
+    def cost(k: int) -> float:
+        new = (min(1, _stride(side(axes[k])) / _PAGE_BYTES) for side in (_source, _target))
+        return sum(weight * n * p for weight, n, p in zip((2, 1), new, pages, strict=True))
+
+    return tuple(sorted(outer, key=cost, reverse=True))
+
+
+def _source(axis: Axis) -> AxisMap:
+    return axis.source
+
+
+def _target(axis: Axis) -> AxisMap:
+    return axis.target
+
+
+def _stride(side: AxisMap) -> int:
+    """How far the next index is."""
+    return abs(side.unit_stride)
+
+
+def _source_offsets(axis: Axis, start: int, stop: int) -> Table:
+    return axis.source.table(start, stop)
+
+
+def _target_offsets(axis: Axis, start: int, stop: int) -> Table:
+    return axis.target.table(start, stop)
+
+
+def _source_runs(axis: Axis, start: int, stop: int) -> Table:
+    return _runs(axis.source, start, stop)
+
+
+def _target_runs(axis: Axis, start: int, stop: int) -> Table:
+    return _runs(axis.target, start, stop)
+
+
+def _runs(side: AxisMap, start: int, stop: int) -> Table:
+    """(offset, first index, length) of the runs of one side, indices counted from `start`."""
+    limits = cuts(start, stop, side.walks)
+    return np.stack([side.offsets_at(limits[:-1]), limits[:-1] - start, np.diff(limits)], axis=1)
+
+
+def _ends(count: int) -> Table:
+    return np.array([0, count], np.int64)
+
+
+def _unit(side: AxisMap) -> int:
+    """Indices until the lowest digit turns over at the earliest; 0 where it never does."""
+    return min((walk.unit for walk in side.walks if walk.sizes), default=0)

@@ -1,0 +1,1 @@
+"""What this process has: threads, CPU features, values computed once."""

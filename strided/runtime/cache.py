@@ -1,0 +1,56 @@
+"""Tables of what was worked out lately, shared by all threads.
+
+A table keeps at most so many values and drops the oldest. One lock stands behind all tables: it is held for a few
+instructions, never while a value is computed. A forked child gets a new one.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from strided.runtime.locks import own_lock
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_lock = own_lock()
+
+
+class BoundedCache(Generic[K, V]):
+    """At most `limit` values by key; the one that was added first goes first.
+
+    Two threads that miss the same key both compute it. That does no harm where the values are alike.
+
+    >>> squares = BoundedCache[int, int](2)
+    >>> [squares.keep(n, n * n) for n in (2, 3, 4)]
+    [4, 9, 16]
+    >>> squares.get(2), squares.get(4), len(squares)
+    (None, 16, 2)
+    """
+
+    __slots__ = ("_limit", "_values")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._values: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+        return self._values.get(key)
+
+    def keep(self, key: K, value: V) -> V:
+        """Add or replace a value, and return it."""
+        with _lock():
+            if key not in self._values:
+                while len(self._values) >= self._limit:
+                    del self._values[next(iter(self._values))]
+            self._values[key] = value
+        return value
+
+    def clear(self) -> None:
+        """Drop all values."""
+        with _lock():
+            self._values.clear()
+
+    def __len__(self) -> int:
+        return len(self._values)

@@ -1,0 +1,48 @@
+"""Values that are computed once, when they are first asked for.
+
+`functools.cached_property` holds one lock for all instances of a class while it computes (in Python 3.11): threads wait
+for each other, and a child that is forked meanwhile waits for ever. Here two threads may compute the same value twice;
+both get the one that was ready first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):
+    """A property that is kept in the instance.
+
+    >>> class Square:
+    ...     @lazy
+    ...     def area(self):
+    ...         print("computed")
+    ...         return 4
+    >>> square = Square()
+    >>> square.area, square.area
+    computed
+    (4, 4)
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = ""
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Self | T:
+        if instance is None:
+            return self
+        value: T = instance.__dict__.setdefault(self._name, self._compute(instance))
+        return value

@@ -1,0 +1,175 @@
+"""The threads that carry out conversions.
+
+Kernels are serial and release the GIL; a conversion is cut into pieces of a few hundred microseconds, and `run` deals
+the pieces out to the calling thread and to helpers, which all conversions share. The calling thread always works too,
+so a conversion finishes even when every helper is busy (many Python threads at once, dask workers) or when none can be
+started (interpreter shutdown). A forked child starts with no helpers. An exception, Ctrl-C included, stops the
+remaining pieces and leaves when those under way are done.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
+from typing import Any
+
+#: Threads that set_num_threads asked for; None means as many as this process has CPUs.
+_requested: int | None = None
+_available: int | None = None
+#: What the helpers are asked to work on, how many of them there are, and the lock for starting more.
+_jobs: SimpleQueue[_Job] = SimpleQueue()
+_started = 0
+_lock = threading.Lock()
+
+
+def set_num_threads(number: int | None) -> None:
+    """Set how many threads a conversion uses from now on, in this process; None restores the default.
+
+    Raises
+    ------
+    ValueError
+        `number` is less than one.
+
+    >>> set_num_threads(1)
+    >>> get_num_threads()
+    1
+    >>> set_num_threads(None)
+    """
+    global _requested
+    if number is not None:
+        number = int(number)
+        if number < 1:
+            raise ValueError(f"the number of threads must be at least 1, not {number}")
+    _requested = number
+
+
+def get_num_threads() -> int:
+    """The number of threads a conversion uses: as set, else the CPUs that this process may use.
+
+    These are the CPUs of its affinity mask, and no more than the CPU time that its container grants.
+    """
+    global _available
+    if _requested is not None:
+        return _requested
+    if _available is None:
+        # Loaded when first asked: with pathlib it costs more to import than all the rest of this package's small rooms.
+        from strided.runtime.cpus import usable_cpus
+
+        _available = usable_cpus()
+    return _available
+
+
+def _ask(job: _Job, number: int) -> None:
+    """Have up to `number` helpers work on a job, started if need be; fewer where the system starts no more."""
+    global _started
+    try:
+        with _lock:
+            while _started < number:
+                threading.Thread(target=_help, args=(_jobs,), name=f"strided_{_started}", daemon=True).start()
+                _started += 1
+    except RuntimeError:
+        pass  # interpreter shutdown, or the system's limit
+    for _ in range(min(number, _started)):
+        _jobs.put(job)
+
+
+def _help(jobs: SimpleQueue[_Job]) -> None:
+    """What a helper does all its life."""
+    while True:
+        job = jobs.get()
+        job.help()
+        del job  # it holds buffers, and the next one may be long in coming
+
+
+def _forget_helpers() -> None:
+    """In a forked child: the parent's helpers do not exist here, and its lock may have been held."""
+    global _jobs, _started, _lock, _available
+    _jobs, _started, _lock, _available = SimpleQueue(), 0, threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_helpers)
+
+
+def run(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], *, threads: int) -> None:
+    """Call ``work(*piece)`` for every piece, on up to `threads` threads; return when all are done.
+
+    Pieces are begun in their order, each by one thread, and may end in any order. The first exception stops the
+    pieces not yet begun and is raised here.
+    """
+    if threads <= 1:
+        for piece in pieces:
+            work(*piece)
+        return
+    job = _Job(work, iter(pieces))
+    try:
+        _ask(job, threads - 1)
+        job.drain()
+    finally:
+        job.close()
+    if job.error is not None:
+        raise job.error
+
+
+class _Job:
+    """Pieces of one conversion, dealt out to several threads."""
+
+    def __init__(self, work: Callable[..., object], pieces: Iterator[tuple[Any, ...]]) -> None:
+        self.error: BaseException | None = None
+        self._work, self._pieces = work, pieces
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._closed = False
+        self._helping = 0
+        self._left = threading.Event()
+
+    def drain(self) -> None:
+        """Do pieces until there are no more, or something has gone wrong with one."""
+        try:
+            while not self._stopped:
+                with self._lock:
+                    piece = next(self._pieces, None)
+                if piece is None:
+                    return
+                self._work(*piece)
+        except BaseException as error:
+            # A helper's error must reach the caller, and no piece may begin after it.
+            self._stopped = True
+            if self.error is None:
+                self.error = error
+
+    def help(self) -> None:
+        """Drain as a helper, unless the job is over."""
+        with self._lock:
+            if self._closed:
+                return
+            self._helping += 1
+        self.drain()
+        with self._lock:
+            self._helping -= 1
+            if not self._helping:
+                self._left.set()
+
+    def close(self) -> None:
+        """Let no more helpers begin, and wait for those at work, even when Ctrl-C comes meanwhile."""
+        interruption: KeyboardInterrupt | None = None
+        self._stopped = True
+        while True:
+            try:
+                with self._lock:
+                    self._closed = True
+                    if not self._helping:
+                        break
+                    self._left.clear()
+                self._left.wait()
+            except KeyboardInterrupt as error:
+                interruption = error
+        # A helper that was too busy to begin may find this job later: it must not keep buffers alive till then.
+        self._work, self._pieces = _nothing, iter(())
+        if interruption is not None:
+            raise interruption
+
+
+def _nothing() -> None: ...

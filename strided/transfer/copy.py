@@ -1,0 +1,201 @@
+"""Copies between mapped buffers: check them, choose a plan, carry it out.
+
+A `Region` is a flat buffer and the map of a view on it. `copy` moves element patterns bit for bit from one region to
+another of the same shape, whatever their layouts; `fill`, `gather` and `scatter` are its smaller sisters. Small copies
+are done by NumPy alone, so that looking at a few elements never waits for a compiler. Larger ones go to the kernels.
+
+No byte outside a buffer is touched: what a plan says that its kernels touch is compared with the sizes of the buffers
+before anything is done. Where the words that kernels take as a whole do not fit, but the elements do, another plan
+does without these words.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from strided import kernels
+from strided.addressing.address_map import AddressMap
+from strided.planning.plan import PerElementStep, Plan, Step, plan_copy, plan_fill, refuse_misfit
+from strided.runtime.cache import BoundedCache
+from strided.transfer.executor import PATTERN_BYTES, Copy, Execution, How, run_fill
+from strided.transfer.gather_scatter import (
+    copy_by_offsets,
+    copy_small,
+    gather,
+    gather_at,
+    offsets_at,
+    refuse_offsets_outside,
+    scatter,
+)
+from strided.transfer.readahead import few_pages, mapping_of
+from strided.transfer.region import Bytes, Region, empty_aligned, may_overlap, refuse_outside, region_of_ndarray
+
+__all__ = [
+    "Region",
+    "copy",
+    "empty_aligned",
+    "fill",
+    "gather",
+    "gather_at",
+    "may_overlap",
+    "offsets_at",
+    "region_of_ndarray",
+    "scatter",
+]
+
+#: Elements up to which NumPy does a copy alone: as long as no kernel is loaded, for loading takes far longer, and the
+#: first time that a conversion is asked for, for planning takes longer.
+SMALL_ELEMENTS = 1 << 12
+#: The same for a conversion that has been asked for before.
+TINY_ELEMENTS = 1 << 7
+#: Conversions that are remembered with all that carrying them out takes.
+_MOST_REMEMBERED = 128
+
+
+class _Conversion(NamedTuple):
+    """A plan and what carries it out, and the maps that they are for, kept alive.
+
+    A plan that is computed as it goes has nothing to `run`. `ends` are sizes of buffers that hold all that the plan
+    touches; for shorter ones it is made again.
+    """
+
+    maps: tuple[AddressMap, AddressMap]
+    plan: Plan
+    run: Copy | None
+    ends: tuple[int, int]
+
+
+#: By the identity of both maps, which takes no time to hash, and the widths. Bare maps were asked for once, and are not
+#: planned.
+_remembered = BoundedCache[tuple[object, ...], _Conversion | tuple[AddressMap, AddressMap]](_MOST_REMEMBERED)
+#: By the identity of steps, which many plans may have in common, and the widths.
+_executions = BoundedCache[tuple[object, ...], tuple[tuple[Step, ...], Execution]](_MOST_REMEMBERED)
+
+
+def copy(source: Region, destination: Region) -> None:
+    """Copy every element of `source` to the same index of `destination`, bit for bit.
+
+    The regions must not overlap (`may_overlap`), unless they are the same one.
+
+    Raises
+    ------
+    BufferSizeError
+        Elements of a region lie outside its buffer. Nothing was written.
+    ValueError
+        The shapes or widths of the regions do not fit each other, or the destination is read-only.
+    """
+    if not destination.buffer.flags.writeable:
+        raise ValueError("assignment destination is read-only")
+    mapping = mapping_of(source.buffer)
+    if mapping is None:
+        _copy(source, destination)
+    else:
+        with few_pages(mapping, source):
+            _copy(source, destination)
+
+
+def _copy(source: Region, destination: Region) -> None:
+    key = (id(source.map), id(destination.map), source[2:], destination[2:])
+    known = _remembered.get(key)
+    if not isinstance(known, _Conversion):
+        small = known is None or not kernels.is_loaded()
+        if source.map.size <= kernels.least(SMALL_ELEMENTS if small else TINY_ELEMENTS):
+            refuse_misfit(source.map, destination.map, source.bits, destination.bits)
+            copy_small(source, destination)
+            if known is None:
+                _remembered.keep(key, (source.map, destination.map))
+            return
+        known = _conversion(source, destination)
+        _remembered.keep(key, known)
+    elif source.buffer.size < known.ends[0] or destination.buffer.size < known.ends[1]:
+        known = _conversion(source, destination)
+        _remembered.keep(key, known)
+    if known.run is None:
+        copy_by_offsets(source, destination)
+    else:
+        known.run(source.buffer, destination.buffer)
+
+
+def _conversion(source: Region, destination: Region) -> _Conversion:
+    plan = _fitting_plan(source, destination)
+    run = None
+    if not isinstance(plan.steps[0], PerElementStep):
+        hows = [How(region.low_first, region.signed) for region in (source, destination)]
+        key = (id(plan.steps), *hows)
+        found = _executions.get(key)
+        if found is None:
+            # Numba is loaded here.
+            found = _executions.keep(key, (plan.steps, Execution(plan.steps, *hows)))
+        run = found[1].at(plan.shift)
+    return _Conversion((source.map, destination.map), plan, run, (_end(plan.source_span), _end(plan.target_span)))
+
+
+def _fitting_plan(source: Region, destination: Region) -> Plan:
+    """A plan that touches nothing outside the buffers: whole words where they have them, else without the last ones."""
+    question = source.map, destination.map, source.storage, destination.storage
+    plan = plan_copy(*question)
+    if _holds(source, plan.source_span) and _holds(destination, plan.target_span):
+        return plan
+    plan = plan_copy(*question, whole_words=False)
+    _check(source, plan.source_span, "source")
+    _check(destination, plan.target_span, "destination")
+    return plan
+
+
+def _holds(region: Region, span: tuple[int, int] | None) -> bool:
+    return span is not None and span[0] >= 0 and span[1] <= region.buffer.size
+
+
+def _end(span: tuple[int, int] | None) -> int:
+    return sys.maxsize if span is None or span[0] < 0 else span[1]
+
+
+def _check(region: Region, span: tuple[int, int] | None, name: str) -> None:
+    if span is None:
+        refuse_offsets_outside(region, name)
+    elif not _holds(region, span):
+        refuse_outside(region, span, name)
+
+
+def fill(destination: Region, pattern: int) -> None:
+    """Set every element of a region to one bit pattern.
+
+    Raises
+    ------
+    BufferSizeError
+        Elements lie outside the buffer. Nothing was written.
+    OverflowError
+        The pattern is negative or has more bits than an element.
+    """
+    if pattern < 0 or pattern >> destination.bits:
+        raise OverflowError(f"pattern {pattern:#x} does not fit {destination.bits} bits")
+    if not destination.buffer.flags.writeable:
+        raise ValueError("assignment destination is read-only")
+    if destination.map.size > kernels.least(SMALL_ELEMENTS):
+        plan = plan_fill(destination.map, destination.storage)
+        if plan is not None:
+            _check(destination, plan.target_span, "destination")
+            run_fill(plan.steps, destination.buffer, _repeated(pattern, destination.bits))
+            return
+    if destination.bits < 8 and not destination.low_first:
+        pattern <<= 8 - destination.bits
+    value = np.frombuffer(pattern.to_bytes(-(-destination.bits // 8), "little"), np.uint8)
+    still = _still(destination.map.shape)
+    copy(Region(value, still, destination.bits, destination.low_first), destination)
+
+
+@lru_cache(maxsize=256)
+def _still(shape: tuple[int, ...]) -> AddressMap:
+    """The map of a view that is one element everywhere; the same one again, so that conversions are recognised."""
+    return AddressMap(shape, 0, ((),) * len(shape), (), 0 if 0 in shape else 1)
+
+
+def _repeated(pattern: int, bits: int) -> Bytes:
+    """The pattern over and over, as many bytes as the fill kernel wants."""
+    while bits < 8:
+        pattern, bits = pattern | pattern << bits, 2 * bits
+    return np.tile(np.frombuffer(pattern.to_bytes(bits // 8, "little"), np.uint8), PATTERN_BYTES * 8 // bits)

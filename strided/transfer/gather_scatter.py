@@ -1,0 +1,313 @@
+"""Elements chosen one by one: taken from element offsets and put there.
+
+Small numbers go through NumPy alone. So do elements of fewer than eight bits and those at unusual steps, whatever
+their number. Kernels take the rest, several times as fast as ``take``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided import kernels
+from strided.addressing.address_map import AddressMap
+from strided.addressing.digits import Term
+from strided.errors import BufferSizeError
+from strided.runtime.threads import get_num_threads, run
+from strided.transfer.region import Bytes, Region, refuse_outside
+
+Offsets: TypeAlias = npt.NDArray[np.int64]
+
+#: Places from which on a kernel is worth loading Numba, and worth calling once it is loaded.
+_LOADING_ELEMENTS = 1 << 16
+_CALLING_ELEMENTS = 1 << 10
+#: Places in one task.
+_TASK_ELEMENTS = 1 << 16
+#: Elements of which offsets are computed at once: 512 KB of offsets a side.
+_CHUNK_ELEMENTS = 1 << 16
+
+_WORDS: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
+    """Put the elements at element offsets into `out`: a contiguous array of the same shape, elements in whole bytes.
+
+    Raises
+    ------
+    BufferSizeError
+        An offset lies outside the buffer.
+    ValueError
+        `out` has another shape, or is not contiguous.
+    """
+    if out.shape != offsets.shape or not out.flags.c_contiguous:
+        raise ValueError(f"out must be a contiguous array of shape {offsets.shape}")
+    target = out.reshape(-1).view(np.uint8)
+    if not _is_for_kernels(source, offsets.size):
+        check_offsets(offsets, source.elements)
+        values = take(source, offsets, whole_bytes=True)
+        target[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        return
+    kernel, width, from_ = kernels.load("gather"), source.bits // 8, source.buffer
+    flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
+
+    def task(start: int, stop: int) -> None:
+        if kernel(from_, target[start * width : stop * width], flat[start:stop], width):
+            check_offsets(flat[start:stop], source.elements)
+
+    run(task, _ranges(flat.size), threads=get_num_threads())
+
+
+def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
+    """Put `values` at element offsets; where an offset comes twice, the last of its values stays.
+
+    Raises
+    ------
+    BufferSizeError
+        An offset lies outside the buffer. Nothing was written.
+    """
+    check_offsets(offsets, destination.elements)
+    values = np.ascontiguousarray(np.broadcast_to(values, offsets.shape))
+    patterns: npt.NDArray[Any] = values.reshape(-1).view(_WORDS[max(8, destination.bits) // 8])
+    if not _is_for_kernels(destination, offsets.size):
+        put(destination, offsets.reshape(-1), patterns)
+        return
+    # One thread alone: with several, not the last value might stay.
+    kernel, width, from_ = kernels.load("scatter"), destination.bits // 8, patterns.view(np.uint8)
+    flat = np.ascontiguousarray(offsets, np.int64).reshape(-1)
+    for start, stop in _ranges(flat.size):
+        kernel(from_[start * width : stop * width], destination.buffer, flat[start:stop], width)
+
+
+def gather_at(source: Region, index: Sequence[Offsets | int], out: npt.NDArray[Any]) -> None:
+    """Put the elements at arrays of indices, which broadcast to the shape of `out`, into `out`.
+
+    The same as `gather` of `offsets_at`, without memory for all the offsets. `index` as there, `out` as in `gather`.
+
+    Raises
+    ------
+    BufferSizeError
+        An index leads outside the buffer.
+    ValueError
+        `out` is not contiguous.
+    """
+    if not _is_for_kernels(source, out.size) or not source.map.is_regular or not out.flags.c_contiguous:
+        gather(source, offsets_at(source.map, index, out.shape), out)
+        return
+    places = _Places(source.map, index, out.shape)
+    kernel, width, from_ = kernels.load("gather"), source.bits // 8, source.buffer
+    target = out.reshape(-1).view(np.uint8)
+
+    def task(start: int, stop: int) -> None:
+        offsets = places.offsets(start, stop)
+        if kernel(from_, target[start * width : stop * width], offsets, width):
+            check_offsets(offsets, source.elements)
+
+    run(task, _ranges(out.size), threads=get_num_threads())
+
+
+def offsets_at(map_: AddressMap, index: Sequence[Offsets | int], shape: tuple[int, ...]) -> Offsets:
+    """The element offsets at arrays of indices, one for each axis of a map, that broadcast to `shape`.
+
+    The indices must be in bounds and not negative.
+
+    >>> map_ = AddressMap.from_strides((3, 4), (4, 1))
+    >>> offsets_at(map_, (np.array([[0], [2]]), np.array([1, 3])), (2, 2)).tolist()
+    [[1, 3], [9, 11]]
+    """
+    size = math.prod(shape)
+    if size < _least() or not map_.is_regular:
+        return np.array(np.broadcast_to(np.asarray(map_.offset_of(index), np.int64), shape))
+    places = _Places(map_, index, shape)
+    offsets = np.empty(size, np.int64)
+
+    def task(start: int, stop: int) -> None:
+        offsets[start:stop] = places.offsets(start, stop)
+
+    run(task, _ranges(size), threads=get_num_threads())
+    return offsets.reshape(shape)
+
+
+class _Places:
+    """Element offsets at arrays of indices, some at a time."""
+
+    def __init__(self, map_: AddressMap, index: Sequence[Offsets | int], shape: tuple[int, ...]) -> None:
+        self._kernel = kernels.load("add_digits")
+        self._base = map_.base
+        # Axes whose indices fill the shape are followed by the kernel; the others are small tables that are spread.
+        self._whole: list[tuple[Offsets, Term, Offsets]] = []
+        table: Offsets | None = None
+        for terms, at in zip(map_.axes, index, strict=True):
+            if np.ndim(at) == 0:
+                self._base += sum(int(term.offset_at(int(at))) for term in terms)
+            elif np.shape(at) == shape:
+                flat = np.ascontiguousarray(at, np.int64).reshape(-1)
+                self._whole += ((flat, term, _as_table(term)) for term in terms)
+            else:
+                offsets = sum(
+                    (np.asarray(t.offset_at(np.asarray(at, np.int64))) for t in terms), np.zeros((), np.int64)
+                )
+                table = offsets if table is None else table + offsets
+        self._spread = None if table is None else np.broadcast_to(table, shape).reshape(-1)
+
+    def offsets(self, start: int, stop: int) -> Offsets:
+        """The offsets from one place to another of the shape, row-major."""
+        offsets = np.full(stop - start, self._base, np.int64)
+        if self._spread is not None:
+            offsets += self._spread[start:stop]
+        for at, term, digits in self._whole:
+            self._kernel(at[start:stop], term.start, term.step, digits, offsets)
+        return offsets
+
+
+def _as_table(term: Term) -> Offsets:
+    """The digits of a term as rows. The last one's size is never reached; a power of two is cheaper to compute with."""
+    rows = [*term.digits[:-1], *(digit._replace(size=1 << 62) for digit in term.digits[-1:])]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def _least() -> int:
+    return kernels.least(_CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS)
+
+
+def _is_for_kernels(region: Region, size: int) -> bool:
+    return size >= _least() and 8 <= region.bits <= 64 and not region.unit_bits
+
+
+def _ranges(size: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, size, _TASK_ELEMENTS):
+        yield start, min(size, start + _TASK_ELEMENTS)
+
+
+def check_offsets(offsets: Offsets, elements: int) -> None:
+    """Raise BufferSizeError where an offset is not one of so many elements."""
+    if offsets.size and (offsets.min() < 0 or offsets.max() >= elements):
+        raise BufferSizeError(
+            f"offsets run from {offsets.min()} to {offsets.max()}, but the buffer holds {elements} elements"
+        )
+
+
+# --- by NumPy alone ---------------------------------------------------------------------------------------------------
+
+
+def copy_by_offsets(source: Region, destination: Region) -> None:
+    """Copy a view by computing the offset of every element on both sides, a bounded number at a time."""
+    for box in chunks(source.map.shape):
+        values = take(source, source.map.offsets(box), whole_bytes=destination.bits >= 8)
+        put(destination, destination.map.offsets(box), values)
+
+
+def copy_small(source: Region, destination: Region) -> None:
+    """Copy a view of few elements, with no more calls of NumPy than it takes."""
+    if source.map.size == 0:
+        return
+    from_, to = _as_ndarray(source, "source"), _as_ndarray(destination, "destination")
+    if from_ is not None and to is not None and source.bits == destination.bits:
+        to[...] = from_
+        return
+    offsets = source.map.offsets()
+    _refuse_places(source, offsets, "source")
+    places = destination.map.offsets() if to is None else offsets
+    if to is None:
+        _refuse_places(destination, places, "destination")
+    values = take(source, offsets, whole_bytes=destination.bits >= 8)
+    if to is None:
+        put(destination, places, values)
+    else:
+        to[...] = values
+
+
+def _refuse_places(region: Region, offsets: Offsets, name: str) -> None:
+    refuse_outside(region, region.storage.byte_span(int(offsets.min()), int(offsets.max())), name)
+
+
+def _as_ndarray(region: Region, name: str) -> npt.NDArray[Any] | None:
+    """The view as an ndarray of bit patterns on the same memory; None where it takes no equal steps."""
+    strides = region.map.strides if region.bits >= 8 else None
+    if strides is None:
+        return None
+    shape, unit = region.map.shape, region.storage.unit // 8
+    first = int(region.map.offset_of((0,) * len(shape)))
+    reaches = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    span = first + sum(r for r in reaches if r < 0), first + sum(r for r in reaches if r > 0)
+    refuse_outside(region, region.storage.byte_span(*span), name)
+    word = _WORDS[region.bits // 8]
+    return np.ndarray(shape, word, region.buffer, first * unit, tuple(s * unit for s in strides))
+
+
+def refuse_offsets_outside(region: Region, name: str) -> None:
+    """Raise BufferSizeError where an offset of a view leads out of its buffer; looks at all of them if need be."""
+    if region.map.size == 0 or region.map.reach * region.bits <= 8 * region.buffer.size:
+        return
+    ends = [(int(part.min()), int(part.max())) for part in map(region.map.offsets, chunks(region.map.shape))]
+    span = region.storage.byte_span(min(low for low, _ in ends), max(high for _, high in ends))
+    refuse_outside(region, span, name)
+
+
+def chunks(shape: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Boxes of bounded size that cover a view, in row-major order."""
+    lengths, budget = [1] * len(shape), _CHUNK_ELEMENTS
+    for k in reversed(range(len(shape))):
+        lengths[k] = max(1, min(shape[k], budget))
+        budget //= lengths[k]
+    counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
+    for place in np.ndindex(*counts):
+        yield tuple((i * m, min(n, (i + 1) * m)) for i, m, n in zip(place, lengths, shape, strict=True))
+
+
+def _elements(region: Region) -> npt.NDArray[Any]:
+    """The buffer as an array of its elements, for whole bytes."""
+    width = region.bits // 8
+    return region.buffer[: region.buffer.size // width * width].view(_WORDS[width])
+
+
+def _by_byte(region: Region, offsets: Offsets) -> Offsets:
+    """Places of all bytes of the elements at these offsets, along a last axis."""
+    return offsets[..., None] * (region.unit_bits // 8) + np.arange(region.bits // 8)
+
+
+def _packed(region: Region, offsets: Offsets) -> tuple[Bytes, Bytes, Offsets]:
+    """The byte of every packed element, and its place in there: as a shift, and counted."""
+    each = 8 // region.bits
+    byte, place = np.divmod(offsets, each)
+    shift = (place if region.low_first else each - 1 - place) * region.bits
+    return byte, np.asarray(shift, np.uint8), place
+
+
+def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[Any]:
+    """The elements at offsets, those of fewer than eight bits in the low bits of a byte.
+
+    With `whole_bytes` these are sign-extended, if the region is signed.
+    """
+    if region.bits < 8:
+        byte, shift, _ = _packed(region, offsets)
+        values = np.asarray(region.buffer[byte] >> shift) & np.uint8((1 << region.bits) - 1)
+        if region.signed and whole_bytes:
+            above = np.uint8((0xFF << region.bits) & 0xFF)
+            values = np.where(values >> np.uint8(region.bits - 1), values | above, values)
+        return values
+    if region.unit_bits:
+        taken: npt.NDArray[Any] = region.buffer[_by_byte(region, offsets)].view(_WORDS[region.bits // 8])[..., 0]
+    else:
+        taken = _elements(region)[offsets]
+    return taken
+
+
+def put(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
+    """Write elements at offsets; of a byte that goes into fewer than eight bits, the low ones stay."""
+    if region.bits < 8:
+        byte, shift, place = _packed(region, offsets)
+        mask = np.uint8((1 << region.bits) - 1)
+        # Elements of one byte must not undo each other: one place of all bytes at a time.
+        for k in range(8 // region.bits):
+            chosen = place == k
+            at, by = byte[chosen], shift[chosen]
+            kept = region.buffer[at] & ~(mask << by)
+            region.buffer[at] = kept | ((values[chosen].astype(np.uint8) & mask) << by)
+    elif region.unit_bits:
+        region.buffer[_by_byte(region, offsets)] = values[..., None].view(np.uint8)
+    else:
+        _elements(region)[offsets] = values

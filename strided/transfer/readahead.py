@@ -1,0 +1,105 @@
+"""Reading windows of mapped files: telling the system which pages will be wanted.
+
+Left alone, the system reads well over a hundred kilobytes around every page that is touched first. That is right for
+whole files, and wrong for a window of a large tiled array, whose tiles lie far apart. So for the time of a copy that
+touches few pages of a mapping it is told to read no others, and which ones.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from strided.addressing.address_map import AddressMap
+from strided.planning.axis_maps import Table
+from strided.planning.fill_step import fill_steps, spread
+from strided.planning.plan import Storage, span_of
+from strided.transfer.region import Bytes, Region
+
+#: A window is worth it where its pages are fewer than one in so many of those that it spans.
+_SPARSE = 4
+#: Spans up to this are read as they are.
+_LEAST_BYTES = 1 << 20
+#: Runs of bytes that are looked at, and ranges of pages that are asked for.
+_MOST_RUNS = 1 << 16
+_MOST_RANGES = 1 << 12
+
+
+class Mapping(NamedTuple):
+    """A file mapping, and the byte of it at which a buffer begins."""
+
+    file: mmap.mmap
+    start: int
+
+
+def mapping_of(buffer: Bytes) -> Mapping | None:
+    """The file mapping that a buffer lies in; None where it is other memory, or so small that it is read as it is."""
+    if buffer.size <= _LEAST_BYTES or buffer.base is None or not hasattr(mmap.mmap, "madvise"):
+        return None
+    owner: Any = buffer.base
+    outermost = buffer
+    while isinstance(owner, np.ndarray):
+        outermost, owner = owner, owner.base
+    file = owner.obj if isinstance(owner, memoryview) else owner
+    if not isinstance(file, mmap.mmap) or outermost.nbytes != len(file):
+        return None
+    return Mapping(file, buffer.__array_interface__["data"][0] - outermost.__array_interface__["data"][0])
+
+
+@contextmanager
+def few_pages(mapping: Mapping, region: Region) -> Iterator[None]:
+    """Within this, a region in a file mapping is read without reading much around its elements."""
+    pages = _pages(region.map, region.storage, mapping.start)
+    if pages is None:
+        yield
+        return
+    file = mapping.file
+    ranges = [(low, min(high, len(file)) - low) for low, high in (pages * mmap.PAGESIZE).tolist()]
+    whole = ranges[0][0], ranges[-1][0] + ranges[-1][1] - ranges[0][0]
+    file.madvise(mmap.MADV_RANDOM, *whole)
+    try:
+        if len(ranges) <= _MOST_RANGES:
+            for part in ranges:
+                file.madvise(mmap.MADV_WILLNEED, *part)
+        yield
+    finally:
+        file.madvise(mmap.MADV_NORMAL, *whole)
+
+
+@lru_cache(maxsize=64)
+def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
+    """(first, behind the last) of the ranges of pages in which a view lies, in order; None where they are not few.
+
+    `start` is the byte of the mapping at which the buffer begins.
+    """
+    span = span_of(map_, storage)
+    runs = _runs(map_, storage) if span is not None and span[1] - span[0] > _LEAST_BYTES else None
+    if span is None or runs is None:
+        return None
+    first, bytes_ = runs[0] + start, runs[1]
+    order = np.argsort(first, kind="stable")
+    low = first[order] // mmap.PAGESIZE
+    high = np.maximum.accumulate((first + bytes_ - 1)[order] // mmap.PAGESIZE + 1)
+    # A range begins where no page before it reaches.
+    begins = np.append(True, low[1:] > high[:-1])
+    ranges = np.stack([low[begins], high[np.append(begins[1:], True)]], axis=1)
+    touched = int((ranges[:, 1] - ranges[:, 0]).sum())
+    return ranges if touched * _SPARSE * mmap.PAGESIZE < span[1] - span[0] else None
+
+
+def _runs(map_: AddressMap, storage: Storage) -> tuple[Table, Table | int] | None:
+    """Where runs of bytes begin that make up a view, and how long they are; None where they are too many."""
+    steps = fill_steps(map_, storage.bits, storage.unit)
+    if steps is not None and sum(step.elements // step.run_bytes for step in steps) <= _MOST_RUNS:
+        counts = [step.elements // step.run_bytes for step in steps]
+        first = np.concatenate([step.base + spread(step.loops) for step in steps])
+        return first, np.repeat([step.run_bytes for step in steps], counts)
+    if map_.size <= _MOST_RUNS:
+        # Steps that no tile divides: element by element.
+        return map_.offsets().reshape(-1) * storage.unit // 8, -(-storage.bits // 8)
+    return None

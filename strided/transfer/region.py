@@ -1,0 +1,193 @@
+"""Regions: a flat buffer, and the map of a view on it.
+
+That is what conversions take and all that they know: whether a region belongs to a file in some TPU layout or to an
+ndarray that was sliced backwards is not visible any more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import sys
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.addressing.address_map import AddressMap
+from strided.errors import BufferSizeError
+from strided.planning.plan import Storage, span_of
+from strided.runtime.threads import get_num_threads, run
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+#: The dtype itself: NumPy makes it of the type anew each time.
+_BYTE = np.dtype(np.uint8)
+_LINE_BYTES = 64
+#: Memory from this size on has its pages made beforehand, so many bytes at a time.
+_POPULATED_BYTES = 1 << 22
+_PIECE_BYTES = 1 << 24
+#: MADV_POPULATE_WRITE, since Linux 5.14; older ones refuse it and nothing is lost.
+_POPULATE_WRITE = 23
+
+
+class Region(NamedTuple):
+    """A view on a flat buffer.
+
+    Attributes
+    ----------
+    buffer : ndarray of uint8
+        The whole memory, one axis, contiguous; possibly read-only.
+    map : AddressMap
+        Shape of the view, and where its elements lie.
+    bits : int
+        Bits of one element in the buffer: 1, 2, 4, 8, 16, 32, 64 or 128.
+    low_first : bool
+        Below eight bits: whether the first element of a byte lies in its low bits.
+    signed : bool
+        Below eight bits: whether a value is sign-extended as it is unpacked to a byte.
+    unit_bits : int
+        Bits that one step of an offset is; 0 stands for `bits`.
+    """
+
+    buffer: Bytes
+    map: AddressMap
+    bits: int
+    low_first: bool = True
+    signed: bool = False
+    unit_bits: int = 0
+
+    @property
+    def storage(self) -> Storage:
+        """How the elements lie, for planning."""
+        return Storage(self.bits, self.unit_bits, self.low_first)
+
+    @property
+    def elements(self) -> int:
+        """How many elements the buffer has room for."""
+        return self.buffer.size * 8 // self.bits
+
+
+class _Memory:
+    """Memory that another array owns, for NumPy to wrap as flat bytes."""
+
+    def __init__(self, owner: npt.NDArray[Any], address: int, size: int) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, not owner.flags.writeable),
+        }
+
+
+def region_of_ndarray(x: npt.NDArray[Any], *, signed: bool = False) -> Region:
+    """A region of any ndarray, with whatever strides.
+
+    >>> region_of_ndarray(np.zeros((4, 6), np.float32)[::2, ::-1]).map.strides
+    (12, -1)
+    """
+    if type(x) is not np.ndarray:
+        x = x.view(np.ndarray)
+    bits = 8 * x.itemsize
+    if x.flags.c_contiguous:
+        return Region(x.ravel().view(_BYTE), _row_major(x.shape), bits, True, signed)
+    low, high = np.lib.array_utils.byte_bounds(x)
+    address = x.__array_interface__["data"][0]
+    # Fields of records may lie at steps that are no multiple of their size.
+    unit = math.gcd(x.itemsize, *x.strides)
+    strides = [s // unit for s in x.strides]
+    map_ = AddressMap.from_strides(x.shape, strides, (address - low) // unit)
+    flat = np.asarray(_Memory(x, low, high - low))
+    return Region(flat, map_, bits, True, signed, 0 if unit == x.itemsize else 8 * unit)
+
+
+@lru_cache(maxsize=256)
+def _row_major(shape: tuple[int, ...]) -> AddressMap:
+    return AddressMap.from_strides(shape, [math.prod(shape[k + 1 :]) for k in range(len(shape))])
+
+
+def empty_aligned(nbytes: int) -> Bytes:
+    """Flat memory that begins on a cache line, its contents undefined, to be written as a whole.
+
+    It comes from NumPy, which asks the system for huge pages where an array is large. The pages of a large one are
+    there when this returns, where the system can do that: it takes a third of the time that they take one by one,
+    while streaming stores wait for each.
+
+    >>> empty_aligned(100).ctypes.data % 64
+    0
+    """
+    raw = np.empty(nbytes + _LINE_BYTES, np.uint8)
+    start = -_address(raw) % _LINE_BYTES
+    memory = raw[start : start + nbytes]
+    if nbytes >= _POPULATED_BYTES:
+        _populate(memory)
+    return memory
+
+
+def _populate(memory: Bytes) -> None:
+    """Have the system put pages behind memory. Where it cannot, they come when they are written."""
+    madvise = _madvise()
+    if madvise is None:
+        return
+    first = -(-_address(memory) // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (_address(memory) + memory.size) // mmap.PAGESIZE * mmap.PAGESIZE
+    pieces = ((at, min(_PIECE_BYTES, end - at), _POPULATE_WRITE) for at in range(first, end, _PIECE_BYTES))
+    run(madvise, pieces, threads=get_num_threads())
+
+
+@cache
+def _madvise() -> Callable[[int, int, int], int] | None:
+    """The system's ``madvise(address, bytes, advice)``, on Linux. Python's own has it for file mappings alone."""
+    if sys.platform != "linux":
+        return None
+    try:
+        function = ctypes.CDLL(None).madvise
+    except (OSError, AttributeError):
+        return None
+    function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int), ctypes.c_int
+    found: Callable[[int, int, int], int] = function
+    return found
+
+
+def _address(x: npt.NDArray[Any]) -> int:
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+def may_overlap(first: Region, second: Region) -> bool:
+    """Whether a byte may belong to both regions: False is certain, True only means that their spans meet."""
+    if not np.may_share_memory(first.buffer, second.buffer):
+        return False
+    if first.map.size == 0 or second.map.size == 0:
+        return False
+    a, b = (_addresses(region) for region in (first, second))
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def _addresses(region: Region) -> tuple[int, int]:
+    address = _address(region.buffer)
+    span = span_of(region.map, region.storage) or (0, region.buffer.size)
+    return address + span[0], address + span[1]
+
+
+def read_only(buffer: Bytes) -> Bytes:
+    """The same bytes, not to be written."""
+    if not buffer.flags.writeable:
+        return buffer
+    buffer = buffer.view()
+    buffer.flags.writeable = False
+    return buffer
+
+
+def refuse_outside(region: Region, span: tuple[int, int], name: str) -> None:
+    """Raise BufferSizeError where the bytes that a region's elements take are not all in its buffer."""
+    if span[0] < 0 or span[1] > region.buffer.size:
+        raise BufferSizeError(
+            f"the {name} takes the bytes from {span[0]} to {span[1]} of a buffer of {region.buffer.size} bytes",
+            actual=region.buffer.size,
+            needed=span[1],
+        )

@@ -1,0 +1,1 @@
+"""LayoutArray as an ndarray."""

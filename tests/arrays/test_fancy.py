@@ -1,0 +1,219 @@
+"""The short ways of large selections find what NumPy finds: they are taken here for selections of any size."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strided as sd
+from strided.arrays import fancy
+from tests.cases import Case, some_values
+from tests.checks import Guarded, check_same, encoded, outcome, same_error, same_values, shape_of
+from tests.strategies import cases, index_arrays, keys, masks
+from tests.thinned import examples, thinned
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_LOADING_ELEMENTS", "_CALLING_ELEMENTS", "_LEAST_INNER"):
+        monkeypatch.setattr(fancy, name, 1)
+    monkeypatch.setattr(fancy, "_TASK_ELEMENTS", 7)
+    monkeypatch.setattr(fancy, "_LEAST_RUN", 2)
+    monkeypatch.setattr(fancy, "_BAND_BYTES", 16)
+    monkeypatch.setattr(fancy, "_SPARSE", 1000)
+
+
+def many(key: Any) -> np.ndarray:
+    """An index array with so many entries that they are gathered in two tasks, the last blocks of which overlap."""
+    return np.resize(key, (3, 1500))
+
+
+def array_of(case: Case, values: np.ndarray) -> sd.LayoutArray:
+    return sd.LayoutArray(Guarded(encoded(case, values), writable=False).buffer, shape_of(case))
+
+
+@given(st.data())
+@examples(200)
+def test_any_key(data: st.DataObject) -> None:
+    case = data.draw(cases(max_rank=4))
+    values = some_values(case, 1)
+    wrong = data.draw(st.integers(0, 4)) == 0
+    check_same(array_of(case, values), values, data.draw(keys(case.dimensions, wrong=wrong)))
+
+
+@given(st.data())
+@examples(200)
+def test_index_arrays_for_every_axis(data: st.DataObject) -> None:
+    case = data.draw(cases(max_rank=4))
+    values = some_values(case, 1)
+    shape = tuple(data.draw(st.lists(st.integers(1, 6), max_size=2)))
+    wrong = data.draw(st.integers(0, 4)) == 0
+    key = tuple(np.asarray(data.draw(index_arrays(n, shape, wrong=wrong))) for n in case.dimensions)
+    check_same(array_of(case, values), values, key)
+    strided = tuple(np.repeat(k, 2, axis=-1)[..., ::2] if k.ndim else k for k in key)
+    check_same(array_of(case, values), values, strided)
+    if not values.size:
+        return
+    long = tuple(many(k) for k in key)
+    check_same(array_of(case, values), values, long)
+    apart = tuple(np.repeat(k.reshape(-1), 2)[::2] for k in long)
+    check_same(array_of(case, values), values, apart)
+    if not wrong:
+        backwards = tuple(slice(None, None, -1) for _ in case.dimensions)
+        every_other = tuple(slice(None, None, 2) for _ in case.dimensions)
+        same_values(array_of(case, values)[backwards][key], values[backwards][key])
+        same_values(array_of(case, values)[backwards][long], values[backwards][long])
+        halves = tuple(k % -(-n // 2) for k, n in zip(long, case.dimensions, strict=True))
+        same_values(array_of(case, values)[every_other][halves], values[every_other][halves])
+
+
+@given(st.data())
+def test_masks_of_the_whole_array(data: st.DataObject) -> None:
+    case = data.draw(cases(max_rank=4))
+    values = some_values(case, 1)
+    check_same(array_of(case, values), values, data.draw(masks(case.dimensions)))
+    check_same(array_of(case, values), values, np.ones(case.dimensions, bool))
+
+
+@given(st.data())
+def test_outer_selections(data: st.DataObject) -> None:
+    case = data.draw(cases(max_rank=4, empty=False))
+    values = some_values(case, 1)
+    picks = [data.draw(st.lists(st.integers(-n, n - 1), min_size=1, max_size=9)) for n in case.dimensions]
+    check_same(array_of(case, values), values, np.ix_(*(np.array(p) for p in picks)))
+    for axis, pick in enumerate(picks):
+        check_same(array_of(case, values), values, (*(slice(None),) * axis, np.array(pick)))
+        check_same(array_of(case, values), values, (..., np.array(pick), *(slice(None),) * (values.ndim - axis - 1)))
+
+
+@given(st.data())
+def test_places(data: st.DataObject) -> None:
+    """``take`` and ``flat`` of places in row-major order."""
+    case = data.draw(cases(max_rank=4, empty=False))
+    values, size = some_values(case, 1), int(np.prod(case.dimensions))
+    wrong = data.draw(st.integers(0, 4)) == 0
+    places = np.array(data.draw(st.lists(st.integers(-size - wrong, size - 1 + wrong), min_size=1, max_size=9)))
+    a, every = array_of(case, values), many(np.arange(-size, size))
+    for mine, theirs in (
+        (lambda: a.flat[places], lambda: values.flat[places]),
+        (lambda: np.take(a, places), lambda: np.take(values, places)),
+        (lambda: np.take(a, many(places)), lambda: np.take(values, many(places))),
+        (lambda: a.flat[every], lambda: values.flat[every]),
+    ):
+        expected, wanted = outcome(theirs)
+        got, error = outcome(mine)
+        same_error(error, wanted)
+        if wanted is None:
+            same_values(got, expected)
+    for axis in range(values.ndim):
+        at = places % case.dimensions[axis]
+        same_values(np.take(a, at, axis), np.take(values, at, axis))
+
+
+@pytest.mark.parametrize(
+    ("text", "threads"),
+    thinned(
+        itertools.product(
+            ["f32[40,50,60]{2,0,1:T(8,128)}", "bf16[50,300]{1,0:T(8,128)(2,1)}", "u8[30,7,9]{0,1,2}"], [1, 2, 5]
+        ),
+        4,
+    ),
+)
+def test_larger_ones_over_threads(text: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    case = Case.parse(text)
+    values = some_values(case, 1)
+    a = array_of(case, values)
+    rng = np.random.default_rng(3)
+    sd.set_num_threads(threads)
+    try:
+        key: Any = tuple(rng.integers(-n, n, (70, 1000)) for n in case.dimensions)
+        mask = rng.random(values.shape) < 0.3
+        for selection in (key, key[0][0], mask, (slice(None), key[1][0])):
+            got, wanted = a[selection], values[selection]
+            assert got.shape == wanted.shape
+            assert got.tobytes() == wanted.tobytes()
+    finally:
+        sd.set_num_threads(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        ("f32[24,384]{1,0:T(8,128)}", "rows"),
+        ("u8[24,384]{1,0}", "rows"),
+        ("bf16[24,384]{1,0:T(8,128)(2,1)}", "deinterleave16"),
+        ("u8[24,384]{1,0:T(8,128)(4,1)}", "deinterleave8"),
+        ("f32[24,384]{0,1}", None),
+        ("bf16[24,384]{1,0:T(4,128)(4,1)}", None),
+    ],
+)
+def test_whole_rows_are_taken_by_the_kernel_of_their_layout(
+    text: str, kernel: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str | None] = []
+
+    def lanes_of(*arguments: Any) -> Any:
+        lanes = lanes_of_(*arguments)
+        found.append(lanes and lanes.kernel)
+        return lanes
+
+    lanes_of_ = fancy._lanes_of
+    monkeypatch.setattr(fancy, "_lanes_of", lanes_of)
+    shape = sd.parse(text)
+    values = np.random.default_rng(0).integers(0, 100, shape.dimensions).astype(shape.dtype)
+    a = sd.LayoutArray.from_numpy(values, shape)
+    rows = np.array([5, -1, 5, 0, 23, 7, 12])
+    same_values(a[rows], values[rows])
+    same_values(a[rows, 3:-5], values[rows, 3:-5])
+    assert found == [kernel] * 2
+
+
+def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
+    values = np.arange(9 * 33, dtype=np.uint8).reshape(9, 33)
+    a = sd.LayoutArray(values.copy(), "u8[9,33]{1,0}")
+    inner = np.arange(0, 33, 4)
+    assert fancy._lanes_of(a.region, np.array([0, 33, 7 * 33]), inner) is not None
+    assert fancy._lanes_of(a.region, np.array([0, 8 * 33]), inner) is None
+    for rows in ([0, 1, 7], [8, 0, 8]):
+        same_values(a[rows, ::4], values[rows, ::4])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s32[49,49,3]{2,1,0}",
+        "s32[343,49]{0,1:T(8,128)}",
+        "s32[99,1,93]{1,2,0:T(3,5)}",
+        "s32[5,31,11,97]{1,3,0,2:T(8,128)}",
+        "s32[99,93,1]{1,2,0:T(2,1,1)}",
+        "s32[99,1,93,1,1]{4,3,2,1,0}",
+    ],
+)
+def test_the_kernel_for_index_arrays_takes_every_place(text: str) -> None:
+    check_every_place(text)
+
+
+def check_every_place(text: str) -> None:
+    """It takes them itself, and leaves nothing to the general way."""
+    case = Case.parse(text)
+    values = np.arange(int(np.prod(case.dimensions)), dtype=np.int32).reshape(case.dimensions)
+    a = sd.LayoutArray.from_numpy(values, shape_of(case))
+    places, out = np.arange(values.size), np.zeros(values.size, np.int32)
+    for array in (places, places - values.size):
+        out[:] = -1
+        assert fancy.gather_points(a.region, [array], out)
+        np.testing.assert_array_equal(out, places)
+    index = np.unravel_index(places, values.shape)
+    for key in (index, tuple(i - n for i, n in zip(index, values.shape, strict=True))):
+        out[:] = -1
+        assert fancy.gather_points(a.region, list(key), out)
+        np.testing.assert_array_equal(out, places)
+    for wrong in (values.size, -values.size - 1):
+        places[1234] = wrong
+        assert not fancy.gather_points(a.region, [places], out)

@@ -1,0 +1,350 @@
+"""What is written to an array, or to what NumPy made of it, reaches the buffer or is refused: it is never lost."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy._core import _operand_flag_tests  # type: ignore[attr-defined]
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
+
+import strided as sd
+from strided.arrays import base
+from tests.cases import ARRAY_TYPES, Case, some_values
+from tests.checks import encoded, outcome, same_error, same_values, shape_of
+from tests.strategies import basic_keys, cases
+
+VALUES = np.arange(12, 0, -1, dtype=np.float32).reshape(3, 4)
+LAYOUTS = ["{1,0}", "{0,1}", "{1,0:T(4,8)}", "{1,0:T(2,2)}", "{0,1:T(2,2)}", "{1,0:T(4,4)(3,1)}"]
+
+
+def array(layout: str, values: np.ndarray = VALUES) -> sd.LayoutArray:
+    return sd.LayoutArray.from_numpy(values, layout)
+
+
+# --- what NumPy and others convert by themselves ----------------------------------------------------------------------
+
+
+def _through_nditer(x: Any) -> None:
+    with np.nditer(x, op_flags=[["readwrite"]]) as places:
+        for place in places:
+            place[...] = 5
+
+
+def _from_inside(x: Any) -> None:
+    def sort(row: np.ndarray) -> Any:
+        row.sort()
+        return row[0]
+
+    np.apply_along_axis(sort, 1, x)
+
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "asarray": lambda x: np.asarray(x).__setitem__((0, 0), 99),
+    "asarray of the type": lambda x: np.asarray(x, x.dtype).fill(9),
+    "ascontiguousarray": lambda x: np.asarray(x).sort(),
+    "a window": lambda x: sliding_window_view(x, 2, axis=0, writeable=True).__setitem__(..., 99),
+    "other strides": lambda x: as_strided(x, (1,), (4,)).__setitem__(..., 99),
+    "nditer": _through_nditer,
+    "a view that einsum gives": lambda x: np.einsum("ij->ji", x).__setitem__(..., 3),
+    "its diagonal": lambda x: np.einsum("ii->i", x[:3, :3]).__setitem__(..., 3),
+    "what nan_to_num gives": lambda x: np.nan_to_num(x, copy=False).__setitem__(..., 3),
+    "what real_if_close gives": lambda x: np.real_if_close(x).__setitem__(..., 3),
+    "what broadcast_arrays gives": lambda x: np.broadcast_arrays(x[:1], np.ones((3, 1)))[0].__setitem__(..., 3),
+    "a masked array": lambda x: np.ma.masked_array(x).__setitem__((0, 0), 99),
+    "a function that is called back": _from_inside,
+    "flat": lambda x: x.flat.__setitem__(slice(1, 3), 7),
+    "a shuffled ndarray": lambda x: np.random.default_rng(0).shuffle(np.asarray(x)),
+    "a part": lambda x: np.asarray(x[:2, 1:3]).__setitem__(..., 99),
+    "a field": lambda x: x.getfield(np.int16).__setitem__(..., 0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Numpy has detected:DeprecationWarning")
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_write_is_lost(name: str, layout: str) -> None:
+    """The array is then what an ndarray would be, or the write was refused and nothing changed."""
+    a, x = array(layout), VALUES.copy()
+    WRITES[name](x)
+    _, error = outcome(lambda: WRITES[name](a))
+    if error is None:
+        same_values(a, x)
+    else:
+        assert not a.is_strided
+        assert isinstance(error, ValueError)
+        assert "read-only" in str(error)
+        same_values(a, VALUES)
+
+
+def test_flat_as_an_ndarray_is_the_memory_or_read_only() -> None:
+    for layout in LAYOUTS:
+        a, x = array(layout), np.asarray(array(layout).flat)
+        assert x.tolist() == VALUES.reshape(-1).tolist()
+        x = np.asarray(a.flat)
+        _, error = outcome(lambda x=x: x.__setitem__(0, 99))
+        assert (a[0, 0] == 99) == a.flags.c_contiguous == (error is None)
+        assert np.array(a.flat).flags.writeable
+        assert not np.shares_memory(np.array(a.flat), a.buffer)
+        if not a.flags.c_contiguous:
+            with pytest.raises(ValueError, match="Unable to avoid copy"):
+                np.array(a.flat, copy=False)
+
+
+@given(cases())
+def test_copies_that_were_asked_for_can_be_written_to(case: Case) -> None:
+    a = sd.LayoutArray(bytearray(encoded(case, some_values(case))), shape_of(case))
+    own = [np.array(a), a.__array__(copy=True), a.to_numpy(), np.asarray(a, object), a.__array__(object)]
+    for x in own:
+        assert x.flags.writeable
+        assert not np.shares_memory(x, a.buffer)
+    shown = np.asarray(a)
+    assert shown.flags.writeable == (a.is_strided or not a.size)
+    assert pickle.loads(pickle.dumps(shown)).flags.writeable
+    if not a.is_strided:
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            shown.flags.writeable = True
+        assert not np.shares_memory(shown, a)
+
+
+def test_numpy_is_told_what_a_converted_copy_shows() -> None:
+    """It asks before it writes to what ``np.asarray`` gave."""
+    a = array("{1,0:T(2,2)}")
+    shown = np.asarray(a)
+    for x, y in ((shown, a), (a, shown), (shown[1:], a.T), (shown.T, a[:1])):
+        assert np.may_share_memory(x, y)
+        assert not np.shares_memory(x, y)
+    for other in (a.to_numpy(), np.asarray(a.copy()), np.array(a)):
+        assert not np.may_share_memory(other, a)
+
+
+@pytest.mark.partners
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_scipys_output(layout: str) -> None:
+    ndimage = pytest.importorskip("scipy.ndimage")
+    a, x = array(layout), VALUES.copy()
+    for function in (
+        lambda out: ndimage.gaussian_filter(VALUES, 1, output=out),
+        lambda out: ndimage.sobel(VALUES, output=out),
+    ):
+        function(x)
+        _, error = outcome(lambda function=function: function(a))
+        if error is None:
+            same_values(a, x)
+        else:
+            assert not a.is_strided
+            assert "read-only" in str(error)
+            same_values(a, VALUES)
+
+
+# --- shuffling --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["f32[6,2]{1,0:T(2,2)}", "f32[6,2]{1,0}", "s4[40]{0:E(4)}", "f32[10]{0:T(4)(3)}"])
+def test_what_shuffles(text: str) -> None:
+    case = Case.parse(text)
+    x = np.arange(np.prod(case.dimensions)).reshape(case.dimensions).astype(case.dtype)
+    a = sd.LayoutArray.from_numpy(x, shape_of(case))
+    for name, options in (("permutation", {}), ("permuted", {"axis": 0})):
+        expected = getattr(np.random.default_rng(3), name)(x, **options)
+        same_values(getattr(np.random.default_rng(3), name)(a, **options), expected)
+    same_values(np.random.RandomState(3).permutation(a), np.random.RandomState(3).permutation(x))
+    a[...] = np.random.default_rng(3).permutation(a)
+    same_values(a, np.random.default_rng(3).permutation(x), case.bits)
+    with pytest.raises(TypeError, match="numpy array"):
+        np.random.default_rng(3).permuted(a, out=a)
+
+
+def test_shuffle_warns_and_loses_rows() -> None:
+    """As the documentation says: NumPy swaps the rows of what is no ndarray one after the other, and has no hook."""
+    a = array("{1,0:T(2,2)}")
+    with pytest.warns(UserWarning, match="not a subclass of 'Sequence'"):
+        np.random.default_rng(0).shuffle(a)
+    assert sorted(a.tolist()) != sorted(VALUES.tolist())
+
+
+# --- universal functions that write to their inputs -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("large", [False, True])
+def test_universal_functions_that_write_to_an_input(layout: str, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if large:
+        monkeypatch.setattr(sd.arrays.reductions, "STREAM_BYTES", 0)
+    x = VALUES.astype(np.int64)
+    a = array(layout, x)
+    _operand_flag_tests.inplace_add(a, 3)
+    same_values(a, x + 3)
+    _operand_flag_tests.inplace_add(a[:, ::2], a[:, 1::2])
+    y = x + 3
+    y[:, ::2] += y[:, 1::2]
+    same_values(a, y)
+    read_only = sd.LayoutArray(bytes(a.buffer), a.xla_shape)
+    y.flags.writeable = False
+    _, wanted = outcome(lambda: _operand_flag_tests.inplace_add(y, 3))
+    _, error = outcome(lambda: _operand_flag_tests.inplace_add(read_only, 3))
+    same_error(error, wanted)
+    same_values(read_only, y)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_numbas_universal_functions(layout: str) -> None:
+    import numba
+
+    @numba.guvectorize([(numba.float64[:], numba.float64[:])], "(n)->()", writable_args=(0,))  # type: ignore[misc]
+    def sum_and_clear(values: Any, total: Any) -> None:
+        total[0] = values.sum()
+        values[0] = -1
+
+    @numba.vectorize([numba.float64(numba.float64, numba.float64)])  # type: ignore[misc]
+    def plus_twice(p: Any, q: Any) -> Any:
+        return p + 2 * q
+
+    x = VALUES.astype(np.float64)
+    a = array(layout, x)
+    same_values(sum_and_clear(a), sum_and_clear(x))
+    same_values(a, x)
+    same_values(sum_and_clear(a.T), sum_and_clear(x.T))
+    same_values(a, x)
+    same_values(plus_twice(a, a), 3 * x)
+    plus_twice(a, 1, out=a)
+    same_values(a, x + 2)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_functions_of_python_as_universal_ones(layout: str) -> None:
+    add = np.frompyfunc(lambda p, q: p + q, 2, 1)
+    a, x = array(layout), VALUES.copy()
+    for operation in (
+        lambda v: add(v, 1),
+        lambda v: add.reduce(v),
+        lambda v: add.accumulate(v, axis=1),
+        lambda v: add.outer(v[0], v[1]),
+        lambda v: add.at(v, ([0, 0], [1, 1]), 5),
+        lambda v: add(v, 1, out=v),
+        lambda v: add(v, 1, out=v, casting="unsafe"),
+    ):
+        expected, wanted = outcome(lambda operation=operation: operation(x))
+        got, error = outcome(lambda operation=operation: operation(a))
+        assert type(error) is type(wanted)
+        if expected is not None:
+            assert np.array_equal(got, expected)
+        same_values(a, x)
+
+
+# --- views of one buffer in one call ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of arrays that are converted."""
+    sizes: list[int] = []
+    own = base.ArrayBase.to_numpy
+
+    def to_numpy(self: Any, out: Any = None) -> Any:
+        sizes.append(self.size)
+        return own(self, out)
+
+    monkeypatch.setattr(base.ArrayBase, "to_numpy", to_numpy)
+    return sizes
+
+
+def test_a_product_with_its_transpose_is_symmetric() -> None:
+    for n, k in ((5, 8), (33, 129), (130, 511)):
+        x = np.random.default_rng(n).standard_normal((n, k)).astype(np.float32)
+        a = array("{1,0:T(8,128)}", x)
+        for operation in (
+            lambda v: v @ v.T,
+            lambda v: np.dot(v.T, v),
+            lambda v: v[1:, ::2] @ v[1:, ::2].T,
+            lambda v: np.matmul(v[::-1], v[::-1].T),
+        ):
+            product, expected = operation(a), operation(x)
+            np.testing.assert_allclose(product, expected, rtol=1e-4, atol=1e-4)
+            assert np.array_equal(product, product.T) or not np.array_equal(expected, expected.T)
+
+
+def test_views_of_one_buffer_share_a_conversion(conversions: list[int]) -> None:
+    x = np.random.default_rng(0).standard_normal((6, 6)).astype(np.float32)
+    a = array("{1,0:T(4,4)(3,1)}", x)
+    for operation, sizes in {
+        lambda v: v @ v.T: [36],
+        lambda v: np.dot(v, v): [36],
+        lambda v: np.concatenate([v, v.T, v[None, 0]]): [36],
+        lambda v: v[:, None] - v[None]: [36],
+        lambda v: v[:3, ::2] + v[2::-1, 1::2]: [18],
+        lambda v: np.add(v[0], v[5]): [12],
+        lambda v: np.add(v[:1], v.T[:1]): [6, 6],
+    }.items():  # type: ignore[misc]
+        conversions.clear()
+        assert np.array_equal(operation(a), operation(x))  # type: ignore[no-untyped-call]
+        assert conversions == sizes
+
+
+@pytest.mark.parametrize("element_type", ARRAY_TYPES)
+def test_every_type_is_shared(element_type: str, conversions: list[int]) -> None:
+    case = Case.parse("f32[4,5]{0,1:T(2,2)}").with_type(element_type)
+    values = some_values(case)
+    a = sd.LayoutArray(encoded(case, values), shape_of(case))
+    same_values(
+        np.concatenate([a.T[:, ::-1], a[:, ::-1].T]), np.concatenate([values.T[:, ::-1], values[:, ::-1].T]), case.bits
+    )
+    assert conversions == [20]
+
+
+@given(cases(max_rank=3, empty=False), st.data())
+def test_any_views_in_one_call(case: Case, data: st.DataObject) -> None:
+    """The arguments are what they are, whatever they have in common, and all writes arrive."""
+    values = some_values(case)
+    a, x = sd.LayoutArray(bytearray(encoded(case, values)), shape_of(case)), values.copy()
+    views, expected = [], []
+    for _ in range(data.draw(st.integers(2, 4))):
+        key = data.draw(basic_keys(case.dimensions))
+        got, wanted = a[key], x[key]
+        if isinstance(got, sd.LayoutArray):
+            turn = data.draw(st.permutations(range(wanted.ndim)))
+            views.append(got.transpose(turn))
+            expected.append(wanted.transpose(turn))
+    operands = sd.arrays.arguments.Arguments(views)
+    for mine, own in zip(operands.handed(views), expected, strict=True):
+        same_values(mine, own, case.bits)
+    for mine, own, view in zip(operands.handed(views), expected, views, strict=True):
+        mine[...] = own[...] = np.ones((), np.int8).astype(x.dtype)
+        operands.write_back(view)
+    same_values(a, x, case.bits)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_results_that_lie_over_operands(layout: str) -> None:
+    """NumPy sees what overlaps."""
+    for operation in (
+        lambda v: np.add(v[:-1], v[1:], out=v[1:]),
+        lambda v: np.subtract(v, v[::-1, ::-1], out=v),
+        lambda v: np.copyto(v[1:], v[:-1]),
+        lambda v: np.take(v[:, :3], [2, 1, 0], axis=0, out=v[:, 1:], mode="clip"),
+        lambda v: np.put_along_axis(v, np.array([[0], [1], [2]]), v[:, 3:], 1),
+        lambda v: np.cumsum(v, axis=0, out=v),
+        lambda v: np.clip(v.T, v.T[::-1], 8, out=v.T),
+        lambda v: v[1:].__iadd__(v[:-1]),
+        lambda v: v.__setitem__(slice(None, None, -1), v),
+    ):
+        a, x = array(layout), VALUES.copy()
+        operation(a)
+        operation(x)
+        same_values(a, x)
+
+
+def test_writes_to_what_was_broadcast_keep_the_last_value() -> None:
+    for n in (3, 20_000):
+        for layout in ("{1,0}", "{1,0:T(2,2)}"):
+            x = np.zeros((1, 4), np.int32)
+            a = array(layout, x)
+            spread, expected = a.broadcast_to((n, 4)), as_strided(x, (n, 4), (0, 4))
+            spread.flags.writeable = True
+            spread[...] = expected[...] = np.arange(4 * n, dtype=np.int32).reshape(n, 4)
+            same_values(a, x)

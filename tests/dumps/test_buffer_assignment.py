@@ -1,0 +1,335 @@
+"""Buffer assignments: text and proto, every value explained, images opened."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import warnings
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strided.arrays.layout_array import LayoutArray
+from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
+from strided.dumps.protobuf.wire import bytes_field, integer_field
+from strided.errors import DumpError, DumpWarning
+from tests import paths
+from tests.steps import check_linear
+
+DATA = paths.DATA / "allocations"
+TEXTS: dict[str, str] = json.loads(gzip.decompress((DATA / "texts.json.gz").read_bytes()))
+PROTOS = {
+    k: base64.b64decode(v) for k, v in json.loads(gzip.decompress((DATA / "protos.json.gz").read_bytes())).items()
+}
+SMALL_TPU = "tpu_module_0000.jit_f.cl_1003875606.after_optimizations"
+
+HEAD = "BufferAssignment:\n"
+
+
+def of_text(text: str) -> BufferAssignment:
+    return read_allocations(text.encode())
+
+
+# ---- as the compilers wrote it ----
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_prints_as_it_was_read(name):
+    assignment = of_text(TEXTS[name])
+    assert not assignment.unread
+    assert "BufferAssignment:\n" + "".join(f"{one}\n" for one in assignment) == TEXTS[name]
+
+
+def test_every_value_is_explained():
+    kinds: Counter[str] = Counter()
+    for name, text in TEXTS.items():
+        assignment = of_text(text)
+        kinds += assignment.kinds()
+        for value in assignment.values:
+            assert value.is_explained, (name, str(value))
+            assert (value.problem is None) == (value.kind in ("array", "element", "dynamic"))
+            if value.kind == "array":
+                assert value.shape.byte_size == value.size
+    total = sum(kinds.values())
+    assert total == 6457
+    assert kinds == {"array": 5454, "tuple": 914, "element": 71, "mismatch": 11, "dynamic": 2, "token": 5}
+
+
+@pytest.mark.parametrize("name", PROTOS)
+def test_text_and_proto_agree(name):
+    text, proto = of_text(TEXTS[name]), read_allocations(PROTOS[name])
+    for one, other in zip(text, proto, strict=True):
+        assert one.describe().replace(", page 0", "").partition(", output shape")[0] in other.describe()
+        for mine, theirs in zip(one.values, other.values, strict=True):
+            assert (mine.id, mine.label, mine.offset, mine.size) == (
+                theirs.id,
+                theirs.label,
+                theirs.offset,
+                theirs.size,
+            )
+            assert mine.shape == theirs.shape
+            assert mine.memory_space == theirs.memory_space
+
+
+def test_protos_tell_aliases_and_what_is_alive_at_the_peak():
+    proto = read_allocations(PROTOS["module_0000.jit_prog_while_loop.cpu_after_optimizations"])
+    assert (6, "while.0{0}") in proto.aliases
+    assert all(set(one.peak_values) <= {value.id for value in one.values} for one in proto)
+    assert any(len(one.peak_values) > 1 for one in proto)
+
+
+def test_bindings_and_memory_spaces():
+    assignment = of_text(TEXTS[SMALL_TPU])
+    assert {number: [one.index for one in found] for number, found in assignment.parameters.items()} == {
+        0: [2],
+        1: [1],
+        2: [3],
+    }
+    assert [one.index for one in assignment.outputs] == [5, 6, 7, 9]
+    assert assignment.allocation(9).output_shape == "(bf16[129], s4[17,129], f32[3,5])"
+    assert assignment.value("fusion{0}").shape.layout.element_size_in_bits == 4
+    assert assignment.value("%copy-start{0}").memory_space == 1
+    assert assignment.value("copy-start").kind == "tuple"
+    assert assignment.bytes_by_memory_space() == {0: 146016, 1: 104448, 2: 4}
+    nested = of_text(TEXTS["raw_entry_tuple_param"])
+    assert {one.parameter_shape_index for one in nested.parameters[0]} >= {(0,), (1,)}
+
+
+def test_a_printed_assignment_shows_the_largest_first():
+    shown = str(of_text(TEXTS[SMALL_TPU]))
+    assert shown.startswith("13 allocations, 14 values: 146016 bytes in memory space 0, ")
+    assert "allocation 1: size 104448, page 0, parameter 1" in shown.splitlines()[1]
+
+
+# ---- versions ----
+
+
+def test_texts_of_older_versions():
+    old = (
+        HEAD
+        + "allocation 0: 0x55d0c0ffee, size 60, parameter 0, shape |f32[3,5]| at ShapeIndex {}:\n"
+        + " value: <3 p0 @0> (size=60,offset=0): f32[3,5]{1,0}\n"
+        + "allocation 1: size 60, maybe-live-out, a-new-word 7:\n"
+        + " value: <4 %add.1 (phi)> (size=60,offset=0): f32[3,5]{1,0}\n"
+        + "\nTotal bytes used: 120 (120B)\n\nUsed values:\n<3 p0 @0>\n positions:\n  p0\n"
+    )
+    assignment = of_text(old)
+    assert not assignment.unread
+    assert [value.name for value in assignment.values] == ["p0", "%add.1"]
+    assert assignment.values[1].is_phi
+    assert assignment.allocation(1).others == ("a-new-word 7",)
+
+
+def test_windows_line_ends_and_gzip():
+    text = gzip.compress(TEXTS[SMALL_TPU].replace("\n", "\r\n").encode())
+    assert read_allocations(text) == of_text(TEXTS[SMALL_TPU])
+
+
+def test_lines_that_nobody_understands_are_kept_and_counted():
+    text = HEAD + "allocation 0: size x:\nallocation 1: size 8:\n value: <1 a @0> (size=8,offset=0): f32[2]{0}\nwhat\n"
+    with pytest.warns(DumpWarning, match=r"2 lines were not understood \(line 2: 'allocation 0"):
+        assignment = of_text(text)
+    assert [number for number, _ in assignment.unread] == [2, 5]
+    assert assignment.value("a").size == 8
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "without a buffer assignment"),
+        (b"HloModule m\n", "expected a field"),
+        (bytes_field(1, b"m") + bytes_field(2, b"e") + bytes_field(3, b""), "a module alone"),
+        (bytes_field(1, b"") + bytes_field(3, integer_field(9, 1) + b"\x0a\xff\x01"), "logical_buffers|field 1"),
+    ],
+)
+def test_what_is_no_assignment_is_refused(data, words):
+    with pytest.raises(DumpError, match=words):
+        read_allocations(data)
+
+
+def test_the_guess_can_be_overridden():
+    with pytest.raises(DumpError, match="expected a buffer assignment, which begins 'BufferAssignment:'"):
+        read_allocations(PROTOS[SMALL_TPU], kind="text")
+    with pytest.raises(DumpError, match="a text or a proto"):
+        read_allocations(b"", kind="picture")
+
+
+# ---- images ----
+
+
+def image_of(assignment: BufferAssignment, index: int) -> tuple[np.ndarray, dict[str, Any]]:
+    """An image of an allocation, and what is in it: later values overwrite earlier ones."""
+    allocation = assignment.allocation(index)
+    image = np.zeros(allocation.size, np.uint8)
+    rng = np.random.default_rng(0)
+    written = {}
+    for value in allocation.values:
+        shape = value.array_shape
+        if shape is None:
+            continue
+        content = rng.integers(0, 7, shape.dimensions).astype(shape.dtype)
+        laid = LayoutArray.from_numpy(content, shape)
+        image[value.offset : value.offset + laid.buffer.size] = laid.buffer
+        written[value.label] = content
+    return image, written
+
+
+def test_values_are_read_at_their_offsets(tmp_path):
+    assignment = of_text(TEXTS[SMALL_TPU])
+    for index in (1, 2, 3, 5, 6, 7, 12):
+        image, written = image_of(assignment, index)
+        path = tmp_path / f"{index}.bin"
+        path.write_bytes(image.tobytes())
+        arrays = assignment.open({index: path})
+        assert list(arrays) == list(written)
+        assert not arrays.unreadable
+        for name, content in written.items():
+            np.testing.assert_array_equal(np.asarray(arrays[name]), content)
+            assert arrays[name].xla_shape == assignment.value(name).shape
+
+
+def test_one_image_of_a_memory_space():
+    assignment = of_text(TEXTS[SMALL_TPU])
+    image, written = image_of(assignment, 12)
+    arrays = assignment.open(image, memory_space=1)
+    np.testing.assert_array_equal(arrays["copy-start{0}"].to_numpy(), written["copy-start{0}"])
+    first, more = image_of(assignment, 2)
+    second, others = image_of(assignment, 6)
+    whole = np.concatenate([np.zeros(100, np.uint8), first, second])
+    arrays = assignment.open(whole, at={2: 100, 6: 100 + first.size})
+    for name, content in {**more, **others}.items():
+        np.testing.assert_array_equal(arrays[name].to_numpy(), content)
+    with pytest.raises(DumpError, match=r"memory space 0 holds 8 allocations .* give at="):
+        assignment.open(whole)
+    with pytest.raises(DumpError, match="there is no allocation 99"):
+        assignment.open({99: whole})
+    with pytest.raises(DumpError, match="cannot begin at byte -1"):
+        assignment.open(whole, at={2: -1})
+
+
+def test_overlapping_values_share_the_bytes_of_a_writable_image():
+    text = (
+        HEAD
+        + "allocation 0: size 32, preallocated-temp:\n"
+        + " value: <1 a @0> (size=32,offset=0): f32[8]{0}\n value: <2 b @0> (size=16,offset=8): s32[2,2]{0,1}\n"
+    )
+    assignment = of_text(text)
+    assert [(one.label, other.label) for one, other in assignment.allocation(0).overlaps()] == [("a", "b")]
+    assert [value.label for value in assignment.allocation(0).values_at(4)] == ["a"]
+    image = bytearray(32)
+    arrays = assignment.open(image)
+    arrays["b"][1, 0] = 0x3F800000
+    assert arrays["a"].to_numpy().tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert bytes(image[12:16]) == np.float32(1).tobytes()
+
+
+def test_values_that_cannot_be_read_are_listed_with_the_reason():
+    text = (
+        HEAD
+        + "allocation 0: size 8192, preallocated-temp:\n"
+        + " value: <1 pair{} @0> (size=16,offset=0): (f32[2]{0}, s32[])\n"
+        + " value: <2 token @0> (size=0,offset=16): token[]\n"
+        + " value: <3 odd @0> (size=100,offset=0): f32[8]{0}\n"
+        + " value: <4 far @0> (size=32,offset=8190): f32[8]{0}\n"
+        + " value: <5 new @0> (size=32,offset=0): f99[8]{0}\n"
+        + " value: <6 scalar @0> (size=4096,offset=4): f32[]\n"
+        + " value: <7 word @2> (size=4,offset=0): u32[]{:T(128)S(2)}\n"
+        + " value: <8 sized @0> (size=1056,offset=0): f32[<=8]{0:M(1024)}\n"
+        + " value: <9 unsized @0> (size=1056,offset=0): f32[<=8]{0}\n"
+        + " value: <10 bare @0> (size=4096,offset=0): f32[3,5]{1,0}\n"
+    )
+    arrays = of_text(text).open(np.arange(8192).astype(np.uint8))
+    assert list(arrays) == ["scalar", "word", "sized"]
+    assert {name: problem[:38] for name, problem in arrays.unreadable.items()} == {
+        "pair{}": "a tuple: a table of 2 pointers in 16 b",
+        "token": "a token has no elements that could be ",
+        "odd": "its size is 100 bytes, its shape needs",
+        "far": "it lies at bytes 8190 to 8222, the ima",
+        "new": "no shape: 'f99[8]{0}'",
+        "unsized": "its size is 1056 bytes, its shape need",
+        "bare": "its size is 4096 bytes, its shape need",
+    }
+    assert "as many as with tiles of (8,128)" in arrays.unreadable["bare"]
+    assert "hold its dynamic sizes" in arrays.unreadable["unsized"]
+    assert arrays["word"].to_numpy() == 0x03020100
+    assert arrays["scalar"].to_numpy().view(np.uint32) == 0x07060504
+    assert arrays["sized"].to_numpy().view(np.uint8)[:3].tolist() == [0, 1, 2]
+    assert "3 arrays, 7 values unreadable (3 mismatch, 1 tuple, 1 token, 1 array, 1 unknown)" in str(arrays)
+    with pytest.raises(DumpError, match=r"pair\{\}: a tuple"):
+        arrays["pair{}"]
+    with pytest.raises(KeyError, match="no value is named"):
+        arrays["nobody"]
+
+
+def test_every_value_of_every_image_opens_or_has_a_reason():
+    for text in TEXTS.values():
+        assignment = of_text(text)
+        images = {one.index: np.zeros(one.size, np.uint8) for one in assignment if one.size < 1 << 20}
+        arrays = assignment.open(images)
+        for name in arrays:
+            assert arrays[name].nbytes >= 0
+        assert all(arrays.value(name).problem for name in arrays.unreadable)
+
+
+# ---- safety ----
+
+
+@given(st.sampled_from(sorted(PROTOS)), st.integers(0, 1 << 16), st.binary(max_size=4), st.booleans())
+def test_mangled_protos_end_in_a_value_or_a_dump_error(name, place, piece, cut):
+    data = PROTOS[name]
+    place %= len(data)
+    data = data[:place] if cut else data[:place] + piece + data[place + len(piece) :]
+    try:
+        assignment = read_allocations(data, kind="proto")
+    except DumpError:
+        return
+    assert str(assignment)
+    assert sum(assignment.kinds().values()) == len(assignment.values)
+
+
+@given(st.integers(0, 2000), st.text(max_size=6), st.booleans())
+def test_mangled_texts_end_in_a_value_or_a_dump_error(place, piece, cut):
+    text = TEXTS[SMALL_TPU]
+    text = text[:place] if cut else text[:place] + piece + text[place + len(piece) :]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DumpWarning)
+        try:
+            assignment = read_allocations(text.encode("utf-8", "surrogatepass"), kind="text")
+        except DumpError:
+            return
+    assert str(assignment)
+    assert sum(assignment.kinds().values()) == len(assignment.values)
+    images = {one.index: bytes(min(one.size, 4096)) for one in assignment}
+    arrays = assignment.open(images)
+    assert len(arrays) + len(arrays.unreadable) >= 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda n: "allocation 0: size 1" + ", parameter 1, shape |" * (n // 10),
+        lambda n: " value: <1 " + ">" * n,
+        lambda n: " value: <1 " + "{1," * n + "> (size=1,offset=0): f32[]",
+        lambda n: " value: <1 " + "{1,1} @3> (size=1,offset=0)" * (n // 10),
+        lambda n: " value: <1 a @0> (size=1,offset=0): " + "(" * n,
+        lambda n: "allocation 0: size " + "9" * n + ":",
+        lambda _: f"allocation 0: size {2**63 - 1}:\n value: <1 a @0> (size=1,offset=0): f32[{2**63 - 1}]{{0}}",
+    ],
+    ids=["attributes", "angles", "indices", "values", "braces", "digits", "claims"],
+)
+def test_bombs_take_linear_time(line):
+    def read(text):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DumpWarning)
+            assignment = of_text(f"{HEAD}allocation 7: size 4:\n{text}\n")
+            assert len(assignment.kinds()) <= 1
+            str(assignment)
+
+    read(line(50_000))
+    check_linear(lambda size: partial(read, line(size)), 60)

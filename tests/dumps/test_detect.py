@@ -1,0 +1,147 @@
+"""What a file is, by its content; and reading it as something else."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import zipfile
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strided.dumps.buffer_assignment.assignment import BufferAssignment
+from strided.dumps.detect import KINDS, READERS, read_dump, recognise
+from strided.dumps.hlo.module import Module
+from strided.dumps.snapshots.snapshot import Snapshot
+from strided.errors import DumpError, UnsupportedError
+from tests import paths
+from tests.steps import check_linear
+from tests.thinned import thinned
+
+with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
+    FILES = {name: archive.read(name) for name in archive.namelist()}
+
+BY_NAME = (
+    ("buffer-assignment.txt", "allocations"),
+    ("memory-usage-report.txt", "memory report"),
+    ("snapshot", "snapshot"),
+    (".txt", "hlo"),
+    (".hlo.pb", "hlo"),
+)
+
+
+def npy(values: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, values)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_known_by_their_content(name):
+    kind = next(kind for part, kind in BY_NAME if part in name)
+    assert recognise(FILES[name]) == kind
+    assert recognise(gzip.compress(FILES[name])) == kind
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"\n\n  BufferAssignment:\nallocation 0: size 4:\n", "allocations"),
+        (b"// a comment\nHloModule m, is_scheduled=true\n", "hlo"),
+        (b"ENTRY %e (x: f32[2]) -> f32[2] {\n  ROOT %x = f32[2] parameter(0)\n}\n", "hlo"),
+        (b"  %fusion.1 = f32[8,128]{1,0:T(8,128)} fusion(%a, %b), kind=kLoop\n", "hlo"),
+        (b"Memory Space: default (color=0)\n", "memory report"),
+        (b"Total bytes used: 120 (120B)\n\nUsed values:\n", "used values"),
+        (b"HloLiveRange (max 10):\n", "live ranges"),
+        (b"hlo_module { name: 'm' }\npartitions { }\n", "snapshot"),
+        (npy(np.arange(3)), "npy"),
+        (b"PK\x03\x04rest", "npz"),
+        (b"dear diary", "text"),
+        (b"", "text"),
+        (np.random.default_rng(0).bytes(4096), "binary"),
+        (bytes(4096), "binary"),
+    ],
+)
+def test_contents(content, kind):
+    assert recognise(content) == kind
+    assert kind in KINDS
+
+
+def test_reading_by_content():
+    kinds = {"hlo": Module, "snapshot": Snapshot, "allocations": BufferAssignment}
+    for name, content in FILES.items():
+        kind = recognise(content)
+        if kind in READERS:
+            assert isinstance(read_dump(content), kinds[kind]), name
+        else:
+            with pytest.raises(UnsupportedError, match="nothing in it can be read as arrays"):
+                read_dump(content)
+
+
+def test_a_wrong_guess_is_overridden():
+    (proto,) = [data for name, data in FILES.items() if "while_loop.cpu_after" in name and name.endswith(".pb")]
+    assert isinstance(read_dump(proto), Module)
+    assert isinstance(read_dump(proto, "allocations"), BufferAssignment)
+    with pytest.raises(DumpError):
+        read_dump(proto, "snapshot")
+    with pytest.raises(ValueError, match="kind must be one of 'hlo', 'snapshot', 'allocations'"):
+        read_dump(proto, "picture")
+
+
+def test_refusals_say_what_would_do(tmp_path):
+    path = tmp_path / "raw.bin"
+    path.write_bytes(bytes(100))
+    with pytest.raises(UnsupportedError, match=r"raw\.bin is binary data of no known kind: .* open it with its shape"):
+        read_dump(path)
+    with pytest.raises(UnsupportedError, match=r"numpy\.load reads it"):
+        read_dump(npy(np.arange(3)))
+    with pytest.raises(DumpError, match="broken gzip"):
+        recognise(b"\x1f\x8b\x08broken")
+
+
+@given(st.binary(max_size=200) | st.sampled_from(sorted(FILES.values())).flatmap(
+    lambda data: st.integers(0, len(data)).map(lambda n: data[:n])))  # fmt: skip
+def test_anything_is_of_some_kind(content):
+    try:
+        assert recognise(content) in KINDS
+    except DumpError:
+        assert content[:2] == b"\x1f\x8b"
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"ENTRY %e (x: f32[2]) -> f32[2] {\n", "hlo"),
+        (b"%region (a: f32[]) -> f32[] {  \r\n", "hlo"),
+        (b"ENTRY (x: f32[2]) -> (f32[2], f32[2]) {", "hlo"),
+        (b"f (x) -> y\n{\n", "text"),
+        (b"f x) -> y {\n", "text"),
+        (b"(a) -> {\n", "text"),
+        (b"a = b[) (\n", "text"),
+        (b"a = f32[2] add(\nb)", "text"),
+    ],
+)
+def test_lines_of_programs_without_a_header(content, kind):
+    assert recognise(content) == kind
+
+
+def test_only_the_head_of_a_text_is_read(tmp_path):
+    """A bomb of text is known for what it is before it goes off."""
+    text = b"HloModule m\n" + b" " * (1 << 24)
+    with pytest.raises(DumpError, match="broken gzip"):
+        recognise(gzip.compress(b"\1" + text)[:-9])
+    assert recognise(gzip.compress(text)[:-9]) == "hlo"
+
+
+STARTS = [b"", b"a () -> ", b"a = b[("]
+PIECES = [b"a (", b"a () -> ", b"a = b[(", b"a = b[)", b") -> ", b"HloModule", b"a.", b"\n", b"\na (", b" {"]
+
+
+@pytest.mark.parametrize(("start", "piece"), thinned(itertools.product(STARTS, PIECES), 3))
+def test_heads_take_linear_work(start, piece):
+    assert recognise(start + piece * 30_000) in KINDS
+    check_linear(lambda size: partial(recognise, start + piece * size), 40)

@@ -1,0 +1,199 @@
+"""A whole dump folder: programs, runs, arrays by name, and what is missing."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strided.arrays.layout_array import LayoutArray
+from strided.dumps.directory.dump import Dump, open_dump
+from strided.dumps.directory.names import KINDS, parse_name
+from strided.dumps.protobuf.wire import fields
+from strided.errors import DumpError
+from tests import paths
+
+ARCHIVE = paths.DATA / "dump" / "dump.zip"
+LOOP, SPMD, INT4 = "jit_prog_while_loop", "jit_prog_spmd_4cpu", "jit_prog_int4_uint4"
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        archive.extractall(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def dump(folder) -> Dump:
+    return open_dump(folder)
+
+
+# ---- names ----
+
+
+LAST = "after_optimizations"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "module", "number", "stage"),
+    [
+        (f"module_0000.jit_f.cl_1003875606.{LAST}.txt", "module", "jit_f", 0, LAST),
+        (f"module_0004.jit_f.cpu_{LAST}.hlo.pb.gz", "module", "jit_f", 4, f"cpu_{LAST}"),
+        (f"17.module_0001.jit_f.sm_8.0_gpu_{LAST}.txt", "module", "jit_f", 1, f"sm_8.0_gpu_{LAST}"),
+        ("module_0001.before_optimizations.txt", "module", "", 1, "before_optimizations"),
+        ("module_0003.a.b.0012.pipeline.after_x.before_y.txt", "module", "a.b", 3, "0012.pipeline.after_x.before_y"),
+        (f"module_0000.f.cpu_{LAST}-buffer-assignment.txt", "allocations", "f", 0, f"cpu_{LAST}"),
+        (f"module_0000.f.{LAST}-buffer-assignment-values.txt", "used values", "f", 0, LAST),
+        (f"module_0000.f.{LAST}-memory-usage-report.pb", "memory report", "f", 0, LAST),
+        (f"module_0000.f.{LAST}-live-range.txt", "live ranges", "f", 0, LAST),
+        ("module_0000.f.snapshot.-12.pb", "snapshot", "f", 0, ""),
+        ("module_f.execution_0003.hlo_snapshot.pb", "snapshot", "f", None, ""),
+        ("module_0000.f.execution_0003.hlo_unoptimized_snapshot.txt", "snapshot", "f", 0, ""),
+        ("module_0000.f.debug_options", "other", "f", 0, ""),
+        ("program.hlo.txt", "module", "program", None, ""),
+        ("program.before_optimizations.hlo.pb", "module", "program", None, "before_optimizations"),
+        ("program.buffer-assignment.txt.gz", "allocations", "program", None, ""),
+    ],
+)
+def test_names_of_files(name, kind, module, number, stage):
+    found = parse_name(name)
+    assert (found.kind, found.module, found.number, found.stage) == (kind, module, number, stage)
+
+
+def test_runs_and_time_stamps():
+    found = parse_name("1700000000.module_0001.f.execution_0007.hlo_unoptimized_snapshot.pb")
+    assert (found.time, found.run, found.is_unoptimized) == ("1700000000", "0007", True)
+    assert parse_name("module_0000.f.snapshot.-12.pb").run == "-12"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "x.json", "module", "", "moduleXY.txt", "a" * 5000])
+def test_names_that_say_nothing(name):
+    assert parse_name(name) is None
+
+
+@given(
+    st.text(max_size=60)
+    | st.lists(st.sampled_from(["module_", "0001", ".", "f", "after_optimizations", ".txt"])).map("".join)
+)
+def test_any_name_is_read_or_not(name):
+    found = parse_name(name)
+    assert found is None or found.kind in KINDS
+
+
+# ---- a folder ----
+
+
+def test_programs_are_found(dump):
+    assert sorted(program.name for program in dump.programs) == [INT4, SPMD, LOOP]
+    loop = dump.program(LOOP)
+    assert loop.label == f"{LOOP}#0"
+    assert loop.module.name == LOOP
+    assert {file.kind for file in loop.files} == {"module", "snapshot", "allocations", "memory report"}
+    assert set(loop.stages) == {"before_optimizations", "cpu_after_optimizations"}
+    assert loop.allocations.value("while.0{0}").shape is not None
+    assert loop.num_devices == 1
+    with pytest.raises(DumpError, match="no program is called 'nobody'"):
+        dump.program("nobody")
+    with pytest.raises(DumpError, match="several programs are called 0"):
+        dump.program(0)
+
+
+def test_arrays_by_name(dump):
+    assert f"{LOOP}/run0/result1" in dump
+    value = dump[f"{LOOP}/run0/result1"]
+    assert isinstance(value, LayoutArray)
+    assert value.shape == (6, 6)
+    # The run's two snapshots hold the same arguments.
+    for k in (0, 1):
+        one, other = dump[f"{LOOP}/run0/argument{k}"], dump[f"{LOOP}/run1/argument{k}"]
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    assert dump["run0/result0"].shape == ()
+    assert dump[f"{INT4}/argument0"].xla_shape.element_type == "s4"
+    with pytest.raises(KeyError, match="several arrays are named 'argument0'"):
+        dump["argument0"]
+    with pytest.raises(KeyError, match="no array is named 'nothing'"):
+        dump["nothing"]
+    assert len(dump) == len(list(dump)) == len(set(dump))
+
+
+def test_arguments_go_by_their_parameters_names(dump):
+    snapshot = dump.program(LOOP).snapshots[0]
+    name = snapshot.arguments.names[0]
+    np.testing.assert_array_equal(np.asarray(dump[f"{LOOP}/run0/{name}"]), np.asarray(snapshot.arguments[0]))
+
+
+def test_what_is_missing_is_said_with_the_reason(dump):
+    missing = {label: dict(found) for label, found in dump.missing.items()}
+    assert LOOP not in missing
+    assert "for 4 devices" in missing[SPMD]["a snapshot with results"]
+    assert set(missing[INT4]) == {"the buffer assignment"}
+    assert dump.program(INT4).module.name == INT4, "out of the snapshot"
+
+
+def test_a_crashed_run_says_so(folder):
+    (path,) = folder.glob(f"*{INT4}.snapshot*")
+    data = path.read_bytes()
+    (result,) = [one for one in fields(memoryview(data), "HloSnapshot") if one.number == 3]
+    empty = bytes([0x0A, 2, 0x10, 13])  # a LiteralProto of the shape ()
+    head = data[: result.at - (3 if len(result.value) > 127 else 2)]
+    path.write_bytes(head + bytes([0x1A, len(empty)]) + empty)
+    (found,) = [why for what, why in open_dump(folder).program(INT4).missing if what == "results"]
+    assert "the run did not finish" in found
+
+
+def test_a_broken_file_does_not_hide_the_others(folder):
+    (path,) = folder.glob(f"*{INT4}.snapshot*")
+    path.write_bytes(b"\x0a\xff\xff\x7f")
+    dump = open_dump(folder)
+    assert "no snapshot, or a damaged one" in dump.program(INT4).problems[0]
+    assert "broken: module_0000.jit_prog_int4" in str(dump)
+    assert f"{LOOP}/run0/result0" in dump
+
+
+def test_a_printed_dump_names_what_there_is(dump, folder):
+    (folder / "notes.json").write_text("{}")
+    (folder / "raw.bin").write_bytes(bytes(range(256)))
+    (folder / "module_0000.jit_prog_while_loop").mkdir()
+    shown = str(open_dump(folder))
+    assert f"{folder}: 3 programs, 18 files, 15 arrays" in shown
+    assert f"{LOOP}#0: 4 module, 2 snapshot, 1 allocations, 1 memory report, 1 folder" in shown
+    assert "  run0/argument0: f32[6,6]{1,0}" in shown
+    assert "  raw.bin: binary, 256 bytes" in shown
+    assert f"<Program {LOOP}#0: 8 files>" in repr(dump.programs)
+
+
+def test_modules_without_a_name_or_number_join_their_program(tmp_path):
+    (tmp_path / "module_0007.f.before_optimizations.txt").write_text(
+        "HloModule f\n\nENTRY e {\n  ROOT c = f32[] constant(1)\n}\n"
+    )
+    (tmp_path / "module_0007.cpu_after_optimizations.txt").write_text(
+        "HloModule f\n\nENTRY e {\n  ROOT c = f32[] constant(2)\n}\n"
+    )
+    (tmp_path / "module_f.execution_0000.hlo_snapshot.pb").write_bytes(b"")
+    (program,) = open_dump(tmp_path).programs
+    assert (program.name, program.number, len(program.files)) == ("f", 7, 3)
+    assert program.module.entry.root.literal == "2"
+    assert program.module_before.entry.root.literal == "1"
+
+
+def test_compressed_modules(folder):
+    for path in folder.glob(f"*{SPMD}.cpu_after_optimizations.*"):
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    program = open_dump(folder).program(SPMD)
+    assert program.module.num_partitions * program.module.replica_count in (1, 4)
+    assert program.num_devices == 4
+
+
+def test_a_folder_that_is_none(tmp_path):
+    with pytest.raises(OSError, match="nowhere"):
+        open_dump(tmp_path / "nowhere")
+    empty = open_dump(tmp_path)
+    assert (len(empty), empty.programs, empty.missing) == (0, (), {})
+    assert "0 programs, 0 files, 0 arrays" in str(empty)

@@ -1,0 +1,308 @@
+"""HLO protos: printed as XLA prints them, and never trusted."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strided.dumps.hlo import read_hlo
+from strided.dumps.hlo.proto import find_module
+from strided.dumps.hlo.proto_instruction import ProtoInstruction
+from strided.dumps.protobuf import decode as hlo_messages
+from strided.dumps.protobuf import schema
+from strided.dumps.protobuf.wire import BYTES, VARINT, bytes_field, fields, integer_field, integers_field, tag, varint
+from strided.errors import DumpError, DumpWarning
+from tests.hlo_samples import PAIRS, ask_everything, proto_of, recorded
+
+
+def instruction(name: str, opcode: str, id: int, *more: bytes, shape: bytes = integer_field(2, 11)) -> bytes:
+    """An HloInstructionProto, f32[] unless said otherwise."""
+    fixed = bytes_field(1, name.encode()) + bytes_field(2, opcode.encode()) + bytes_field(3, shape)
+    return fixed + integer_field(35, id) + b"".join(more)
+
+
+def computation(name: str, id: int, *instructions: bytes, root: int = 0) -> bytes:
+    inside = b"".join(bytes_field(2, each) for each in instructions)
+    return bytes_field(3, bytes_field(1, name.encode()) + inside + integer_field(5, id) + integer_field(6, root))
+
+
+def module(*parts: bytes) -> bytes:
+    return bytes_field(1, b"m") + bytes_field(2, b"e") + b"".join(parts)
+
+
+# ---- printing --------------------------------------------------------------------------------------------------------
+
+
+def test_constants_print_as_xla_prints_them() -> None:
+    rows = recorded("constants.json.gz")
+    assert [str(read_hlo(data).entry.root) for _, data in rows] == [line for line, _ in rows]
+
+
+def test_constants_come_out_as_arrays() -> None:
+    found = read_hlo(proto_of("every_opcode")).instruction("cst")
+    assert np.asarray(found.value).tolist()[0] == [1.0, 2.0]
+    assert str(found.value.xla_shape) == "f32[2,2]{0,1}"
+    assert read_hlo(proto_of("every_opcode")).instruction("p").value is None
+
+
+def test_a_constant_of_another_shape_than_its_literal_is_refused() -> None:
+    literal = bytes_field(8, bytes_field(1, integer_field(2, 4)) + integers_field(4, [3]))
+    found = read_hlo(module(computation("e", 1, instruction("c", "constant", 1, literal)))).entry.root
+    with pytest.raises(DumpError, match="a constant f32"):
+        _ = found.literal
+
+
+#: Fields that no text can set, with what XLA's printer made of them.
+RARE = [
+    (integer_field(97, 2), "convolution_kind=dgrad"),
+    (
+        bytes_field(
+            98, bytes_field(2, integers_field(1, []) + integer_field(1, 2) + integer_field(2, 4) + integer_field(4, 8))
+        ),
+        "sparsity_config={rhs={sparsity=2x4 dimension=0 stride=8}}",
+    ),
+    (bytes_field(99, bytes_field(1, b'{"a":1}')), 'backend_config={"a":1}'),
+    (bytes_field(99, bytes_field(1, b"raw")), 'backend_config="raw"'),
+    (bytes_field(99, integer_field(2, 1)), 'backend_config="two"'),
+    (bytes_field(88, integer_field(2, 1)), "origin={[synthetic_call]}"),
+    (bytes_field(91, integer_field(1, 1)), "result_accuracy={mode=highest}"),
+    (bytes_field(7, bytes_field(20, bytes_field(1, b"p"))), 'metadata={metadata_payload="p"}'),
+]
+
+
+@pytest.mark.parametrize(("field", "printed"), RARE, ids=[printed for _, printed in RARE])
+def test_fields_that_no_text_sets(field: bytes, printed: str) -> None:
+    numbers = bytes_field(16, integer_field(8, 1) + integer_field(4, 1) + integer_field(10, 1))
+    data = module(
+        computation("e", 1, instruction("c", "convolution", 1, numbers, field)),
+        bytes_field(22, b"one"),
+        bytes_field(22, b"two"),
+    )
+    assert str(read_hlo(data).entry.root) == f"ROOT %c = f32[] convolution(), dim_labels=bf_io->bf, {printed}"
+
+
+def test_numbers_without_a_name_are_printed_as_numbers() -> None:
+    data = module(computation("e", 1, instruction("c", "fft", 1, integer_field(31, 77))))
+    assert read_hlo(data).entry.root.attributes["fft_type"] == "77"
+
+
+def test_an_opcode_of_tomorrow_prints_what_is_known() -> None:
+    data = module(
+        computation("e", 1, instruction("c", "quantum-dot", 1, integers_field(14, [2, 1]), integer_field(9999, 3)))
+    )
+    assert str(read_hlo(data).entry.root) == "ROOT %c = f32[] quantum-dot(), dimensions={2,1}"
+
+
+# ---- structure -------------------------------------------------------------------------------------------------------
+
+
+def test_asynchronous_operations_go_by_their_body() -> None:
+    found = read_hlo(proto_of("host_compute_offload_params"))
+    start = found.find(opcode="custom-call-start")[0]
+    assert isinstance(start, ProtoInstruction)
+    assert start.async_body is not None
+    assert start.async_body not in found.computations
+    assert start.async_body.module is found
+    assert start.async_body.root.opcode == "custom-call"
+    assert found.find(opcode="custom-call-done")
+
+
+def test_bodies_of_more_than_one_instruction_stay() -> None:
+    found = read_hlo(proto_of("async_collective_fusion_opts"))
+    assert all(i.async_body is None for i in found.find(opcode="async-*") if isinstance(i, ProtoInstruction))
+
+
+def test_old_protos_flag_a_prefetch() -> None:
+    data = module(computation("e", 1, instruction("c", "copy-start", 1, integer_field(73, 1))))
+    assert read_hlo(data).entry.root.attributes == {"cross_program_prefetch_index": "0"}
+
+
+def test_the_schedule_orders_the_instructions() -> None:
+    two = computation("e", 7, instruction("a", "iota", 1), instruction("b", "iota", 2), root=2)
+
+    def scheduled(*order: int) -> bytes:
+        sequence = integer_field(1, 7) + bytes_field(2, integers_field(1, order))
+        return bytes_field(7, bytes_field(1, sequence))
+
+    assert [i.name for i in read_hlo(module(two, scheduled(2, 1))).instructions] == ["b", "a"]
+    assert read_hlo(module(two, scheduled(2, 1))).entry.root.name == "b"
+    assert [i.name for i in read_hlo(module(two, scheduled(2, 2))).instructions] == ["a", "b"]
+
+
+def test_computations_that_call_each_other_in_a_ring_are_all_there() -> None:
+    ring = [
+        computation(name, n, instruction(name * 2, "call", n, integers_field(38, [3 - n])))
+        for n, name in ((1, "a"), (2, "b"))
+    ]
+    assert sorted(c.name for c in read_hlo(module(*ring)).computations) == ["a", "b"]
+
+
+def test_ids_that_nobody_has_are_named() -> None:
+    more = integers_field(36, [99]) + integers_field(38, [98]) + integers_field(37, [97])
+    found = read_hlo(module(computation("e", 1, instruction("c", "call", 1, more)))).entry.root
+    assert str(found) == "ROOT %c = f32[] call(%?99), to_apply=%?98, control-predecessors={%?97}"
+    for question in ("operands", "called_computations", "control_predecessors"):
+        with pytest.raises(DumpError, match="holds no"):
+            getattr(found, question)
+
+
+def test_a_device_assignment_tells_replicas_and_partitions() -> None:
+    one = computation("e", 1, instruction("a", "iota", 1))
+    found = read_hlo(module(one, bytes_field(15, integer_field(1, 2) + integer_field(2, 8))))
+    assert (found.replica_count, found.num_partitions) == (2, 8)
+    assert read_hlo(module(one)).num_partitions == 1
+
+
+# ---- where modules lie -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_module_is_found_inside_other_messages(depth: int) -> None:
+    data = proto_of("frames")
+    wrapped = data
+    for _ in range(depth):
+        wrapped = bytes_field(1, wrapped)
+    assert bytes(find_module(memoryview(wrapped))[0]) == data
+    delimited = varint(len(wrapped)) + wrapped + b"\xff" * 9  # as in files of unoptimised snapshots
+    assert bytes(find_module(memoryview(delimited))[0]) == data
+
+
+def test_a_buffer_assignment_is_not_taken_for_a_computation() -> None:
+    data = proto_of("while_loop.after_optimizations")  # an HloProto, whose field 3 is its buffer assignment
+    assert read_hlo(data).entry.name == "main.3"
+
+
+# ---- damage ----------------------------------------------------------------------------------------------------------
+
+
+def test_shapes_that_cannot_be_read_are_counted_once() -> None:
+    bad = instruction(
+        "b", "iota", 2, shape=integer_field(2, 11) + integers_field(3, [2]) + bytes_field(5, integers_field(1, [7]))
+    )
+    with pytest.warns(DumpWarning, match="1 instruction has a shape that cannot be read: b: .*LayoutProto|ShapeProto"):
+        found = read_hlo(module(computation("e", 1, instruction("a", "iota", 1), bad)))
+    assert [i.name for i in found.find(shape="f32[]")] == ["a"]
+    assert found.instruction("b").shape is None
+    assert "?" in found.entry.signature
+
+
+@pytest.mark.parametrize("name", ["frames", "host_compute_offload_params"])
+def test_truncation_at_every_byte(name: str) -> None:
+    data = proto_of(name)
+    for end in range(0, len(data), 1 if len(data) < 1000 else 37):
+        try:
+            ask_everything(read_hlo(data[:end]))
+        except DumpError as error:
+            assert str(error)  # noqa: PT017  (most cuts leave a module that is whole so far)
+
+
+def test_nothing_is_allocated_on_a_claim() -> None:
+    huge = instruction("c", "constant", 1, shape=integer_field(2, 11) + integers_field(3, [2**60]))
+    found = read_hlo(module(computation("e", 1, huge)))
+    assert str(found.entry.root) == f"ROOT %c = f32[{2**60}]{{0}} constant({{...}})"
+
+
+def test_messages_nest_to_a_limit() -> None:
+    shape = integer_field(2, 11)
+    for _ in range(200):
+        shape = integer_field(2, 13) + bytes_field(4, shape)
+    with pytest.warns(DumpWarning, match="nested more than"):
+        read_hlo(module(computation("e", 1, instruction("a", "iota", 1, shape=shape))))
+    with pytest.raises(DumpError, match="nested more than"):
+        hlo_messages.decode("Window", memoryview(b""), depth=1000)
+
+
+def tree(message: str, view: memoryview) -> list[list[Any]]:
+    """A message as nested lists of number, kind, type of the message inside, value."""
+    known = {field.number: field for field in schema.messages()[message].values()}
+    found = []
+    for number, kind, value, _ in fields(view, message):
+        inner = known[number].type if number in known and kind == BYTES else ""
+        if inner in schema.messages():
+            found.append([number, kind, inner, tree(inner, value)])
+        else:
+            found.append([number, kind, "", value if kind == VARINT else bytes(value)])
+    return found
+
+
+def built(nodes: list[list[Any]]) -> bytes:
+    parts = []
+    for number, kind, inner, value in nodes:
+        if kind == VARINT:
+            parts.append(tag(number, kind) + varint(value))
+        elif kind == BYTES:
+            parts.append(bytes_field(number, built(value) if inner else value))
+        else:
+            parts.append(tag(number, kind) + value)
+    return b"".join(parts)
+
+
+def places(nodes: list[list[Any]]) -> list[tuple[list[list[Any]], int]]:
+    found = []
+    for n, node in enumerate(nodes):
+        found.append((nodes, n))
+        if node[2]:
+            found += places(node[3])
+    return found
+
+
+NUMBERS = [0, 1, 2, 3, 5, 100, 2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
+TEXTS = [
+    b"",
+    b"\xff" * 9,
+    b"async-start",
+    b"async-done",
+    b"constant",
+    b"conditional",
+    b'{"a":}',
+    b"while",
+    b"tuple",
+    b"sort",
+]
+TREES = [tree("HloModuleProto", find_module(memoryview(proto_of(name)))[0]) for name in PAIRS]
+
+
+def mangle(nodes: list[list[Any]], chance: random.Random) -> None:
+    """Change some fields of a message: drop, repeat, swap, renumber, other numbers, other bytes."""
+    for _ in range(chance.randint(1, 6)):
+        outer, n = chance.choice(places(nodes))
+        node, change = outer[n], chance.random()
+        if change < 0.15:
+            del outer[n]
+        elif change < 0.3:
+            outer.insert(n, list(node))
+        elif change < 0.45:
+            m = chance.randrange(len(outer))
+            outer[n], outer[m] = outer[m], outer[n]
+        elif change < 0.55:
+            node[0] = chance.randint(1, 100)
+        elif node[1] == VARINT:
+            node[3] = chance.choice([*NUMBERS, node[3] + 1 & 2**64 - 1])
+        else:
+            node[2], node[3] = "", chance.choice(TEXTS) if node[1] == BYTES else node[3]
+        if not nodes:
+            return
+
+
+@given(st.sampled_from(range(len(TREES))), st.randoms(use_true_random=False))
+def test_mangled_protos_end_in_a_module_or_a_dump_error(which: int, chance: random.Random) -> None:
+    nodes = tree("HloModuleProto", memoryview(built(TREES[which])))
+    mangle(nodes, chance)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DumpWarning)
+        try:
+            ask_everything(read_hlo(built(nodes)))
+        except DumpError:
+            pass
+
+
+@given(st.binary(max_size=200))
+def test_bytes_at_random_end_in_a_dump_error(data: bytes) -> None:
+    with pytest.raises(DumpError):
+        read_hlo(b"\x00" + data)

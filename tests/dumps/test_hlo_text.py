@@ -1,0 +1,403 @@
+"""HLO text in all its forms, whole and damaged."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+import warnings
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from strided.dumps.hlo import Computation, lexer, read_hlo
+from strided.dumps.hlo.shapes import shape_of
+from strided.errors import DumpError, DumpWarning, StridedError
+from strided.layout import parser
+from tests.hlo_samples import PAIRS, ask_everything, entry_of, module_text, text_of, text_path
+from tests.thinned import thinned
+
+WHILE = "control_flow_cond_switch_while"
+VARIANTS = ("canonical", "fingerprint", "no_layout", "operand_shapes_no_percent", "short_parsable")
+
+
+def names(text: str) -> list[str]:
+    return [i.name for i in read_hlo(text).entry.instructions]
+
+
+# ---- how XLA prints --------------------------------------------------------------------------------------------------
+
+
+def structure(computation: Computation, *, inner: bool = False) -> list[Any]:
+    """A computation without names: opcodes, bare shapes, operands by place, callees by their structure.
+
+    Bodies that are printed inside their callers stand in another order than on their own.
+    """
+    places = {id(i): n for n, i in enumerate(computation.instructions)}
+    found = []
+    for instruction in computation.instructions:
+        assert instruction.shape is not None
+        callees = [structure(callee, inner=True) for callee in instruction.called_computations]
+        operands = sorted(places[id(operand)] for operand in instruction.operands)
+        shown = "" if inner else str(operands)
+        found.append((instruction.opcode, instruction.shape.text(layout=False), shown, callees, instruction.is_root))
+    return sorted(found, key=repr) if inner else found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_way_of_printing_tells_the_same_program(variant: str) -> None:
+    usual, printed = read_hlo(text_path(WHILE)), read_hlo(text_path(f"{WHILE}.{variant}"))
+    assert structure(printed.entry) == structure(usual.entry)
+    assert printed.aliases == usual.aliases
+    assert printed.unread == ()
+
+
+def test_bodies_inside_their_callers_are_computations() -> None:
+    module = read_hlo(text_path(f"{WHILE}.canonical"))
+    fusion = module.find(opcode="fusion")[0]
+    (body,) = fusion.called_computations
+    assert body.name.split(".")[0] == "_"
+    assert fusion.attributes["calls"] == f"%{body.name}"
+    assert module.computations.index(body) < module.computations.index(fusion.computation)
+    lines = text_of(f"{WHILE}.canonical").split("\n")
+    for instruction in module.instructions:
+        assert instruction.line is not None
+        assert lines[instruction.line - 1].strip() == str(instruction).split("\n")[0]
+
+
+def test_mesh_shardings_and_replica_groups_are_one_attribute_each() -> None:
+    found = read_hlo(text_path("spmd8_v3.before_optimizations"))
+    shardings = [i.sharding for i in found.instructions if i.sharding]
+    assert shardings
+    assert all(text.startswith(("{mesh[", "{{mesh[")) and text.endswith("}") for text in shardings)
+    (_, a) = entry_of(
+        "p = f32[8] parameter(0)\n"
+        "a = f32[8] all-reduce(p), channel_id=1, "
+        "replica_groups=mesh['x'=2,'y'=4], device_ids=([2,4]T(1,0)) {'y'}, to_apply=e"
+    )
+    assert a.attributes["replica_groups"] == "mesh['x'=2,'y'=4], device_ids=([2,4]T(1,0)) {'y'}"
+    assert list(a.attributes) == ["channel_id", "replica_groups", "to_apply"]
+
+
+@pytest.mark.parametrize(
+    ("line", "operands"),
+    [
+        ("add(%a, %b)", ("a", "b")),
+        ("add(a, b)", ("a", "b")),
+        ("add(f32[2]{0:T(256)(128)(2,1)} %a, (f32[], /*index=1*/s32[]) %b)", ("a", "b")),
+        ("add(f32[2]{0} a, (f32[], s32[]) b)", ("a", "b")),
+        ("tuple(%a, %b, /*index=2*/%c)", ("a", "b", "c")),
+        ("iota()", ()),
+        ("tuple(%a, ...(+3))", ("a",)),
+        ("tuple(a, ...)", ("a",)),
+        ("add(a, f32[2] constant({1, 2}))", ("a", "constant.anon")),
+        ("parameter(3)", ()),
+        ("constant({ { 1, 2 }, { 3, 4 } })", ()),
+    ],
+)
+def test_operands(line: str, operands: tuple[str, ...]) -> None:
+    defined = "".join(f"{name} = f32[2] iota()\n" for name in "abc")
+    assert entry_of(f"{defined}x = f32[2] {line}")[-1].operand_names == operands
+
+
+@pytest.mark.parametrize(
+    "literal",
+    ["1.5", "true", "(1, 2)", "{1, 0}", "{ { 1, 2 }, { 3, nan(0x123) } }", "{...}", "-inf", "{}", "{ /*i0=0*/ {1} }"],
+)
+def test_constants_keep_their_text(literal: str) -> None:
+    assert entry_of(f"x = f32[2] constant({literal}), metadata={{a=1}}")[0].literal == literal
+
+
+def test_buffers_tokens_and_dynamic_shapes() -> None:
+    shapes = [
+        "b(f32[8]{0})",
+        "token[]",
+        "f32[<=8]{0}",
+        "f32[?]{0}",
+        "opaque[]",
+        "()",
+        "((f32[]), b(s32[]), pred[2]{0:S(1)})",
+    ]
+    found = entry_of("\n".join(f"x{n} = {shape} custom-call()" for n, shape in enumerate(shapes)))
+    assert [str(i.shape) for i in found] == shapes
+
+
+@pytest.mark.parametrize("text", [text_of(name) for name in PAIRS], ids=PAIRS)
+def test_windows_line_ends_change_nothing(text: str) -> None:
+    unix, windows = read_hlo(text), read_hlo(text.replace("\n", "\r\n"))
+    assert [str(i) for i in unix.instructions] == [str(i) for i in windows.instructions]
+
+
+# ---- how people write ------------------------------------------------------------------------------------------------
+
+
+def test_a_program_on_one_line() -> None:
+    module = read_hlo(
+        "HloModule m add { x = f32[] parameter(0) y = f32[] add(x, x) } ENTRY e { a = f32[] call(), to_apply=add }"
+    )
+    assert [c.name for c in module.computations] == ["add", "e"]
+    assert module.entry.root.called_computations == (module.computations[0],)
+    assert module.computations[0].root.name == "y"
+
+
+def test_a_program_over_many_lines() -> None:
+    found = entry_of(
+        "a =\n f32[2]{0}\n   parameter(\n 0)\n  ROOT b =\n (f32[2],\n f32[2]) tuple(a,\n a),\n"
+        ' sharding={\n replicated},\nmetadata={op_name="x\ny"}'
+    )
+    assert [i.name for i in found[-1:]] == ["b"]
+    assert found[-1].operand_names == ("a", "a")
+    assert found[-1].metadata == {"op_name": "x\n  y"}
+
+
+def test_signatures_may_span_lines_and_hold_layouts() -> None:
+    module = read_hlo(
+        "ENTRY e (a: f32[2]{0:T(128)},\n  b: f32[]) -> f32[2]{0} {\n"
+        " a = f32[2] parameter(0)\n b = f32[] parameter(1)}\n"
+    )
+    assert [i.name for i in module.parameters] == ["a", "b"]
+
+
+def test_comments_stand_anywhere() -> None:
+    text = """// before { (
+HloModule m /* in the header */, is_scheduled=true // behind
+/* over
+lines = f32[] add(x)
+*/
+ENTRY e { // open
+  /* a = f32[2] parameter(0) */
+  a = /*s*/ f32[2] /*o*/ parameter(/*n*/ 0 /*m*/) // gs://no
+  /* one
+  b = f32[2] negate(a)
+  two */
+  ROOT c = f32[2] custom-call(/*x*/ a), custom_call_target="/* kept */", metadata={op_name="gs://x"} // ROOT
+  // }
+}
+"""
+    module = read_hlo(text)
+    assert [i.name for i in module.instructions] == ["a", "c"]
+    assert module.is_scheduled
+    assert module.entry.root.attributes["custom_call_target"] == '"/* kept */"'
+    assert module.entry.root.metadata == {"op_name": "gs://x"}
+    assert module.entry.instructions[0].parameter_number == 0
+
+
+def test_without_an_entry_the_last_computation_is_it() -> None:
+    module = read_hlo("a {\n x = f32[] parameter(0)\n}\n\nb {\n y = f32[] parameter(0)\n}\n")
+    assert (module.entry.name, module.computations[0].root.is_root) == ("b", True)
+
+
+def test_strings_hold_anything() -> None:
+    (x,) = entry_of(
+        'x = f32[] custom-call(), custom_call_target="}{)(][ \\" = add( \\\\", '
+        'backend_config={"a":"}","b":["\\"{"]}, c="größe 値"'
+    )
+    assert x.attributes["c"] == '"größe 値"'
+    assert x.attributes["backend_config"] == '{"a":"}","b":["\\"{"]}'
+    assert x.attributes["custom_call_target"] == '"}{)(][ \\" = add( \\\\"'
+
+
+def test_threads_behind_the_brace() -> None:
+    module = read_hlo('e {\n a = f32[] parameter(0)\n}, execution_thread="host"\n')
+    assert module.entry.execution_thread == "host"
+    assert str(module.entry).endswith('}, execution_thread="host"')
+
+
+# ---- what is not understood ------------------------------------------------------------------------------------------
+
+
+def test_one_warning_counts_and_names_the_lines_that_were_kept() -> None:
+    text = module_text(
+        "a = f32[2] parameter(0)\n??? what\nb = zz9[2] negate(a)\nROOT c = f32[2] add(a, a)\n%cut = f32[2] add(%a, meta"
+    )
+    with pytest.warns(DumpWarning) as caught:
+        module = read_hlo(text)
+    (warning,) = caught
+    assert str(warning.message) == (
+        "3 lines were not understood and kept as text: line 5: no instruction; line 6: no shape: zz9[2]; "
+        "line 8: an instruction whose brackets do not close"
+    )
+    assert (module.unread[0].line, module.unread[0].text.strip()) == (5, "??? what")
+    assert [i.name for i in module.entry.instructions] == ["a", "b", "c", "cut"]
+    assert module.instruction("b").shape is None
+    assert module.instruction("b").users == ()
+    assert "line 5" in str(module)
+
+
+def test_many_lines_are_counted_and_few_named() -> None:
+    with pytest.warns(DumpWarning, match=r"9 lines .* line 10: no instruction; \.\.\.$"):
+        read_hlo(module_text("a = f32[] parameter(0)\n" + "?\n" * 3 + "b = f32[] parameter(1)\n" + "!\n" * 6))
+
+
+def test_what_follows_the_attributes_stays_without_a_name() -> None:
+    (a,) = entry_of("a = f32[] parameter(0), x=1 junk")
+    assert a.attributes == {"x": "1 junk"}
+    (a,) = entry_of("a = f32[] parameter(0) junk")
+    assert a.attributes == {"": "junk"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "kept"),
+    [
+        ("log (\nHloModule m\n\ne {\n a = f32[] parameter(0)\n}\n", "line 1: neither", ["a"]),
+        (
+            "%f (a: f32[]) -> f32[] {\n b = f32[] iota()\n\nENTRY %g () -> f32[] {\n a = f32[] iota()\n}\n",
+            "line 1: a computation without a closing brace",
+            ["a"],
+        ),
+        ("f {\n}\nENTRY g {\n a = f32[] iota()\n}\n", "line 1: a computation without instr", ["a"]),
+        ("ENTRY g {\n a = f32[] fusion(), calls={ ??? = }\n}\n", "no instruction", ["a"]),
+        ("ENTRY g {\n  a = f32[] add(b,\n  c = f32[] iota()\n}\n", "line 2: an instruction whose", ["a", "c"]),
+        ('ENTRY g {\n  a = f32[] add(b), metadata={op_name="x\n}\n', "line 2: an instruction whose", ["a"]),
+        ("ENTRY g {\n  a = (f32[], /*index=5\n  c = (f32[], /*index=5*/f32[]) iota()\n}\n", "line 2", ["c"]),
+        ("ENTRY g {\n  a = f32[] iota()\n  , , )\n}\n", "line 3", ["a"]),
+        ("HloModule m, x={a=(\n\nENTRY g {\n a = f32[] iota()\n}\n", "line 1: a header whose", ["a"]),
+        ("HloModule m, x=1 } y\nENTRY g {\n a = f32[] iota()\n}\n", "line 1", ["a"]),
+    ],
+)  # fmt: skip
+def test_damage_costs_the_damaged_line_only(text: str, reason: str, kept: list[str]) -> None:
+    with pytest.warns(DumpWarning, match=reason):
+        module = read_hlo(text)
+    assert [i.name for i in module.entry.instructions] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (
+            "e {\n a = f32[] parameter(0)\n",
+            "line 3, column 1: the text ends inside the computation that begins on line 1",
+        ),
+        ("e {\n a = f32[] param", "line 2, column 17"),
+        ("HloModule m\n", "line 1, column 1: no HLO computation"),
+        ("\n\n  words", "line 3, column 3"),
+        ("e {", "line 1, column 4"),
+        ("e {\n}\n", "line 1, column 1: no HLO"),
+    ],
+)
+def test_truncation_and_garbage_are_refused_with_their_place(text: str, place: str) -> None:
+    with pytest.raises(DumpError, match=place):
+        read_hlo(text + "\n" if "\n" not in text else text) if "column 4" not in place else read_hlo(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    thinned([("donated_aliases", 197), (f"{WHILE}.canonical", 197), (f"{WHILE}.canonical", 1009)], 2),
+)
+def test_truncation_at_every_place(name: str, step: int) -> None:
+    text, places = text_of(name), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DumpWarning)
+        for end in range(0, len(text), step):
+            try:
+                ask_everything(read_hlo(text[:end].encode()))
+            except DumpError as error:
+                places.append((error.line, error.column))
+    assert len(places) > 10
+    assert all(line is not None and column is not None for line, column in places)
+
+
+# ---- safety ----------------------------------------------------------------------------------------------------------
+
+N = 30_000
+BOMBS = {
+    "open parentheses": "  a = " + "(" * N + " add(b)",
+    "deep tuple": "  a = " + "(" * N + ")" * N + " parameter(0)",
+    "braces": "  a = f32[] add(b), x=" + "{" * N,
+    "balanced braces": "  a = f32[] add(b), x=" + "{" * N + "}" * N,
+    "deep bodies": "  a = f32[] add(b), calls=" + "{x=f32[] add(a), calls=" * (N // 10) + "}" * (N // 10),
+    "quotes": "  a = f32[] add(b), x=" + '"' * N,
+    "escaped quotes": '  a = f32[] add(b), x="' + '\\"' * N,
+    "comments": "  a = f32[] add(b), x=" + "/*" * N,
+    "commas": "  a = f32[] add(b)\n" + ",\n" * (N // 4),
+    "unclosed lines": "  a = f32[] add(\n" * (N // 20),
+    "one line": " ".join(["a = f32[] add(b)"] * (N // 20)),
+    "spaces": "  a = f" + " \t" * N + "add(b)",
+    "equals": "  " + "a = " * N,
+    "arrows": "}\nENTRY f (" + ")->" * N + " {\n a = f32[] add(b)",
+    "operands": "  a = f32[] add(" + "a, " * N + ")",
+    "nested operands": "  a = f32[] add(" + "neg(" * N + ")" * N,
+    "one name": "  a = f32[] add(a)\n" * (N // 10),
+    "buffers": "  a = " + "b(" * N + " add(a)",
+    "metadata": "  a = f32[] add(a), metadata={" + "a=" * N + "}",
+    "numbers": "  a = f32[" + "9" * N + "] parameter(" + "9" * N + "), metadata={source_line=" + "9" * N + "}",
+}
+
+
+@pytest.mark.parametrize("name", thinned(BOMBS, 4))
+@pytest.mark.filterwarnings("ignore::strided.errors.DumpWarning")
+def test_text_bombs_take_linear_time_and_memory(name: str) -> None:
+    text = f"HloModule m\n\nENTRY e {{\n{BOMBS[name]}\n}}\n"
+    tracemalloc.start()
+    begin = time.process_time()
+    try:
+        ask_everything(read_hlo(text))
+    except StridedError:
+        pass
+    assert time.process_time() - begin < 10
+    assert tracemalloc.get_traced_memory()[1] < 400 * len(text) + 50_000_000
+    tracemalloc.stop()
+
+
+SEEDS = [text_of(name) for name in ("donated_aliases", "host_compute_offload_params", f"{WHILE}.canonical", "frames")]
+PIECES = [
+    *"(){}[],=%\"'\\/\n\r\t \0é*:", "ROOT ", "ENTRY ", "/*", "*/", "//", " = ", "f32[2]{0} ", "add(", "calls=",
+    "HloModule ", "metadata={", "...", "}\n", "{\n", "FileNames\n", "constant(", "b(", "/*index=5*/", "\\\"",
+]  # fmt: skip
+EDITS = st.lists(
+    st.tuples(st.floats(0, 1), st.integers(0, 40), st.one_of(st.sampled_from(PIECES), st.text(max_size=5))),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(st.sampled_from(SEEDS), EDITS)
+@example(SEEDS[0], [(0.5, 0, "\n,")])  # a line that goes on with one that is damaged was read for ever
+@example("e {\n}\n", [(0.0, 0, "")])  # a computation without instructions has no root
+@example(
+    'HloModule m\n\nFunctionNames\n1 "\ud800"\n\nStackFrames\n1 {a=1}\n\ne {\n a = f32[] iota()\n}\n', [(0.99, 0, "")]
+)
+@example('e {\n a = f32[] iota(), metadata={source_file="f" source_line=4mn=1}\n}\n', [(0.99, 0, "")])
+def test_mangled_text_ends_in_a_module_or_a_dump_error(seed: str, edits: list[tuple[float, int, str]]) -> None:
+    text = seed
+    for place, length, piece in edits:
+        at = int(place * len(text))
+        text = text[:at] + piece + text[at + length :]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DumpWarning)
+        try:
+            module = read_hlo(text + "\n")
+        except DumpError:
+            return
+        ask_everything(module)
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=20))
+def test_escapes_go_both_ways(data: bytes) -> None:
+    assert lexer.unescape(f'"{lexer.escape(data)}"') == data.decode("utf-8", "backslashreplace")
+
+
+@pytest.mark.parametrize(
+    "text", sorted({str(i.shape) for name in PAIRS for i in read_hlo(text_path(name)).instructions})
+)
+def test_the_quick_way_to_a_shape_is_the_way_of_notation(text: str) -> None:
+    shape_of.cache_clear()
+    assert shape_of(text) == parser.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "f32", "f32[2]{}", "f32[2]{5}", "(f32[2],)", "(f32[2]", "f32[2]x", "{1,0}", "(, )", "f32[2,3]{0}"]
+)
+def test_what_is_no_shape_is_none(text: str) -> None:
+    assert shape_of(text) is None
+
+
+def test_lists_and_fields() -> None:
+    assert lexer.split_list("") == []
+    assert lexer.split_list("a, {b, c}, 'd,e'") == ["a", "{b, c}", "'d,e'"]
+    assert lexer.read_fields('{a="x", b={1,2} c=3, d=x{y}}') == {"a": '"x"', "b": "{1,2}", "c": "3", "d": "x{y}"}
+    assert lexer.inside("x") == "x"

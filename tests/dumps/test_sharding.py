@@ -1,0 +1,435 @@
+"""Shardings: text and protos as XLA reads and prints them, and the slice of every device."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import pickle
+import re
+import subprocess
+import sys
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from strided.dumps.sharding.sharding import Sharding
+from strided.dumps.sharding.tile_assignment import MAX_LISTED, TileAssignment
+from strided.errors import DumpError, LayoutError, NotationError, UnsupportedError
+from tests import paths
+from tests.steps import check_linear
+from tests.thinned import thinned
+
+DATA = paths.DATA / "sharding"
+TEXTS = json.loads((DATA / "sharding_text_cases.json").read_text())
+CASES = json.loads((DATA / "sharding_cases.json").read_text())
+RECORDED = json.loads(gzip.decompress((DATA / "recorded.json.gz").read_bytes()))
+
+#: XLA's parser takes these, its verifier refuses what they say; we refuse them at once.
+MALFORMED = {
+    "{devices=[-2,4]<=[8]}",
+    "{devices=[2,4]<=[-8]}",
+    "{devices=[2]0,1,2}",
+    "{devices=[2,2]<=[8]}",
+    "{devices=[2,4]0,1,2}",
+    "{maximal device=-1}",
+    "{devices=[0,4]<=[8]}",
+    "{devices=[2,4]<=[2,4]T(0,0)}",
+}
+
+
+def name(row: Any) -> str:
+    return row.get("input") or row["sharding"] + str(row["global_shape"])
+
+
+# ---- as XLA says ----
+
+
+@pytest.mark.parametrize("row", [row for row in TEXTS if row["input"] not in MALFORMED], ids=name)
+def test_texts_are_judged_as_xla_does(row):
+    if row["accepted"]:
+        assert str(Sharding.parse(row["input"])) == row["canonical"]
+    else:
+        with pytest.raises(NotationError):
+            Sharding.parse(row["input"])
+
+
+@pytest.mark.parametrize("text", sorted(MALFORMED))
+def test_texts_whose_numbers_contradict_each_other_are_refused(text):
+    with pytest.raises(NotationError):
+        Sharding.parse(text)
+
+
+@pytest.mark.parametrize("row", [row for row in CASES if row["indices"] is not None], ids=name)
+def test_slices_are_those_of_xla(row):
+    sharding = Sharding.parse(row["sharding"])
+    slices = sharding.slices(row["global_shape"], num_devices=row["num_devices"])
+    held = [None if one is None else [[s.start, s.stop] for s in one] for one in slices]
+    assert held == row["indices"]
+    assert list(sharding.shard_shape(row["global_shape"])) == row["shard_shape"]
+    assert str(sharding) == row["canonical"]
+    if "v2_equivalent" in row:
+        assert str(sharding.unnamed()) == row["v2_equivalent"]
+
+
+def test_recorded_shardings_print_and_cut_as_in_xla():
+    for row in RECORDED:
+        sharding = Sharding.parse(row["text"])
+        assert str(sharding) == row["canonical"]
+        assert str(sharding.unnamed()) == row["unnamed"], row["text"]
+        if "grid" in row:
+            assert list(sharding.grid.dimensions) == row["grid"]
+            assert sharding.grid.array().reshape(-1).tolist() == row["devices"]
+            assert list(sharding.shard_shape(row["dims"])) == row["shard"]
+
+
+def test_recorded_protos_say_the_same_as_their_texts():
+    for row in RECORDED:
+        sharding = Sharding.from_proto(bytes.fromhex(row["proto"]))
+        assert sharding == Sharding.parse(row["canonical"]), row["text"]
+        assert Sharding.from_proto(sharding.to_proto()) == sharding
+
+
+@pytest.mark.parametrize(("text", "whole", "local"), json.loads((DATA / "partitioned.json").read_text()))
+def test_shard_shapes_are_those_of_xlas_partitioner(text, whole, local):
+    assert list(Sharding.parse(text).shard_shape(whole)) == local
+
+
+# ---- text ----
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "position"),
+    [
+        ("{devices=[2,4]<=[2,4]}", "expected T(...) to order the 2 dimensions of the iota, found '}'", 21),
+        ("{devices=[2,4]<=[9]}", "[2,4] has 8 cells, <=[9] 9 devices", 9),
+        ("{devices=[2,2]0,1,1,2}", "device 1 is listed twice", 9),
+        ("{replicated, manual}", "expected replicated, maximal", 11),
+        ("{replicated manual}", "'manual' contradicts or repeats an earlier word", 12),
+        ("{mesh['x'=2], [{'y'}]}", "the mesh has no axis 'y'", 16),
+        ("{mesh['x'=8], [{'x':(2)8}]}", "'x':(2)8 is no part of an axis of size 8", 6),
+        ("{mesh['x'=2], [{'x'}, {'x'}]}", "'x' and 'x' overlap", 6),
+        ("{mesh['x'=8], [{'x':(1)2, 'x':(2)4}]}", "should be one axis", 6),
+        ("{mesh['x'=2,'x'=4], replicated}", "the mesh has two axes named 'x'", 6),
+        ("{mesh['x'=2,'y'=2], [], manual={'y', 'x'}}", "should stand in the order of the mesh", 6),
+        ("{devices=[2]<=[2] last_tile_dims={manual,manual}}", "2 kinds of last_tile_dims=", 1),
+        ("{devices=[2]<=[2]", "found the end", 17),
+        ("{devices=[99999999999999999999]<=[2]}", "should fit 64 bits", 10),
+        ("{maximal}", "a maximal sharding needs its one device", 1),
+        ("{replicated} x", "expected nothing after the sharding, found 'x'", 13),
+    ],
+)
+def test_a_refusal_says_what_and_where(text, words, position):
+    with pytest.raises(NotationError) as caught:
+        Sharding.parse(text)
+    assert words in str(caught.value)
+    assert caught.value.position == position
+
+
+def test_blanks_and_comments_stand_anywhere():
+    text = "\t{ /* a */ devices=[ 4 , 2 ] <= [2, 4] T (1,0) // here\n last_tile_dim_replicate }\n"
+    assert str(Sharding.parse(text)) == "{devices=[4,2]<=[2,4]T(1,0) last_tile_dim_replicate}"
+
+
+def test_metadata_are_kept_but_neither_printed_nor_compared():
+    sharding = Sharding.parse('{replicated metadata={{op_name="a}"}, {op_name="b" source_line=3}}}')
+    assert sharding.metadata == ('op_name="a}"', 'op_name="b" source_line=3')
+    assert str(sharding) == "{replicated}"
+    assert sharding == Sharding.parse("{replicated}")
+    assert Sharding.parse(sharding.text(metadata=True)).metadata == sharding.metadata
+    named = Sharding.parse("{mesh['x'=2], [{'x'}], metadata={op_name=\"c\"}}")
+    assert named.text(metadata=True) == "{mesh['x'=2], [{'x'}], metadata={{op_name=\"c\"}}}"  # as XLA prints it
+
+
+def test_axis_names_with_quotes_survive_a_round_trip():
+    sharding = Sharding.parse("""{mesh["it's"=2,'a\\\\b'=3], [{"it's"}, {'a\\\\b'}]}""")
+    assert sharding.named.mesh.names == ("it's", "a\\b")
+    assert Sharding.parse(str(sharding)) == sharding
+
+
+def test_a_list_of_devices_that_goes_without_saying_is_not_printed():
+    assert str(Sharding.parse("{mesh['x'=2,'y'=2],device_ids=(0,1,2,3), [{'x'}]}")) == "{mesh['x'=2,'y'=2], [{'x'}]}"
+    with pytest.raises(NotationError, match=r"0, 1, 2, \.\.\. in some order"):
+        Sharding.parse("{mesh['x'=2],device_ids=(4,5), [{'x'}]}")
+
+
+def test_a_tuple_has_an_element_for_each_leaf():
+    sharding = Sharding.parse("{" + ", ".join(["{replicated}", "{devices=[2]<=[2]}"] * 3) + "}")
+    assert [element.kind for element in sharding.elements] == ["replicated", "tiled"] * 3
+    assert "/*index=5*/{devices=[2]<=[2]}}" in str(sharding)
+    assert Sharding.parse("{}").elements == ()
+    with pytest.raises(UnsupportedError, match="take one of its elements"):
+        sharding.slices((4,))
+
+
+def test_values_print_themselves_and_can_be_pickled():
+    for row in RECORDED[:100]:
+        sharding = Sharding.parse(row["text"])
+        assert eval(repr(sharding)) == sharding
+        assert hash(pickle.loads(pickle.dumps(sharding))) == hash(sharding)
+
+
+# ---- slices ----
+
+
+@st.composite
+def grids(draw: st.DrawFn) -> tuple[str, np.ndarray, int]:
+    """A grid's text, its devices by NumPy, and how many of its last dimensions hold copies."""
+    dims = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    count = math.prod(dims)
+    copies = draw(st.integers(0, 1)) if len(dims) > 1 and math.prod(dims[:-1]) > 1 else 0
+    shown = ",".join(map(str, dims))
+    tail = " last_tile_dim_replicate" if copies else ""
+    if draw(st.booleans()) and count > 1:
+        devices = np.array(draw(st.permutations(range(count)))).reshape(dims)
+        return f"{{devices=[{shown}]{','.join(map(str, devices.flat))}{tail}}}", devices, copies
+    sizes = draw(st.permutations(dims))
+    order = draw(st.permutations(range(len(sizes))))
+    devices = np.arange(count).reshape(sizes).transpose(order).reshape(dims)
+    perm = f"T({','.join(map(str, order))})" if len(sizes) > 1 else ""
+    return f"{{devices=[{shown}]<=[{','.join(map(str, sizes))}]{perm}{tail}}}", devices, copies
+
+
+@given(grids(), st.data())
+def test_slices_are_those_of_a_plain_loop(grid, data):
+    text, devices, copies = grid
+    rank = devices.ndim - copies
+    dims = data.draw(st.lists(st.integers(0, 9), min_size=rank, max_size=rank))
+    sharding = Sharding.parse(text)
+    assert sharding.num_devices == devices.size
+    slices = sharding.slices(dims)
+    for cell, device in np.ndenumerate(devices):
+        steps = [-(-size // count) for size, count in zip(dims, devices.shape, strict=False)]
+        places = list(zip(cell, steps, dims, strict=False))
+        want = [(min(k * step, size), min((k + 1) * step, size)) for k, step, size in places]
+        assert [(s.start, s.stop) for s in slices[int(device)]] == want
+        assert sharding.shard_shape(dims) == tuple(steps)
+
+
+@given(grids())
+def test_text_and_proto_round_trip(grid):
+    sharding = Sharding.parse(grid[0])
+    assert Sharding.parse(str(sharding)) == sharding
+    assert Sharding.from_proto(sharding.to_proto()) == sharding
+
+
+def test_uneven_dimensions_end_in_short_and_empty_tiles():
+    slices = Sharding.parse("{devices=[8]<=[8]}").slices((9,))
+    assert [s.stop - s.start for (s,) in slices] == [2, 2, 2, 2, 1, 0, 0, 0]
+
+
+def test_a_replicated_sharding_answers_for_any_device_and_counts_none():
+    slices = Sharding.parse("{replicated}").slices((3, 4))
+    assert slices[12345] == (slice(0, 3), slice(0, 4))
+    with pytest.raises(TypeError, match="pass num_devices"):
+        len(slices)
+    with pytest.raises(IndexError, match="out of range"):
+        slices[-1]
+    assert len(Sharding.parse("{replicated}").slices((3,), num_devices=2)) == 2
+
+
+@pytest.mark.parametrize("text", ["{manual}", "{unknown}", "{devices=[2,2]<=[4] last_tile_dims={maximal}}"])
+def test_what_does_not_say_where_data_are_has_no_slices(text):
+    with pytest.raises(UnsupportedError):
+        Sharding.parse(text).slices((4,))
+
+
+def test_the_array_needs_as_many_dimensions_as_the_grid():
+    with pytest.raises(LayoutError, match="cuts 2 dimensions, the array has 1"):
+        Sharding.parse("{devices=[2,4]<=[8]}").shard_shape((5,))
+
+
+def test_there_must_be_as_many_devices_as_the_sharding_names():
+    with pytest.raises(LayoutError, match="needs 8 devices, there are 7"):
+        Sharding.parse("{devices=[2,4]<=[8]}").slices((4, 4), num_devices=7)
+    assert Sharding.parse("{devices=[2,4]<=[8]}").slices((4, 4), num_devices=9)[8] is None
+
+
+def test_devices_that_hold_nothing_have_no_slice():
+    slices = Sharding.parse("{devices=[2]5,9}").slices((4,))
+    assert [device for device in range(len(slices)) if slices[device] is not None] == [5, 9]
+    assert Sharding.parse("{maximal device=1}").slices((4,), num_devices=3)[0] is None
+
+
+# ---- safety ----
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{devices=[9223372036854775807]<=[9223372036854775807]}",
+        "{devices=[4611686018427387904,1]<=[2,2305843009213693952]T(1,0) last_tile_dim_replicate}",
+        "{mesh['x'=4611686018427387904], [{'x':(2)2}]}",
+    ],
+)
+def test_claims_of_many_devices_allocate_nothing(text):
+    sharding = Sharding.parse(text)
+    assert sharding.slices((7,))[5] is not None
+    with pytest.raises(UnsupportedError, match=f"longer than {MAX_LISTED}"):
+        TileAssignment.iota((MAX_LISTED + 1,)).array()
+
+
+def _axes(count):
+    return [f"'a{k}'" for k in range(count)]
+
+
+BOMBS = {
+    "braces": lambda n: "{" * n,
+    "dimensions": lambda n: "{devices=[" + "2," * n + "1]<=[1]}",
+    "devices": lambda n: f"{{devices=[{n}]{','.join(map(str, range(n)))}}}",
+    "digits": lambda n: "{devices=[" + "9" * n + "]}",
+    "comments": lambda n: "{" + "/**/" * n + "replicated}",
+    "open comments": lambda n: "/*" * n,
+    "stars": lambda n: "{/*" + "*" * n,
+    "tuple": lambda n: "{" + "{replicated}," * n + "{replicated}}",
+    "metadata": lambda n: "{replicated metadata={" + "{" * n,
+    "quotes": lambda n: "{replicated metadata={" + '"' * n,
+    "backslashes": lambda n: "{mesh['" + "\\" * n,
+    "axes": lambda n: f"{{mesh[{','.join(f'{a}=1' for a in _axes(n))}], [{','.join(f'{{{a}}}' for a in _axes(n))}]}}",
+    "one axis often": lambda n: "{mesh['x'=8], [{" + ",".join(["'x':(1)2"] * n) + "}]}",
+    "subgroups": lambda n: f"{{devices=[{'1,' * n}2,2]<=[2,2]T(1,0) last_tile_dims={{{'manual,' * n}replicated}}}}",
+}
+
+
+@pytest.mark.parametrize("kind", thinned(BOMBS, 3))
+def test_long_texts_take_linear_work(kind):
+    def read(text):
+        shown = ""
+        try:
+            Sharding.parse(text)
+        except NotationError as error:
+            shown = str(error)
+        assert len(shown) < 10_000
+
+    read(BOMBS[kind](20_000))
+    check_linear(lambda size: partial(read, BOMBS[kind](size)), 40)
+
+
+SEEDS = [row["input"] for row in TEXTS] + [row["sharding"] for row in CASES]
+MANGLE = st.lists(
+    st.tuples(st.integers(0, 200), st.sampled_from([*"(){}[],:*0123456789TS<=?'\"x /\n\x00é-\\", "", *SEEDS])),
+    max_size=4,
+)
+
+
+@given(st.sampled_from(SEEDS), MANGLE)
+@example("{mesh['x'=1,'y'=1], [], unreduced={'x'}, manual={'y'}}", [])
+@example("{devices=[1,2,1]<=[2] last_tile_dims={unreduced, manual}}", [])
+def test_mangled_texts_end_in_a_value_or_a_notation_error(text, changes):
+    for place, piece in changes:
+        text = text[:place] + piece + text[place + (not piece) :]
+    try:
+        sharding = Sharding.parse(text)
+    except NotationError:
+        return
+    assert Sharding.parse(str(sharding)) == sharding
+    assert str(Sharding.from_proto(sharding.to_proto())) == str(sharding)
+
+
+@given(st.sampled_from([row["proto"] for row in RECORDED]), st.integers(0, 60), st.binary(max_size=3), st.booleans())
+def test_mangled_protos_end_in_a_value_or_a_dump_error(proto, place, piece, cut):
+    data = bytes.fromhex(proto)
+    data = data[:place] if cut else data[:place] + piece + data[place + len(piece) :]
+    try:
+        sharding = Sharding.from_proto(data)
+    except DumpError:
+        return
+    assert Sharding.from_proto(sharding.to_proto()) == sharding
+
+
+def test_axes_whose_names_are_no_text_have_a_proto():
+    """A lone surrogate, as Python makes of a byte that is no UTF-8, has no UTF-8 of its own."""
+    sharding = Sharding.parse("{mesh['a\udcff'=2,'b'=3], [{'a\udcff'}, {}]}")
+    again = Sharding.from_proto(sharding.to_proto())
+    assert (again.named.mesh.names, again.unnamed()) == (("a\\xed\\xb3\\xbf", "b"), sharding.unnamed())
+
+
+# ---- XLA itself ----
+
+_ASK = """
+import json, sys
+from jaxlib import _hlo as H
+for line in sys.stdin:
+    text, proto = json.loads(line)
+    read = H.OpSharding(); read.ParseFromString(bytes.fromhex(proto))
+    sharding = H.HloSharding.from_string(text)
+    grid = sharding.v3_to_v2_sharding() if "mesh['" in text else sharding
+    tiled = str(grid).startswith("{devices")
+    print(json.dumps([
+        str(sharding), str(grid), str(H.HloSharding.from_proto(read)),
+        sharding.to_proto().SerializeToString().hex(),
+        list(map(int, grid.tile_assignment_devices())) if tiled else None,
+    ]))
+"""
+
+
+def ask_xla(shardings: list[Sharding]) -> list[list[Any]]:
+    """What jaxlib makes of the texts and of our protos, in a process of its own: its parser may abort."""
+    pytest.importorskip("jaxlib")
+    lines = "\n".join(json.dumps([str(one), one.to_proto().hex()]) for one in shardings)
+    command = [sys.executable, "-c", _ASK]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=300)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.jax
+def test_xla_reads_our_texts_and_protos():
+    words = ["{replicated}", "{manual}", "{unknown}", "{unreduced}", "{maximal device=3}", "{replicated shard_as 1}"]
+    words += ["{mesh[], replicated}", "{maximal_mesh[device_id=3]}", "{{replicated}, {devices=[2]<=[2] shard_like 3}}"]
+    shardings = [Sharding.parse(text) for text in [*words, *(row["text"] for row in RECORDED)]]
+    answers = ask_xla(shardings)
+    assert len(answers) == len(shardings)
+    for sharding, (text, unnamed, from_proto, proto, devices) in zip(shardings, answers, strict=True):
+        assert text == str(sharding) == from_proto
+        assert unnamed == (str(sharding.unnamed()) if "mesh['" in text else text)
+        assert bytes.fromhex(proto) == sharding.to_proto()
+        if devices is not None:
+            assert sharding.grid.array().reshape(-1).tolist() == devices
+
+
+# ---- metadata and device numbers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '{{devices=[2,1]0,1 metadata={op_name=a"}, {replicated}, {manual metadata={op_name="b"}}}',
+            "expected a string",
+        ),
+        ("{replicated metadata={op_name=a}}", "expected a string or a number, found 'a'"),
+        ('{replicated metadata={op_name="a" x}}', "expected name=value or '}', found 'x'"),
+        ('{replicated metadata={op_name="a" op_name="b"}}', "op_name= stands twice"),
+        ('{replicated metadata={{op_name="a"} {op_name="b"}}}', "expected ',' or '}' after a record"),
+        ("{replicated metadata={profile_type={1}", "expected name=value or '}', found the end"),
+        ("{maximal device=-1}", "a device number is at least 0, found -1"),
+    ],
+)
+def test_malformed_metadata_and_devices_are_refused_where_they_stand(text: str, words: str) -> None:
+    with pytest.raises(NotationError, match=re.escape(words)):
+        Sharding.parse(text)
+
+
+def test_metadata_may_stand_before_other_parts_and_hold_any_string() -> None:
+    named = Sharding.parse("{mesh['a'=2,'b'=4], [{'a'}], metadata={op_name=\"}, {\"}, manual={'b'}}")
+    assert str(named) == "{mesh['a'=2,'b'=4], [{'a'}], manual={'b'}}"
+    assert named.metadata == ('op_name="}, {"',)
+    one = Sharding.parse("{replicated metadata={{op_type='a', source_line=3 profile_type={1,2}},{}}}")
+    assert one.metadata == ("op_type='a', source_line=3 profile_type={1,2}",)
+
+
+def test_a_sub_axis_at_the_end_of_its_axis_may_be_manual() -> None:
+    sharding = Sharding.parse("{mesh['a'=2,'b'=4,'c'=3,'d'=8], [{'a'}], manual={'d':(4)2}}")
+    assert str(sharding) == "{mesh['a'=2,'b'=4,'c'=3,'d'=8], [{'a'}], manual={'d':(4)2}}"
+    assert str(sharding.unnamed()) == "{devices=[2,2,48]<=[2,48,2]T(0,2,1) last_tile_dims={manual, replicated}}"
+    assert Sharding.from_proto(sharding.to_proto()) == sharding
+
+
+def test_a_negative_device_of_a_maximal_proto_is_named() -> None:
+    proto = bytes((0x08, 1, 0x18, 1, 0x22, 10, *b"\xff" * 9, 1))
+    with pytest.raises(DumpError, match="a device number is at least 0, found -1"):
+        Sharding.from_proto(proto)

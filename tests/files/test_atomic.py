@@ -1,0 +1,388 @@
+"""Files whole or not at all: killed writers, lost races, file systems that cannot, and the order of syncing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.files import atomic
+from strided.files.atomic import replaced, sweep
+from tests.thinned import thinned
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks are others there")
+
+#: With the system's files that have no name, and as where it has none.
+WAYS = ["nameless", "named"]
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "named":
+        monkeypatch.delattr("os.O_TMPFILE", raising=False)
+    elif not hasattr(os, "O_TMPFILE"):
+        pytest.skip("this system has no files without a name")
+    sweep.cache_clear()
+    return str(request.param)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_a_file_takes_its_place_when_it_is_complete(tmp_path: Path, way: str) -> None:
+    target = tmp_path / "x"
+    for content in (b"first", b"second"):
+        with replaced(target) as file:
+            file.write(content)
+            assert target.exists() == (content == b"second")
+            assert len(names(tmp_path)) == (way == "named") + target.exists()
+        assert target.read_bytes() == content
+        assert names(tmp_path) == ["x"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~umask
+
+
+def _write_and_fail(file: BinaryIO) -> None:
+    file.write(b"half")
+    raise ValueError("not this one")
+
+
+def test_an_error_leaves_what_was_there(tmp_path: Path, way: str) -> None:
+    target = tmp_path / "x"
+    for left in ([], ["x"]):
+        with pytest.raises(ValueError, match="not this one"), replaced(target) as file:
+            _write_and_fail(file)
+        assert names(tmp_path) == left
+        target.write_bytes(b"old")
+    assert target.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
+def test_permissions_stay_and_nobody_reads_meanwhile(tmp_path: Path, way: str, mode: int) -> None:
+    target = tmp_path / "x"
+    target.write_bytes(b"old")
+    target.chmod(mode)
+    with replaced(target) as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == mode | 0o600
+        file.write(b"new")
+    assert stat.S_IMODE(target.stat().st_mode) == mode
+    assert target.read_bytes() == b"new"
+
+
+def test_a_target_that_somebody_else_makes_meanwhile_stays(tmp_path: Path, way: str) -> None:
+    target = tmp_path / "x"
+    with pytest.raises(FileExistsError) as caught, replaced(target, overwrite=False):
+        target.write_bytes(b"theirs")
+    assert caught.value.filename == str(target)
+    assert target.read_bytes() == b"theirs"
+    assert names(tmp_path) == ["x"]
+    with pytest.raises(FileExistsError), replaced(target, overwrite=False):
+        raise AssertionError("not reached")
+    with replaced(tmp_path / "y", overwrite=False) as file:
+        file.write(b"ours")
+    assert (tmp_path / "y").read_bytes() == b"ours"
+
+
+def test_the_longest_names_and_strange_ones(tmp_path: Path, way: str) -> None:
+    for name in ("a" * 255, "\N{SNOWMAN}" * 85, os.fsdecode(b"\xff\xfe"), "-", " "):
+        with replaced(tmp_path / name) as file:
+            file.write(b"x")
+        assert names(tmp_path) == [name]
+        (tmp_path / name).unlink()
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path, way: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for target, match in (
+        (tmp_path, "not a regular file"),
+        (tmp_path / "pipe", "not a regular file"),
+        (tmp_path / "none" / "x", "No such file"),
+    ):
+        with pytest.raises(OSError, match=match), replaced(target):
+            raise AssertionError("not reached")
+    assert names(tmp_path) == ["pipe"]
+
+
+# --- the order of things ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The system calls that matter, in their order."""
+    seen: list[str] = []
+
+    def noting(name: str, what: Callable[..., str]) -> None:
+        real = getattr(os, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            found = real(*arguments, **options)
+            seen.append(what(*arguments))
+            return found
+
+        monkeypatch.setattr(os, name, call)
+
+    noting("fsync", lambda fd: "sync folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "sync file")
+    noting("replace", lambda *_: "name")
+    noting("link", lambda source, target: "link")
+    return seen
+
+
+WRITERS: dict[str, Callable[[Path, Path], object]] = {
+    "save_npy": lambda source, target: sd.save_npy(target, np.arange(3)),
+    "convert_file": lambda source, target: sd.convert_file(source, "u8[10]", target),
+    "write_snapshot": lambda source, target: sd.write_snapshot(target, [np.arange(3)]),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_every_writer_syncs_before_it_names_and_the_folder_after(
+    writer: str, tmp_path: Path, way: str, calls: list[str]
+) -> None:
+    (tmp_path / "source").write_bytes(bytes(10))
+    target = tmp_path / "x.npy"
+    target.write_bytes(b"old")
+    WRITERS[writer](tmp_path / "source", target)
+    link = ["link"] if way == "nameless" else []
+    assert calls == ["sync file", *link, "name", "sync folder"]
+    assert target.read_bytes() != b"old"
+
+
+def test_what_is_synced_is_all_of_it(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits in a buffer of Python's while the system syncs."""
+    sizes: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: sizes.append(os.fstat(fd).st_size))
+    with replaced(tmp_path / "x") as file:
+        file.write(b"abc")
+    assert sizes[0] == 3
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EIO, errno.EBADF, errno.EACCES])
+def test_a_folder_that_cannot_be_synced_does_no_harm(
+    number: int, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(number, os.strerror(number))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with replaced(tmp_path / "x") as file:
+        file.write(b"abc")
+    assert (tmp_path / "x").read_bytes() == b"abc"
+
+
+def test_a_file_that_cannot_be_synced(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the file system has no such thing it is written all the same; where the disk fails it is not."""
+    (tmp_path / "x").write_bytes(b"old")
+    for number, content in ((errno.EIO, b"old"), (errno.ENOSPC, b"old"), (errno.EINVAL, b"new")):
+
+        def fsync(fd: int, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        if content == b"old":
+            with pytest.raises(OSError, match=os.strerror(number)) as failed, replaced(tmp_path / "x") as file:
+                file.write(b"new")
+            # Of other errors nobody knows whether they came of reading or of writing.
+            assert failed.value.filename == (str(tmp_path / "x") if number == errno.ENOSPC else None)
+        else:
+            with replaced(tmp_path / "x") as file:
+                file.write(b"new")
+        assert (tmp_path / "x").read_bytes() == content
+        assert names(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_without_a_name_that_can_get_none_is_copied(
+    overwrite: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.link
+
+    def link(source: str, target: str, **options: Any) -> None:
+        if source.startswith("/proc"):
+            raise PermissionError(errno.EPERM, "not here")
+        real(source, target, **options)
+
+    monkeypatch.setattr(os, "link", link)
+    if overwrite:
+        (tmp_path / "x").write_bytes(b"old")
+    with replaced(tmp_path / "x", overwrite=overwrite) as file:
+        file.write(b"abc")
+        file.seek(1)
+    assert (tmp_path / "x").read_bytes() == b"abc"
+    assert names(tmp_path) == ["x"]
+
+
+def test_file_systems_without_hard_links(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: Any, **__: Any) -> None:
+        raise PermissionError(errno.EPERM, "no links")
+
+    monkeypatch.setattr(os, "link", link)
+    with replaced(tmp_path / "x", overwrite=False) as file:
+        file.write(b"abc")
+    with pytest.raises(FileExistsError), replaced(tmp_path / "y", overwrite=False):
+        (tmp_path / "y").write_bytes(b"theirs")
+    assert (tmp_path / "y").read_bytes() == b"theirs"
+    assert names(tmp_path) == ["x", "y"]
+
+
+# --- killed writers ---------------------------------------------------------------------------------------------------
+
+#: A writer that says where it is, and waits there to be killed at the place that it is told.
+_WRITER = """
+import os, sys, time
+if sys.argv[2] == "named":
+    del os.O_TMPFILE
+from strided import files
+
+place = sys.argv[3]
+
+def stop(name):
+    if name == place:
+        print("there", flush=True)
+        time.sleep(60)
+
+def around(name):
+    real = getattr(os, name)
+    def call(*arguments, **options):
+        stop("before " + name)
+        found = real(*arguments, **options)
+        stop("after " + name)
+        return found
+    setattr(os, name, call)
+
+for name in ("fsync", "link", "replace"):
+    around(name)
+stop("start")
+with atomic.replaced(sys.argv[1]) as file:
+    stop("begun")
+    file.write(b"new" * 100_000)
+    file.flush()
+    stop("written")
+stop("end")
+"""
+PLACES = ["start", "begun", "written", "before fsync", "after fsync", "before link", "after link", "before replace",
+          "after replace", "end"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("way", "place"),
+    # Nothing is linked where files have names from the start.
+    thinned([(way, place) for way in WAYS for place in PLACES if way == "nameless" or not place.endswith("link")], 3),
+)
+def test_a_killed_writer_leaves_the_old_file_or_the_new_one(way: str, place: str, tmp_path: Path) -> None:
+    target = tmp_path / "x"
+    target.write_bytes(b"old")
+    process = subprocess.Popen([sys.executable, "-c", _WRITER, str(target), way, place], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"there\n"
+    # Another writer in the same folder leaves the one at work alone.
+    sweep.cache_clear()
+    with replaced(tmp_path / "other") as file:
+        file.write(b"other")
+    has_name = (way == "named" and place not in ("start", "after replace", "end")) or place in (
+        "after link", "before replace",
+    )  # fmt: skip
+    assert len(names(tmp_path)) == 2 + has_name
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert target.read_bytes() == (b"new" * 100_000 if place in ("after replace", "end") else b"old")
+    assert len(names(tmp_path)) == 2 + has_name
+    sweep.cache_clear()
+    with replaced(tmp_path / "other") as file:
+        file.write(b"other")
+    assert names(tmp_path) == ["other", "x"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_writer_killed_at_any_moment(way: str, tmp_path: Path) -> None:
+    target = tmp_path / "x"
+    target.write_bytes(b"old")
+    for number in range(60):
+        process = subprocess.Popen([sys.executable, "-c", _WRITER, str(target), way, ""], stdout=subprocess.PIPE)
+        time.sleep(0.02 + 0.004 * number)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert target.read_bytes() in (b"old", b"new" * 100_000)
+    sweep.cache_clear()
+    with replaced(tmp_path / "other") as file:
+        file.write(b"other")
+    assert names(tmp_path) == ["other", "x"]
+
+
+def test_only_what_is_surely_ours_and_dead_is_removed(tmp_path: Path) -> None:
+    machine = atomic._machine()
+    dead = f".x.strided-{machine}-0123456789abcdef.part"
+    kept = [
+        f".x.strided-{'0' * 8 if machine != '0' * 8 else '1' * 8}-0123456789abcdef.part",  # of another machine
+        ".x.0123abcd.part",  # of another program, or of an older version
+        f"x.strided-{machine}-0123456789abcdef.part",
+        f".x.strided-{machine}-0123456789abcdef.part.bak",
+        f".x.strided-{machine}-0123456789ABCDEF.part",
+    ]
+    folder, link = f".d.strided-{machine}-0123456789abcdef.part", f".l.strided-{machine}-0123456789abcdef.part"
+    for name in (dead, *kept):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / folder).mkdir()
+    (tmp_path / link).symlink_to(tmp_path / kept[0])
+    sweep.cache_clear()
+    sweep(str(tmp_path))
+    assert names(tmp_path) == sorted([*kept, folder, link])
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files to others")
+def test_files_of_other_users_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / f".x.strided-{atomic._machine()}-0123456789abcdef.part"
+    path.write_bytes(b"")
+    os.chown(path, 12345, 12345)
+    sweep.cache_clear()
+    sweep(str(tmp_path))
+    assert path.exists()
+
+
+def test_a_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many files in one folder would take quadratic time."""
+    listed: list[str] = []
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or real(path))
+    for k in range(5):
+        sd.save_npy(tmp_path / f"{k}.npy", np.arange(k))
+    assert len(listed) == 1
+
+
+def test_a_writer_that_loses_its_name_before_it_locks_it_takes_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between making a file and locking it, another one may take it for left behind."""
+    monkeypatch.delattr("os.O_TMPFILE", raising=False)
+    real, swept = atomic._lock, []
+
+    def lock(file: Any) -> None:
+        if not swept:
+            swept.append(1)
+            sweep.cache_clear()
+            sweep(str(tmp_path))
+            assert names(tmp_path) == []
+        real(file)
+
+    monkeypatch.setattr(atomic, "_lock", lock)
+    with replaced(tmp_path / "x") as file:
+        file.write(b"abc")
+    assert names(tmp_path) == ["x"]
+    assert (tmp_path / "x").read_bytes() == b"abc"

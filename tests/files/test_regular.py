@@ -1,0 +1,94 @@
+"""Only regular files are read: a FIFO does not block, a device does not flood, a link in a circle spoils nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+import strided as sd
+from strided import cli
+from strided.dumps.detect import recognise
+from strided.dumps.source import open_source
+from strided.errors import DumpError
+from strided.files.regular import open_regular
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+
+TEXT = b"HloModule m\n\nENTRY e {\n  ROOT p = f32[2]{0} parameter(0)\n}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A dump folder with everything in it that is no file, as itself and behind links; one module is whole."""
+    (tmp_path / "module_0001.f.before_optimizations.txt").write_bytes(TEXT)
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = Path.cwd()
+        os.chdir(tmp_path)  # the names of sockets are short
+        listening.bind("socket")
+        os.chdir(here)
+    for name, target in {
+        "zeros": "/dev/zero",
+        "piped": "pipe",
+        "loop": "loop",
+        "first": "second",
+        "second": "first",
+        "nowhere": "nothing",
+        "module_0001.f.after_optimizations.txt": "/dev/zero",
+        "module_0001.f.after_optimizations-buffer-assignment.txt": "pipe",
+        "module_0001.f.snapshot.1.pb": "/dev/zero",
+        "module_0002.g.before_optimizations.txt": "loop",
+        "linked.hlo.txt": "module_0001.f.before_optimizations.txt",
+    }.items():
+        (tmp_path / name).symlink_to(target)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["zeros", "pipe", "piped", "socket", "loop", "nowhere", "."])
+@pytest.mark.parametrize("read", [open_source, recognise, sd.read_hlo, sd.read_dump, sd.read_snapshot,
+                                  sd.read_allocations, sd.load_npy, open_regular])  # fmt: skip
+def test_readers_refuse_what_is_no_file(folder, name, read):
+    with pytest.raises((DumpError, OSError)) as refused:
+        read(folder / name)
+    if name in ("zeros", "pipe", "piped"):
+        kind = "a character device" if name == "zeros" else "a FIFO"
+        assert str(refused.value) == f"{folder / name}: {kind}; only regular files are read"
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "c"}, {"mode": "r+"}, {"mapped": False}], ids=str)
+@pytest.mark.parametrize("name", ["pipe", "piped", "."])
+def test_arrays_are_opened_in_files_alone(folder, name, options):
+    with pytest.raises((DumpError, IsADirectoryError)) as refused:
+        sd.open(folder / name, "u8[4]", **options)
+    assert name == "." or str(refused.value) == f"{folder / name}: a FIFO; only regular files are read"
+
+
+def test_a_file_is_read_and_closed(folder):
+    with open_regular(folder / "linked.hlo.txt") as file:
+        assert file.read() == TEXT
+
+
+def test_folders_are_listed_without_a_wait(folder):
+    dump = sd.open_dump(folder)
+    shown = str(dump)
+    assert [program.name for program in dump.programs] == ["linked", "f"]
+    assert dump.program("f").module_before is not None
+    assert dump.program("f").module is None
+    assert dump.program("linked").module is not None
+    for name in ("zeros", "pipe", "piped", "module_0001.f.snapshot.1.pb"):
+        assert f"  {name}: " in shown
+    assert "zeros: a character device; only regular files are read" in shown
+    assert "pipe: a FIFO; only regular files are read" in shown
+    assert "loop" not in shown
+
+
+def test_the_command_lists_them(folder, capsys):
+    for path in (folder, folder / "zeros", folder / "pipe"):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["ls", str(path)])
+        out, err = capsys.readouterr()
+        assert "only regular files are read" in out + err
+        assert ended.value.code == (0 if path == folder else 2)

@@ -1,0 +1,304 @@
+"""Explanations, sizes and pictures, put to the slow oracle and to the compiler's own figures."""
+
+from __future__ import annotations
+
+import math
+import sys
+import xml.etree.ElementTree as ET
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strided as sd
+from strided.arrays.blocks import blocks, both_ways
+from strided.inspect import (
+    captioned_picture,
+    describe,
+    explain,
+    explain_byte,
+    facts,
+    largest,
+    parse_index,
+    picture,
+    plan_between,
+    sizes,
+    statistics,
+    svg,
+)
+from tests.cases import TILED_EXAMPLES, TPU_LAYOUT_SIZES
+
+ARRAYS = [
+    "f32[3,5]{1,0:T(2,2)}",
+    "bf16[17,300]{1,0:T(8,128)(2,1)}",
+    "s8[1000]{0:T(1024)(128)(4,1)}",
+    "s4[17,129]{1,0:T(8,128)(8,1)E(4)}",
+    "f32[2,7,3,11,10]{4,3,2,1,0:T(*,*,2,*,3)}",
+    "f32[16,30]{1,0:T(1024)}",
+    "f32[5]{0:T(8,128)}",
+    "f32[]{:T(128)}",
+    "f32[3,5]{0,1:T(1)L(128)}",
+    "bf16[24,25]{1,0:T(8,8)(2,1,1,1)}",
+    "bf16[2,3,17,30]{3,0,2,1:T(2,128)(2,1)}",
+    "f32[4,6,5]{0,2,1}",
+]
+
+
+# Explanations.
+
+
+def test_worked_examples() -> None:
+    checked = [example for example in TILED_EXAMPLES if "linear_index" in example]
+    assert len(checked) > 20
+    for example in checked:
+        found = explain(example["shape"], example["element"])
+        assert found.offset == example["linear_index"]
+        assert found.index == tuple(example["element"])
+        assert sum(p.value * p.stride for p in found.parts) == found.offset
+        assert all(0 <= p.value < p.size for p in found.parts)
+
+
+@pytest.mark.parametrize("text", ARRAYS)
+def test_every_slot_is_explained(text: str) -> None:
+    shape = sd.parse(text)
+    bits = shape.element_bits
+    slots = min(shape.byte_size, shape.address_byte_size) * 8 // bits
+    seen = 0
+    for offset in range(0, slots, max(1, slots // 500)):
+        found = explain_byte(text, offset * bits // 8, offset * bits % 8)
+        assert (found.offset, found.index) == (offset, shape.index_at(offset))
+        assert (found.index is None) == (found.padding_of is not None)
+        assert sum(p.value * p.stride for p in found.parts) == offset or found.padding_of == shape.rank
+        if found.index is not None:
+            seen += 1
+            assert explain(text, found.index) == found
+            # The expressions are Python: each gives the part's value at the index.
+            names = {f"d{k}": i for k, i in enumerate(found.index)}
+            assert [eval(p.expression, names) for p in found.parts] == [p.value for p in found.parts]
+        assert str(found).startswith(f"{shape}\n  {found.subject}")
+    assert seen
+
+
+def test_places_in_words() -> None:
+    assert explain("s8[3]", [2]).place == "byte 2"
+    assert explain("f64[3]", [2]).place == "bytes 16 to 23"
+    assert explain("s4[3]{0:E(4)}", [1]).place == "byte 0, bits 4 to 7"
+    assert explain("u1[9]{0:E(1)}", [8]).place == "byte 1, bit 0"
+
+
+def test_padding_in_words() -> None:
+    assert explain_byte("f32[3,5]{1,0:T(2,2)}", 14 * 4).subject == "padding of dimension 0, which ends at 3"
+    assert explain_byte("f32[5]{0:T(8,128)}", 200 * 4).subject == "padding, beyond every dimension"
+    assert explain_byte("f32[3]{0:L(128)}", 4 * 4).subject == "padding, beyond every dimension"
+
+
+def test_outside() -> None:
+    with pytest.raises(IndexError, match="out of bounds"):
+        explain("f32[3]", [3])
+    with pytest.raises(IndexError, match="byte 12, bit 0 is outside a buffer of 12 bytes"):
+        explain_byte("f32[3]", 12)
+    with pytest.raises(sd.UnsupportedError, match="tuple"):
+        explain("(f32[3])", [0])
+
+
+# Sizes and words.
+
+
+def test_sizes_of_compiled_arguments() -> None:
+    for text, size in TPU_LAYOUT_SIZES.items():
+        found = sizes(text)
+        shape = sd.parse(text)
+        assert found.total_bytes == size
+        assert found.value_bytes + found.padding_bytes == size
+        # Where no tile combines dimensions or has more of them than the array, padded dimensions give the size.
+        layout = shape.layout
+        if layout.tiles and all(t > 0 for t in layout.tiles[0]) and len(layout.tiles[0]) <= shape.rank:
+            slots = math.prod(found.padded_dimensions)
+            alignment = layout.tail_padding_alignment_in_elements
+            assert -(-slots // alignment) * alignment == found.slots
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(*ARRAYS, "f32[?,<=3]", "f32[0,3]", "token[]", "b(f32[3])", "(f32[3],(),(s4[2],token[]))"),
+        *("f32[3,5]{1,0:T(2,*)}", "f32[8,5]{1,0:SC(0:4)}", "pred[3,5]{1,0:E(1)}", "s4[0,5]{1,0:E(4)}"),
+    ],
+)
+@pytest.mark.parametrize("width", [30, 80])
+def test_everything_has_words(text: str, width: int) -> None:
+    shape = sd.parse(text)
+    words = describe(shape, width=width)
+    assert words
+    assert facts(shape)["shape"] == str(shape)
+    drawn = captioned_picture(shape, width=width)
+    assert not drawn or max(map(len, drawn.splitlines())) <= max(width, 30)
+
+
+def test_legacy_padding() -> None:
+    layout = sd.Layout((1, 0), padded_dimensions=(4, 8), padding_value=1)
+    assert sizes(sd.Shape("f32", (3, 5), layout)).padded_dimensions == (4, 8)
+    assert "stored    as 4 x 8" in describe(sd.Shape("f32", (3, 5), layout))
+
+
+def test_particulars_in_words() -> None:
+    words = describe(sd.parse("f32[64,5]{1,0:T(8,128)L(2048)S(5)SC(0:16)M(8)}"), width=200)
+    for expected in ("multiple of 2,048 elements", "cut at 16", "8 bytes of dynamic sizes", "host (S(5))"):
+        assert expected in words
+
+
+# Pictures.
+
+
+@pytest.mark.parametrize("text", ARRAYS)
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_pictures_show_true_offsets(text: str, width: int) -> None:
+    shape = sd.parse(text)
+    if not shape.rank:
+        return
+    lines = [line for line in picture(text, width=width).splitlines() if "-+-" not in line and "--" not in line]
+    columns = lines[0].replace("|", " ").split()
+    rows_have_names = shape.rank > 1
+    shown = sorted(shape.layout.minor_to_major[:2])
+    checked = 0
+    for line in lines[1:]:
+        cells = line.replace("|", " ").split()
+        row = cells.pop(0) if rows_have_names else "0"
+        for column, cell in zip(columns, cells, strict=True):
+            if "…" in (row, column, cell):
+                continue
+            if "·" in (row, column):
+                assert cell == "·"
+                continue
+            index = [0] * shape.rank
+            index[shown[-1]] = int(column)
+            if rows_have_names:
+                index[shown[0]] = int(row)
+            assert int(cell) == shape.offset_of(index)
+            checked += 1
+    assert checked >= 3
+
+
+@pytest.mark.parametrize("text", [*ARRAYS, "f32[0,5]", "pred[3,5]{1,0:E(1)}"])
+def test_svg_is_well_formed(text: str) -> None:
+    root = ET.fromstring(svg(text))
+    assert root.tag.endswith("svg")
+    width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    for box in root.iter("{http://www.w3.org/2000/svg}rect"):
+        x, y, w, h = (float(box.get(name, "nan")) for name in ("x", "y", "width", "height"))
+        assert 0 <= x <= x + w <= width
+        assert 0 <= y <= y + h <= height
+
+
+# Values.
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.int64, np.bool_, np.complex64, ml_dtypes.bfloat16, ml_dtypes.int4, ml_dtypes.float8_e5m2]
+)
+def test_statistics(dtype: type) -> None:
+    values = np.arange(-7, 8).reshape(3, 5).astype(dtype)
+    found = statistics(sd.LayoutArray.from_numpy(values, "{0,1:T(2,2)}"))
+    wide = values.astype(np.complex128 if np.dtype(dtype).kind == "c" else np.float64)
+    assert found.size == 15
+    assert found.mean == pytest.approx(wide.mean())
+    if wide.dtype.kind != "c":
+        assert (found.minimum, found.maximum) == (wide.min(), wide.max())
+    assert (found.nan, found.inf) == (0, 0)
+
+
+def test_statistics_of_nothing() -> None:
+    assert str(statistics(np.zeros((0, 3)))) == "NaN 0  Inf 0"
+    assert str(statistics(np.full(3, np.nan))) == "NaN 3  Inf 0"
+    assert statistics(np.float32(3)).mean == 3  # a scalar is an array, too
+
+
+def test_statistics_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["strided.inspect.statistics"], "_BLOCK_ELEMENTS", 7)
+    values = np.random.default_rng(1).standard_normal((5, 3, 11)).astype(np.float32)
+    values[1, 2, 3], values[4, 0, 0] = np.nan, -np.inf
+    array, opened, seen = sd.LayoutArray.from_numpy(values, "{0,2,1:T(2,4)}"), [], []
+
+    def source() -> sd.LayoutArray:
+        opened.append(1)
+        return array
+
+    found = statistics(source, progress=seen.append)
+    finite = values[np.isfinite(values)].astype(np.float64)
+    assert (found.minimum, found.maximum, found.nan, found.inf) == (finite.min(), finite.max(), 1, 1)
+    assert found.mean == pytest.approx(finite.mean(), rel=1e-12)
+    assert (sum(seen), len(opened)) == (values.size, len(seen) + 1)
+
+
+@given(st.lists(st.integers(0, 9), max_size=4), st.integers(1, 60), st.randoms(use_true_random=False))
+def test_blocks_cover_everything_once(shape: list[int], limit: int, random: object) -> None:
+    order = list(range(len(shape)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    other = sd.Shape("u8", tuple(shape), sd.Layout(tuple(order), [(2, 2)] if len(shape) > 1 else []))
+    both = list(both_ways(other.with_layout(None), other, limit))
+    for boxes in (list(blocks(shape, limit, order)), list(blocks(shape, limit)), both):
+        seen = np.zeros(shape, int)
+        for box in boxes:
+            assert math.prod(s.stop - s.start for s in box) <= max(1, limit)
+            seen[box] += 1
+        assert (seen == 1).all()
+
+
+def test_blocks_are_in_the_order_of_elements() -> None:
+    table = np.arange(5 * 7 * 3).reshape(5, 7, 3)
+    assert np.concatenate([table[box].ravel() for box in blocks(table.shape, 10)]).tolist() == list(range(105))
+
+
+# The rest.
+
+
+def test_plans() -> None:
+    plan = plan_between("f32[512,512]{1,0:T(8,128)}", "f32[512,512]{1,0}")
+    assert plan.elements == 512 * 512
+    with pytest.raises(sd.LayoutError, match="not the same array"):
+        plan_between("f32[3]", "s32[3]")
+
+
+def test_largest_values_of_a_module() -> None:
+    module = sd.read_hlo(
+        "HloModule m\n\nENTRY e {\n"
+        "  p = bf16[8,100]{1,0:T(8,128)(2,1)} parameter(0)\n"
+        '  f = (f32[1,5]{1,0:T(8,128)}, u32[], token[]) custom-call(p), custom_call_target="x"\n'
+        "  ROOT t = (bf16[8,100]{1,0:T(8,128)(2,1)}) tuple(p)\n}\n"
+    )
+    found = largest(module.instructions)
+    assert [(v.name, v.byte_size, v.unpadded_byte_size) for v in found] == [
+        ("f{0}", 4096, 20), ("p", 2048, 1600), ("f{1}", 4, 4),
+    ]  # fmt: skip
+    assert [v.name for v in largest(module.instructions, by_padding=True)] == ["f{0}", "p", "f{1}"]
+    assert found[0].growth == 204.8
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("", ()), ("[]", ()), ("3", 3), ("-1", -1), ("3,", (3,)), ("[3, 4]", (3, 4)), ("[[3, 4]]", [3, 4]),
+        ("[0,1], [2,3]", ([0, 1], [2, 3])), ("::-2, ...", (slice(None, None, -2), ...)),
+        ("None, 1:", (None, slice(1, None))), ("np.newaxis", None), ("True", True),
+    ],
+)  # fmt: skip
+def test_indices_from_text(text: str, key: object) -> None:
+    assert parse_index(text) == key
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "f()", "1 + 1", "'a'", "1.5", "]", "[", "1:2:3:4", "lambda: 0", "[" * 10000, "9" * 5000, "\0"]
+)
+def test_what_is_no_index(text: str) -> None:
+    with pytest.raises(sd.NotationError, match="expected integers, slices"):
+        parse_index(text)
+
+
+@pytest.mark.parametrize("shape", ["s8[0]", "s8[0,3]", "s8[3,0]", "f32[0,5]{0,1:T(2,128)}", "f32[2,0,3]"])
+def test_arrays_without_elements_have_empty_pictures(shape: str) -> None:
+    assert picture(shape) == ""
+    assert captioned_picture(sd.parse(shape)) == ""
+    assert svg(shape).startswith("<svg")
+    assert describe(sd.parse(shape)).startswith(shape)

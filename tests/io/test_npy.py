@@ -1,0 +1,156 @@
+"""`.npy` files: every element type comes back as it was, and NumPy reads them too."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.io.npy import npy_header
+from strided.layout.element_types import ELEMENT_TYPES
+
+ARRAY_TYPES = [name for name, kind in ELEMENT_TYPES.items() if kind.is_array]
+
+
+def values_of(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    dtype = ELEMENT_TYPES[name].dtype
+    assert dtype is not None
+    return (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 3).astype(dtype)
+
+
+@pytest.mark.parametrize("name", ARRAY_TYPES)
+def test_every_type_comes_back(tmp_path: Path, name: str) -> None:
+    path, values = tmp_path / "x.npy", values_of(name, (3, 5))
+    sd.save_npy(path, sd.LayoutArray.from_numpy(values, "{0,1:T(2,2)}", element_type=name))
+    for loaded in (sd.load_npy(path), sd.load_npy(path, mmap_mode="r"), sd.load_npy(path, element_type=name)):
+        assert loaded.dtype == values.dtype
+        assert loaded.tobytes() == values.tobytes()
+    # NumPy itself passes over the comment.
+    assert np.load(path).view(values.dtype).tobytes() == values.tobytes()
+    assert np.load(path, mmap_mode="r").shape == (3, 5)
+    assert path.stat().st_size == 128 + values.nbytes
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,) * 64, (2, 3, 4)], ids=str)
+def test_every_shape_comes_back(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    path, values = tmp_path / "x.npy", values_of("bf16", shape)
+    sd.save_npy(path, values)
+    loaded = sd.load_npy(path)
+    assert (loaded.shape, loaded.dtype) == (values.shape, values.dtype)
+    assert loaded.tobytes() == values.tobytes()
+
+
+def test_ordinary_types_are_written_as_numpy_writes_them() -> None:
+    for name in ("f32", "pred", "c128", "u8"):
+        values, buffer = values_of(name, (3, 5)), io.BytesIO()
+        np.save(buffer, values)
+        assert npy_header(ELEMENT_TYPES[name], (3, 5)) + values.tobytes() == buffer.getvalue()
+
+
+def test_anything_array_like_is_saved(tmp_path: Path) -> None:
+    sd.save_npy(tmp_path / "x.npy", [[1.5, 2], [3, 4]])
+    assert np.load(tmp_path / "x.npy").tolist() == [[1.5, 2], [3, 4]]
+    array = sd.LayoutArray.from_numpy(np.arange(24, dtype=np.int32).reshape(4, 6), "{0,1:T(2,4)}")
+    sd.save_npy(tmp_path / "x.npy", array[1:, ::-2].T)
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.arange(24).reshape(4, 6)[1:, ::-2].T)
+
+
+def test_progress_counts_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strided.io.convert_file.BLOCK_BYTES", 100)
+    seen: list[int] = []
+    sd.save_npy(tmp_path / "x.npy", np.arange(1000, dtype=np.int64).reshape(10, 100), progress=seen.append)
+    assert (sum(seen), max(seen)) == (1000, 8)
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.arange(1000).reshape(10, 100))
+
+
+def test_files_of_numpy_need_the_name_of_their_type(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.array([1, 2, 3], ml_dtypes.bfloat16))
+    assert sd.load_npy(path).dtype == np.dtype("V2")
+    assert sd.load_npy(path, element_type="bf16").tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="elements of 2 bytes, which are no f32"):
+        sd.load_npy(path, element_type="f32")
+    with pytest.raises(sd.StridedError, match="bf17"):
+        sd.load_npy(path, element_type="bf17")
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)], ids=str)
+def test_headers_of_every_version(tmp_path: Path, version: tuple[int, int]) -> None:
+    path = tmp_path / "x.npy"
+    head = b"{'descr': '<V2', 'fortran_order': False, 'shape': (2,), } # bf16\n"
+    count = len(head).to_bytes(2 if version == (1, 0) else 4, "little")
+    path.write_bytes(b"\x93NUMPY" + bytes(version) + count + head + bytes([0x80, 0x3F, 0x00, 0x40]))
+    assert sd.load_npy(path).tolist() == [1, 2]
+
+
+def test_a_comment_that_names_no_type_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(npy_header(ELEMENT_TYPES["bf16"], (2,)).replace(b"# bf16", b"# f8e5") + bytes(4))
+    assert sd.load_npy(path).dtype == np.dtype("V2")
+
+
+def test_what_is_no_npy_file(tmp_path: Path) -> None:
+    for content in (b"", b"\x93NUM", b"HloModule m", pickle.dumps(3)):
+        (tmp_path / "x.npy").write_bytes(content)
+        with pytest.raises(ValueError, match=r"no \.npy file"):
+            sd.load_npy(tmp_path / "x.npy")
+    np.savez(tmp_path / "x.npz", a=np.zeros(3))
+    with pytest.raises(ValueError, match="archive of several arrays"):
+        sd.load_npy(tmp_path / "x.npz")
+    with pytest.raises(FileNotFoundError):
+        sd.load_npy(tmp_path / "nothing.npy")
+
+
+HOSTILE_HEADERS = [
+    b"{'descr': '|V2', 'shape': (",
+    b"((((",
+    b"'''",
+    b"(" * 5000,
+    b"-" * 9000 + b"1",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999999,), }",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (100000000000,), }",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (2.5,), }",
+    b"{'descr': [('a', '<f4', (9999999999,))], 'fortran_order': False, 'shape': (2,), }",
+    b"{'descr': 3, 'fortran_order': False, 'shape': (1,), }",
+    b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+    b"{[]: 1}",
+    b"\x00",
+    b"x" * 60000,
+]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("mode", [None, "r", "r+", "c"])
+@pytest.mark.parametrize("header", HOSTILE_HEADERS, ids=range(len(HOSTILE_HEADERS)))
+def test_damaged_headers_are_value_errors_and_nothing_is_allocated(tmp_path, header, mode, version) -> None:
+    """NumPy evaluates them as Python, and out of that come a TokenError, a SyntaxError, an OverflowError, ..."""
+    count = len(header).to_bytes(2 if version == 1 else 4, "little")
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY" + bytes((version, 0)) + count + header + bytes(40))
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pytest.raises(
+                ValueError, match=r"x\.npy(: | is )(no \.npy file|a damaged \.npy|a \.npy header of)"
+            ) as caught:
+                sd.load_npy(tmp_path / "x.npy", mmap_mode=mode)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(str(caught.value)) < 500
+    assert peak < 1 << 24
+
+
+def test_no_mode_writes_over_a_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(3))
+    with pytest.raises(ValueError, match="mmap_mode must be"):
+        sd.load_npy(tmp_path / "x.npy", mmap_mode="w+")  # type: ignore[arg-type]
+    assert sd.load_npy(tmp_path / "x.npy").tolist() == [0, 1, 2]

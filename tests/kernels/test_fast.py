@@ -1,0 +1,405 @@
+"""The vector kernels against the same copies done one index at a time by NumPy.
+
+Every case stands between pages that cannot be touched, and every byte of the target is compared: what no table names
+must keep what it held. Sources are read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strided.kernels import SCRATCH_BYTES, contiguous, interleave, subbyte, transpose
+from tests import paths
+from tests.arrays.test_fancy import check_every_place
+from tests.fuzz.arena import Arena
+from tests.thinned import examples
+
+BITS = {"deinterleave16": 16, "deinterleave8": 8, "interleave16": 16, "interleave8": 8}
+KERNELS = {
+    **{name: getattr(interleave, name) for name in ("rows", *BITS)},
+    "deinterleave_bits": subbyte.deinterleave_bits,
+    "interleave_bits": subbyte.interleave_bits,
+}
+
+
+@cache
+def fences() -> tuple[Arena, Arena]:
+    return Arena(1 << 22), Arena(1 << 22)
+
+
+def placed(arena: Arena, content: np.ndarray, offset: int | None) -> np.ndarray:
+    """A copy of `content` so many bytes behind the page before, or with None, right before the page behind."""
+    held = arena.place(content.size, at_end=offset is None, gap=offset or 0)
+    held[:] = content
+    return held
+
+
+SCRATCH = np.zeros(SCRATCH_BYTES, np.uint8)
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    view = x.view()
+    view.flags.writeable = False
+    return view
+
+
+def check(run, source, target, expected, places) -> None:
+    """Run a kernel on copies at `places` and compare the whole of both."""
+    memory = fences()
+    s, t = (placed(arena, x, place) for arena, x, place in zip(memory, (source, target), places, strict=True))
+    run(read_only(s), t)
+    np.testing.assert_array_equal(t, expected)
+    np.testing.assert_array_equal(s, source)
+
+
+# --- tiles and interleaved rows ---------------------------------------------------------------------------------------
+
+
+class Axis:
+    """Offsets along one axis of one side: a run of tiles of `size`, each `outer` bytes after the one before."""
+
+    def __init__(self, size: int, inner: int, outer: int) -> None:
+        self.size, self.inner, self.outer = size, inner, outer
+
+    def at(self, c):
+        return c // self.size * self.outer + c % self.size * self.inner
+
+
+def pieces_of(source: Axis, target: Axis, start: int, stop: int) -> np.ndarray:
+    """(source, target, lanes) of the runs in which both sides stay in one tile."""
+    limits = sorted({start, stop, *(c for c in range(start, stop) if c % source.size == 0 or c % target.size == 0)})
+    table = [(source.at(a), target.at(a), b - a) for a, b in pairwise(limits)]
+    return np.array(table, np.int64).reshape(-1, 3)
+
+
+def cuts_of(count: int, rng: np.random.Generator) -> np.ndarray:
+    inner = rng.integers(0, count + 1, rng.integers(0, 4))
+    return np.unique(np.concatenate([[0, count], inner])).astype(np.int64)
+
+
+def bits_moved(kernel: str, bits: int, high_first: int, tables):
+    """For every element: bit of the source, bit of the target, both from the start of their buffers."""
+    outer, rows, pieces = tables[:3]
+    zipped_source, zipped_target = kernel.startswith("deinterleave"), kernel.startswith("interleave")
+    lane = np.concatenate([np.arange(n) for n in pieces[:, 2]] or [np.arange(0)])
+    s_lane = 32 if zipped_source else max(8, bits)
+    t_lane = 32 if zipped_target else max(8, bits)
+    s_piece = np.repeat(pieces[:, 0], pieces[:, 2]) * 8 + lane * s_lane
+    t_piece = np.repeat(pieces[:, 1], pieces[:, 2]) * 8 + lane * t_lane
+    member = rows[:, 2] * bits
+    if high_first:
+        member ^= 8 - bits
+    s = (outer[:, None, 0] + rows[None, :, 0]) * 8 + zipped_source * member
+    t = (outer[:, None, 1] + rows[None, :, 1]) * 8 + zipped_target * member
+    return (s[:, :, None] + s_piece).ravel(), (t[:, :, None] + t_piece).ravel()
+
+
+def moved(source, target, s, t, bits, *, signed=False, to_bytes=False):
+    """What `target` holds after the elements of `bits` at bits `s` of the source went to bits `t` of the target."""
+    s_bits, t_bits = (np.unpackbits(x, bitorder="little") for x in (source, target))
+    for k in range(8 if to_bytes else bits):
+        value = s_bits[s + min(k, bits - 1)] if k < bits or signed else 0
+        t_bits[t + k] = value
+    return np.packbits(t_bits, bitorder="little")
+
+
+def tile_case(seed: int, kernel: str, bits: int):
+    """Random tables for a kernel, with the sizes of both buffers."""
+    rng = np.random.default_rng(seed)
+    q = 32 // bits if kernel != "rows" else 1
+    width = max(1, bits // 8)
+    matrices, rows, columns = (int(rng.integers(1, n)) for n in (4, 3 * q + 4, 330))
+    first_row, first_column = (int(rng.integers(0, n)) for n in (2 * q, 70))
+    total = first_row + rows, first_column + columns
+
+    def side(zipped: bool, tiled: bool):
+        lane = 4 if zipped else width
+        w = int(rng.choice([16, 24, 64, 128])) if tiled else 1 << 40
+        h = int(rng.choice([1, 2, 8])) * (q if zipped or rng.integers(2) else 1) if tiled else 1 << 40
+        groups = -(-min(h, total[0]) // q) if zipped else min(h, total[0])
+        run = (
+            min(w, total[1]) * lane if tiled else total[1] * lane + int(rng.integers(0, 3) * rng.integers(0, 70)) * lane
+        )
+        tile = groups * run
+        across = -(-total[1] // w) if tiled else 1
+        row, column = Axis(h, run, tile * across), Axis(w, lane, tile)
+        r = np.arange(first_row, total[0])
+        within = r % h // q if zipped else r % h
+        offsets = r // h * row.outer + within * run
+        return offsets, column, tile * across * (-(-total[0] // h) if tiled else 1)
+
+    tiled = rng.integers(0, 2, 2)
+    s_rows, s_axis, s_size = side(
+        kernel.startswith("deinterleave"), kernel.startswith("deinterleave") or bool(tiled[0])
+    )
+    t_rows, t_axis, t_size = side(kernel.startswith("interleave"), kernel.startswith("interleave") or bool(tiled[1]))
+    members = np.arange(first_row, total[0]) % q
+    pieces = pieces_of(s_axis, t_axis, first_column, total[1])
+    if kernel == "rows":
+        pieces[:, 2] *= width
+    order = np.arange(matrices)
+    outer = np.stack([order * s_size, order * t_size], 1)
+    table = np.stack([s_rows, t_rows, members], 1)
+    tables = outer, table, pieces, cuts_of(len(table), rng), cuts_of(len(pieces), rng)
+    contents = [rng.integers(0, 256, n, np.uint8) for n in (matrices * s_size, matrices * t_size)]
+    return tuple(np.ascontiguousarray(x, np.int64) for x in tables), contents
+
+
+def check_tiles(seed, kernel, bits, streaming, high_first, signed, places):
+    tables, (source, target) = tile_case(seed, kernel, bits)
+    if kernel == "rows":
+        s, t = bits_moved(kernel, 8, 0, tables)
+        expected = moved(source, target, s, t, 8)
+    else:
+        s, t = bits_moved(kernel, bits, high_first, tables)
+        expected = moved(source, target, s, t, bits, signed=signed, to_bytes=kernel == "deinterleave_bits")
+    options = {"deinterleave_bits": (bits, signed, high_first), "interleave_bits": (bits, high_first)}.get(kernel, ())
+    check(lambda a, b: KERNELS[kernel](a, b, *tables, streaming, SCRATCH, *options), source, target, expected, places)
+
+
+places = st.tuples(*[st.none() | st.integers(0, 130)] * 2)
+flags = st.integers(0, 1)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@examples(150)
+@given(seeds, st.sampled_from([8, 16, 32, 64, 128]), flags, places)
+def test_rows_copies_every_lane_and_nothing_else(seed, bits, streaming, places):
+    check_tiles(seed, "rows", bits, streaming, 0, 0, places)
+
+
+@examples(250)
+@given(seeds, st.sampled_from(sorted(BITS)), flags, places)
+def test_rows_go_into_words_and_out_of_them(seed, kernel, streaming, places):
+    check_tiles(seed, kernel, BITS[kernel], streaming, 0, 0, places)
+
+
+@examples(250)
+@given(
+    seeds,
+    st.sampled_from(["deinterleave_bits", "interleave_bits"]),
+    st.sampled_from([4, 2, 1]),
+    flags,
+    flags,
+    flags,
+    places,
+)
+def test_packed_rows_go_into_words_and_out_of_them(seed, kernel, bits, streaming, high_first, signed, places):
+    check_tiles(seed, kernel, bits, streaming, high_first, signed, places)
+
+
+def test_a_group_with_uneven_rows_is_written_row_by_row():
+    """Rows of one word may come from anywhere in the source."""
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(0, 256, 1000, np.uint8), rng.integers(0, 256, 400, np.uint8)
+    rows = np.array([[0, 0, 0], [300, 0, 1], [100, 0, 2], [700, 0, 3]], np.int64)
+    tables = np.zeros((1, 2), np.int64), rows, np.array([[3, 0, 100]], np.int64), np.array([0, 4]), np.array([0, 1])
+    expected = np.stack([source[row + 3 : row + 103] for row in rows[:, 0]], 1).ravel()
+    check(lambda s, t: interleave.interleave8(s, t, *tables, 1, SCRATCH), source, target, expected, (None, 0))
+
+
+# --- transposes -------------------------------------------------------------------------------------------------------
+
+
+def check_transpose(seed, bits, streaming, places):
+    rng = np.random.default_rng(seed)
+    width = bits // 8
+    matrices, p, q = (int(rng.integers(1, n)) for n in (3, 170, 170))
+
+    def side(runs: int, count: int):
+        """Table of row offsets, pieces along the run, bytes in all."""
+        # Rows in order and without gaps are put together before they are written.
+        dense = bool(rng.integers(0, 2))
+        tile = 1 << 40 if dense else int(rng.choice([8, 16, 40, 128, 1 << 40]))
+        start = 0 if dense else int(rng.integers(0, min(tile, 20)))
+        run = Axis(tile, width, min(tile, runs + start) * width * count)
+        gap = 0 if dense or tile <= runs + start else int(rng.integers(0, 90)) * width
+        pitch = min(tile, runs + start) * width + gap
+        limits = [0, *(k for k in range(1, runs) if (k + start) % tile == 0), runs]
+        pieces = [(run.at(a + start), a, b - a) for a, b in pairwise(limits)]
+        rows = (np.arange(count) if dense else rng.permutation(count)) * pitch
+        return rows, np.array(pieces, np.int64), max(pitch * count, run.at(runs + start - 1) + pitch * count)
+
+    source_rows, p_pieces, s_size = side(p, q)
+    target_rows, q_pieces, t_size = side(q, p)
+    outer = np.stack([np.arange(matrices) * s_size, np.arange(matrices) * t_size], 1)
+    source, target = (rng.integers(0, 256, matrices * n, np.uint8) for n in (s_size, t_size))
+    s_place, t_place = np.zeros(p, np.int64), np.zeros(q, np.int64)
+    for place, pieces in ((s_place, p_pieces), (t_place, q_pieces)):
+        for offset, first, count in pieces:
+            place[first : first + count] = offset + np.arange(count) * width
+    s = outer[:, 0, None, None] + s_place[:, None] + source_rows[None, :]
+    t = outer[:, 1, None, None] + target_rows[:, None] + t_place[None, :]
+    expected = target.copy()
+    for k in range(width):
+        expected[t + k] = source[s + k]
+    tables = outer, source_rows.astype(np.int64), target_rows.astype(np.int64), p_pieces, q_pieces
+    kernel = getattr(transpose, f"transpose{bits}")
+    check(lambda a, b: kernel(a, b, *tables, streaming, SCRATCH), source, target, expected, places)
+
+
+@examples(200)
+@given(seeds, st.sampled_from([8, 16, 32, 64]), flags, places)
+def test_transposes_move_every_element_and_nothing_else(seed, bits, streaming, places):
+    check_transpose(seed, bits, streaming, places)
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_transposes_of_more_rows_than_a_band_holds(bits):
+    p, q = 2300, 70
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 256, (q, p * bits // 8), np.uint8)
+    y = np.zeros(x.size, np.uint8)
+    rows = np.arange(q) * p * bits // 8, np.arange(p) * q * bits // 8
+    pieces = np.array([[0, 0, p]]), np.array([[0, 0, q]])
+    kernel = getattr(transpose, f"transpose{bits}")
+    kernel(x.ravel(), y, np.zeros((1, 2), np.int64), *rows, *pieces, 1, SCRATCH)
+    np.testing.assert_array_equal(y.view(f"u{bits // 8}").reshape(p, q), x.view(f"u{bits // 8}").T)
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@examples(100)
+@given(seeds, st.sampled_from([4, 2, 1]), flags, flags, flags, places)
+def test_a_packed_run_becomes_bytes_and_bytes_a_packed_run(seed, bits, streaming, high_first, signed, places):
+    check_packed_run(seed, bits, streaming, high_first, signed, places)
+
+
+def check_packed_run(seed, bits, streaming, high_first, signed, places):
+    rng = np.random.default_rng(seed)
+    count, element, start = (int(rng.integers(0, n)) for n in (1500, 40, 70))
+    packed_bytes, flat = rng.integers(0, 256, -(-(element + count) * bits // 8), np.uint8), start + count
+    where = (element + np.arange(count)) * bits
+    if high_first:
+        where ^= 8 - bits
+    whole = (start + np.arange(count)) * 8
+    target = rng.integers(0, 256, flat, np.uint8)
+    expected = moved(packed_bytes, target, where, whole, bits, signed=signed, to_bytes=True)
+    there, options = _run(element, start, count), (bits, signed, high_first, streaming, SCRATCH)
+    check(lambda s, t: subbyte.unpack(s, t, *there, *options), packed_bytes, target, expected, places)
+    expected = moved(target, packed_bytes, whole, where, bits)
+    back, options = _run(start, element, count), (bits, high_first, streaming, SCRATCH)
+    check(lambda s, t: subbyte.pack(s, t, *back, *options), target, packed_bytes, expected, places)
+
+
+def _run(source, target, count):
+    """The tables of one run."""
+    return np.array([[source, target]]), np.zeros((1, 3), np.int64), np.array([[0, 0, count]])
+
+
+@examples(100)
+@given(seeds, st.sampled_from([4, 2, 1]), flags, flags, flags, places)
+def test_many_packed_runs_at_once(seed, bits, streaming, high_first, signed, places):
+    rng = np.random.default_rng(seed)
+    matrices, rows, pieces = (int(n) for n in rng.integers(1, 4, 3))
+    # Runs of up to 90 elements, 100 apart on the packed side and 95 apart in bytes.
+    lengths = rng.integers(0, 91, pieces)
+    number = np.arange(matrices * rows * pieces).reshape(matrices, rows, pieces)
+    starts = number * 100 + int(rng.integers(0, 8)), number * 95 + int(rng.integers(0, 8))
+    lane = np.concatenate([np.arange(n) for n in lengths])
+    run = np.repeat(np.arange(pieces), lengths)
+    packed_at, byte_at = ((x[:, :, run] + lane).ravel() for x in starts)
+    packed_at = packed_at * bits ^ (8 - bits if high_first else 0)
+    packed_bytes = rng.integers(0, 256, -(-(number.size * 100 + 8) * bits // 8), np.uint8)
+    flat = rng.integers(0, 256, number.size * 95 + 8, np.uint8)
+
+    def tables(first, second):
+        outer, rows, pieces = (np.stack([x, y], 1) for x, y in zip(parts(first), parts(second), strict=True))
+        return outer, np.pad(rows, ((0, 0), (0, 1))), np.column_stack([pieces, lengths])
+
+    def parts(x):
+        return x[:, 0, 0], x[0, :, 0] - x[0, 0, 0], x[0, 0, :] - x[0, 0, 0]
+
+    expected = moved(packed_bytes, flat, packed_at, byte_at * 8, bits, signed=signed, to_bytes=True)
+    there, options = tables(*starts), (bits, signed, high_first, streaming, SCRATCH)
+    check(lambda s, t: subbyte.unpack(s, t, *there, *options), packed_bytes, flat, expected, places)
+    expected = moved(flat, packed_bytes, byte_at * 8, packed_at, bits)
+    back, options = tables(*starts[::-1]), (bits, high_first, streaming, SCRATCH)
+    check(lambda s, t: subbyte.pack(s, t, *back, *options), flat, packed_bytes, expected, places)
+
+
+@given(seeds, flags, places)
+def test_copy_moves_a_run(seed, streaming, places):
+    rng = np.random.default_rng(seed)
+    count, a, b = (int(rng.integers(0, n)) for n in (1000, 70, 70))
+    source, target = rng.integers(0, 256, a + count, np.uint8), rng.integers(0, 256, b + count + 5, np.uint8)
+    expected = target.copy()
+    expected[b : b + count] = source[a:]
+    check(lambda s, t: contiguous.copy(s, t, a, b, count, streaming), source, target, expected, places)
+
+
+@examples(100)
+@given(seeds, st.sampled_from([1, 2, 4, 8, 16]), flags, places)
+def test_fill_repeats_the_element_from_each_piece_on(seed, width, streaming, places):
+    rng = np.random.default_rng(seed)
+    element = rng.integers(0, 256, width, np.uint8)
+    counts = rng.integers(0, 200 // width, 3)
+    pieces = np.stack([np.full(3, -1), np.array([3, 207, 411]), counts * width], 1)
+    rows = np.array([[-1, 0, 0], [-1, 640, 0]], np.int64)
+    outer = np.array([[-1, 0], [-1, 1300]], np.int64)
+    target = rng.integers(0, 256, 2700, np.uint8)
+    expected = target.copy()
+    for o, r, (_, t, n) in product(outer[:, 1], rows[:, 1], pieces):
+        expected[o + r + t : o + r + t + n] = np.tile(element, n // width)
+    pattern = np.tile(element, 128 // width)
+    check(lambda s, t: contiguous.fill(t, outer, rows, pieces, s, streaming), pattern, target, expected, places)
+
+
+# --- surroundings -----------------------------------------------------------------------------------------------------
+
+
+def test_kernels_run_side_by_side_in_threads():
+    with ThreadPoolExecutor(4) as pool:
+        tables, (source, target) = tile_case(5, "deinterleave8", 8)
+        s, t = bits_moved("deinterleave8", 8, 0, tables)
+        expected = moved(source, target, s, t, 8)
+
+        def once(_):
+            mine = target.copy()
+            interleave.deinterleave8(source, mine, *tables, 1, np.zeros(SCRATCH_BYTES, np.uint8))
+            return np.array_equal(mine, expected)
+
+        assert all(pool.map(once, range(64)))
+
+
+def check_all(count: int = 6) -> None:
+    """Some cases of every kernel."""
+    for seed in range(count):
+        where = (None, None) if seed % 2 else (seed, 64 + 3 * seed)
+        check_tiles(seed, "rows", 32, 1, 0, 0, where)
+        for kernel, bits in BITS.items():
+            check_tiles(seed, kernel, bits, seed % 3 > 0, 0, 0, where)
+        for kernel in ("deinterleave_bits", "interleave_bits"):
+            check_tiles(seed, kernel, 4, 1, 0, 1, where)
+        for bits in (1, 2, 4):
+            check_packed_run(seed, bits, 1, 0, 1, where)
+        for bits in (8, 16, 32, 64):
+            check_transpose(seed, bits, 1, where)
+    check_every_place("s32[99,1,93]{1,2,0:T(3,5)}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("features", ["generic", "+sse4.2", "+avx2"])
+def test_kernels_are_right_on_lesser_cpus(features, tmp_path):
+    """LLVM makes do with what a CPU has; slower, but the same bytes."""
+    if os.uname().machine != "x86_64":
+        pytest.skip("names features of x86")
+    environment = os.environ | {
+        "NUMBA_CPU_NAME": "generic" if features == "generic" else "x86-64",
+        "NUMBA_CPU_FEATURES": "" if features == "generic" else features,
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
+    code = "from tests.kernels.test_fast import check_all; check_all()"
+    root = paths.ROOT
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=root, check=True, timeout=600)

@@ -1,0 +1,1 @@
+"""Shapes, layouts and their text."""

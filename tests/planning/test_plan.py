@@ -1,0 +1,355 @@
+"""Plans: which kernel runs, over what, and why. Results cannot show that."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strided as sd
+from strided.addressing.address_map import AddressMap
+from strided.addressing.digits import Digit, Term
+from strided.layout.element_types import element_type
+from strided.planning.axis_maps import side_of
+from strided.planning.boxes import Axis, Box, simplified, split
+from strided.planning.linearize import joint
+from strided.planning.plan import Nest, Pattern, PerElementStep, Plan, StagedCopy, Storage, plan_copy, span_of
+from strided.planning.staged_step import BLOCK_BYTES
+from strided.planning.vector_step import TASK_BYTES
+from tests.regions import map_of, row_major, window
+
+
+def plan_between(source: str, target: str) -> Plan:
+    """The plan of a conversion between two whole arrays."""
+    maps, storages = [], []
+    for text in (source, target):
+        shape = sd.parse(text)
+        assert isinstance(shape, sd.Shape)
+        assert shape.layout is not None
+        maps.append(shape.address_map)
+        storages.append(Storage(shape.layout.element_size_in_bits or element_type(shape.element_type).storage_bits))
+    return plan_copy(*maps, *storages)
+
+
+#: Conversions of large arrays as they come: every one must find its kernel.
+COMMON = [
+    ("f32[8192,8192]{1,0:T(8,128)}", "f32[8192,8192]{1,0}", "rows", "rows"),
+    ("f32[8189,8191]{1,0:T(8,128)}", "f32[8189,8191]{1,0}", "rows", "rows"),
+    ("f64[4096,8192]{1,0:T(8,128)}", "f64[4096,8192]{1,0}", "rows", "rows"),
+    ("c128[800,8192]{1,0:T(8,128)}", "c128[800,8192]{1,0}", "rows", "rows"),
+    ("bf16[8192,8192]{1,0:T(8,128)(2,1)}", "bf16[8192,8192]{1,0}", "deinterleave16", "interleave16"),
+    ("bf16[8192,8192]{1,0:T(16,128)(2,1)}", "bf16[8192,8192]{1,0}", "deinterleave16", "interleave16"),
+    ("bf16[4097,5003]{1,0:T(8,128)(2,1)}", "bf16[4097,5003]{1,0}", "deinterleave16", "interleave16"),
+    ("bf16[4096,17,300]{2,1,0:T(8,128)(2,1)}", "bf16[4096,17,300]{2,1,0}", "deinterleave16", "interleave16"),
+    ("bf16[1000,1,3000]{2,1,0:T(2,128)(2,1)}", "bf16[1000,1,3000]{2,1,0}", "deinterleave16", "interleave16"),
+    (
+        "bf16[8,16,20,30,300]{4,2,3,1,0:T(8,128)(2,1)}",
+        "bf16[8,16,20,30,300]{4,3,2,1,0}",
+        "deinterleave16",
+        "interleave16",
+    ),
+    ("bf16[100000001]{0:T(1024)(128)(2,1)}", "bf16[100000001]{0}", "deinterleave16", "interleave16"),
+    ("s8[8192,8192]{1,0:T(8,128)(4,1)}", "s8[8192,8192]{1,0}", "deinterleave8", "interleave8"),
+    ("pred[8192,8192]{1,0:T(32,128)(4,1)}", "pred[8192,8192]{1,0}", "deinterleave8", "interleave8"),
+    ("s4[8192,8192]{1,0:T(8,128)(8,1)E(4)}", "s4[8192,8192]{1,0}", "deinterleave_bits", "interleave_bits"),
+    ("u2[8192,8192]{1,0:T(128,128)(16,1)E(2)}", "u2[8192,8192]{1,0}", "deinterleave_bits", "interleave_bits"),
+    ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{1,0}", "unpack", "pack"),
+    ("f32[100000001]{0:T(1024)}", "f32[100000001]{0}", "copy", "copy"),
+    ("f32[8192,8192]{0,1}", "f32[8192,8192]{1,0}", "transpose32", "transpose32"),
+    ("s8[8191,8193]{0,1}", "s8[8191,8193]{1,0}", "transpose8", "transpose8"),
+    ("f32[64,96,112,96]{3,2,1,0}", "f32[64,96,112,96]{0,3,1,2}", "transpose32", "transpose32"),
+    ("f32[8192,8192]{0,1:T(8,128)}", "f32[8192,8192]{1,0}", "transpose32", "transpose32"),
+    ("f32[8192,8192]{1,0:T(8,128)}", "f32[8192,8192]{0,1:T(8,128)}", "transpose32", "transpose32"),
+    # The pairs of rows are pairs in the target too: they move as words.
+    ("bf16[8191,8193]{0,1:T(8,128)(2,1)}", "bf16[8191,8193]{1,0}", "transpose32", "transpose32"),
+    ("s8[8192,8192]{1,0:T(8,128)(4,1)}", "s8[8192,8192]{1,0:T(32,128)(4,1)}", "rows", "rows"),
+    ("s8[99,77,4]{2,0,1}", "s8[99,77,4]{2,1,0}", "transpose32", "transpose32"),
+    (
+        "bf16[8192,8192]{1,0:T(8,128)(2,1)}",
+        "bf16[8192,8192]{0,1:T(8,128)(2,1)}",
+        "deinterleave16, transpose32",
+        "deinterleave16, transpose32",
+    ),
+    ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{0,1}", "unpack, transpose8", "transpose8, pack"),
+    ("s4[8192,8192]{1,0:T(8,128)(8,1)E(4)}", "s4[8192,8192]{0,1}", "transpose32, unpack", "pack, transpose32"),
+    ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{0,1:E(4)}", "unpack, transpose8, pack", "unpack, transpose8, pack"),
+    (
+        "u8[334,224,224,3]{2,1,3,0:T(32,128)(4,1)}",
+        "u8[334,224,224,3]{3,2,1,0}",
+        "deinterleave8, nest8",
+        "transpose8, transpose32",
+    ),
+    # A combined tile, one that cuts across dimensions too.
+    ("f32[64,32,64,512]{3,2,1,0:T(*,8,128)}", "f32[64,32,64,512]{3,2,1,0}", "rows", "rows"),
+    ("f32[64,30,60,500]{3,2,1,0:T(*,8,128)}", "f32[64,30,60,500]{3,2,1,0}", "rows", "rows"),
+    ("f32[16,128]{1,0:T(8,128)(3,1)}", "f32[16,128]{1,0}", "offsets", "offsets"),
+    ("f32[0,128]{1,0:T(8,128)}", "f32[0,128]{1,0}", "none", "none"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "there", "back"), COMMON, ids=[row[0] + row[1][-8:] for row in COMMON])
+def test_kernel_of_common_conversions(first: str, second: str, there: str, back: str) -> None:
+    assert plan_between(first, second).kernel == there
+    assert plan_between(second, first).kernel == back
+
+
+def test_a_plan_prints_what_it_does() -> None:
+    plan = plan_between("bf16[100,300]{1,0:T(8,128)(2,1)}", "bf16[100,300]{1,0}")
+    assert str(plan) == (
+        "deinterleave16: rows share each word of the source\n"
+        "30000 elements, 120000 bytes moved\n"
+        "  deinterleave16 over 100 x 300, 16 bits each"
+    )
+    around = plan_between("bf16[100,300]{1,0:T(8,128)(2,1)}", "bf16[100,300]{0,1:T(8,128)(2,1)}")
+    assert "deinterleave16, transpose32 over 100 x 300 in blocks of" in str(around)
+    assert "offsets of 2048 elements" in str(plan_between("f32[16,128]{1,0:T(8,128)(3,1)}", "f32[16,128]{1,0}"))
+    assert "nest32 over one element" in str(plan_between("f32[1]{0}", "f32[1]{0:T(8)}"))
+
+
+def test_plans_are_values_that_come_from_a_cache() -> None:
+    texts = "bf16[77,300]{1,0:T(8,128)(2,1)}", "bf16[77,300]{0,1}"
+    plan = plan_between(*texts)
+    assert plan_between(*texts) is plan
+    plan_copy.cache_clear()
+    again = plan_between(*texts)
+    assert again is not plan
+    assert again == plan
+    assert hash(again) == hash(plan)
+    assert pickle.loads(pickle.dumps(plan)) == plan
+
+
+def test_bytes_moved_count_no_padding() -> None:
+    assert plan_between("s4[3,5]{1,0:T(8,128)(8,1)E(4)}", "s4[3,5]{1,0}").bytes_moved == 8 + 15
+
+
+def test_leftovers_of_wide_elements_go_through_the_nest() -> None:
+    plan = plan_between("bf16[8191,8193]{0,1:T(8,128)(2,1)}", "bf16[8191,8193]{1,0}")
+    assert [type(step) for step in plan.steps] == [Pattern, Nest]
+    assert plan.steps[0].elements * 2 + plan.steps[1].elements == plan.elements
+
+
+def test_packed_elements_in_opposite_orders_are_not_moved_together() -> None:
+    map_ = map_of("f32[64,256]{1,0:T(8,128)}")
+    same, other = Storage(4), Storage(4, low_first=False)
+    assert plan_copy(map_, row_major((64, 256)), same, same).kernel == "rows"
+    # By way of whole bytes.
+    assert plan_copy(map_, row_major((64, 256)), same, other).kernel == "unpack, pack"
+    columns = AddressMap.from_strides((64, 256), (1, 64))
+    assert plan_copy(map_, columns, same, other).kernel == "unpack, transpose8, pack"
+
+
+def test_a_window_inside_tiles_keeps_the_kernel_of_the_whole() -> None:
+    tiled = window(map_of("f32[4096,4096]{1,0:T(8,128)(2,1)}"), slice(3, 4001), slice(77, 4001))
+    plan = plan_copy(tiled, row_major(tiled.shape), Storage(16), Storage(16))
+    assert plan.kernel == "deinterleave16"
+    assert len(plan.steps) == 1
+
+
+def test_reversed_lanes_and_odd_steps_take_the_general_nest() -> None:
+    wide = map_of("f32[400,900]{1,0:T(8,128)}")
+    for view in (window(wide, slice(None), slice(None, None, -1)), window(wide, slice(None), slice(None, None, 3))):
+        assert plan_copy(view, row_major(view.shape), Storage(32), Storage(32)).kernel == "nest32"
+
+
+def test_rows_in_reverse_keep_the_kernel() -> None:
+    view = window(map_of("f32[400,900]{1,0:T(8,128)}"), slice(None, None, -1))
+    assert plan_copy(view, row_major(view.shape), Storage(32), Storage(32)).kernel == "rows"
+    assert plan_copy(row_major(view.shape), view, Storage(32), Storage(32)).kernel == "rows"
+
+
+def test_tasks_cover_a_step_and_end_on_tiles() -> None:
+    for texts in (COMMON[0][:2], COMMON[4][:2], COMMON[17][:2], COMMON[10][:2]):
+        plan = plan_between(*texts)
+        step = plan.steps[0]
+        assert isinstance(step, Pattern)
+        counts = []
+        for parts in step.tasks():
+            count = 1
+            for part in parts:
+                count *= part.stop - part.start
+            counts.append(count)
+        assert sum(counts) == step.elements
+        assert max(counts) * step.bits // 8 <= 8 * TASK_BYTES
+        if texts == COMMON[0][:2]:
+            assert all((part.stop - part.start) % 8 == 0 for parts in step.tasks() for part in parts)
+
+
+def test_spans_are_exact() -> None:
+    view = window(map_of("f32[40,900]{1,0:T(8,128)}"), slice(35, 2, -4), slice(130, 700, 3))
+    offsets = view.offsets()
+    assert span_of(view, Storage(32)) == (4 * offsets.min(), 4 * offsets.max() + 4)
+    assert span_of(view, Storage(4)) == (offsets.min() // 2, offsets.max() // 2 + 1)
+    assert span_of(row_major((0, 3)), Storage(32)) == (0, 0)
+    assert span_of(map_of("f32[6,10,50]{2,1,0:T(*,8,128)}"), Storage(32)) is None
+
+
+@pytest.mark.parametrize("bits", [(32, 16), (4, 2), (16, 8), (8, 16)])
+def test_widths_that_do_not_fit_are_refused(bits: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="cannot copy elements"):
+        plan_copy(row_major((3,)), row_major((3,)), Storage(bits[0]), Storage(bits[1]))
+
+
+def test_planning_loads_no_numba() -> None:
+    code = (
+        "import sys; from tests.planning.test_plan import COMMON, plan_between; "
+        "[plan_between(a, b) for a, b, *_ in COMMON]; assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+# --- axes -------------------------------------------------------------------------------------------------------------
+
+
+def terms(sizes: Sequence[int], strides: Sequence[int], start: int, step: int) -> Term:
+    weight, digits = 1, []
+    for size, stride in zip((*sizes, 1 << 40), strides, strict=True):
+        digits.append(Digit(weight, size, stride))
+        weight *= size
+    return Term(start, step, tuple(digits))
+
+
+@st.composite
+def any_terms(draw: st.DrawFn) -> tuple[tuple[Term, ...], int]:
+    extent = draw(st.integers(1, 60))
+    found = []
+    for _ in range(draw(st.integers(0, 2))):
+        sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 8]), max_size=3))
+        strides = [draw(st.sampled_from([-9, -3, 1, 2, 5, 7, 8, 16, 64])) for _ in range(len(sizes) + 1)]
+        step = draw(st.sampled_from([1, 1, 1, -1, 0, 2, 3, -2, 4, 8]))
+        found.append(terms(sizes, strides, draw(st.integers(0, 40)) + (extent - 1) * max(0, -step), step))
+    return tuple(found), extent
+
+
+@given(any_terms())
+def test_the_normal_form_of_an_axis_says_the_same(axis: tuple[tuple[Term, ...], int]) -> None:
+    found, extent = axis
+    v = np.arange(extent)
+    wanted = sum((term.offset_at(v) for term in found), np.zeros(extent, np.int64))
+    side = side_of(found, extent)
+    np.testing.assert_array_equal(side.base + side.table(0, extent), wanted)
+    assert side.bounds(extent) == (wanted.min(), wanted.max())
+    if side.walk is not None:
+        assert [side.base + side.walk.at(k) for k in range(extent)] == wanted.tolist()
+
+
+def test_steps_leave_no_trace_where_digits_divide() -> None:
+    back = side_of((terms([128], [1, 1024], 300, -1),), 100)
+    assert back.walk is not None
+    assert back.walk.strides == (-1, -1024)
+    half = side_of((terms([128], [1, 1024], 3, 2),), 1000)
+    assert half.walk is not None
+    assert (half.walk.sizes, half.walk.strides) == ((64,), (2, 1024))
+    skip = side_of((terms([8, 4], [1, 100, 5000], 16, 8),), 1000)
+    assert skip.walk is not None
+    assert (skip.walk.sizes, skip.walk.strides) == ((4,), (100, 5000))
+    assert side_of((terms([128], [1, 1024], 0, 3),), 1000).walk is None
+
+
+def test_a_window_inside_one_tile_is_straight() -> None:
+    inside = side_of((terms([128], [1, 1024], 130, 1),), 100)
+    assert inside.walk is not None
+    assert (inside.base, inside.walk.sizes, inside.walk.strides) == (1026, (), (1,))
+
+
+@given(any_terms(), any_terms(), st.sampled_from([2, 3, 4, 8, 16]))
+def test_a_split_axis_says_the_same(
+    first: tuple[tuple[Term, ...], int], second: tuple[tuple[Term, ...], int], weight: int
+) -> None:
+    extent = min(first[1], second[1])
+    sides = [side_of(found, extent) for found, _ in (first, second)]
+    bases = [side.base for side in sides]
+    axis = Axis(extent, *(side._replace(base=0) for side in sides))
+    wanted = sorted(zip(*(side.base + side.table(0, extent) for side in sides), strict=True))
+    boxes = split(Box(*bases, (axis,)), 0, weight) if extent > 1 else None
+    if boxes is not None:
+        assert sorted(pair for box in boxes for pair in _pairs(box)) == wanted
+    assert sorted(pair for box in simplified(Box(*bases, (axis,))) for pair in _pairs(box)) == wanted
+
+
+def _pairs(box: Box) -> list[tuple[int, int]]:
+    """(source offset, target offset) of every element of a box."""
+    table = np.array([[box.source_base, box.target_base]])
+    for axis in box.axes:
+        more = np.stack([axis.source.table(0, axis.extent), axis.target.table(0, axis.extent)], axis=1)
+        table = (table[:, None] + more[None]).reshape(-1, 2)
+    return [(int(a), int(b)) for a, b in table]
+
+
+def test_axes_that_follow_on_are_joined() -> None:
+    (box,) = simplified(_box(row_major((4, 5, 6)), row_major((4, 5, 6))))
+    assert [axis.extent for axis in box.axes] == [120]
+    (box,) = simplified(_box(map_of("f32[9,16,256]{2,1,0:T(8,128)}"), row_major((9, 16, 256))))
+    assert sorted(axis.extent for axis in box.axes) == [144, 256]
+
+
+def test_rows_of_lanes_in_one_axis_are_split_off() -> None:
+    boxes = simplified(_box(map_of("f32[1000]{0:T(1024)(128)(2,1)}"), row_major((1000,))))
+    assert [[axis.extent for axis in box.axes] for box in boxes] == [[104], [7, 128]]
+
+
+def _box(source: AddressMap, target: AddressMap) -> Box:
+    axes = []
+    for extent, first, second in zip(source.shape, source.axes, target.axes, strict=True):
+        axes.append(Axis(extent, side_of(first, extent), side_of(second, extent)))
+    return Box(source.base, target.base, tuple(axes))
+
+
+def test_combined_tiles_become_digits_of_a_joined_axis() -> None:
+    combined = map_of("f32[6,10,50]{2,1,0:T(*,8,128)}")
+    found = joint(combined, row_major((6, 10, 50)))
+    assert found is not None
+    assert all(map_.is_regular for map_ in found)
+    pairs = sorted(zip(*(map_.offsets().reshape(-1).tolist() for map_ in found), strict=True))
+    wanted = zip(combined.offsets().reshape(-1).tolist(), range(3000), strict=True)
+    assert pairs == sorted(wanted)
+    # A window that has not all of the inner axis does not follow on; one of a single outer index need not.
+    part = window(combined, slice(None), slice(0, 9))
+    assert joint(part, row_major(part.shape)) is None
+    single = combined.at(0, 3)
+    assert joint(single, row_major(single.shape)) is not None
+
+
+def test_steps_are_of_the_kinds_that_are_documented() -> None:
+    kinds = {type(step) for a, b, *_ in COMMON for step in plan_between(a, b).steps}
+    assert kinds == {Pattern, StagedCopy, Nest, PerElementStep}
+
+
+def test_blocks_fit_their_memory() -> None:
+    """A tile of many dimensions, and packed elements on both sides, want more of a block than there is."""
+    sides = [map_of(f"u8[2,3,100,16,64,8,17]{text}") for text in ("{3,2,1,4,6,5,0}", "{5,1,3,2,4,0,6:T(16,8,8,4,16)}")]
+    assert _blocks_fit(plan_copy(*sides, Storage(2), Storage(2)))
+
+
+def test_blocks_of_any_layout_fit_their_memory() -> None:
+    rng, found = random.Random(1), 0
+    for _ in range(400):
+        rank = rng.randint(4, 7)
+        bits = rng.choice([(1, 1), (2, 2), (4, 4), (2, 8), (8, 1)])
+        dimensions = ",".join(str(rng.choice([2, 8, 16, 17, 32, 40, 64, 100])) for _ in range(rank))
+        sides = []
+        for _ in range(2):
+            order = ",".join(map(str, rng.sample(range(rank), rank)))
+            tile = ",".join(str(rng.choice([2, 4, 8, 16, 32])) for _ in range(rng.randint(2, 5)))
+            tiles = rng.choice(["", f":T({tile})", f":T({tile})(8,1)", f":T({tile})(16,1)"])
+            sides.append(map_of(f"u8[{dimensions}]{{{order}{tiles}}}"))
+        if all(side.is_regular for side in sides):
+            plan = plan_copy(*sides, *map(Storage, bits))
+            assert _blocks_fit(plan)
+            found += any(isinstance(step, StagedCopy) for step in plan.steps)
+    assert found > 50
+
+
+def _blocks_fit(plan: Plan) -> bool:
+    return all(
+        stop.strides(step.lengths)[1] <= 8 * (BLOCK_BYTES // len(step.stops))
+        for step in plan.steps
+        if isinstance(step, StagedCopy)
+        for stop in step.stops
+    )

@@ -1,0 +1,224 @@
+"""The threads of conversions: how many, shared by whom, stopped by what."""
+
+from __future__ import annotations
+
+import _thread
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import strided as sd
+from strided.runtime import cpus, threads
+
+
+@pytest.fixture(autouse=True)
+def _default_number() -> Iterator[None]:
+    yield
+    sd.set_num_threads(None)
+
+
+def test_number_is_as_set_and_none_restores_the_default() -> None:
+    default = sd.get_num_threads()
+    assert default >= 1
+    sd.set_num_threads(7)
+    assert sd.get_num_threads() == 7
+    sd.set_num_threads(None)
+    assert sd.get_num_threads() == default
+
+
+def test_default_is_no_more_than_the_affinity_mask_allows() -> None:
+    if not hasattr(os, "sched_getaffinity"):
+        pytest.skip("this system has no affinity masks")
+    assert sd.get_num_threads() <= len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_numbers_below_one_are_refused(number: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        sd.set_num_threads(number)
+
+
+class TestContainers:
+    """CPU time that a control group grants."""
+
+    @staticmethod
+    def quota(tmp_path: Path, membership: str, files: dict[str, str]) -> float | None:
+        listed = tmp_path / "membership"
+        listed.write_text(membership)
+        root = tmp_path / "root"
+        for name, text in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return cpus.container_cpus(listed, root)
+
+    def test_no_groups_grant_everything(self, tmp_path: Path) -> None:
+        assert cpus.container_cpus(tmp_path / "missing", tmp_path) is None
+        assert self.quota(tmp_path, "0::/\n", {"cpu.max": "max 100000\n"}) is None
+
+    def test_unified_group_limits(self, tmp_path: Path) -> None:
+        assert self.quota(tmp_path, "0::/pod\n", {"pod/cpu.max": "150000 100000\n"}) == 1.5
+
+    def test_the_tightest_enclosing_group_counts(self, tmp_path: Path) -> None:
+        files = {"pod/cpu.max": "100000 100000", "pod/box/cpu.max": "400000 100000"}
+        assert self.quota(tmp_path, "0::/pod/box\n", files) == 1.0
+
+    def test_inside_a_container_its_own_group_is_the_root(self, tmp_path: Path) -> None:
+        assert self.quota(tmp_path, "0::/../../elsewhere\n", {"cpu.max": "300000 100000"}) == 3.0
+
+    def test_legacy_group_limits(self, tmp_path: Path) -> None:
+        files = {"cpu,cpuacct/pod/cpu.cfs_quota_us": "250000", "cpu,cpuacct/pod/cpu.cfs_period_us": "100000"}
+        assert self.quota(tmp_path, "4:cpu,cpuacct:/pod\n3:memory:/pod\n", files) == 2.5
+
+    def test_legacy_group_without_limit(self, tmp_path: Path) -> None:
+        files = {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}
+        assert self.quota(tmp_path, "4:cpu:/\n", files) is None
+
+    @pytest.mark.parametrize("text", ["", "words", "1", "1 0", "max"])
+    def test_unreadable_limits_are_none(self, tmp_path: Path, text: str) -> None:
+        assert self.quota(tmp_path, "0::/\n\nnonsense\n", {"cpu.max": text}) is None
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_every_piece_is_done_once(number: int) -> None:
+    done: list[int] = []
+    threads.run(done.append, ((k,) for k in range(1000)), threads=number)
+    assert sorted(done) == list(range(1000))
+
+
+def test_no_pieces() -> None:
+    threads.run(print, [], threads=3)
+
+
+def test_pieces_are_begun_in_order() -> None:
+    done: list[int] = []
+    threads.run(done.append, ((k,) for k in range(100)), threads=1)
+    assert done == list(range(100))
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_the_first_error_is_raised_and_stops_the_rest(number: int) -> None:
+    begun: list[int] = []
+
+    def work(k: int) -> None:
+        begun.append(k)
+        if k == 10:
+            raise OSError("piece 10")
+        time.sleep(0.0005)
+
+    with pytest.raises(OSError, match="piece 10"):
+        threads.run(work, ((k,) for k in range(10_000)), threads=number)
+    assert len(begun) < 5000
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_an_error_of_the_pieces_themselves_is_raised(number: int) -> None:
+    def pieces() -> Iterator[tuple[int]]:
+        yield (1,)
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        threads.run(abs, pieces(), threads=number)
+
+
+def test_a_conversion_inside_a_conversion_ends() -> None:
+    done: list[int] = []
+
+    def outer(k: int) -> None:
+        threads.run(done.append, ((10 * k + i,) for i in range(10)), threads=4)
+
+    threads.run(outer, ((k,) for k in range(50)), threads=4)
+    assert sorted(done) == list(range(500))
+
+
+def test_many_python_threads_at_once() -> None:
+    def convert(n: int) -> int:
+        done: list[int] = []
+        threads.run(done.append, ((k,) for k in range(n)), threads=1 + n % 4)
+        return len(done)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(convert, range(200))) == list(range(200))
+
+
+def test_nothing_runs_any_more_once_run_has_returned() -> None:
+    running = 0
+    lock = threading.Lock()
+
+    def work(k: int) -> None:
+        nonlocal running
+        with lock:
+            running += 1
+        time.sleep(0.001)
+        if k == 3:
+            raise KeyError(k)
+        with lock:
+            running -= 1
+
+    with pytest.raises(KeyError):
+        threads.run(work, ((k,) for k in range(100)), threads=4)
+    after = running
+    time.sleep(0.02)
+    assert running == after
+
+
+def test_ctrl_c_stops_soon() -> None:
+    begun = 0
+    # A shell starts what runs in its background with this signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def work(k: int) -> None:
+        nonlocal begun
+        begun += 1
+        if k == 20:
+            _thread.interrupt_main()
+        time.sleep(0.001)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            threads.run(work, ((k,) for k in range(5000)), threads=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert begun < 1000
+
+
+def _in_child(results: multiprocessing.SimpleQueue[int]) -> None:
+    done: list[int] = []
+    threads.run(done.append, ((k,) for k in range(100)), threads=3)
+    results.put(len(done))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    threads.run(abs, ((k,) for k in range(100)), threads=3)  # so that the parent has helpers
+    context = multiprocessing.get_context("fork")
+    results: multiprocessing.SimpleQueue[int] = context.SimpleQueue()
+    child = context.Process(target=_in_child, args=(results,))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert results.get() == 100
+
+
+def test_at_interpreter_shutdown_the_caller_works_alone() -> None:
+    code = (
+        "import atexit, strided.runtime.threads as t\n"
+        "done = []\n"
+        "def late():\n"
+        "    t.run(done.append, ((k,) for k in range(50)), threads=4)\n"
+        "    print(len(done))\n"
+        "import concurrent.futures.thread\n"
+        "atexit.register(late)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert out.stdout.strip() == "50", out.stderr

@@ -1,0 +1,78 @@
+"""What importing the package loads, and what stays unloaded until it is needed.
+
+Which package may import which is for import-linter to hold (pyproject.toml).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import strided
+
+PACKAGE = Path(strided.__file__).parent
+
+#: What even the public door must not load.
+HEAVY = [
+    *("numba", "llvmlite", "click", "dask", "xarray", "jax", "jaxlib", "torch", "pandas", "rich", "scipy"),
+    *("concurrent.futures.process", "multiprocessing", "unittest", "asyncio"),
+]
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules in a fresh interpreter after some code."""
+    report = "import sys, json\n" + code + "\nprint(json.dumps(sorted(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-W", "error", "-c", report], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return set(json.loads(ran.stdout.splitlines()[-1]))
+
+
+LIGHT = {
+    "import": "import strided",
+    "parsing": "import strided as sd; str(sd.parse('(bf16[3,5]{1,0:T(8,128)(2,1)}, s4[7]{0:E(4)})'))",
+    "sizes and addresses": (
+        "import strided as sd; s = sd.parse('bf16[300,500]{1,0:T(8,128)(2,1)}'); s.byte_size; s.offset_of((2, 3))\n"
+        "s.offset_of(([0, 1], [2, 3])); s.index_at(17); s.index_at([1, 2])"
+    ),
+    "one element": (
+        "import strided as sd\n"
+        "a = sd.LayoutArray(bytes(4096 * 4096), 'f32[2048,2048]{1,0:T(8,128)}'); a[0, 0]; a[5, -1]"
+    ),
+    "a few elements": (
+        "import strided as sd, numpy as np\n"
+        "a = sd.LayoutArray(bytearray(2048 * 2048 * 4), 'f32[2048,2048]{1,0:T(8,128)}')\n"
+        "np.asarray(a[3:9, ::400]); a[[1, 2], [3, 4]]; a[0, :10] = 1; repr(a); str(a); repr(a[::3])"
+    ),
+    "a small conversion": (
+        "import strided as sd, numpy as np\n"
+        "a = sd.LayoutArray.from_numpy(np.ones((30, 50), 'f4'), '{0,1:T(8,16)}'); a.to_numpy(); a.to_layout('{1,0}')"
+    ),
+}
+
+
+@pytest.mark.parametrize("action", LIGHT)
+def test_small_things_load_no_compiler(action: str) -> None:
+    loaded = loaded_by(LIGHT[action])
+    assert sorted(name for name in HEAVY if name in loaded) == []
+
+
+def test_the_door_opens_onto_little() -> None:
+    """The readers of dumps are loaded when their names are used."""
+    assert [name for name in loaded_by("import strided") if name.startswith(("strided.dumps", "strided.inspect"))] == []
+
+
+def test_public_names() -> None:
+    assert len(set(strided.__all__)) == len(strided.__all__)
+    for name in strided.__all__:
+        assert getattr(strided, name) is not None
+        assert name in dir(strided)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = strided.nothing
+
+
+def test_typed() -> None:
+    assert (PACKAGE / "py.typed").exists()

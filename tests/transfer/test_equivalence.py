@@ -1,0 +1,398 @@
+"""Every kernel against the general nest, and both against the definition, element by element.
+
+The general way is forced by refusing every pattern. Guard bytes lie around all buffers, sources are read-only, and all
+that is no element, padding included, is random: it must neither be read into a result nor written.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strided as sd
+from strided.addressing.address_map import AddressMap
+from strided.kernels import HOMES
+from strided.planning import fill_step, nest_step, offset_tables, plan, staged_step, vector_step
+from strided.planning.plan import plan_copy
+from strided.transfer import copy as transfer
+from strided.transfer import executor
+from tests.regions import Guarded, bits_at, expected, map_of, row_major
+from tests.thinned import examples, thinned
+
+#: What the tests set otherwise: the size from which on plans are used, and that of tasks and blocks.
+_SMALL = {
+    (transfer, "SMALL_ELEMENTS"): 0,
+    (transfer, "TINY_ELEMENTS"): 0,
+    (plan, "LEAST_STAGED"): 256,
+}
+
+
+def _forget() -> None:
+    plan_copy.cache_clear()
+    plan._steps.cache_clear()
+    transfer._remembered.clear()
+    transfer._executions.clear()
+
+
+@pytest.fixture(autouse=True)
+def _plans_for_everything(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for (module, name), value in _SMALL.items():
+        monkeypatch.setattr(module, name, value)
+    _forget()
+    yield
+    _forget()
+    sd.set_num_threads(None)
+
+
+def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
+    """Copy, compare, and say which kernel did it."""
+    from_ = source.read_only()
+    wanted = expected(from_, target)
+    with pytest.MonkeyPatch.context() as patch:
+        if general:
+            patch.setattr(plan, "match", lambda *_, **__: None)
+            patch.setattr(plan, "detour_of", lambda *_, **__: None)
+            _forget()
+        kernel = plan_copy(from_.map, target.region.map, from_.storage, target.region.storage).kernel
+        transfer.copy(from_, target.region)
+    np.testing.assert_array_equal(target.memory, wanted, err_msg=kernel)
+    if general:
+        assert kernel.startswith("nest") or kernel in ("offsets", "none")
+        _forget()
+    return kernel
+
+
+class Way(NamedTuple):
+    """Two layouts of one array, the kernels that convert there and back, and the width of elements on both sides."""
+
+    source: str
+    target: str
+    there: str
+    back: str
+    bits: int
+    other_bits: int = 0
+
+
+#: One row for each kernel at least, with sizes that leave partial tiles everywhere.
+WAYS = [
+    Way("{1,0}", "{1,0}", "copy", "copy", 32),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 8),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 16),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 32),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 64),
+    Way("{1,0:T(8,128)}", "{1,0}", "rows", "rows", 128),
+    Way("{1,0:T(8,128)}", "{1,0:T(4,256)}", "rows", "rows", 32),
+    Way("{1,0:T(8,128)(2,1)}", "{1,0}", "deinterleave16", "interleave16", 16),
+    Way("{1,0:T(16,128)(2,1)}", "{1,0}", "deinterleave16", "interleave16", 16),
+    Way("{1,0:T(8,128)(4,1)}", "{1,0}", "deinterleave8", "interleave8", 8),
+    Way("{1,0:T(32,128)(4,1)}", "{1,0}", "deinterleave8", "interleave8", 8),
+    Way("{1,0:T(8,128)(8,1)}", "{1,0}", "deinterleave_bits", "interleave_bits", 4, 8),
+    Way("{1,0:T(64,128)(8,1)}", "{1,0}", "deinterleave_bits", "interleave_bits", 4, 8),
+    Way("{1,0:T(16,128)(16,1)}", "{1,0}", "deinterleave_bits", "interleave_bits", 2, 8),
+    Way("{1,0}", "{1,0}", "unpack", "pack", 1, 8),
+    Way("{1,0}", "{1,0}", "unpack", "pack", 2, 8),
+    Way("{1,0}", "{1,0}", "unpack", "pack", 4, 8),
+    Way("{1,0:T(8,128)(2,1)}", "{1,0:T(16,128)(2,1)}", "rows", "rows", 16),
+    Way("{1,0:T(8,128)(4,1)}", "{1,0:T(32,128)(4,1)}", "rows", "rows", 8),
+    Way("{1,0:T(8,128)(8,1)}", "{1,0:T(64,128)(8,1)}", "rows", "rows", 4),
+    Way("{0,1}", "{1,0}", "transpose8", "transpose8", 8),
+    Way("{0,1}", "{1,0}", "transpose16", "transpose16", 16),
+    Way("{0,1}", "{1,0}", "transpose32", "transpose32", 32),
+    Way("{0,1}", "{1,0}", "transpose64", "transpose64", 64),
+    Way("{0,1:T(8,128)}", "{1,0}", "transpose32", "transpose32", 32),
+    Way("{0,1:T(8,128)}", "{1,0:T(8,128)}", "transpose32", "transpose32", 32),
+    Way("{0,1:T(8,128)(2,1)}", "{1,0}", "transpose32", "transpose32", 16),
+    Way("{1,0:T(8,128)(4,1)}", "{0,1}", "transpose32, rows", "transpose32", 8),
+    Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "deinterleave16, transpose32", "transpose32, interleave16", 16),
+    Way("{1,0:T(8,128)(4,1)}", "{0,1:T(32,128)(4,1)}", "deinterleave8, transpose32", "transpose32, interleave8", 8),
+    Way("{1,0:T(8,128)(8,1)}", "{0,1}", "transpose32, unpack", "pack, transpose32", 4, 8),
+    Way("{1,0:T(8,128)(8,1)}", "{1,0}", "deinterleave_bits, pack", "unpack, interleave_bits", 4),
+    Way("{0,1:T(8,128)(8,1)}", "{1,0}", "transpose32, unpack", "pack, transpose32", 4, 8),
+    Way("{0,1:T(16,128)(16,1)}", "{1,0}", "transpose32, unpack", "pack, transpose32", 2, 8),
+    Way("{1,0}", "{0,1}", "unpack, transpose8, pack", "unpack, transpose8, pack", 4),
+    Way(
+        "{0,1:T(8,128)(8,1)}",
+        "{1,0:T(8,128)(8,1)}",
+        "transpose32, unpack, interleave_bits",
+        "deinterleave_bits, pack, transpose32",
+        4,
+    ),
+]
+
+
+def _name(way: Way) -> str:
+    return f"{way.bits} to {way.other_bits or way.bits} bits {way.source} {way.target}"
+
+
+@pytest.mark.parametrize("way", WAYS, ids=_name)
+@pytest.mark.parametrize(
+    ("phases", "streaming", "small_tasks"),
+    [((0, 0), True, False), ((16, 48), True, True), ((5, 11), False, True), ((64, 1), True, True)],
+    ids=["on lines", "off lines", "plain stores", "off by a byte"],
+)
+def test_kernels_do_what_the_general_nest_does(
+    way: Way, phases: tuple[int, int], streaming: bool, small_tasks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "STREAM_BYTES", 0 if streaming else 1 << 40)
+    if small_tasks:
+        monkeypatch.setattr(vector_step, "TASK_BYTES", 1 << 12)
+        monkeypatch.setattr(vector_step, "_BLOCK_BYTES", 1 << 11)
+        monkeypatch.setattr(staged_step, "BLOCK_BYTES", 1 << 14)
+        monkeypatch.setattr(nest_step, "TASK_ELEMENTS", 1 << 10)
+        sd.set_num_threads(3)
+    maps = [map_of(f"f32[75,333]{layout}") for layout in (way.source, way.target)]
+    bits = (way.bits, way.other_bits or way.bits)
+    for turn, kernel in ((1, way.there), (-1, way.back)):
+        (first, second), (low, high) = maps[::turn], bits[::turn]
+        source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
+        target = Guarded(second, high, seed=2, phase=phases[1])
+        kept = target.memory.copy()
+        assert check(source, target) == kernel
+        result = target.memory.copy()
+        target.memory[:] = kept
+        check(source, target, general=True)
+        np.testing.assert_array_equal(target.memory, result)
+
+
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize(("bits", "kernel"), [(8, "transpose8"), (16, "transpose16"), (32, "transpose32")])
+@pytest.mark.parametrize(("turn", "extents"), [(1, "340 x 70"), (-1, "70 x 340")], ids=["target", "source"])
+def test_rows_of_a_transposition_that_count_on_from_each_other(
+    turn: int, extents: str, bits: int, kernel: str, phases: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "STREAM_BYTES", 0)
+    monkeypatch.setattr(vector_step, "TASK_BYTES", 1 << 12)
+    maps = [map_of(f"f32[70,5,4,17]{layout}") for layout in ("{0,1,2,3:T(1,128)}", "{3,2,1,0}")][::turn]
+    source, target = Guarded(maps[0], bits, seed=1, phase=phases[0]), Guarded(maps[1], bits, seed=2, phase=phases[1])
+    kept = target.memory.copy()
+    assert check(source, target) == kernel
+    (step,) = plan_copy(maps[0], maps[1], source.region.storage, target.region.storage).steps
+    assert str(step).startswith(f"{kernel} over {extents}")
+    result = target.memory.copy()
+    target.memory[:] = kept
+    check(source, target, general=True)
+    np.testing.assert_array_equal(target.memory, result)
+
+
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize("outer", [16, 19])
+@pytest.mark.parametrize(
+    ("tile", "bits", "there", "back"),
+    [
+        ("T(4,128)(2,1)", (16, 16), "deinterleave16, transpose16", "interleave16, transpose32"),
+        ("T(4,128)(4,1)", (8, 8), "transpose32, deinterleave8", "interleave8, transpose32"),
+        ("T(8,128)(8,1)", (4, 8), "transpose32, deinterleave_bits", "interleave_bits, transpose32"),
+    ],
+)
+def test_words_along_one_axis_and_rows_along_another(
+    tile: str,
+    bits: tuple[int, int],
+    there: str,
+    back: str,
+    outer: int,
+    phases: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executor, "STREAM_BYTES", 0)
+    monkeypatch.setattr(staged_step, "BLOCK_BYTES", 1 << 16)
+    maps = [map_of(f"f32[{outer},150,70]{layout}") for layout in (f"{{1,0,2:{tile}}}", "{2,1,0}")]
+    for turn, kernel in ((1, there), (-1, back)):
+        (first, second), (low, high) = maps[::turn], bits[::turn]
+        source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
+        target = Guarded(second, high, seed=2, phase=phases[1])
+        kept = target.memory.copy()
+        assert check(source, target) == kernel
+        result = target.memory.copy()
+        target.memory[:] = kept
+        check(source, target, general=True)
+        np.testing.assert_array_equal(target.memory, result)
+
+
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize(
+    ("tile", "bits", "kernel"),
+    [
+        ("T(8,128)(2,1)", (16, 16), "deinterleave16"),
+        ("T(8,128)(4,1)", (8, 8), "deinterleave8"),
+        ("T(8,128)(8,1)", (4, 8), "deinterleave_bits"),
+    ],
+)
+def test_words_whose_lanes_count_on_in_the_target(
+    tile: str, bits: tuple[int, int], kernel: str, phases: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "STREAM_BYTES", 0)
+    monkeypatch.setattr(vector_step, "TASK_BYTES", 1 << 12)
+    maps = [map_of(f"f32[3,21,7,47]{layout}") for layout in (f"{{3,1,2,0:{tile}}}", "{3,2,1,0}")]
+    source = Guarded(maps[0], bits[0], seed=1, phase=phases[0], signed=True)
+    target = Guarded(maps[1], bits[1], seed=2, phase=phases[1])
+    kept = target.memory.copy()
+    assert check(source, target) == kernel
+    (step,) = plan_copy(maps[0], maps[1], source.region.storage, target.region.storage).steps
+    assert str(step).startswith(f"{kernel} over 3 x 21 x 329")
+    result = target.memory.copy()
+    target.memory[:] = kept
+    check(source, target, general=True)
+    np.testing.assert_array_equal(target.memory, result)
+
+
+def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
+    used = {name for way in WAYS for kernels in (way.there, way.back) for name in kernels.split(", ")} - {"nest_bits"}
+    homes = {"interleave", "subbyte", "transpose", "contiguous"}
+    assert used == {name for name, module in HOMES.items() if module in homes and name != "fill"}
+
+
+# --- anything regular -------------------------------------------------------------------------------------------------
+
+_TILES = """
+    T(8,128) T(8,128)(2,1) T(8,128)(4,1) T(32,128)(4,1) T(8,128)(8,1) T(2,128)(2,1) T(4,128)(4,1) T(128) T(3,5) T(2,2)
+    T(1024)(128)(2,1) T(1024)(128)(4,1) T(16)(4)(2,1) T(4,8)(2,1) T(2,16,8) T(16,16)(8,4)(2,1) T(*,4) T(2,*,3)
+    T(4,8)(3,1)
+""".split()
+_SIZES = [1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 32, 64, 100, 129, 260]
+
+
+@st.composite
+def views(draw: st.DrawFn, shape: tuple[int, ...]) -> AddressMap:
+    """A view of this shape on an array in some layout: whole, a window, with steps, reversed, transposed or spread."""
+    parents, parts = [], []
+    for n in shape:
+        step = draw(st.sampled_from([1, 1, 1, 1, 1, 1, 2, 3, 4, -1, -2]))
+        before, after = (draw(st.sampled_from([0, 0, 0, 1, 2, 5, 8, 130])) for _ in range(2))
+        reach = (n - 1) * abs(step) + 1 if n else 0
+        parents.append(before + reach + after)
+        parts.append((before if step > 0 else before + reach - 1, step, n))
+    order = draw(st.permutations(range(len(shape))))
+    text = f"f32[{','.join(map(str, parents))}]{{{','.join(map(str, order))}"
+    tile = draw(st.sampled_from(["", *_TILES]))
+    try:
+        map_ = map_of(f"{text}:{tile}}}" if tile else f"{text}}}" if shape else "f32[]")
+    except sd.StridedError:
+        map_ = map_of(f"{text}}}")
+    if map_.reach > 1 << 19:
+        map_ = map_of(f"{text}}}")
+    for axis, (start, step, count) in enumerate(parts):
+        map_ = map_.sliced(axis, max(0, start), step, count)
+    return map_
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> tuple[int, ...]:
+    sizes: list[int] = []
+    for _ in range(draw(st.integers(0, 4))):
+        sizes.append(draw(st.sampled_from(_SIZES)))
+        while math.prod(sizes) > 12_000:
+            sizes[sizes.index(max(sizes))] //= 2
+    if sizes and draw(st.integers(0, 20)) == 0:
+        sizes[draw(st.integers(0, len(sizes) - 1))] = 0
+    return tuple(sizes)
+
+
+@st.composite
+def copies(draw: st.DrawFn) -> tuple[Guarded, Guarded, dict[str, Any]]:
+    """A source, a target, and how the work is cut up."""
+    shape = draw(shapes())
+    dense = draw(st.sampled_from(["neither", "source", "target"]))
+    first = row_major(shape) if dense == "source" else draw(views(shape))
+    second = row_major(shape) if dense == "target" else draw(views(shape))
+    if shape and shape[0] and draw(st.integers(0, 8)) == 0:
+        first = first.at(0, 0).with_axis(0, shape[0])
+    bits = draw(
+        st.sampled_from([(b, b) for b in (1, 2, 4, 8, 16, 32, 64, 128)] + [(4, 8), (2, 8), (1, 8), (8, 4), (8, 2)])
+    )
+    sides = []
+    for map_, width in ((first, bits[0]), (second, bits[1])):
+        how = {"low_first": draw(st.booleans()), "signed": draw(st.booleans())} if width < 8 else {}
+        sides.append(Guarded(map_, width, seed=draw(st.integers(0, 9)), phase=draw(st.integers(0, 63)), **how))
+    cut = {
+        "threads": draw(st.sampled_from([1, 2, 3])),
+        "task": draw(st.sampled_from([1 << 9, 1 << 12, 1 << 21])),
+        "indices": draw(st.sampled_from([50, 1 << 16])),
+        "stream": draw(st.sampled_from([0, 1 << 40])),
+    }
+    return sides[0], sides[1], cut
+
+
+@given(copies(), st.booleans())
+@examples(150)
+def test_any_copy(copy: tuple[Guarded, Guarded, dict[str, Any]], general: bool) -> None:
+    source, target, cut = copy
+    sd.set_num_threads(cut["threads"])
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((vector_step, "TASK_BYTES"), (staged_step, "BLOCK_BYTES"), (nest_step, "TASK_ELEMENTS")):
+            patch.setattr(module, name, min(getattr(module, name), cut["task"]))
+        patch.setattr(offset_tables, "MOST_INDICES", cut["indices"])
+        patch.setattr(executor, "STREAM_BYTES", cut["stream"])
+        for (module, name), value in _SMALL.items():
+            patch.setattr(module, name, value)
+        _forget()
+        check(source, target, general=general)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "bits"),
+    [
+        ("u4[16,70000]{1,0:T(8,16)}", np.s_[7:9, 5:], 4),
+        ("u4[24,200000]{1,0:T(8,16)}", np.s_[0:17, 5:], 4),
+        ("u4[17,70000]{1,0:T(8,5)}", np.s_[:, :], 4),
+        ("u2[250000,4]{0,1:T(32,128)(4,1)}", np.s_[5::3, :], 2),
+        ("u2[8,188549]{1,0:T(3,5)}", np.s_[5:8, 5:], 2),
+    ],
+    ids=str,
+)
+def test_a_long_row_that_is_alone_in_its_block(text: str, key: tuple[slice, slice], bits: int) -> None:
+    """Its second block begins inside a tile, and a leg that copies one run must begin there, too."""
+    map_ = map_of(text)
+    for axis, (part, n) in enumerate(zip(key, map_.shape, strict=True)):
+        start, stop, step = part.indices(n)
+        map_ = map_.sliced(axis, start, step, len(range(start, stop, step)))
+    for first, second, widths in ((map_, row_major(map_.shape), (bits, 8)), (row_major(map_.shape), map_, (8, bits))):
+        check(Guarded(first, widths[0], seed=1), Guarded(second, widths[1], seed=2))
+
+
+@pytest.mark.parametrize(
+    ("bits", "tile"),
+    thinned(
+        itertools.product(
+            [(4, 8), (2, 8), (2, 2), (8, 8), (16, 16)],
+            ["T(8,16)", "T(8,5)", "T(3,5)", "T(32,128)(4,1)", "T(8,128)(8,1)"],
+        ),
+        3,
+    ),
+    ids=str,
+)
+def test_short_blocks_of_few_rows(bits: tuple[int, int], tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_tables, "MOST_INDICES", 64)
+    for order, step in (("1,0", 1), ("0,1", 1), ("1,0", 3), ("0,1", 2)):
+        for rows, start in ((1, 0), (1, 5), (2, 7), (3, 1), (9, 6)):
+            parent = map_of(f"f32[17,700]{{{order}:{tile}}}")
+            map_ = parent.sliced(0, 17 - rows, 1, rows).sliced(1, start, step, 650 // step)
+            dense = row_major(map_.shape)
+            for first, second, widths in ((map_, dense, bits), (dense, map_, bits[::-1])):
+                check(Guarded(first, widths[0], seed=1), Guarded(second, widths[1], seed=2))
+
+
+@given(st.data(), st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]))
+def test_any_fill(data: st.DataObject, bits: int) -> None:
+    map_ = data.draw(shapes().flatmap(views))
+    how = {"low_first": data.draw(st.booleans())} if bits < 8 else {}
+    target = Guarded(map_, bits, seed=1, phase=data.draw(st.integers(0, 63)), **how)
+    pattern = data.draw(st.integers(0, (1 << bits) - 1))
+    wanted = np.unpackbits(target.memory, bitorder="little")
+    places = bits_at(target.region) + 8 * target.start
+    wanted[places[:, None] + np.arange(bits)] = [pattern >> k & 1 for k in range(bits)]
+    sd.set_num_threads(data.draw(st.sampled_from([1, 3])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transfer, "SMALL_ELEMENTS", 0)
+        patch.setattr(transfer, "TINY_ELEMENTS", 0)
+        patch.setattr(fill_step, "_TASK_BYTES", data.draw(st.sampled_from([1 << 10, 1 << 21])))
+        patch.setattr(fill_step, "_TASK_RUNS", data.draw(st.sampled_from([100, 1 << 14])))
+        patch.setattr(executor, "STREAM_BYTES", data.draw(st.sampled_from([0, 1 << 40])))
+        transfer.fill(target.region, pattern)
+    np.testing.assert_array_equal(target.memory, np.packbits(wanted, bitorder="little"))
