@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 
 import strided as sd
+from strided.layout.element_types import is_builtin
 from tests.cases import Case, some_values
 from tests.checks import encoded, outcome, same_values, shape_of
 from tests.strategies import cases
@@ -92,13 +93,13 @@ def test_a_buffer_has_the_values_of_the_array(case: Case) -> None:
     a, values = wrapped(case)
     for flags in (FULL_RO, SIMPLE):
         got, error = outcome(lambda flags=flags: a.__buffer__(flags))
-        if not a.is_strided or (flags & FORMAT and not a._is_builtin()):
+        if not a.is_strided or (flags & FORMAT and not is_builtin(a.dtype)):
             assert isinstance(error, BufferError)
             continue
         assert error is None
         assert (got.shape, got.itemsize, got.readonly) == (a.shape, a.itemsize, False)
         assert got.tobytes() == values.tobytes()
-    if a.is_strided and a._is_builtin():
+    if a.is_strided and is_builtin(a.dtype):
         same_values(np.asarray(a.__buffer__(FULL_RO)), values)
 
 

@@ -248,7 +248,7 @@ _WRITER = """
 import os, sys, time
 if sys.argv[2] == "named":
     del os.O_TMPFILE
-from strided import files
+from strided.files import atomic
 
 place = sys.argv[3]
 

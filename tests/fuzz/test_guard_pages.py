@@ -51,14 +51,17 @@ def test_conversions_between_guard_pages(
 
 #: The last word is read as a whole, whether it lies in the buffer or not.
 A_BYTE_TOO_FAR = """
-from strided import convert
-convert._fitting_plan = lambda source, target: convert.plan_copy(source.map, target.map, source.storage, target.storage)
+from strided.transfer import copy as transfer
+def fitting(s, t):
+    return transfer.plan_copy(s.map, t.map, s.storage, t.storage)
+
+transfer._fitting_plan = fitting
 """
 #: The general nest is told the width of one packed element where several became one.
 ANOTHER_WIDTH = """
 from dataclasses import replace
 from functools import lru_cache
-from strided import plan
+from strided.planning import plan
 
 steps, nest_of, asked = plan._steps.__wrapped__, plan.nest_of, []
 
@@ -75,15 +78,15 @@ plan._steps, plan.nest_of = remembering, careless
 """
 #: One byte of padding is written beside what a packed row ends in.
 PADDING = """
-from strided import convert
-copy = convert.copy
+from strided.transfer import copy as transfer
+copy = transfer.copy
 
 def careless(source, target):
     copy(source, target)
     if target.buffer.size > 1:
         target.buffer[-1] ^= 1
 
-convert.copy = careless
+transfer.copy = careless
 """
 
 

@@ -143,7 +143,7 @@ def test_memory_stays_bounded(text: str, tmp_path: Path) -> None:
     script = """
 import resource, sys
 import strided as sd
-from strided import export, kernels, pages
+from strided.io import convert_file, sparse_pages
 convert_file.BLOCK_BYTES, sparse_pages.BUDGET_BYTES = 1 << 20, 8 << 20
 sd.LayoutArray(bytes(1 << 20), "u8[1024,1024]{0,1}").to_layout("{1,0}")
 sd.LayoutArray(bytes(1 << 20), "u8[1024,1024]{0,1:T(8,128)}").to_layout("{1,0}")
@@ -486,7 +486,7 @@ def test_a_disk_that_fills_up_meanwhile_is_an_error(tmp_path: Path) -> None:
     script = """
 import resource, sys
 import strided as sd
-from strided import export
+from strided.io import convert_file
 convert_file._allocate = lambda file, size: None
 convert_file.BLOCK_BYTES = 1 << 16
 def limit(_):
