@@ -21,10 +21,10 @@ from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase
-from strided.planning.plan import span_of
 from strided.runtime.threads import get_num_threads, run
+from strided.transfer.bounds import check_offsets, holds, holds_view
 from strided.transfer.executor import STREAM_BYTES, scratch
-from strided.transfer.gather_scatter import Offsets, check_offsets
+from strided.transfer.gather_scatter import Offsets
 from strided.transfer.region import Region, read_only
 
 Integers: TypeAlias = npt.NDArray[np.intp]
@@ -101,8 +101,7 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
     One array for every axis, or one of places in row-major order. Returns False where an index is out of bounds, what
     is in `out` being of no use then, where they are few, or where the buffer does not hold all of the view.
     """
-    span = span_of(source.map, source.storage)
-    if span is None or not source.map.size or span[0] < 0 or span[1] > source.buffer.size or out.size < _LEAST_POINTS:
+    if not source.map.size or out.size < _LEAST_POINTS or not holds_view(source):
         return False
     points = _Points(source.map, arrays)
     kernel, width, from_ = kernels.load("gather_points"), source.bits // 8, read_only(source.buffer)
@@ -210,7 +209,7 @@ def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> _Lanes | None:
             continue
         members = outer % step
         # A word is read as a whole: its other members must be in the buffer, too.
-        if ((outer - members).max() + inner.max() + step) * width > source.buffer.size:
+        if not holds(source, (0, int((outer - members).max() + inner.max() + step) * width)):
             continue
         places = np.arange(len(outer), dtype=np.int64) * len(inner)
         rows = np.stack([(outer - members) * width, places * width, members], axis=1)

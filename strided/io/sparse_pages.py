@@ -28,8 +28,7 @@ from strided.planning.axis_maps import Table
 from strided.planning.fill_step import fill_steps, spread
 from strided.planning.plan import Storage
 from strided.runtime.threads import get_num_threads, run
-from strided.transfer.gather_scatter import chunks
-from strided.transfer.region import Bytes
+from strided.transfer.region import Bytes, chunks
 
 #: Bytes of pages in use at a time, about: what the elements of one block may take with the padding between them.
 BUDGET_BYTES = 256 << 20

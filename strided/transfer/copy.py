@@ -11,7 +11,6 @@ does without these words.
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.planning.plan import PerElementStep, Plan, Step, plan_copy, plan_fill, refuse_misfit
 from strided.runtime.cache import BoundedCache
+from strided.transfer.bounds import holds, least_size, refuse_outside
 from strided.transfer.executor import PATTERN_BYTES, Copy, Execution, How, run_fill
 from strided.transfer.gather_scatter import (
     copy_by_offsets,
@@ -28,11 +28,10 @@ from strided.transfer.gather_scatter import (
     gather,
     gather_at,
     offsets_at,
-    refuse_offsets_outside,
     scatter,
 )
 from strided.transfer.readahead import few_pages, mapping_of
-from strided.transfer.region import Bytes, Region, empty_aligned, may_overlap, refuse_outside, region_of_ndarray
+from strided.transfer.region import Bytes, Region, empty_aligned, may_overlap, region_of_ndarray
 
 __all__ = [
     "Region",
@@ -131,34 +130,21 @@ def _conversion(source: Region, destination: Region) -> _Conversion:
             # Numba is loaded here.
             found = _executions.keep(key, (plan.steps, Execution(plan.steps, *hows)))
         run = found[1].at(plan.shift)
-    return _Conversion((source.map, destination.map), plan, run, (_end(plan.source_span), _end(plan.target_span)))
+    return _Conversion(
+        (source.map, destination.map), plan, run, (least_size(plan.source_span), least_size(plan.target_span))
+    )
 
 
 def _fitting_plan(source: Region, destination: Region) -> Plan:
     """A plan that touches nothing outside the buffers: whole words where they have them, else without the last ones."""
     question = source.map, destination.map, source.storage, destination.storage
     plan = plan_copy(*question)
-    if _holds(source, plan.source_span) and _holds(destination, plan.target_span):
+    if holds(source, plan.source_span) and holds(destination, plan.target_span):
         return plan
     plan = plan_copy(*question, whole_words=False)
-    _check(source, plan.source_span, "source")
-    _check(destination, plan.target_span, "destination")
+    refuse_outside(source, plan.source_span, "source")
+    refuse_outside(destination, plan.target_span, "destination")
     return plan
-
-
-def _holds(region: Region, span: tuple[int, int] | None) -> bool:
-    return span is not None and span[0] >= 0 and span[1] <= region.buffer.size
-
-
-def _end(span: tuple[int, int] | None) -> int:
-    return sys.maxsize if span is None or span[0] < 0 else span[1]
-
-
-def _check(region: Region, span: tuple[int, int] | None, name: str) -> None:
-    if span is None:
-        refuse_offsets_outside(region, name)
-    elif not _holds(region, span):
-        refuse_outside(region, span, name)
 
 
 def fill(destination: Region, pattern: int) -> None:
@@ -178,7 +164,7 @@ def fill(destination: Region, pattern: int) -> None:
     if destination.map.size > kernels.least(SMALL_ELEMENTS):
         plan = plan_fill(destination.map, destination.storage)
         if plan is not None:
-            _check(destination, plan.target_span, "destination")
+            refuse_outside(destination, plan.target_span, "destination")
             run_fill(plan.steps, destination.buffer, _repeated(pattern, destination.bits))
             return
     if destination.bits < 8 and not destination.low_first:

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Term
-from strided.errors import BufferSizeError
 from strided.runtime.threads import get_num_threads, run
-from strided.transfer.region import Bytes, Region, refuse_outside
+from strided.transfer.bounds import check_offsets, refuse_offsets_outside, refuse_outside
+from strided.transfer.region import Bytes, Region, chunks
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
 
@@ -27,8 +27,6 @@ _LOADING_ELEMENTS = 1 << 16
 _CALLING_ELEMENTS = 1 << 10
 #: Places in one task.
 _TASK_ELEMENTS = 1 << 16
-#: Elements of which offsets are computed at once: 512 KB of offsets a side.
-_CHUNK_ELEMENTS = 1 << 16
 
 _WORDS: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
@@ -182,14 +180,6 @@ def _ranges(size: int) -> Iterator[tuple[int, int]]:
         yield start, min(size, start + _TASK_ELEMENTS)
 
 
-def check_offsets(offsets: Offsets, elements: int) -> None:
-    """Raise BufferSizeError where an offset is not one of so many elements."""
-    if offsets.size and (offsets.min() < 0 or offsets.max() >= elements):
-        raise BufferSizeError(
-            f"offsets run from {offsets.min()} to {offsets.max()}, but the buffer holds {elements} elements"
-        )
-
-
 # --- by NumPy alone ---------------------------------------------------------------------------------------------------
 
 
@@ -209,19 +199,15 @@ def copy_small(source: Region, destination: Region) -> None:
         to[...] = from_
         return
     offsets = source.map.offsets()
-    _refuse_places(source, offsets, "source")
+    refuse_offsets_outside(source, offsets, "source")
     places = destination.map.offsets() if to is None else offsets
     if to is None:
-        _refuse_places(destination, places, "destination")
+        refuse_offsets_outside(destination, places, "destination")
     values = take(source, offsets, whole_bytes=destination.bits >= 8)
     if to is None:
         put(destination, places, values)
     else:
         to[...] = values
-
-
-def _refuse_places(region: Region, offsets: Offsets, name: str) -> None:
-    refuse_outside(region, region.storage.byte_span(int(offsets.min()), int(offsets.max())), name)
 
 
 def _as_ndarray(region: Region, name: str) -> npt.NDArray[Any] | None:
@@ -236,26 +222,6 @@ def _as_ndarray(region: Region, name: str) -> npt.NDArray[Any] | None:
     refuse_outside(region, region.storage.byte_span(*span), name)
     word = _WORDS[region.bits // 8]
     return np.ndarray(shape, word, region.buffer, first * unit, tuple(s * unit for s in strides))
-
-
-def refuse_offsets_outside(region: Region, name: str) -> None:
-    """Raise BufferSizeError where an offset of a view leads out of its buffer; looks at all of them if need be."""
-    if region.map.size == 0 or region.map.reach * region.bits <= 8 * region.buffer.size:
-        return
-    ends = [(int(part.min()), int(part.max())) for part in map(region.map.offsets, chunks(region.map.shape))]
-    span = region.storage.byte_span(min(low for low, _ in ends), max(high for _, high in ends))
-    refuse_outside(region, span, name)
-
-
-def chunks(shape: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Boxes of bounded size that cover a view, in row-major order."""
-    lengths, budget = [1] * len(shape), _CHUNK_ELEMENTS
-    for k in reversed(range(len(shape))):
-        lengths[k] = max(1, min(shape[k], budget))
-        budget //= lengths[k]
-    counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
-    for place in np.ndindex(*counts):
-        yield tuple((i * m, min(n, (i + 1) * m)) for i, m, n in zip(place, lengths, shape, strict=True))
 
 
 def _elements(region: Region) -> npt.NDArray[Any]:

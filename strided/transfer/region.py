@@ -10,7 +10,7 @@ import ctypes
 import math
 import mmap
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
-from strided.errors import BufferSizeError
 from strided.planning.plan import Storage, span_of
 from strided.runtime.threads import get_num_threads, run
 
@@ -30,6 +29,8 @@ _LINE_BYTES = 64
 #: Memory from this size on has its pages made beforehand, so many bytes at a time.
 _POPULATED_BYTES = 1 << 22
 _PIECE_BYTES = 1 << 24
+#: Elements of which offsets are computed at once: 512 KB of offsets a side.
+_CHUNK_ELEMENTS = 1 << 16
 #: MADV_POPULATE_WRITE, since Linux 5.14; older ones refuse it and nothing is lost.
 _POPULATE_WRITE = 23
 
@@ -183,11 +184,12 @@ def read_only(buffer: Bytes) -> Bytes:
     return buffer
 
 
-def refuse_outside(region: Region, span: tuple[int, int], name: str) -> None:
-    """Raise BufferSizeError where the bytes that a region's elements take are not all in its buffer."""
-    if span[0] < 0 or span[1] > region.buffer.size:
-        raise BufferSizeError(
-            f"the {name} takes the bytes from {span[0]} to {span[1]} of a buffer of {region.buffer.size} bytes",
-            actual=region.buffer.size,
-            needed=span[1],
-        )
+def chunks(shape: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Boxes of bounded size that cover a view, in row-major order."""
+    lengths, budget = [1] * len(shape), _CHUNK_ELEMENTS
+    for k in reversed(range(len(shape))):
+        lengths[k] = max(1, min(shape[k], budget))
+        budget //= lengths[k]
+    counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
+    for place in np.ndindex(*counts):
+        yield tuple((i * m, min(n, (i + 1) * m)) for i, m, n in zip(place, lengths, shape, strict=True))

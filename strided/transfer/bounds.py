@@ -1,0 +1,70 @@
+"""Whether what is touched lies inside a buffer: the one place that says so, and refuses.
+
+A *span* is the bytes, from and to, of a buffer that something touches: the elements of a view, or what the kernels of a
+plan read and write, whole words included. Nothing is read or written before its span has been held against the buffer.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.errors import BufferSizeError
+from strided.planning.plan import span_of
+from strided.transfer.region import Region, chunks
+
+Span: TypeAlias = tuple[int, int]
+
+
+def holds(region: Region, span: Span | None) -> bool:
+    """Whether a span lies in the buffer; False where it is not known."""
+    return span is not None and span[0] >= 0 and span[1] <= region.buffer.size
+
+
+def holds_view(region: Region) -> bool:
+    """Whether the buffer is known to hold all elements of the view, without looking at each."""
+    return holds(region, span_of(region.map, region.storage))
+
+
+def least_size(span: Span | None) -> int:
+    """Bytes of the smallest buffer that holds a span; more than any buffer has where none does, or it is not known."""
+    return sys.maxsize if span is None or span[0] < 0 else span[1]
+
+
+def refuse_outside(region: Region, span: Span | None, name: str) -> None:
+    """Raise BufferSizeError unless a span lies in the buffer. One that is not known is found element by element.
+
+    `name` says in the message which region it is.
+    """
+    if span is None:
+        span = _span_of_offsets(region)
+    if not holds(region, span):
+        raise BufferSizeError(
+            f"the {name} takes the bytes from {span[0]} to {span[1]} of a buffer of {region.buffer.size} bytes",
+            actual=region.buffer.size,
+            needed=span[1],
+        )
+
+
+def refuse_offsets_outside(region: Region, offsets: npt.NDArray[np.int64], name: str) -> None:
+    """Raise BufferSizeError where an element at one of these offsets (at least one) is not in the buffer."""
+    refuse_outside(region, region.storage.byte_span(int(offsets.min()), int(offsets.max())), name)
+
+
+def check_offsets(offsets: npt.NDArray[np.int64], elements: int) -> None:
+    """Raise BufferSizeError where an offset is none of a buffer of this many elements."""
+    if offsets.size and (offsets.min() < 0 or offsets.max() >= elements):
+        raise BufferSizeError(
+            f"offsets run from {offsets.min()} to {offsets.max()}, but the buffer holds {elements} elements"
+        )
+
+
+def _span_of_offsets(region: Region) -> Span:
+    """The span of an irregular view; (0, 0) where even the largest offset that it may have is in the buffer."""
+    if region.map.size == 0 or region.map.reach * region.bits <= 8 * region.buffer.size:
+        return 0, 0
+    ends = [(int(part.min()), int(part.max())) for part in map(region.map.offsets, chunks(region.map.shape))]
+    return region.storage.byte_span(min(low for low, _ in ends), max(high for _, high in ends))

@@ -1,0 +1,44 @@
+"""What is touched lies inside the buffer, or nothing is touched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.transfer.bounds import holds_view, least_size, refuse_outside
+from strided.transfer.region import Region
+from tests.regions import map_of, row_major
+
+UNEVEN = "f32[12,40]{1,0:T(6,8)(4,2)}"
+
+
+def region(size: int, *, base: int = 0) -> Region:
+    return Region(np.zeros(size, np.uint8), replace(row_major((3, 5)), base=base), 16)
+
+
+@pytest.mark.parametrize(("size", "base", "held"), [(30, 0, True), (29, 0, False), (32, 1, True), (30, -1, False)])
+def test_a_view_is_held_to_its_last_byte(size: int, base: int, held: bool) -> None:
+    found = region(size, base=base)
+    assert holds_view(found) is held
+    if not held:
+        with pytest.raises(sd.BufferSizeError, match=f"the view takes the bytes from .* buffer of {size} bytes"):
+            refuse_outside(found, found.storage.byte_span(base, base + 14), "view")
+
+
+def test_an_irregular_view_is_refused_by_the_offset_of_its_last_element() -> None:
+    map_ = map_of(UNEVEN)
+    assert not map_.is_regular
+    needed = 4 * (int(map_.offsets().max()) + 1)
+    refuse_outside(Region(np.zeros(needed, np.uint8), map_, 32), None, "source")
+    with pytest.raises(sd.BufferSizeError) as error:
+        refuse_outside(Region(np.zeros(needed - 1, np.uint8), map_, 32), None, "source")
+    assert (error.value.actual, error.value.needed) == (needed - 1, needed)
+
+
+def test_no_buffer_is_large_enough_for_what_begins_before_it() -> None:
+    assert least_size((0, 7)) == 7
+    assert least_size((-1, 7)) > 1 << 62
+    assert least_size(None) > 1 << 62
