@@ -108,5 +108,5 @@ def _filled(shape: Shape, bits: int) -> tuple[tuple[AddressMap, ...], int]:
     if not maps:
         return whole if maps is None else ((), 0)
     plans = [plan_fill(map_, Storage(bits)) for map_ in maps]
-    runs = sum(step.runs for plan in plans if plan is not None for step in plan.steps if isinstance(step, Fill))
+    runs = sum(step.runs.number for plan in plans if plan is not None for step in plan.steps if isinstance(step, Fill))
     return whole if None in plans or _RUN_BYTES * runs > whole[1] <= _CACHED_BYTES else (maps, 0)

@@ -25,8 +25,8 @@ from strided.errors import BufferSizeError
 from strided.files.regular import READS_AT_PLACES, read_at
 from strided.layout import Shape
 from strided.planning.axis_maps import Table
-from strided.planning.fill_step import fill_steps, spread
 from strided.planning.plan import Storage
+from strided.planning.runs import runs_of, table_of
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.region import Bytes, chunks
 
@@ -182,7 +182,7 @@ def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Ta
     if len(ranges):
         pages.take(ranges)
     memory = view._memory
-    moved = view.address_map.scaled(1, -base * 8 // memory.bits)
+    moved = replace(view.address_map, base=view.address_map.base - base * 8 // memory.bits)
     return view._with_map(moved, replace(memory, buffer=pages.content())), ranges, base
 
 
@@ -201,10 +201,10 @@ def byte_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
     """
     if not map_.size:
         return np.empty((0, 2), np.int64)
-    steps = fill_steps(map_, storage.bits, storage.unit) if map_.is_regular else None
-    if steps is not None and sum(step.runs for step in steps) <= _MOST_RUNS:
-        first = np.concatenate([step.base + spread(step.loops) for step in steps])
-        return _merged(first, first + np.repeat([s.run_bytes for s in steps], [s.runs for s in steps]), gap)
+    runs = runs_of(map_, storage.bits, storage.unit)
+    if runs and sum(part.number for part in runs) <= _MOST_RUNS:
+        first, lengths = table_of(runs)
+        return _merged(first, first + lengths, gap)
     # Steps that no tile divides, or elements that share bytes: element by element, some at a time.
     parts = [element_ranges(map_.offsets(box), storage, gap) for box in chunks(map_.shape)]
     first, behind = np.concatenate(parts).T

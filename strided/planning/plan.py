@@ -21,10 +21,11 @@ from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import side_of
 from strided.planning.boxes import Box, room_of, simplified
 from strided.planning.copy_signature import Form, form_of
-from strided.planning.fill_step import Fill, fill_steps
+from strided.planning.fill_step import Fill
 from strided.planning.linearize import joint
 from strided.planning.nest_step import Nest, nest_of
 from strided.planning.offset_tables import Part, Parts
+from strided.planning.runs import runs_of
 from strided.planning.select_kernel import Matched, match
 from strided.planning.staged_step import StagedCopy, detour_of, is_short_row, words_apart
 from strided.planning.vector_step import Pattern
@@ -190,9 +191,10 @@ def plan_copy(
 @lru_cache(maxsize=512)
 def plan_fill(target: AddressMap, storage: Storage) -> Plan | None:
     """The plan of setting every element of a view to one value; None where a copy of the value does it."""
-    steps = fill_steps(target, storage.bits, storage.unit) if target.size and target.is_regular else None
-    if steps is None:
+    runs = runs_of(target, storage.bits, storage.unit)
+    if not runs:
         return None
+    steps = tuple(Fill(part, max(8, storage.bits) // 8) for part in runs)
     moved = -(-target.size * storage.bits // 8)
     return _plan(steps, (0, 0), target.size, moved, (None, span_of(target, storage)))
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import Table
-from strided.planning.fill_step import fill_steps, spread
 from strided.planning.plan import Storage, span_of
+from strided.planning.runs import runs_of, table_of
 from strided.transfer.region import Bytes, Region
 
 #: A window is worth it where its pages are fewer than one in so many of those that it spans.
@@ -94,11 +94,9 @@ def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
 
 def _runs(map_: AddressMap, storage: Storage) -> tuple[Table, Table | int] | None:
     """Where runs of bytes begin that make up a view, and how long they are; None where they are too many."""
-    steps = fill_steps(map_, storage.bits, storage.unit)
-    if steps is not None and sum(step.elements // step.run_bytes for step in steps) <= _MOST_RUNS:
-        counts = [step.elements // step.run_bytes for step in steps]
-        first = np.concatenate([step.base + spread(step.loops) for step in steps])
-        return first, np.repeat([step.run_bytes for step in steps], counts)
+    runs = runs_of(map_, storage.bits, storage.unit)
+    if runs and sum(part.number for part in runs) <= _MOST_RUNS:
+        return table_of(runs)
     if map_.size <= _MOST_RUNS:
         # Steps that no tile divides: element by element.
         return map_.offsets().reshape(-1) * storage.unit // 8, -(-storage.bits // 8)

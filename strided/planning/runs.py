@@ -1,0 +1,139 @@
+"""The runs of bytes that make up a view, where the order of its elements does not matter.
+
+All digits of all axes are loops of their own, sorted by their strides; those that follow on from each other are one
+run, across rows and tiles. Fills, read-ahead and partial reads of files ask for them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from strided.addressing.address_map import AddressMap
+from strided.planning.axis_maps import RadixMap, Table, side_of
+
+#: (extent, stride) of a loop.
+Loop: TypeAlias = tuple[int, int]
+
+#: Boxes that partial tiles may make of a view.
+_MOST_BOXES = 256
+
+
+class Runs(NamedTuple):
+    """Runs of equal length at regular strides.
+
+    Attributes
+    ----------
+    base : int
+        Byte in which the first run begins.
+    run_bytes : int
+        Bytes of a run.
+    loops : tuple of (int, int)
+        How often runs repeat, and at which strides in bytes; outermost first.
+    """
+
+    base: int
+    run_bytes: int
+    loops: tuple[Loop, ...]
+
+    @property
+    def number(self) -> int:
+        """How many runs there are."""
+        return math.prod(extent for extent, _ in self.loops)
+
+    def starts(self) -> Table:
+        """The byte in which each run begins."""
+        return self.base + spread(self.loops)
+
+
+def spread(loops: Sequence[Loop]) -> Table:
+    """The offset of every combination of indices."""
+    table = np.zeros(1, np.int64)
+    for extent, stride in loops:
+        table = (table[:, None] + np.arange(extent) * stride).reshape(-1)
+    return table
+
+
+def runs_of(map_: AddressMap, bits: int, unit: int) -> tuple[Runs, ...] | None:
+    """The runs of a view whose elements have `bits` bits, at offsets that count `unit` bits.
+
+    None of an irregular view, one with elements that do not fill whole bytes, or with too many partial tiles.
+
+    >>> from strided import parse
+    >>> runs_of(parse("f32[3,5]{1,0:T(2,4)}").address_map.at(0, 2), 32, 32)
+    (Runs(base=64, run_bytes=16, loops=()), Runs(base=96, run_bytes=4, loops=()))
+    """
+    if not map_.is_regular:
+        return None
+    if not map_.size:
+        return ()
+    base, axes = map_.base, []
+    for terms, extent in zip(map_.axes, map_.shape, strict=True):
+        side = side_of(terms, extent)
+        if side.walk is None:
+            return None
+        base += side.base
+        axes.append(_leaves(side.walk, side.walk.start, side.walk.start + extent, len(side.walk.sizes)))
+    if math.prod(map(len, axes)) > _MOST_BOXES:
+        return None
+    found = []
+    for leaves in itertools.product(*axes):
+        first = base + sum(leaf.base for leaf in leaves)
+        loops = [(extent, stride) for leaf in leaves for extent, stride in leaf.loops if extent > 1 and stride]
+        runs = _joined(first * unit, [(extent, stride * unit) for extent, stride in loops], bits)
+        if runs is None:
+            return None
+        found.append(runs)
+    return tuple(found)
+
+
+def table_of(runs: Sequence[Runs]) -> tuple[Table, Table]:
+    """Where all runs (at least one) begin, and how long they are, in bytes."""
+    lengths = np.repeat([part.run_bytes for part in runs], [part.number for part in runs])
+    return np.concatenate([part.starts() for part in runs]), lengths
+
+
+class _Leaf(NamedTuple):
+    """A part of an axis in which all digits are loops."""
+
+    base: int
+    loops: tuple[Loop, ...]
+
+
+def _leaves(walk: RadixMap, start: int, stop: int, depth: int) -> list[_Leaf]:
+    """The parts of a range of coordinates, by the lowest `depth` digits and the one above them."""
+    if depth == 0:
+        return [_Leaf(start * walk.strides[0], ((stop - start, walk.strides[0]),))]
+    weight = math.prod(walk.sizes[:depth])
+    stride = walk.strides[depth]
+    first, head = divmod(start, weight)
+    last, tail = divmod(stop, weight)
+    if first == last:
+        return [_Leaf(leaf.base + first * stride, leaf.loops) for leaf in _leaves(walk, head, tail, depth - 1)]
+    found = []
+    if head:
+        found += [_Leaf(leaf.base + first * stride, leaf.loops) for leaf in _leaves(walk, head, weight, depth - 1)]
+        first += 1
+    if first < last:
+        (whole,) = _leaves(walk, 0, weight, depth - 1)
+        found.append(_Leaf(whole.base + first * stride, (*whole.loops, (last - first, stride))))
+    if tail:
+        found += [_Leaf(leaf.base + last * stride, leaf.loops) for leaf in _leaves(walk, 0, tail, depth - 1)]
+    return found
+
+
+def _joined(base: int, loops: list[Loop], bits: int) -> Runs | None:
+    """The runs of loops in bits; None where one begins or ends inside a byte."""
+    # Backwards is the same as forwards from the other end.
+    base += sum((extent - 1) * stride for extent, stride in loops if stride < 0)
+    ordered = sorted(((extent, abs(stride)) for extent, stride in loops), key=lambda loop: loop[1])
+    run = bits
+    while ordered and ordered[0][1] == run:
+        run *= ordered.pop(0)[0]
+    if any(n % 8 for n in (base, run, *(stride for _, stride in ordered))):
+        return None
+    return Runs(base // 8, run // 8, tuple((extent, stride // 8) for extent, stride in reversed(ordered)))
