@@ -44,7 +44,7 @@ class Guarded:
     """A region inside memory full of random bytes; `phase` is how far its buffer begins past a line."""
 
     def __init__(self, map_: AddressMap, bits: int, *, seed: int, phase: int = 0, **how: Any) -> None:
-        size = -(-map_.reach * bits // 8)
+        size = -(-map_.upper_bound * bits // 8)
         self.memory = np.random.default_rng(seed).integers(0, 256, size + 2 * GUARD + 128, dtype=np.uint8)
         start = GUARD - (self.memory.ctypes.data + GUARD) % 64 + 64 + phase % 64
         self.start, self.stop = start, start + size

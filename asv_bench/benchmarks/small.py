@@ -7,7 +7,7 @@ import numpy as np
 import strided as sd
 from benchmarks.cases import TOY, aligned
 from strided.planning import plan
-from strided.planning.axis_maps import side_of
+from strided.planning.axis_maps import axis_map_of
 from strided.planning.plan import plan_copy
 from strided.transfer.copy import region_of_ndarray
 
@@ -79,7 +79,7 @@ class Planning:
         plan_copy(*self.arguments)
 
     def time_plan_anew(self, name: str) -> None:
-        for kept in (plan_copy, plan._steps, side_of):
+        for kept in (plan_copy, plan._steps, axis_map_of):
             kept.cache_clear()
         plan_copy(*self.arguments)
 

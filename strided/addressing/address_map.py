@@ -5,7 +5,7 @@ An `AddressMap` is that sum (see `digits`) seen through a window: each coordinat
 diagonals only change the affine part, so views cost nothing.
 
 Two things do not reduce to digits: a tile that divides an earlier tile unevenly, and a combined dimension (``*``) that
-a tile cuts across. They stay *nodes*, small expressions evaluated as they stand: exact, only slower.
+a tile cuts across. They stay small expressions, evaluated element by element: exact, only slower.
 
 Words: an *index* is logical, one integer a dimension; an *offset* counts elements from the start of the buffer.
 """
@@ -25,27 +25,27 @@ from strided.runtime.lazy import lazy
 
 @dataclass(frozen=True, slots=True)
 class IrregularTerm:
-    """Nodes that are no digits: they add ``node(coordinates) * stride``.
+    """Expressions that are no digits: each adds ``expr(coordinates) * stride``.
 
     Attributes
     ----------
-    nodes : tuple of (IndexExpr, int)
+    exprs : tuple of (IndexExpr, int)
         Expressions and their strides in elements.
     coordinates : tuple of (int, tuple of int)
         For every logical dimension its start, and its step along each axis of the view.
     """
 
-    nodes: tuple[tuple[IndexExpr, int], ...]
+    exprs: tuple[tuple[IndexExpr, int], ...]
     coordinates: tuple[tuple[int, tuple[int, ...]], ...]
 
     @property
     def axes(self) -> frozenset[int]:
-        """The axes of the view that these nodes depend on."""
-        used = {d for node, _ in self.nodes for d in dimensions_of(node)}
+        """The axes of the view that these expressions depend on."""
+        used = {d for expr, _ in self.exprs for d in dimensions_of(expr)}
         return frozenset(k for d in used for k, step in enumerate(self.coordinates[d][1]) if step)
 
     def offset_at(self, view_index: Sequence[Offsets | int]) -> Offsets | int:
-        """Elements that these nodes add at an index of the view."""
+        """Elements that these expressions add at an index of the view."""
         at: list[Offsets | int] = []
         for start, steps in self.coordinates:
             c: Offsets | int = start
@@ -54,8 +54,8 @@ class IrregularTerm:
                     c = c + v * step
             at.append(c)
         total: Offsets | int = 0
-        for node, stride in self.nodes:
-            total = total + evaluate(node, at) * stride
+        for expr, stride in self.exprs:
+            total = total + evaluate(expr, at) * stride
         return total
 
     def moved(self, axis: int, start: int, step: int) -> IrregularTerm:
@@ -69,7 +69,7 @@ class IrregularTerm:
         )
 
     def with_steps(self, axes: Sequence[int | None]) -> IrregularTerm:
-        """The same, seen along other axes: for each new axis the old one, or None where it changes nothing."""
+        """The same along other axes: for each new axis the old one, or None for an axis along which nothing changes."""
         return replace(
             self,
             coordinates=tuple((c, tuple(0 if k is None else steps[k] for k in axes)) for c, steps in self.coordinates),
@@ -85,44 +85,44 @@ class AddressMap:
     shape : tuple of int
         Shape of the view.
     base : int
-        Offset of nothing: what is added to every element's terms, in elements.
+        Constant offset added to every address, in elements.
     axes : tuple of tuple of Term
         The terms of each axis. None or several are possible: a broadcast axis has none, a diagonal two.
-    coupled : tuple of IrregularTerm
-        What is not a sum over axes of digits; empty for nearly every layout.
-    reach : int
+    irregular : tuple of IrregularTerm
+        What is no sum over axes of digits; empty for nearly every layout.
+    upper_bound : int
         Every offset is below this.
     """
 
     shape: tuple[int, ...]
     base: int
     axes: tuple[tuple[Term, ...], ...]
-    coupled: tuple[IrregularTerm, ...] = ()
-    reach: int = 0
+    irregular: tuple[IrregularTerm, ...] = ()
+    upper_bound: int = 0
 
     def __hash__(self) -> int:
         # Plans are looked up by their maps at every conversion, and a map is deep.
         found: int | None = self.__dict__.get("_hash")
         if found is None:
-            found = hash((self.shape, self.base, self.axes, self.coupled, self.reach))
+            found = hash((self.shape, self.base, self.axes, self.irregular, self.upper_bound))
             self.__dict__["_hash"] = found
         return found
 
     def __reduce__(self) -> tuple[object, ...]:
-        return AddressMap, (self.shape, self.base, self.axes, self.coupled, self.reach)
+        return AddressMap, (self.shape, self.base, self.axes, self.irregular, self.upper_bound)
 
     @staticmethod
-    def made(
+    def unchecked(
         shape: tuple[int, ...],
         base: int,
         axes: tuple[tuple[Term, ...], ...],
-        coupled: tuple[IrregularTerm, ...],
-        reach: int,
+        irregular: tuple[IrregularTerm, ...],
+        upper_bound: int,
     ) -> AddressMap:
-        """As ``AddressMap(...)``, in a third of the time: views are made of it."""
-        made = object.__new__(AddressMap)
-        made.__dict__.update(shape=shape, base=base, axes=axes, coupled=coupled, reach=reach)
-        return made
+        """``AddressMap(...)`` in a third of the time, for making views."""
+        new = object.__new__(AddressMap)
+        new.__dict__.update(shape=shape, base=base, axes=axes, irregular=irregular, upper_bound=upper_bound)
+        return new
 
     @classmethod
     def from_strides(cls, shape: Sequence[int], strides: Sequence[int], base: int = 0) -> AddressMap:
@@ -147,18 +147,13 @@ class AddressMap:
 
     @property
     def is_regular(self) -> bool:
-        """Whether all of it is digits, so that it can be carried out as a nest of loops."""
-        return not self.coupled
-
-    @lazy
-    def is_separable(self) -> bool:
-        """Whether offsets are a sum of one table an axis."""
-        return all(len(c.axes) <= 1 for c in self.coupled)
+        """Whether all of it is digits, so that a nest of loops can copy it."""
+        return not self.irregular
 
     @lazy
     def strides(self) -> tuple[int, ...] | None:
-        """Elements from one index to the next along each axis; None where that is not the same everywhere."""
-        if self.coupled:
+        """Elements from one index to the next along each axis, or None if an axis takes unequal steps."""
+        if self.irregular:
             return None
         strides = []
         for n, terms in zip(self.shape, self.axes, strict=True):
@@ -169,8 +164,8 @@ class AddressMap:
         return tuple(strides)
 
     def is_still(self, axis: int) -> bool:
-        """Whether nothing changes along an axis, as one that was broadcast."""
-        return self.shape[axis] > 1 and not self.axes[axis] and not any(axis in c.axes for c in self.coupled)
+        """Whether nothing changes along an axis, as after broadcasting."""
+        return self.shape[axis] > 1 and not self.axes[axis] and not any(axis in c.axes for c in self.irregular)
 
     def offset_of(self, index: Sequence[Offsets | int]) -> Offsets | int:
         """Offset of the element at an index within bounds (no negative ones), or at arrays of them, in elements."""
@@ -178,30 +173,9 @@ class AddressMap:
         for v, terms in zip(index, self.axes, strict=True):
             for term in terms:
                 total = total + term.offset_at(v)
-        for c in self.coupled:
+        for c in self.irregular:
             total = total + c.offset_at(index)
         return total
-
-    def axis_offsets(self, axis: int, start: int = 0, stop: int | None = None) -> Offsets:
-        """What the indices from `start` to `stop` of one axis add to an element's offset, in elements.
-
-        Of a separable map, ``base`` plus one such number an axis is the offset, apart from coupled parts that depend on
-        no axis at all (see `constant`).
-        """
-        v = np.arange(start, self.shape[axis] if stop is None else stop, dtype=np.int64)
-        total = np.zeros(v.shape, np.int64)
-        for term in self.axes[axis]:
-            total += term.offset_at(v)
-        zeros: list[Offsets | int] = [0] * self.ndim
-        for c in self.coupled:
-            if c.axes == {axis}:
-                total += c.offset_at([*zeros[:axis], v, *zeros[axis + 1 :]])
-        return total
-
-    @lazy
-    def constant(self) -> int:
-        """`base`, and the coupled parts that depend on no axis."""
-        return self.base + sum(int(c.offset_at([0] * self.ndim)) for c in self.coupled if not c.axes)
 
     def offsets(self, box: Sequence[tuple[int, int]] | None = None) -> Offsets:
         """Offsets of all elements in a box of the view, ``(start, stop)`` an axis; of the whole view without one.
@@ -216,15 +190,15 @@ class AddressMap:
         offsets[...] = self.offset_of(ranges)
         return offsets
 
-    # Views. Indices are checked by the caller (`indexing`).
+    # Views. The caller (`arrays.keys`) checks indices.
 
     def at(self, axis: int, i: int) -> AddressMap:
         """The view at one index of an axis, which goes."""
         base = self.base + sum(int(t.offset_at(i)) for t in self.axes[axis])
         kept = [k for k in range(self.ndim) if k != axis]
-        coupled = tuple(c.moved(axis, i, 0).with_steps(kept) for c in self.coupled)
+        irregular = tuple(c.moved(axis, i, 0).with_steps(kept) for c in self.irregular)
         return AddressMap(
-            tuple(self.shape[k] for k in kept), base, tuple(self.axes[k] for k in kept), coupled, self.reach
+            tuple(self.shape[k] for k in kept), base, tuple(self.axes[k] for k in kept), irregular, self.upper_bound
         )
 
     def sliced(self, axis: int, start: int, step: int, count: int) -> AddressMap:
@@ -234,8 +208,8 @@ class AddressMap:
             (*self.shape[:axis], count, *self.shape[axis + 1 :]),
             self.base,
             (*self.axes[:axis], terms, *self.axes[axis + 1 :]),
-            tuple(c.moved(axis, start, step) for c in self.coupled),
-            self.reach,
+            tuple(c.moved(axis, start, step) for c in self.irregular),
+            self.upper_bound,
         )
 
     def with_axis(self, axis: int, size: int = 1) -> AddressMap:
@@ -245,8 +219,8 @@ class AddressMap:
             (*self.shape[:axis], size, *self.shape[axis:]),
             self.base,
             (*self.axes[:axis], (), *self.axes[axis:]),
-            tuple(c.with_steps(order) for c in self.coupled),
-            self.reach,
+            tuple(c.with_steps(order) for c in self.irregular),
+            self.upper_bound,
         )
 
     def transposed(self, axes: Sequence[int]) -> AddressMap:
@@ -255,8 +229,8 @@ class AddressMap:
             tuple(self.shape[k] for k in axes),
             self.base,
             tuple(self.axes[k] for k in axes),
-            tuple(c.with_steps(axes) for c in self.coupled),
-            self.reach,
+            tuple(c.with_steps(axes) for c in self.irregular),
+            self.upper_bound,
         )
 
     def scaled(self, factor: int, shift: int = 0) -> AddressMap:
@@ -271,8 +245,8 @@ class AddressMap:
             tuple(Term(t.start, t.step, tuple(d._replace(stride=d.stride * factor) for d in t.digits)) for t in terms)
             for terms in self.axes
         )
-        coupled = tuple(replace(c, nodes=tuple((n, stride * factor) for n, stride in c.nodes)) for c in self.coupled)
-        return AddressMap(self.shape, self.base * factor + shift, axes, coupled, self.reach * factor)
+        irregular = tuple(replace(c, exprs=tuple((e, s * factor) for e, s in c.exprs)) for c in self.irregular)
+        return AddressMap(self.shape, self.base * factor + shift, axes, irregular, self.upper_bound * factor)
 
     def broadcast_to(self, shape: Sequence[int]) -> AddressMap:
         """The view broadcast to a shape that it broadcasts to."""
@@ -290,23 +264,23 @@ class AddressMap:
         count = max(0, min(self.shape[axis1] - first, self.shape[axis2] - second))
         view = self.sliced(axis1, first, 1, count).sliced(axis2, second, 1, count)
         kept = [k for k in range(self.ndim) if k not in (axis1, axis2)]
-        coupled = tuple(
+        irregular = tuple(
             replace(c, coordinates=tuple((s, (*(t[k] for k in kept), t[axis1] + t[axis2])) for s, t in c.coordinates))
-            for c in view.coupled
+            for c in view.irregular
         )
         terms = view.axes[axis1] + view.axes[axis2]
         shape = (*(self.shape[k] for k in kept), count)
-        return AddressMap(shape, self.base, (*(self.axes[k] for k in kept), terms), coupled, self.reach)
+        return AddressMap(shape, self.base, (*(self.axes[k] for k in kept), terms), irregular, self.upper_bound)
 
     def reshaped(self, shape: Sequence[int]) -> AddressMap | None:
-        """The view with another shape of as many elements in the same (row-major) order; None where digits forbid it.
+        """The view with another shape of as many elements in the same (row-major) order, or None if digits forbid it.
 
         Axes that are joined must fill their digits: ``{1,0:T(2,2)}`` of 3 columns cannot be raveled, of 4 it can
         where the digits of the rows follow on.
         """
         if self.size == 0:
-            return replace(AddressMap.from_strides(shape, (0,) * len(shape), self.base), reach=self.reach)
-        if self.coupled:
+            return replace(AddressMap.from_strides(shape, (0,) * len(shape), self.base), upper_bound=self.upper_bound)
+        if self.irregular:
             return None
         found = regrouped(self.shape, self.axes, shape)
-        return None if found is None else AddressMap(tuple(shape), self.base + found[0], found[1], (), self.reach)
+        return None if found is None else AddressMap(tuple(shape), self.base + found[0], found[1], (), self.upper_bound)

@@ -1,4 +1,4 @@
-"""Expressions in the logical index: what a physical dimension is, tile by tile."""
+"""Expressions in the logical index: a physical dimension, tile by tile."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """``major * size + minor``: two neighbours made one by ``*``."""
+    """``major * size + minor``: two neighbouring dimensions that ``*`` combines."""
 
     major: IndexExpr
     minor: IndexExpr
@@ -52,9 +52,9 @@ class Zero:
 IndexExpr: TypeAlias = Coordinate | Quotient | Remainder | Combined | Zero
 
 
-def evaluate(node: IndexExpr, coordinates: Sequence[Offsets | int]) -> Offsets | int:
-    """The value of a node at one index, or at arrays of indices that broadcast together."""
-    match node:
+def evaluate(expr: IndexExpr, coordinates: Sequence[Offsets | int]) -> Offsets | int:
+    """The value of an expression at one index, or at arrays of indices that broadcast together."""
+    match expr:
         case Coordinate(dimension):
             return coordinates[dimension]
         case Quotient(of, divisor):
@@ -67,9 +67,9 @@ def evaluate(node: IndexExpr, coordinates: Sequence[Offsets | int]) -> Offsets |
             return 0
 
 
-def dimensions_of(node: IndexExpr) -> frozenset[int]:
-    """The logical dimensions that a node depends on."""
-    match node:
+def dimensions_of(expr: IndexExpr) -> frozenset[int]:
+    """The logical dimensions that an expression depends on."""
+    match expr:
         case Coordinate(dimension):
             return frozenset((dimension,))
         case Quotient(of, _) | Remainder(of, _):

@@ -45,10 +45,10 @@ _ADDRESSABLE_ELEMENTS = 2**62
 #: goes through them recurses. Layouts of compilers have up to three tiles.
 MAX_DEPTH = 64
 #: Dimensions of an array whose tiles tear a digit; NumPy's limit.
-_MAX_COUPLED_RANK = 64
+_MAX_IRREGULAR_RANK = 64
 
 
-class _Part(NamedTuple):
+class _DimensionDigit(NamedTuple):
     """A digit of a physical dimension: ``(index[dimension] // weight) % size``.
 
     The `last` digit of a coordinate never reaches its size, so that a size too large does no harm.
@@ -67,24 +67,26 @@ class _Physical:
     `parts` are its digits, minor first. None where it is not made of digits.
     """
 
-    node: IndexExpr
+    expr: IndexExpr
     bound: int
-    parts: tuple[_Part, ...] | None
+    parts: tuple[_DimensionDigit, ...] | None
 
     def divided(self, t: int) -> tuple[_Physical, _Physical]:
         """This dimension in tiles of `t`: which tile, and where in it."""
         low, high = _split(self.parts, t)
-        grid = _Physical(Quotient(self.node, t), -(-self.bound // t), high)
-        return grid, _Physical(Remainder(self.node, t), t, low)
+        grid = _Physical(Quotient(self.expr, t), -(-self.bound // t), high)
+        return grid, _Physical(Remainder(self.expr, t), t, low)
 
     def combined(self, minor: _Physical) -> _Physical:
         """This dimension and the next more minor one as one."""
         filled = _filled(minor.parts, minor.bound)
         parts = None if self.parts is None or filled is None else filled + self.parts
-        return _Physical(Combined(self.node, minor.node, minor.bound), self.bound * minor.bound, parts)
+        return _Physical(Combined(self.expr, minor.expr, minor.bound), self.bound * minor.bound, parts)
 
 
-def _split(parts: tuple[_Part, ...] | None, t: int) -> tuple[tuple[_Part, ...] | None, tuple[_Part, ...] | None]:
+def _split(
+    parts: tuple[_DimensionDigit, ...] | None, t: int
+) -> tuple[tuple[_DimensionDigit, ...] | None, tuple[_DimensionDigit, ...] | None]:
     """The digits below `t`, and those from `t` on; (None, None) where `t` would tear one."""
     if parts is None:
         return None, None
@@ -107,7 +109,7 @@ def _split(parts: tuple[_Part, ...] | None, t: int) -> tuple[tuple[_Part, ...] |
     return parts, ()
 
 
-def _filled(parts: tuple[_Part, ...] | None, bound: int) -> tuple[_Part, ...] | None:
+def _filled(parts: tuple[_DimensionDigit, ...] | None, bound: int) -> tuple[_DimensionDigit, ...] | None:
     """The same digits with the top one widened until they count exactly to `bound`; None where that cannot be."""
     if not parts:
         return parts if bound == 1 else None
@@ -140,7 +142,7 @@ class Expansion:
         Elements are rounded up to a multiple of this (``L(n)``).
     bounds : tuple of int
         Sizes of the expanded dimensions, major first: an element's offset is row-major over them.
-    nodes : tuple of IndexExpr
+    exprs : tuple of IndexExpr
         What each expanded dimension is, as an expression in the logical index.
     tile_elements : int
         Elements by the first tile alone, which is how XLA counts (``ShapeUtil::ArraySize``).
@@ -150,9 +152,9 @@ class Expansion:
     minor_to_major: tuple[int, ...]
     alignment: int
     bounds: tuple[int, ...]
-    nodes: tuple[IndexExpr, ...]
+    exprs: tuple[IndexExpr, ...]
     tile_elements: int
-    parts: tuple[tuple[_Part, ...] | None, ...]
+    parts: tuple[tuple[_DimensionDigit, ...] | None, ...]
     applied: tuple[_Applied, ...]
 
     @lazy
@@ -187,16 +189,16 @@ class Expansion:
         """
         self._check_addressable()
         rank = len(self.dimensions)
-        if rank > _MAX_COUPLED_RANK and None in self.parts:
+        if rank > _MAX_IRREGULAR_RANK and None in self.parts:
             raise LayoutError(
                 f"tiles that divide each other unevenly in an array of {rank} dimensions; "
-                f"addresses of more than {_MAX_COUPLED_RANK} are not computed"
+                f"addresses of more than {_MAX_IRREGULAR_RANK} are not computed"
             )
         digits: list[list[Digit]] = [[] for _ in range(rank)]
         torn: list[tuple[IndexExpr, int]] = []
-        for node, parts, stride in zip(self.nodes, self.parts, self.strides, strict=True):
+        for expr, parts, stride in zip(self.exprs, self.parts, self.strides, strict=True):
             if parts is None:
-                torn.append((node, stride))
+                torn.append((expr, stride))
                 continue
             for dimension, weight, size, _ in parts:
                 digits[dimension].append(Digit(weight, size, stride))
@@ -209,7 +211,7 @@ class Expansion:
                 (Term(0, 1, _merged(own, size) if size else (Digit(1, 1, 0),)),) if own else ()
                 for own, size in zip(digits, self.dimensions, strict=True)
             ),
-            tuple(IrregularTerm(tuple(group), still) for group in _coupled_groups(torn)),
+            tuple(IrregularTerm(tuple(group), still) for group in _irregular_groups(torn)),
             self.grid_elements,
         )
 
@@ -298,7 +300,7 @@ class Expansion:
 def _merged(digits: list[Digit], size: int) -> tuple[Digit, ...]:
     """The digits of a coordinate that stays below `size`: neighbours joined where one goes on where the other ends.
 
-    Digits that are missing, because they are torn and became nodes, move nothing: they are there with stride 0.
+    Digits that are missing, because they are torn and became exprs, move nothing: they are there with stride 0.
     """
     merged: list[Digit] = []
     weight = 1
@@ -315,11 +317,11 @@ def _merged(digits: list[Digit], size: int) -> tuple[Digit, ...]:
     return tuple(merged)
 
 
-def _coupled_groups(torn: list[tuple[IndexExpr, int]]) -> list[list[tuple[IndexExpr, int]]]:
+def _irregular_groups(torn: list[tuple[IndexExpr, int]]) -> list[list[tuple[IndexExpr, int]]]:
     """Nodes with common dimensions together, so that each group adds its part on its own."""
     groups: list[tuple[frozenset[int], list[tuple[IndexExpr, int]]]] = []
-    for node, stride in torn:
-        own, members = dimensions_of(node), [(node, stride)]
+    for expr, stride in torn:
+        own, members = dimensions_of(expr), [(expr, stride)]
         for other in [g for g in groups if g[0] & own]:
             groups.remove(other)
             own, members = own | other[0], other[1] + members
@@ -363,7 +365,8 @@ def expand(
         raise LayoutError(f"a layout of {depth} tiles and '*'; more than {MAX_DEPTH} are not taken apart")
     sizes = padded_dimensions or dimensions
     current = [
-        _Physical(Coordinate(d), sizes[d], (_Part(d, 1, max(1, sizes[d]), True),)) for d in reversed(minor_to_major)
+        _Physical(Coordinate(d), sizes[d], (_DimensionDigit(d, 1, max(1, sizes[d]), True),))
+        for d in reversed(minor_to_major)
     ]
     tile_elements = math.prod(sizes)
     applied: list[_Applied] = []
@@ -382,7 +385,7 @@ def expand(
         minor_to_major,
         alignment,
         tuple(p.bound for p in current),
-        tuple(p.node for p in current),
+        tuple(p.expr for p in current),
         tile_elements,
         tuple(p.parts for p in current),
         tuple(applied),
@@ -405,7 +408,7 @@ def _combine(
         entries.append(t)
         wholes.append(whole)
         bounds.append(tuple(p.bound for p in run))
-        owners.append(next((min(dimensions_of(p.node)) for p in run if dimensions_of(p.node)), None))
+        owners.append(next((min(dimensions_of(p.expr)) for p in run if dimensions_of(p.expr)), None))
         run = []
     if run:
         raise LayoutError("a tile must not end in '*': there is no more minor dimension to combine with")

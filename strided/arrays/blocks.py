@@ -119,7 +119,7 @@ def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | Non
     ((2, 2, 2), (2, 1), [[2, 3], [6, 7], [10, 11], [14, 15]])
     """
     memory, map_ = array._memory, array._map
-    if memory.bits < 8 or map_.coupled:
+    if memory.bits < 8 or map_.irregular:
         return None
     base, shape, strides, counts = map_.base, [], [], []
     for (start, stop), terms in zip(box, map_.axes, strict=True):
@@ -180,7 +180,7 @@ class Reader:
 def near(region: transfer.Region) -> transfer.Region:
     """The same elements, counted from near the first one: windows that are alike are then planned alike, once."""
     map_ = region.map
-    if map_.coupled:
+    if map_.irregular:
         return region
     base, axes = map_.base, []
     for n, terms in zip(map_.shape, map_.axes, strict=True):
@@ -195,7 +195,7 @@ def near(region: transfer.Region) -> transfer.Region:
     lowest = base + sum(min(0, _least(n, t)) for n, terms in zip(map_.shape, axes, strict=True) for t in terms)
     skipped = max(0, lowest) * unit // 8
     base -= skipped * 8 // unit
-    moved_map = AddressMap.made(map_.shape, base, tuple(axes), (), map_.reach - skipped * 8 // unit)
+    moved_map = AddressMap.unchecked(map_.shape, base, tuple(axes), (), map_.upper_bound - skipped * 8 // unit)
     return transfer.Region(
         region.buffer[skipped:], moved_map, region.bits, region.low_first, region.signed, region.unit_bits
     )

@@ -66,8 +66,8 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
 
 def _moved(map_: AddressMap, axis: int, whole: AddressMap) -> list[tuple[int, int, int]] | None:
     """The dimensions that change along an axis, with start and step; None where that is not known."""
-    if map_.coupled:
-        return [(d, c, steps[axis]) for d, (c, steps) in enumerate(map_.coupled[0].coordinates) if steps[axis]]
+    if map_.irregular:
+        return [(d, c, steps[axis]) for d, (c, steps) in enumerate(map_.irregular[0].coordinates) if steps[axis]]
     found = []
     for start, step, digits in map_.axes[axis]:
         same = [d for d in range(whole.ndim) if whole.shape[d] > 1 and [t.digits for t in whole.axes[d]] == [digits]]

@@ -234,7 +234,7 @@ def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
     >>> element_at(AddressMap.from_strides((3, 5), (5, 1)), (2, -1))
     14
     """
-    if len(key) != len(source.shape) or source.coupled:
+    if len(key) != len(source.shape) or source.irregular:
         return None
     offset = source.base
     for i, n, terms in zip(key, source.shape, source.axes, strict=True):
@@ -258,7 +258,7 @@ def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
 
     What `normalise` and `view` would find, in one pass: most keys are of this kind.
     """
-    if source.coupled:
+    if source.irregular:
         return None
     sizes, own, base = source.shape, source.axes, source.base
     shape: list[int] = []
@@ -300,7 +300,7 @@ def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
         axis += 1
     if len(shape) + ndim - axis > MAX_NDIM:
         return None
-    return AddressMap.made((*shape, *sizes[axis:]), base, (*axes, *own[axis:]), (), source.reach)
+    return AddressMap.unchecked((*shape, *sizes[axis:]), base, (*axes, *own[axis:]), (), source.upper_bound)
 
 
 def view(source: AddressMap, selection: Selection) -> AddressMap:

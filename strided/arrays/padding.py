@@ -15,7 +15,7 @@ import numpy.typing as npt
 from strided.addressing.address_map import AddressMap
 from strided.errors import UnsupportedError
 from strided.layout import PaddingValue, Shape
-from strided.planning.plan import Fill, Storage, plan_fill
+from strided.planning.plan import FillStep, Storage, plan_fill
 from strided.transfer import copy as transfer
 
 #: Bytes that are filled one after the other in the time that a short run takes, as long as they stay in the cache.
@@ -108,5 +108,7 @@ def _filled(shape: Shape, bits: int) -> tuple[tuple[AddressMap, ...], int]:
     if not maps:
         return whole if maps is None else ((), 0)
     plans = [plan_fill(map_, Storage(bits)) for map_ in maps]
-    runs = sum(step.runs.number for plan in plans if plan is not None for step in plan.steps if isinstance(step, Fill))
+    runs = sum(
+        step.runs.number for plan in plans if plan is not None for step in plan.steps if isinstance(step, FillStep)
+    )
     return whole if None in plans or _RUN_BYTES * runs > whole[1] <= _CACHED_BYTES else (maps, 0)

@@ -157,7 +157,7 @@ def _explanation(shape: Shape, offset: int) -> Explanation:
     index = None if padding_of is not None else tuple(int(c[0]) for c in coordinates)
     parts = []
     rest = offset
-    for node, size, stride in zip(expansion.nodes, expansion.bounds, expansion.strides, strict=True):
+    for node, size, stride in zip(expansion.exprs, expansion.bounds, expansion.strides, strict=True):
         value, rest = divmod(rest, stride)
         if index is not None:
             value = int(evaluate(node, index))

@@ -182,7 +182,7 @@ def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Ta
     if len(ranges):
         pages.take(ranges)
     memory = view._memory
-    moved = replace(view.address_map, base=view.address_map.base - base * 8 // memory.bits)
+    moved = view.address_map.scaled(1, -base * 8 // memory.bits)
     return view._with_map(moved, replace(memory, buffer=pages.content())), ranges, base
 
 

@@ -1,15 +1,14 @@
 """Every axis of a copy in one normal form.
 
 A map says how an index ``v`` of a view moves an element: a sum of terms ``F(start + step * v)``, where F adds digits
-times strides. `side_of` turns the terms of one axis into an `AxisMap`: a constant, and *walks* that all go upwards by
-steps as small as the digits allow. Slicing, reversing, diagonals and broadcasting leave no trace but other numbers:
+times strides. `axis_map_of` turns the terms of one axis into an `AxisMap`: a constant, and *radix maps* that all go
+upwards by steps as small as the digits allow. Slicing, reversing, diagonals and broadcasting only change numbers:
 
 - a step backwards is a step forwards through the complement of every digit, so its strides change sign;
 - a step that divides the lowest digit makes that digit shorter, one that the digit divides skips it;
 - digits that never change in the range are constants, digits that follow on from each other are one digit.
 
-Nearly every axis of every real layout ends as a single walk of step one. `AxisMap.table` gives numbers for the others
-too.
+Nearly every axis of every real layout ends as a single radix map of step one. `AxisMap.table` serves the others too.
 """
 
 from __future__ import annotations
@@ -76,30 +75,30 @@ class RadixMap(NamedTuple):
 
 
 class AxisMap(NamedTuple):
-    """What one axis adds on one side of a copy: ``base`` and a sum of walks. No walk means that nothing changes."""
+    """What one axis adds on one side of a copy: ``base`` and a sum of radix maps; without any, nothing changes."""
 
     base: int
-    walks: tuple[RadixMap, ...]
+    radix_maps: tuple[RadixMap, ...]
 
     @property
-    def walk(self) -> RadixMap | None:
-        """The only walk, if it is the only one and takes steps of one; an axis that changes nothing has one too."""
-        if not self.walks:
+    def radix_map(self) -> RadixMap | None:
+        """The only radix map, or None if there are several or it skips; an axis that changes nothing has one too."""
+        if not self.radix_maps:
             return _STILL
-        return self.walks[0] if len(self.walks) == 1 and self.walks[0].step == 1 else None
+        return self.radix_maps[0] if len(self.radix_maps) == 1 and self.radix_maps[0].step == 1 else None
 
     @property
     def unit_stride(self) -> int:
         """Elements from one index to the next within the lowest digits."""
         # Asked for so often while a plan is made that a generator's cost would be a seventh of it.
         total = 0
-        for walk in self.walks:
-            total += walk.step * walk.strides[0]
+        for radix_map in self.radix_maps:
+            total += radix_map.step * radix_map.strides[0]
         return total
 
     def at(self, v: int) -> int:
         """What one index adds, without `base`."""
-        return sum(walk.at(v) for walk in self.walks)
+        return sum(radix_map.at(v) for radix_map in self.radix_maps)
 
     def table(self, start: int, stop: int) -> Table:
         """Element offsets of the indices from `start` to `stop`, without `base`."""
@@ -108,27 +107,19 @@ class AxisMap(NamedTuple):
     def offsets_at(self, v: Table) -> Table:
         """Element offsets of the indices `v`, without `base`."""
         total = np.zeros_like(v)
-        for walk in self.walks:
-            total += walk.offset_at(v)
+        for radix_map in self.radix_maps:
+            total += radix_map.offset_at(v)
         return total
 
     def bounds(self, extent: int) -> tuple[int, int]:
         """Least and largest of what the axis adds, `base` included."""
-        walk = self.walk
-        if walk is not None:
-            low, high = walk.bounds(extent)
+        radix_map = self.radix_map
+        if radix_map is not None:
+            low, high = radix_map.bounds(extent)
             return self.base + low, self.base + high
         chunks = (self.table(start, min(extent, start + _BOUNDS_CHUNK)) for start in range(0, extent, _BOUNDS_CHUNK))
         ends = [(int(chunk.min()), int(chunk.max())) for chunk in chunks]
         return self.base + min(low for low, _ in ends), self.base + max(high for _, high in ends)
-
-    def scaled(self, unit: int) -> AxisMap:
-        """The same side with offsets that count something smaller, `unit` of them for each one."""
-        if unit == 1:
-            return self
-        return AxisMap(
-            self.base * unit, tuple(w._replace(strides=tuple(s * unit for s in w.strides)) for w in self.walks)
-        )
 
 
 _STILL = RadixMap(0, 1, (), (0,))
@@ -137,26 +128,26 @@ _BOUNDS_CHUNK = 1 << 16
 
 
 @lru_cache(maxsize=1024)
-def side_of(terms: tuple[Term, ...], extent: int) -> AxisMap:
+def axis_map_of(terms: tuple[Term, ...], extent: int) -> AxisMap:
     """The normal form of the terms of one axis of `extent` indices.
 
     >>> from strided.addressing.digits import Digit
-    >>> side_of((Term(300, -1, (Digit(1, 128, 1), Digit(128, 9, 1024))),), 100)
-    AxisMap(base=2175, walks=(RadixMap(start=83, step=1, sizes=(128,), strides=(-1, -1024)),))
+    >>> axis_map_of((Term(300, -1, (Digit(1, 128, 1), Digit(128, 9, 1024))),), 100)
+    AxisMap(base=2175, radix_maps=(RadixMap(start=83, step=1, sizes=(128,), strides=(-1, -1024)),))
     """
     base, linear = 0, 0
-    walks: list[RadixMap] = []
+    radix_maps: list[RadixMap] = []
     for term in terms:
-        constant, walk = _walk_of(term, extent)
+        constant, radix_map = _radix_map_of(term, extent)
         base += constant
-        if walk is not None and walk.sizes:
-            walks.append(walk)
-        elif walk is not None:
-            linear += walk.strides[0]
-    if not walks:
+        if radix_map is not None and radix_map.sizes:
+            radix_maps.append(radix_map)
+        elif radix_map is not None:
+            linear += radix_map.strides[0]
+    if not radix_maps:
         return AxisMap(base, (RadixMap(0, 1, (), (linear,)),) if linear else ())
-    # A linear part is absorbed: every digit of a walk is linear in its coordinate.
-    first, *others = walks
+    # A linear part is absorbed: every digit of a radix map is linear in its coordinate.
+    first, *others = radix_maps
     joined = True
     while others and joined:
         joined = False
@@ -178,8 +169,8 @@ def side_of(terms: tuple[Term, ...], extent: int) -> AxisMap:
     return AxisMap(base, (first, *others, *straight))
 
 
-def _walk_of(term: Term, extent: int) -> tuple[int, RadixMap | None]:
-    """A constant and the walk of one term; no walk where nothing changes."""
+def _radix_map_of(term: Term, extent: int) -> tuple[int, RadixMap | None]:
+    """A constant and the radix map of one term; no radix map where nothing changes."""
     start, step = term.start, term.step
     if not term.digits:
         return 0, None
@@ -213,14 +204,14 @@ def _walk_of(term: Term, extent: int) -> tuple[int, RadixMap | None]:
             start, step = start // step, 1
         else:
             break
-    constant, walk = _trimmed(start, step, tuple(lower), tuple(steps), extent)
-    return base + constant, walk
+    constant, radix_map = _trimmed(start, step, tuple(lower), tuple(steps), extent)
+    return base + constant, radix_map
 
 
 def _trimmed(
     start: int, step: int, sizes: tuple[int, ...], strides: tuple[int, ...], extent: int
 ) -> tuple[int, RadixMap]:
-    """A constant and the same walk with as few digits and as small a start as can be."""
+    """A constant and the same radix map with as few digits and as small a start as can be."""
     base = 0
     # Digits that follow on from each other are one.
     kept: list[int] = []
@@ -250,7 +241,7 @@ def _trimmed(
 
 
 def _together(a: RadixMap, b: RadixMap) -> tuple[int, RadixMap] | None:
-    """A constant and one walk that adds what both add; None where their digits do not fit each other."""
+    """A constant and one radix map that adds what both add; None where their digits do not fit each other."""
     if a.step != 1 or b.step != 1:
         return None
     if a.period < b.period:
@@ -266,14 +257,14 @@ def _together(a: RadixMap, b: RadixMap) -> tuple[int, RadixMap] | None:
     return turns * b.strides[-1], RadixMap(a.start, 1, sizes, strides)
 
 
-def _stride_at(walk: RadixMap, weight: int) -> int:
+def _stride_at(radix_map: RadixMap, weight: int) -> int:
     """What one step of `weight` coordinates adds within the digit that it falls into."""
     below = 1
-    for size, stride in zip(walk.sizes, walk.strides, strict=False):
+    for size, stride in zip(radix_map.sizes, radix_map.strides, strict=False):
         if weight < below * size:
             return weight // below * stride
         below *= size
-    return weight // below * walk.strides[-1]
+    return weight // below * radix_map.strides[-1]
 
 
 def _bounds(first: int, last: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from strided.planning.axis_maps import AxisMap, RadixMap
 
-#: More boxes than this are not worth a pattern: one nest over tables does them all.
+#: More boxes than this are not worth steps of their own: one nest over tables does them all.
 MOST_BOXES = 16
 #: Bytes of the words that rows share. Buffers begin with one.
 _WORD_BYTES = 4
@@ -31,14 +31,14 @@ class Axis(NamedTuple):
     target: AxisMap
 
     @classmethod
-    def of_walks(cls, extent: int, source: RadixMap, target: RadixMap) -> Axis:
-        """An axis with one walk a side."""
+    def of_radix_maps(cls, extent: int, source: RadixMap, target: RadixMap) -> Axis:
+        """An axis with one radix map a side."""
         return cls(extent, AxisMap(0, (source,)), AxisMap(0, (target,)))
 
     @property
-    def walks(self) -> tuple[RadixMap, RadixMap] | None:
-        """Both sides' walks, where each is only one and takes steps of one."""
-        source, target = self.source.walk, self.target.walk
+    def radix_maps(self) -> tuple[RadixMap, RadixMap] | None:
+        """Both sides' radix maps, where each is only one and takes steps of one."""
+        source, target = self.source.radix_map, self.target.radix_map
         return None if source is None or target is None else (source, target)
 
 
@@ -111,12 +111,12 @@ def joined(box: Box) -> Box:
     place = 0
     while place < len(axes):
         inner = axes[place]
-        walks = inner.walks
-        if walks is None or walks[0].start or walks[1].start:
+        radix_maps = inner.radix_maps
+        if radix_maps is None or radix_maps[0].start or radix_maps[1].start:
             place += 1
             continue
         # What the first step of an axis that follows on is, on both sides; most axes differ there.
-        wanted = _next_step(inner.extent, walks[0]), _next_step(inner.extent, walks[1])
+        wanted = _next_step(inner.extent, radix_maps[0]), _next_step(inner.extent, radix_maps[1])
         for other, outer in enumerate(axes):
             if steps[other] == wanted and other != place:
                 axis = _join(outer, inner)
@@ -134,34 +134,34 @@ def _first_steps(axis: Axis) -> tuple[int, int]:
     return axis.source.unit_stride, axis.target.unit_stride
 
 
-def _next_step(extent: int, walk: RadixMap) -> int | None:
+def _next_step(extent: int, radix_map: RadixMap) -> int | None:
     """The step with which another axis counts on where this one ends; None where it ends inside a tile."""
-    turns, left = divmod(extent, walk.period)
-    return None if left else walk.strides[-1] * turns
+    turns, left = divmod(extent, radix_map.period)
+    return None if left else radix_map.strides[-1] * turns
 
 
 def _join(outer: Axis, inner: Axis) -> Axis | None:
     """One axis for two, where the first step of the outer one counts on from the end of the inner one."""
-    inner_walks, outer_walks = inner.walks, outer.walks
-    if inner_walks is None or outer_walks is None or outer_walks[0].start or outer_walks[1].start:
+    inner_maps, outer_maps = inner.radix_maps, outer.radix_maps
+    if inner_maps is None or outer_maps is None or outer_maps[0].start or outer_maps[1].start:
         return None
-    walks = []
-    for low, high in zip(inner_walks, outer_walks, strict=True):
+    radix_maps = []
+    for low, high in zip(inner_maps, outer_maps, strict=True):
         turns = inner.extent // low.period
         sizes = (*low.sizes, *((turns * high.sizes[0], *high.sizes[1:]) if high.sizes else ()))
-        walks.append(RadixMap(0, 1, sizes, (*low.strides, *high.strides[1:])))
-    return Axis.of_walks(inner.extent * outer.extent, walks[0], walks[1])
+        radix_maps.append(RadixMap(0, 1, sizes, (*low.strides, *high.strides[1:])))
+    return Axis.of_radix_maps(inner.extent * outer.extent, radix_maps[0], radix_maps[1])
 
 
 def _nearest_weight(axis: Axis) -> int:
     """The weight of the digit with the smallest step on either side: where the axis must be split."""
     for side in (axis.source, axis.target):
-        walk = side.walk
-        if walk is not None and walk.sizes:
-            strides = [abs(s) or 1 << 62 for s in walk.strides]
+        radix_map = side.radix_map
+        if radix_map is not None and radix_map.sizes:
+            strides = [abs(s) or 1 << 62 for s in radix_map.strides]
             nearest = strides.index(min(strides))
             if nearest:
-                return math.prod(walk.sizes[:nearest])
+                return math.prod(radix_map.sizes[:nearest])
     return 1
 
 
@@ -171,14 +171,14 @@ def split(box: Box, place: int, weight: int) -> list[Box] | None:
     None where a digit would be torn, or where the two sides are out of step.
     """
     extent, bases = box.axes[place].extent, [box.source_base, box.target_base]
-    walks = box.axes[place].walks
-    start = _common_start(*walks) if walks is not None else None
-    if walks is None or start is None:
+    radix_maps = box.axes[place].radix_maps
+    start = _common_start(*radix_maps) if radix_maps is not None else None
+    if radix_maps is None or start is None:
         return None
     digits = []
-    for k, walk in enumerate(walks):
-        moved = walk._replace(start=start)
-        bases[k] += walk.at(0) - moved.at(0)
+    for k, radix_map in enumerate(radix_maps):
+        moved = radix_map._replace(start=start)
+        bases[k] += radix_map.at(0) - moved.at(0)
         digits.append(_split_digits(moved, weight))
     source, target = digits
     if source is None or target is None:
@@ -186,9 +186,9 @@ def split(box: Box, place: int, weight: int) -> list[Box] | None:
     box = Box(bases[0], bases[1], box.axes)
     boxes = []
     for high, low in _parts(start, start + extent, weight):
-        outer = (walk._replace(start=high[0]) for _, walk in (source, target))
-        inner = (walk._replace(start=low[0]) for walk, _ in (source, target))
-        axes = Axis.of_walks(high[1] - high[0], *outer), Axis.of_walks(low[1] - low[0], *inner)
+        outer = (radix_map._replace(start=high[0]) for _, radix_map in (source, target))
+        inner = (radix_map._replace(start=low[0]) for radix_map, _ in (source, target))
+        axes = Axis.of_radix_maps(high[1] - high[0], *outer), Axis.of_radix_maps(low[1] - low[0], *inner)
         boxes.append(box.with_axes(place, axes))
     return boxes
 
@@ -209,8 +209,8 @@ def _parts(start: int, stop: int, weight: int) -> list[tuple[tuple[int, int], tu
 
 
 def _common_start(source: RadixMap, target: RadixMap) -> int | None:
-    """A coordinate at which both walks can start, by moving their last digits alone."""
-    # The Chinese remainder theorem; the period of a walk of one digit is 1, so that it can start anywhere.
+    """A coordinate at which both radix maps can start, by moving their last digits alone."""
+    # The Chinese remainder theorem; the period of a radix map of one digit is 1, so that it can start anywhere.
     common = math.gcd(source.period, target.period)
     apart, left = divmod(target.start - source.start, common)
     if left:
@@ -220,22 +220,22 @@ def _common_start(source: RadixMap, target: RadixMap) -> int | None:
     return (source.start + turns * source.period) % (source.period * other)
 
 
-def _split_digits(walk: RadixMap, weight: int) -> tuple[RadixMap, RadixMap] | None:
-    """The digits below and from a weight on, as walks from 0; None where a digit would be torn."""
+def _split_digits(radix_map: RadixMap, weight: int) -> tuple[RadixMap, RadixMap] | None:
+    """The digits below and from a weight on, as radix maps from 0; None where a digit would be torn."""
     below = 1
-    for k, size in enumerate((*walk.sizes, 0)):
+    for k, size in enumerate((*radix_map.sizes, 0)):
         if below == weight:
-            return RadixMap(0, 1, walk.sizes[: k - 1], walk.strides[:k]), RadixMap(
-                0, 1, walk.sizes[k:], walk.strides[k:]
+            return RadixMap(0, 1, radix_map.sizes[: k - 1], radix_map.strides[:k]), RadixMap(
+                0, 1, radix_map.sizes[k:], radix_map.strides[k:]
             )
         part, left = divmod(weight, below)
         if not size or part < size:
             if left or (size and size % part):
                 return None
-            above = (size // part, *walk.sizes[k + 1 :]) if size else ()
+            above = (size // part, *radix_map.sizes[k + 1 :]) if size else ()
             return (
-                RadixMap(0, 1, walk.sizes[:k], walk.strides[: k + 1]),
-                RadixMap(0, 1, above, (walk.strides[k] * part, *walk.strides[k + 1 :])),
+                RadixMap(0, 1, radix_map.sizes[:k], radix_map.strides[: k + 1]),
+                RadixMap(0, 1, above, (radix_map.strides[k] * part, *radix_map.strides[k + 1 :])),
             )
         below *= size
     return None
@@ -243,19 +243,24 @@ def _split_digits(walk: RadixMap, weight: int) -> tuple[RadixMap, RadixMap] | No
 
 def divided(side: AxisMap, unit: int) -> AxisMap | None:
     """The same side with offsets that count something larger; None where they are no multiples of that."""
-    walks = []
-    for walk in side.walks:
-        for stride in walk.strides:
+    radix_maps = []
+    for radix_map in side.radix_maps:
+        for stride in radix_map.strides:
             if stride % unit:
                 return None
-        walks.append(RadixMap(walk.start, walk.step, walk.sizes, tuple([s // unit for s in walk.strides])))
-    return AxisMap(0, tuple(walks))
+        radix_maps.append(
+            RadixMap(radix_map.start, radix_map.step, radix_map.sizes, tuple([s // unit for s in radix_map.strides]))
+        )
+    return AxisMap(0, tuple(radix_maps))
 
 
 def cut(axis: Axis, first: int, last: int) -> Axis:
     """A range of an axis."""
     source, target = (
-        AxisMap(0, tuple(walk._replace(start=walk.start + walk.step * first) for walk in side.walks))
+        AxisMap(
+            0,
+            tuple(radix_map._replace(start=radix_map.start + radix_map.step * first) for radix_map in side.radix_maps),
+        )
         for side in (axis.source, axis.target)
     )
     return Axis(last - first, source, target)

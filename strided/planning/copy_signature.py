@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Term
-from strided.planning.axis_maps import AxisMap, RadixMap, side_of
+from strided.planning.axis_maps import AxisMap, RadixMap, axis_map_of
 from strided.planning.boxes import Axis
 
 
-class Form(NamedTuple):
+class CopySignature(NamedTuple):
     """Two regular maps of one shape without their bases.
 
     Attributes
@@ -32,9 +32,9 @@ class Form(NamedTuple):
     same_order: bool
 
 
-def form_of(
+def signature_of(
     source: AddressMap, target: AddressMap, bits: tuple[int, int], units: tuple[int, int], *, same_order: bool
-) -> tuple[Form, tuple[int, int]]:
+) -> tuple[CopySignature, tuple[int, int]]:
     """The form of two regular maps, and their bases in bits; `units` are the bits that their offsets count."""
     axes, source_base, target_base = [], source.base * units[0], target.base * units[1]
     for extent, source_terms, target_terms in zip(source.shape, source.axes, target.axes, strict=True):
@@ -45,22 +45,22 @@ def form_of(
             axes.append(Axis(extent, _in_bits(first, units[0]), _in_bits(second, units[1])))
     if bits[0] == 128:
         half = RadixMap(0, 1, (), (64,))
-        axes.append(Axis.of_walks(2, half, half))
+        axes.append(Axis.of_radix_maps(2, half, half))
         bits = 64, 64
-    return Form(tuple(axes), bits, same_order), (source_base, target_base)
+    return CopySignature(tuple(axes), bits, same_order), (source_base, target_base)
 
 
 def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> tuple[AxisMap, AxisMap]:
     """Both sides of an axis, turned round where the target would be written backwards."""
-    sides = side_of(source, extent), side_of(target, extent)
+    sides = axis_map_of(source, extent), axis_map_of(target, extent)
     if sides[1].unit_stride >= 0:
         return sides
     last = extent - 1
     turned = [tuple(Term(t.start + t.step * last, -t.step, t.digits) for t in terms) for terms in (source, target)]
-    return side_of(turned[0], extent), side_of(turned[1], extent)
+    return axis_map_of(turned[0], extent), axis_map_of(turned[1], extent)
 
 
 def _in_bits(side: AxisMap, unit: int) -> AxisMap:
     """The same side without its base, in bits."""
-    walks = [RadixMap(w.start, w.step, w.sizes, tuple([s * unit for s in w.strides])) for w in side.walks]
-    return AxisMap(0, tuple(walks))
+    radix_maps = [RadixMap(w.start, w.step, w.sizes, tuple([s * unit for s in w.strides])) for w in side.radix_maps]
+    return AxisMap(0, tuple(radix_maps))

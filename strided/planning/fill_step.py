@@ -20,7 +20,7 @@ _LEAST_RUN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class FillStep:
     """A step of a plan: runs of bytes to be filled.
 
     Attributes

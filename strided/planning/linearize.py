@@ -32,7 +32,7 @@ class _Number(NamedTuple):
         return tuple(sorted((k for k, step in enumerate(self.steps) if step), key=lambda k: -abs(self.steps[k])))
 
 
-class _Part(NamedTuple):
+class _NumberDigit(NamedTuple):
     """``(number // weight) % size``; a size of 0 has no end."""
 
     number: _Number
@@ -40,25 +40,25 @@ class _Part(NamedTuple):
     size: int
 
 
-class _Loose(NamedTuple):
-    """A map with its coupled parts as digits of numbers."""
+class _Partial(NamedTuple):
+    """A map with its irregular digits_ as digits of numbers."""
 
     map: AddressMap
     numbers: tuple[tuple[_Number, tuple[Digit, ...]], ...]
 
 
-def joint(source: AddressMap, target: AddressMap) -> tuple[AddressMap, AddressMap] | None:
+def linearized(source: AddressMap, target: AddressMap) -> tuple[AddressMap, AddressMap] | None:
     """The same copy between regular maps; None where there is none.
 
     Axes may come in another order and be joined, on both sides alike.
     """
     sides = []
     for map_ in (source, target):
-        found = [_digits_of(coupled) for coupled in map_.coupled]
+        found = [_digits_of(irregular) for irregular in map_.irregular]
         numbers = tuple(f for f in found if f is not None)
         if len(numbers) < len(found):
             return None
-        sides.append(_Loose(replace(map_, coupled=()), numbers))
+        sides.append(_Partial(replace(map_, irregular=()), numbers))
     while True:
         wide = next((n.axes for side in sides for n, _ in side.numbers if len(n.axes) > 1), None)
         if wide is None:
@@ -70,13 +70,13 @@ def joint(source: AddressMap, target: AddressMap) -> tuple[AddressMap, AddressMa
         sides = [joined[0], joined[1]]
 
 
-def _digits_of(coupled: IrregularTerm) -> tuple[_Number, tuple[Digit, ...]] | None:
-    """The one number that nodes depend on, and the digits of it that they are; None where they are not."""
-    parts = [(_part(node, coupled), stride) for node, stride in coupled.nodes]
-    numbers = {part.number for part, _ in parts if part is not None}
-    if len(numbers) != 1 or any(part is None for part, _ in parts):
+def _digits_of(irregular: IrregularTerm) -> tuple[_Number, tuple[Digit, ...]] | None:
+    """The one number that expressions depend on, and the digits of it that they are; None where they are not."""
+    digits_ = [(_digit(expr, irregular), stride) for expr, stride in irregular.exprs]
+    numbers = {digit.number for digit, _ in digits_ if digit is not None}
+    if len(numbers) != 1 or any(digit is None for digit, _ in digits_):
         return None
-    known = [(part, stride) for part, stride in parts if part is not None]
+    known = [(digit, stride) for digit, stride in digits_ if digit is not None]
     weights = sorted({1, *(p.weight for p, _ in known), *(p.weight * p.size for p, _ in known if p.size)})
     if any(high % low for low, high in pairwise(weights)):
         return None
@@ -89,35 +89,35 @@ def _digits_of(coupled: IrregularTerm) -> tuple[_Number, tuple[Digit, ...]] | No
     return numbers.pop(), tuple(digits)
 
 
-def _part(node: IndexExpr, coupled: IrregularTerm) -> _Part | None:
-    """A node as a digit of a number; None where it is none."""
-    number = _number(node, coupled)
+def _digit(expr: IndexExpr, irregular: IrregularTerm) -> _NumberDigit | None:
+    """A expr as a digit of a number; None where it is none."""
+    number = _number(expr, irregular)
     if number is not None:
-        return _Part(number, 1, 0)
-    if not isinstance(node, Quotient | Remainder):
+        return _NumberDigit(number, 1, 0)
+    if not isinstance(expr, Quotient | Remainder):
         return None
-    part = _part(node.of, coupled)
-    if part is None:
+    digit = _digit(expr.of, irregular)
+    if digit is None:
         return None
-    weight, size, by = part.weight, part.size, node.divisor
-    if isinstance(node, Remainder):
+    weight, size, by = digit.weight, digit.size, expr.divisor
+    if isinstance(expr, Remainder):
         if size and size <= by:
-            return part
-        return None if size % by else part._replace(size=by)
+            return digit
+        return None if size % by else digit._replace(size=by)
     if size and size <= by:
         return None
-    return None if size % by else part._replace(weight=weight * by, size=size // by)
+    return None if size % by else digit._replace(weight=weight * by, size=size // by)
 
 
-def _number(node: IndexExpr, coupled: IrregularTerm) -> _Number | None:
-    """A node as an affine number; None where it is divided somewhere."""
-    match node:
+def _number(expr: IndexExpr, irregular: IrregularTerm) -> _Number | None:
+    """A expr as an affine number; None where it is divided somewhere."""
+    match expr:
         case Coordinate(dimension):
-            return _Number(*coupled.coordinates[dimension])
+            return _Number(*irregular.coordinates[dimension])
         case Zero():
-            return _Number(0, (0,) * len(coupled.coordinates[0][1]))
+            return _Number(0, (0,) * len(irregular.coordinates[0][1]))
         case Combined(major, minor, size):
-            high, low = _number(major, coupled), _number(minor, coupled)
+            high, low = _number(major, irregular), _number(minor, irregular)
             if high is None or low is None:
                 return None
             steps = tuple(h * size + s for h, s in zip(high.steps, low.steps, strict=True))
@@ -125,7 +125,7 @@ def _number(node: IndexExpr, coupled: IrregularTerm) -> _Number | None:
     return None
 
 
-def _settled(side: _Loose) -> AddressMap:
+def _settled(side: _Partial) -> AddressMap:
     """The map with each number, which depends on one axis at most, as a term of that."""
     base, axes = side.map.base, list(side.map.axes)
     for number, digits in side.numbers:
@@ -137,7 +137,7 @@ def _settled(side: _Loose) -> AddressMap:
     return replace(side.map, base=base, axes=tuple(axes))
 
 
-def _joined(side: _Loose, axes: tuple[int, ...]) -> _Loose | None:
+def _joined(side: _Partial, axes: tuple[int, ...]) -> _Partial | None:
     """The same with some axes, major first, as one axis at the end; None where they do not follow on."""
     map_ = side.map
     extents = [map_.shape[k] for k in axes]
@@ -162,10 +162,12 @@ def _joined(side: _Loose, axes: tuple[int, ...]) -> _Loose | None:
         numbers.append((_Number(number.start, (*(number.steps[k] for k in kept), along)), digits))
     shape = (*(map_.shape[k] for k in kept), math.prod(extents))
     terms = (Term(0, 1, (Digit(1, shape[-1], step),)),)
-    return _Loose(AddressMap(shape, base, (*(map_.axes[k] for k in kept), terms), (), map_.reach), tuple(numbers))
+    return _Partial(
+        AddressMap(shape, base, (*(map_.axes[k] for k in kept), terms), (), map_.upper_bound), tuple(numbers)
+    )
 
 
 def _common_step(steps: list[int], spacing: list[int]) -> int | None:
-    """The step along one axis that gives these steps along its parts; None where there is none."""
+    """The step along one axis that gives these steps along its digits_; None where there is none."""
     step = steps[-1]
     return step if all(s == step * n for s, n in zip(steps, spacing, strict=True)) else None

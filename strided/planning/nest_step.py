@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strided.planning.boxes import Axis, Box, Spans, bytes_of, divided
-from strided.planning.offset_tables import Parts, Tables, boxes_of, grain_of, length_of, nearness, pieces_of
+from strided.planning.offset_tables import Tables, TaskRanges, boxes_of, length_of, nearness, pieces_of, tile_period_of
 
 #: Elements of one task: some hundred microseconds of work.
 TASK_ELEMENTS = 1 << 18
@@ -23,7 +23,7 @@ _BREADTH = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nest:
+class NestStep:
     """A step of a plan: the general nest, over any axes.
 
     Attributes
@@ -81,7 +81,7 @@ class Nest:
         box = Box(self.source_base, self.target_base, self.axes)
         return bytes_of(box, 1, self.units[0], self.widths[0]), bytes_of(box, 2, self.units[1], self.widths[1])
 
-    def tasks(self) -> Iterator[Parts]:
+    def tasks(self) -> Iterator[TaskRanges]:
         """Boxes for threads to share, a part of each axis."""
         lengths, budget = [1] * len(self.axes), TASK_ELEMENTS
         if self.q >= 0:
@@ -92,13 +92,13 @@ class Nest:
             if k >= 0:
                 lengths[k] = length_of(self.axes[k], budget)
                 budget //= lengths[k]
-        return boxes_of(self.axes, self._order, lengths, [grain_of(axis) for axis in self.axes])
+        return boxes_of(self.axes, self._order, lengths, [tile_period_of(axis) for axis in self.axes])
 
     def tables(self) -> Tables:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def arguments(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
+    def arguments(self, tables: Tables, box: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
         """What the kernel takes for one task: outer, p, steps of p, q, steps of q.
 
         `shift` moves both sides, counted as the axes are.
@@ -115,7 +115,7 @@ class Nest:
 _ONE = np.array([[0, 0, 1]], np.int64)
 
 
-def nest_of(box: Box, bits: tuple[int, int]) -> Nest:
+def nest_step_of(box: Box, bits: tuple[int, int]) -> NestStep:
     """The general nest over a box with elements of so many bits in the source and in the target."""
     packed = min(bits) < 8
     units = bits if packed else (8, 8)
@@ -126,7 +126,7 @@ def nest_of(box: Box, bits: tuple[int, int]) -> Nest:
         assert target is not None
         axes.append(Axis(axis.extent, source, target))
     outer, p, q = _order(axes)
-    return Nest(
+    return NestStep(
         kernel="nest_bits" if packed else f"nest{bits[0]}",
         source_base=box.source_base // units[0],
         target_base=box.target_base // units[1],

@@ -1,4 +1,4 @@
-"""Tables of offsets: what kernels walk along.
+"""Tables of offsets: what kernels radix map along.
 
 Along an axis the lowest digits of both sides take equal steps until one of them turns over. Such a stretch is a
 *piece*: (source offset, target offset, length). Other axes are multiplied out into one table of (source offset, target
@@ -6,8 +6,8 @@ offset). Clipped tiles, windows that begin inside a tile, tiles that are out of 
 only other tables.
 
 A step is carried out in tasks, boxes of the view small enough for threads to share and for Ctrl-C to be heard. Along an
-axis the tables of a task depend on where it begins only as far as the tiles repeat; the rest is a shift. So a `Part`
-names the first range that looks the same, and what is between, and `Tables` makes the tables of few ranges only.
+axis the tables of a task depend on where it begins only as far as the tiles repeat; the rest is a shift. So an
+`AxisRange` names the first range that looks the same, and the shift from there: `Tables` makes few tables only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_INDICES = 1 << 16
 _MOST_KEPT = 64
 
 
-class Part(NamedTuple):
+class AxisRange(NamedTuple):
     """A range of an axis: like the one from `start` to `stop`, but so much further on in the source and the target."""
 
     start: int
@@ -41,22 +41,22 @@ class Part(NamedTuple):
 
 
 #: A part of every axis.
-Parts: TypeAlias = tuple[Part, ...]
+TaskRanges: TypeAlias = tuple[AxisRange, ...]
 
 
 def boxes_of(
-    axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], grains: Sequence[int]
-) -> Iterator[Parts]:
+    axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], periods: Sequence[int]
+) -> Iterator[TaskRanges]:
     """Boxes that cover all axes, walked through in an order (outermost first), no longer than `lengths` along each.
 
-    Where a length is a multiple of the grain of its axis, cuts lie at coordinates that are multiples of the grain.
+    Where a length is a multiple of the period of its axis, cuts lie at coordinates that are multiples of the period.
     """
-    parts = [_Ranges(axes[k], lengths[k], grains[k]) for k in order]
+    parts = [_AxisRanges(axes[k], lengths[k], periods[k]) for k in order]
     places = [order.index(k) for k in range(len(axes))]
     # The last axis of the order runs fastest. (itertools.product would list all parts of a long axis first.)
-    chosen: list[Part] = [Part(0, 0)] * len(order)
+    chosen: list[AxisRange] = [AxisRange(0, 0)] * len(order)
 
-    def along(depth: int) -> Iterator[Parts]:
+    def along(depth: int) -> Iterator[TaskRanges]:
         for part in parts[depth]:
             chosen[depth] = part
             if depth == len(order) - 1:
@@ -67,21 +67,23 @@ def boxes_of(
     return along(0) if order else iter([()])
 
 
-class _Ranges:
+class _AxisRanges:
     """The ranges that an axis is cut into, in order."""
 
-    def __init__(self, axis: Axis, length: int, grain: int) -> None:
+    def __init__(self, axis: Axis, length: int, period: int) -> None:
         self.axis, self.length = axis, length
-        self.head = length - (phase_of(axis, grain) if length % grain == 0 else 0)
-        self.repeat = math.lcm(*(_repeat(walk) for side in (axis.source, axis.target) for walk in side.walks))
-        self.known: list[Part] | None = None
+        self.head = length - (phase_of(axis, period) if length % period == 0 else 0)
+        self.repeat = math.lcm(
+            *(_repeat(radix_map) for side in (axis.source, axis.target) for radix_map in side.radix_maps)
+        )
+        self.known: list[AxisRange] | None = None
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[AxisRange]:
         return self._listed() if self.known is None else iter(self.known)
 
-    def _listed(self) -> Iterator[Part]:
+    def _listed(self) -> Iterator[AxisRange]:
         """The ranges as they are made; kept for the next round if they are few."""
-        made: list[Part] = []
+        made: list[AxisRange] = []
         for part in self._made():
             if len(made) < MOST_INDICES:
                 made.append(part)
@@ -89,7 +91,7 @@ class _Ranges:
         if len(made) < MOST_INDICES:
             self.known = made
 
-    def _made(self) -> Iterator[Part]:
+    def _made(self) -> Iterator[AxisRange]:
         start, extent = 0, self.axis.extent
         stop = min(extent, self.head)
         while start < extent:
@@ -97,47 +99,47 @@ class _Ranges:
             source, target = (
                 side.at(start) - side.at(like) if like != start else 0 for side in (self.axis.source, self.axis.target)
             )
-            yield Part(like, like + stop - start, source, target)
+            yield AxisRange(like, like + stop - start, source, target)
             start, stop = stop, min(extent, stop + self.length)
 
 
-def _repeat(walk: RadixMap) -> int:
-    """The number of indices after which all digits of a walk but the last repeat."""
-    return walk.period // math.gcd(walk.period, walk.step)
+def _repeat(radix_map: RadixMap) -> int:
+    """The number of indices after which all digits of a radix map but the last repeat."""
+    return radix_map.period // math.gcd(radix_map.period, radix_map.step)
 
 
-def phase_of(axis: Axis, grain: int) -> int:
-    """How far the first index of an axis is past a multiple of `grain`, where digits turn over at such."""
+def phase_of(axis: Axis, period: int) -> int:
+    """How far the first index of an axis is past a multiple of `period`, where digits turn over at such."""
     for side in (axis.target, axis.source):
-        for walk in side.walks:
-            if walk.sizes and (walk.period % grain == 0 or grain % walk.unit == 0):
-                return walk.start % grain
+        for radix_map in side.radix_maps:
+            if radix_map.sizes and (radix_map.period % period == 0 or period % radix_map.unit == 0):
+                return radix_map.start % period
     return 0
 
 
-def grain_of(axis: Axis) -> int:
+def tile_period_of(axis: Axis) -> int:
     """The number of indices after which the tiles of an axis repeat on both sides; 1 where there are none."""
-    return math.lcm(*(walk.period for side in (axis.source, axis.target) for walk in side.walks))
+    return math.lcm(*(radix_map.period for side in (axis.source, axis.target) for radix_map in side.radix_maps))
 
 
-def length_of(axis: Axis, budget: int, grain: int = 1, *, in_pieces: bool = False) -> int:
+def length_of(axis: Axis, budget: int, period: int = 1, *, in_pieces: bool = False) -> int:
     """How much of an axis one task takes: all of it, or as many whole tiles as its budget of indices holds.
 
     `in_pieces` says that its tables have a row for each piece, not for each index.
     """
-    units = [w.unit for s in (axis.target, axis.source) for w in s.walks if w.sizes]
+    units = [w.unit for s in (axis.target, axis.source) for w in s.radix_maps if w.sizes]
     most = MOST_INDICES * min(units, default=1 << 40) if in_pieces else MOST_INDICES
     budget = max(1, min(budget, most))
     if axis.extent <= budget:
         return axis.extent
-    whole = grain_of(axis)
+    whole = tile_period_of(axis)
     for tile in (whole, *units):
-        if 1 < tile <= budget and tile % grain == 0:
+        if 1 < tile <= budget and tile % period == 0:
             return budget - budget % tile
-    if whole == 1 and grain == 1:
+    if whole == 1 and period == 1:
         # No tiles to end on: parts of equal size.
         return -(-axis.extent // -(-axis.extent // budget))
-    return max(grain, budget - budget % grain)
+    return max(period, budget - budget % period)
 
 
 class Tables:
@@ -151,7 +153,7 @@ class Tables:
         # Few ranges repeat.
         self._made = BoundedCache[tuple[object, ...], Table](_MOST_KEPT)
 
-    def made(self, kind: str, place: int, part: Part, make: Callable[[Axis, int, int], Table]) -> Table:
+    def made(self, kind: str, place: int, part: AxisRange, make: Callable[[Axis, int, int], Table]) -> Table:
         """The table of one kind for a range of the axis at `place`: ``make(axis, start, stop)``, called once."""
         key = (kind, place, part.start, part.stop)
         table = self._made.get(key)
@@ -159,7 +161,7 @@ class Tables:
             table = self._made.keep(key, make(self._axes[place], part.start, part.stop))
         return table
 
-    def outer(self, bases: tuple[int, int], places: Sequence[int], box: Parts) -> Table:
+    def outer(self, bases: tuple[int, int], places: Sequence[int], box: TaskRanges) -> Table:
         """(source offset, target offset) of every combination of indices of several axes.
 
         Bases are included, and the shifts of all parts of the box, those of other axes too.
@@ -183,22 +185,22 @@ def offsets_of(axis: Axis, start: int, stop: int) -> Table:
 
 def pieces_of(axis: Axis, start: int, stop: int) -> Table:
     """(source offset, target offset, length) of the pieces of a range of an axis."""
-    limits = cuts(start, stop, (*axis.source.walks, *axis.target.walks))
+    limits = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps))
     heads = limits[:-1]
     return np.stack([axis.source.offsets_at(heads), axis.target.offsets_at(heads), np.diff(limits)], axis=1)
 
 
-def cuts(start: int, stop: int, walks: Sequence[RadixMap]) -> Table:
-    """The ends of a range of indices, and every index in it at which the lowest digit of a walk has turned over."""
+def cuts(start: int, stop: int, radix_maps: Sequence[RadixMap]) -> Table:
+    """The ends of a range of indices, and every index in it at which the lowest digit of a radix map turns over."""
     ends = np.array([start, stop], np.int64)
     found = [ends]
-    for walk in walks:
-        if walk.sizes:
+    for radix_map in radix_maps:
+        if radix_map.sizes:
             # start + step * v reaches a multiple of the unit.
-            first = (walk.start + walk.step * start) // walk.unit + 1
-            last = (walk.start + walk.step * (stop - 1)) // walk.unit
-            turns = np.arange(first, last + 1, dtype=np.int64) * walk.unit - walk.start
-            found.append(-(-turns // walk.step))
+            first = (radix_map.start + radix_map.step * start) // radix_map.unit + 1
+            last = (radix_map.start + radix_map.step * (stop - 1)) // radix_map.unit
+            turns = np.arange(first, last + 1, dtype=np.int64) * radix_map.unit - radix_map.start
+            found.append(-(-turns // radix_map.step))
     return np.unique(np.concatenate(found)) if len(found) > 1 else ends
 
 

@@ -3,10 +3,10 @@
 A plan is a value. It is made from two address maps and two widths alone, without any buffer and without Numba, it can
 be printed and compared, and the same question gives the same plan again from a cache. `convert` carries plans out.
 
-The steps of a plan are of four kinds. A `Pattern` is a vector kernel, made for what the two nearest axes are. A
-`StagedCopy` is two or three of them in turn, through blocks that stay in the cache. A `Nest` is the general nest over
-tables of offsets: anything regular. `PerElementStep` stands for the rest, where the offset of every element is worked
-out. Setting all elements to one value has steps of its own, `Fill`.
+The steps of a plan are of four kinds. A `VectorStep` is a vector kernel, chosen by the two nearest axes. A
+`StagedCopy` is two or three of them in turn, through blocks that stay in the cache. A `NestStep` is the general nest
+of loops over tables of offsets: anything regular. `PerElementStep` is for the rest: it computes the offset of every
+element. Setting all elements to one value has steps of its own, `FillStep`.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from typing import TypeAlias
 
 from strided import kernels
 from strided.addressing.address_map import AddressMap
-from strided.planning.axis_maps import side_of
+from strided.planning.axis_maps import axis_map_of
 from strided.planning.boxes import Box, room_of, simplified
-from strided.planning.copy_signature import Form, form_of
-from strided.planning.fill_step import Fill
-from strided.planning.linearize import joint
-from strided.planning.nest_step import Nest, nest_of
-from strided.planning.offset_tables import Part, Parts
+from strided.planning.copy_signature import CopySignature, signature_of
+from strided.planning.fill_step import FillStep
+from strided.planning.linearize import linearized
+from strided.planning.nest_step import NestStep, nest_step_of
+from strided.planning.offset_tables import AxisRange, TaskRanges
 from strided.planning.runs import runs_of
 from strided.planning.select_kernel import Matched, match
-from strided.planning.staged_step import StagedCopy, detour_of, is_short_row, words_apart
-from strided.planning.vector_step import Pattern
+from strided.planning.staged_step import StagedCopy, is_short_row, staged_copy_of, words_apart
+from strided.planning.vector_step import VectorStep
 
 __all__ = [
-    "Fill",
-    "Nest",
-    "Part",
-    "Parts",
-    "Pattern",
+    "AxisRange",
+    "FillStep",
+    "NestStep",
     "PerElementStep",
     "Plan",
     "StagedCopy",
     "Step",
     "Storage",
+    "TaskRanges",
+    "VectorStep",
     "plan_copy",
     "plan_fill",
     "refuse_misfit",
@@ -87,11 +87,11 @@ class PerElementStep:
         return f"{self.kernel} of {self.elements} elements"
 
 
-Step: TypeAlias = Pattern | StagedCopy | Nest | PerElementStep | Fill
+Step: TypeAlias = VectorStep | StagedCopy | NestStep | PerElementStep | FillStep
 
 #: Steps are planned for bases modulo this.
 _PHASE_BITS = 64
-#: Elements from which on a detour is worth its planning.
+#: Elements from which on a staged copy is worth its planning.
 LEAST_STAGED = 1 << 12
 
 
@@ -105,7 +105,7 @@ class Plan:
         The kernel that moves most of it.
     reason : str
         Why this one.
-    steps : tuple of Pattern, StagedCopy, Nest or PerElementStep
+    steps : tuple of VectorStep, StagedCopy, NestStep or PerElementStep
         What is done.
     shift : (int, int)
         How much further on the source and the target of all steps are, in bits.
@@ -142,7 +142,7 @@ _REASONS = {
     "transpose": "neighbours in the source lie apart in the target",
     "unpack": "packed elements, side by side in both",
     "pack": "packed elements, side by side in both",
-    "detour": "no one kernel does it, but several in turn through the cache do",
+    "staged": "no one kernel does it, but several in turn through the cache do",
     "fill": "one value, wherever it goes",
     "nest": "any regular layout",
     "nest_bits": "any regular layout of elements below eight bits",
@@ -174,17 +174,17 @@ def plan_copy(
     bits = source_storage.bits, target_storage.bits
     refuse_misfit(source, target, *bits)
     moved = sum(-(-source.size * width // 8) for width in bits)
-    regular = (source, target) if source.is_regular and target.is_regular else joint(source, target)
+    regular = (source, target) if source.is_regular and target.is_regular else linearized(source, target)
     if source.size == 0:
         return _plan((), (0, 0), 0, 0, ((0, 0), (0, 0)))
     if regular is None:
         return _plan((PerElementStep(source.size),), (0, 0), source.size, moved, (None, None))
     same_order = min(bits) >= 8 or source_storage.low_first == target_storage.low_first
-    form, bases = form_of(*regular, bits, (source_storage.unit, target_storage.unit), same_order=same_order)
+    signature, bases = signature_of(*regular, bits, (source_storage.unit, target_storage.unit), same_order=same_order)
     # Whether something lies between bytes or words is all that steps know of where the elements begin.
     phase = bases[0] % _PHASE_BITS, bases[1] % _PHASE_BITS
     shift = bases[0] - phase[0], bases[1] - phase[1]
-    steps = _steps(form, phase, whole_words)
+    steps = _steps(signature, phase, whole_words)
     return _plan(steps, shift, source.size, moved, [_touched(steps, k, shift[k] // 8) for k in (0, 1)])
 
 
@@ -194,7 +194,7 @@ def plan_fill(target: AddressMap, storage: Storage) -> Plan | None:
     runs = runs_of(target, storage.bits, storage.unit)
     if not runs:
         return None
-    steps = tuple(Fill(part, max(8, storage.bits) // 8) for part in runs)
+    steps = tuple(FillStep(part, max(8, storage.bits) // 8) for part in runs)
     moved = -(-target.size * storage.bits // 8)
     return _plan(steps, (0, 0), target.size, moved, (None, span_of(target, storage)))
 
@@ -209,7 +209,7 @@ def _plan(
     kernel = max(steps, key=_share).kernel if steps else "none"
     return Plan(
         kernel=kernel,
-        reason=_REASONS["detour" if "," in kernel else kernel.rstrip("0123456789")],
+        reason=_REASONS["staged" if "," in kernel else kernel.rstrip("0123456789")],
         steps=steps,
         shift=shift,
         elements=elements,
@@ -219,7 +219,7 @@ def _plan(
     )
 
 
-def _touched(steps: Sequence[Pattern | StagedCopy | Nest], side: int, shift: int) -> tuple[int, int]:
+def _touched(steps: Sequence[VectorStep | StagedCopy | NestStep], side: int, shift: int) -> tuple[int, int]:
     """The bytes, from and to, that steps touch on one side (0 source, 1 target), so many bytes further on."""
     spans = [step.spans[side] for step in steps]
     return min(low for low, _ in spans) + shift, max(high for _, high in spans) + shift
@@ -234,7 +234,7 @@ def refuse_misfit(source: AddressMap, target: AddressMap, source_bits: int, targ
 
 
 def _share(step: Step) -> int:
-    return step.elements * step.bits if isinstance(step, Pattern | Nest) else 64 * step.elements
+    return step.elements * step.bits if isinstance(step, VectorStep | NestStep) else 64 * step.elements
 
 
 @lru_cache(maxsize=512)
@@ -246,7 +246,7 @@ def span_of(map_: AddressMap, storage: Storage) -> tuple[int, int] | None:
         return 0, 0
     low = high = map_.base
     for terms, extent in zip(map_.axes, map_.shape, strict=True):
-        least, most = side_of(terms, extent).bounds(extent)
+        least, most = axis_map_of(terms, extent).bounds(extent)
         low, high = low + least, high + most
     return storage.byte_span(low, high)
 
@@ -257,37 +257,41 @@ def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
     Then all lines of the target would be written once more.
     """
     left = sum(part.elements for part, _ in found.rest)
-    if not found.patterns[0].is_transposition or 256 * left < box.elements:
+    if not found.steps[0].is_transposition or 256 * left < box.elements:
         return False
     return any(is_short_row(axis, bits) for axis in box.axes if axis.target.unit_stride == bits)
 
 
 @lru_cache(maxsize=512)
-def _steps(form: Form, phase: tuple[int, int], whole_words: bool) -> tuple[Pattern | StagedCopy | Nest, ...]:
-    """The steps of all copies of a form whose first elements lie so many bits past a multiple of the phase."""
-    whole = Box(phase[0], phase[1], form.axes)
-    room = None if whole_words else room_of(whole, form.bits)
-    patterns: list[Pattern | StagedCopy] = []
+def _steps(
+    signature: CopySignature, phase: tuple[int, int], whole_words: bool
+) -> tuple[VectorStep | StagedCopy | NestStep, ...]:
+    """The steps of all copies of a signature whose first elements lie so many bits past a multiple of the phase."""
+    whole = Box(phase[0], phase[1], signature.axes)
+    room = None if whole_words else room_of(whole, signature.bits)
+    vector_steps: list[VectorStep | StagedCopy] = []
     rest: list[tuple[Box, tuple[int, int]]] = []
     waiting = list(simplified(whole))
     while waiting:
         part = waiting.pop()
-        found = match(part, *form.bits, widen=form.same_order, room=room)
+        found = match(part, *signature.bits, widen=signature.same_order, room=room)
         around = None
-        if (found is None or _breaks_rows(found, part, form.bits[1])) and part.elements >= kernels.least(LEAST_STAGED):
-            apart = words_apart(part, *form.bits) if found is None else None
+        if (found is None or _breaks_rows(found, part, signature.bits[1])) and part.elements >= kernels.least(
+            LEAST_STAGED
+        ):
+            apart = words_apart(part, *signature.bits) if found is None else None
             if apart is not None:
                 waiting += apart
                 continue
-            around = detour_of(part, *form.bits, may_pack=form.same_order or max(form.bits) == 8)
+            around = staged_copy_of(part, *signature.bits, may_pack=signature.same_order or max(signature.bits) == 8)
         if found is not None and around is None:
-            patterns += found.patterns
+            vector_steps += found.steps
             rest += found.rest
         elif around is not None:
-            patterns.append(around)
+            vector_steps.append(around)
         else:
-            rest.append((part, form.bits))
-    # Where the patterns have only the smaller part, one nest over everything is simpler, and no slower.
-    if not patterns or 2 * sum(part.elements for part, _ in rest) > whole.elements:
-        return (nest_of(whole, form.bits),)
-    return (*patterns, *(nest_of(part, widths) for part, widths in rest))
+            rest.append((part, signature.bits))
+    # If the vector steps have only the smaller part, one nest over everything is simpler, and no slower.
+    if not vector_steps or 2 * sum(part.elements for part, _ in rest) > whole.elements:
+        return (nest_step_of(whole, signature.bits),)
+    return (*vector_steps, *(nest_step_of(part, widths) for part, widths in rest))

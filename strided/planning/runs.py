@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
-from strided.planning.axis_maps import RadixMap, Table, side_of
+from strided.planning.axis_maps import RadixMap, Table, axis_map_of
 
 #: (extent, stride) of a loop.
 Loop: TypeAlias = tuple[int, int]
@@ -73,11 +73,13 @@ def runs_of(map_: AddressMap, bits: int, unit: int) -> tuple[Runs, ...] | None:
         return ()
     base, axes = map_.base, []
     for terms, extent in zip(map_.axes, map_.shape, strict=True):
-        side = side_of(terms, extent)
-        if side.walk is None:
+        side = axis_map_of(terms, extent)
+        if side.radix_map is None:
             return None
         base += side.base
-        axes.append(_leaves(side.walk, side.walk.start, side.walk.start + extent, len(side.walk.sizes)))
+        axes.append(
+            _leaves(side.radix_map, side.radix_map.start, side.radix_map.start + extent, len(side.radix_map.sizes))
+        )
     if math.prod(map(len, axes)) > _MOST_BOXES:
         return None
     found = []
@@ -104,25 +106,25 @@ class _Leaf(NamedTuple):
     loops: tuple[Loop, ...]
 
 
-def _leaves(walk: RadixMap, start: int, stop: int, depth: int) -> list[_Leaf]:
+def _leaves(radix_map: RadixMap, start: int, stop: int, depth: int) -> list[_Leaf]:
     """The parts of a range of coordinates, by the lowest `depth` digits and the one above them."""
     if depth == 0:
-        return [_Leaf(start * walk.strides[0], ((stop - start, walk.strides[0]),))]
-    weight = math.prod(walk.sizes[:depth])
-    stride = walk.strides[depth]
+        return [_Leaf(start * radix_map.strides[0], ((stop - start, radix_map.strides[0]),))]
+    weight = math.prod(radix_map.sizes[:depth])
+    stride = radix_map.strides[depth]
     first, head = divmod(start, weight)
     last, tail = divmod(stop, weight)
     if first == last:
-        return [_Leaf(leaf.base + first * stride, leaf.loops) for leaf in _leaves(walk, head, tail, depth - 1)]
+        return [_Leaf(leaf.base + first * stride, leaf.loops) for leaf in _leaves(radix_map, head, tail, depth - 1)]
     found = []
     if head:
-        found += [_Leaf(leaf.base + first * stride, leaf.loops) for leaf in _leaves(walk, head, weight, depth - 1)]
+        found += [_Leaf(leaf.base + first * stride, leaf.loops) for leaf in _leaves(radix_map, head, weight, depth - 1)]
         first += 1
     if first < last:
-        (whole,) = _leaves(walk, 0, weight, depth - 1)
+        (whole,) = _leaves(radix_map, 0, weight, depth - 1)
         found.append(_Leaf(whole.base + first * stride, (*whole.loops, (last - first, stride))))
     if tail:
-        found += [_Leaf(leaf.base + last * stride, leaf.loops) for leaf in _leaves(walk, 0, tail, depth - 1)]
+        found += [_Leaf(leaf.base + last * stride, leaf.loops) for leaf in _leaves(radix_map, 0, tail, depth - 1)]
     return found
 
 

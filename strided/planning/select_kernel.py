@@ -1,4 +1,4 @@
-"""Which kernel suits a box: the pattern of its two nearest axes.
+"""Which kernel suits a box: the step of its two nearest axes.
 
 The axis along which a side's elements lie closest together decides. Where it is the same one on both sides, whole runs
 are copied (``rows``, or ``copy`` where all is one run). Where it is not, the copy is a transposition (``transpose8`` to
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.planning.boxes import Axis, Box, Spans, cut, divided
 from strided.planning.offset_tables import nearness
-from strided.planning.vector_step import Pattern, walk_order
+from strided.planning.vector_step import VectorStep, outer_order
 
 _Place = TypeVar("_Place", int, int | None)
 
@@ -32,9 +32,9 @@ _PACKED_RUN = 64
 
 
 class Matched(NamedTuple):
-    """Patterns that carry out a box, and narrow boxes left over, each with the bits of its elements on both sides."""
+    """Steps that carry out a box, and narrow boxes left over, each with the bits of its elements on both sides."""
 
-    patterns: tuple[Pattern, ...]
+    steps: tuple[VectorStep, ...]
     rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
 
 
@@ -61,31 +61,31 @@ def match(
         return None
     asked = _Case(box, near[0], near[1], source_bits, target_bits)
     for attempt in (_rows, _deinterleave, _interleave, _transpose, _packed):
-        pattern = attempt(asked)
-        if pattern is not None:
-            return Matched((pattern,)) if room is None else _within(asked, pattern, room)
+        step = attempt(asked)
+        if step is not None:
+            return Matched((step,)) if room is None else _within(asked, step, room)
     return _widened(asked, room) if widen else None
 
 
-def _within(asked: _Case, pattern: Pattern, room: Spans) -> Matched | None:
-    """A pattern; or where it touches what lies behind its room, what does its box without the last words.
+def _within(asked: _Case, step: VectorStep, room: Spans) -> Matched | None:
+    """A step; or where it touches what lies behind its room, what does its box without the last words.
 
     None where it touches what lies before.
     """
     bits = asked.source_bits, asked.target_bits
-    if any(span[0] < own[0] for span, own in zip(pattern.spans, room, strict=True)):
+    if any(span[0] < own[0] for span, own in zip(step.spans, room, strict=True)):
         return None
-    beyond = [side for side in (1, 2) if pattern.spans[side - 1][1] > room[side - 1][1]]
+    beyond = [side for side in (1, 2) if step.spans[side - 1][1] > room[side - 1][1]]
     if not beyond:
-        return Matched((pattern,))
+        return Matched((step,))
     *parts, last = _last_word_apart(asked.box, beyond[0], bits[beyond[0] - 1])
-    patterns: list[Pattern] = []
+    steps: list[VectorStep] = []
     rest = [(last, bits)]
     for part in parts:
         found = match(part, *bits, widen=False, room=room) or Matched((), ((part, bits),))
-        patterns += found.patterns
+        steps += found.steps
         rest += found.rest
-    return Matched(tuple(patterns), tuple(rest)) if patterns else None
+    return Matched(tuple(steps), tuple(rest)) if steps else None
 
 
 def _last_word_apart(box: Box, side: int, bits: int) -> list[Box]:
@@ -122,7 +122,7 @@ def _nearest(box: Box, side: int) -> int | None:
 
 def _unit(side: AxisMap) -> int:
     """Indices until the lowest digit turns over at the earliest; 0 where it never does."""
-    return min((walk.unit for walk in side.walks if walk.sizes), default=0)
+    return min((radix_map.unit for radix_map in side.radix_maps if radix_map.sizes), default=0)
 
 
 def _run(axis: Axis) -> int:
@@ -131,7 +131,7 @@ def _run(axis: Axis) -> int:
     return min((axis.extent, *(unit for unit in units if unit)))
 
 
-def _rows(asked: _Case) -> Pattern | None:
+def _rows(asked: _Case) -> VectorStep | None:
     box, lane, other, bits, target_bits = asked
     axis = box.axes[lane]
     if lane != other or bits != target_bits or bits % 8:
@@ -141,8 +141,8 @@ def _rows(asked: _Case) -> Pattern | None:
     if _run(axis) * bits < _RUN_BITS and len(box.axes) > 1:
         return None
     if len(box.axes) == 1 and not _unit(axis.source) and not _unit(axis.target):
-        return _pattern("copy", box, bits, None, lane)
-    return _pattern("rows", box, bits, _row_of(box, lane), lane)
+        return _step_of("copy", box, bits, None, lane)
+    return _step_of("rows", box, bits, _row_of(box, lane), lane)
 
 
 def _row_of(box: Box, lane: int) -> int | None:
@@ -151,14 +151,14 @@ def _row_of(box: Box, lane: int) -> int | None:
     return min(others, key=lambda k: (nearness(box.axes[k].target), -box.axes[k].extent), default=None)
 
 
-def _deinterleave(asked: _Case) -> Pattern | None:
+def _deinterleave(asked: _Case) -> VectorStep | None:
     box, _, lane, bits, target_bits = asked
     if target_bits != max(8, bits) or box.axes[lane].target.unit_stride != target_bits or _is_short(box, lane, bits):
         return None
     return _interleaved("deinterleave", box, lane, 1, bits)
 
 
-def _interleave(asked: _Case) -> Pattern | None:
+def _interleave(asked: _Case) -> VectorStep | None:
     box, lane, _, source_bits, bits = asked
     if source_bits != max(8, bits) or box.axes[lane].source.unit_stride != source_bits or _is_short(box, lane, bits):
         return None
@@ -171,8 +171,8 @@ def _is_short(box: Box, lane: int, bits: int) -> bool:
     return _run(axis) * bits < min(_RUN_BITS, axis.extent * bits)
 
 
-def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Pattern | None:
-    """A pattern where the lanes of one side (1 source, 2 target) are words of 32 bits that hold several rows.
+def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> VectorStep | None:
+    """A step where the lanes of one side (1 source, 2 target) are words of 32 bits that hold several rows.
 
     Words begin at multiples of 32 bits where all of them can, else with the byte of their first element: neither begins
     before the buffer.
@@ -186,21 +186,21 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Patter
     assert isinstance(base, int)
     if side == 1:
         box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
-    strides = [s for k, a in enumerate(box.axes) if k != row for w in _side(a, side).walks for s in w.strides]
+    strides = [s for k, a in enumerate(box.axes) if k != row for w in _side(a, side).radix_maps for s in w.strides]
     inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
     if row is None:
         # Every row is the only one of its words.
         member = 0 if inside % bits else inside // bits
         box = _moved(box, side, -member * bits)
-        return _pattern(kernel, box, bits, _row_of(box, lane), lane, zipped=side, member=member)
+        return _step_of(kernel, box, bits, _row_of(box, lane), lane, interleaved=side, member=member)
     axis = box.axes[row]
-    walk = _side(axis, side).walk
-    if walk is None:
+    radix_map = _side(axis, side).radix_map
+    if radix_map is None:
         return None
-    if walk.sizes and walk.unit == rows:
-        words = walk._replace(strides=(0, *walk.strides[1:]))
-    elif not walk.sizes and walk.start + axis.extent <= rows:
-        first = walk.start
+    if radix_map.sizes and radix_map.unit == rows:
+        words = radix_map._replace(strides=(0, *radix_map.strides[1:]))
+    elif not radix_map.sizes and radix_map.start + axis.extent <= rows:
+        first = radix_map.start
         if inside % bits == 0 and first + inside // bits + axis.extent <= rows:
             # Count the rows from the first one of the word.
             first += inside // bits
@@ -211,7 +211,7 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Patter
     shared = AxisMap(0, (words,))
     axis = axis._replace(source=shared) if side == 1 else axis._replace(target=shared)
     box = box._replace(axes=(*box.axes[:row], axis, *box.axes[row + 1 :]))
-    return _pattern(kernel, box, bits, row, lane, zipped=side, rows=rows)
+    return _step_of(kernel, box, bits, row, lane, interleaved=side, rows=rows)
 
 
 def _moved(box: Box, side: int, by: int) -> Box:
@@ -225,19 +225,19 @@ def _side(axis: Axis, side: int) -> AxisMap:
     return axis.source if side == 1 else axis.target
 
 
-def _transpose(asked: _Case) -> Pattern | None:
+def _transpose(asked: _Case) -> VectorStep | None:
     box, lane, row, bits, target_bits = asked
     if lane == row or bits != target_bits or not 8 <= bits <= _WIDEST_BITS:
         return None
     if box.axes[lane].source.unit_stride != bits or box.axes[row].target.unit_stride != bits:
         return None
-    # Short runs make tiny blocks: a wider element, a detour or the nest does better.
+    # Short runs make tiny blocks: a wider element, a staged copy or the nest does better.
     for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
         if min(axis.extent, _unit(side) or axis.extent) * bits < _RUN_BITS:
             return None
     box, row, lane = _lengthened(box, row, lane, bits, 2)
     box, lane, row = _lengthened(box, lane, row, bits, 1)
-    return _pattern(f"transpose{bits}", box, bits, row, lane)
+    return _step_of(f"transpose{bits}", box, bits, row, lane)
 
 
 def _lengthened(box: Box, place: int, other: _Place, bits: int, side: int) -> tuple[Box, int, _Place]:
@@ -258,17 +258,17 @@ def _lengthened(box: Box, place: int, other: _Place, bits: int, side: int) -> tu
         strides.append(_side(axes[on[0]], 3 - side).unit_stride)
         del axes[on[0]]
         place, other = place - (place > on[0]), other if other is None else other - (other > on[0])
-    walks = RadixMap(0, 1, tuple(sizes[:-1]), tuple(strides)), RadixMap(0, 1, (), (bits,))
-    axes[place] = Axis.of_walks(extent, *(walks if side == 2 else walks[::-1]))
+    radix_maps = RadixMap(0, 1, tuple(sizes[:-1]), tuple(strides)), RadixMap(0, 1, (), (bits,))
+    axes[place] = Axis.of_radix_maps(extent, *(radix_maps if side == 2 else radix_maps[::-1]))
     return box._replace(axes=tuple(axes)), place, other
 
 
 def _is_plain(side: AxisMap) -> bool:
     """Whether an axis begins at 0 on one side, and every step is the same."""
-    return side.walk is not None and not side.walk.sizes and not side.walk.start
+    return side.radix_map is not None and not side.radix_map.sizes and not side.radix_map.start
 
 
-def _packed(asked: _Case) -> Pattern | None:
+def _packed(asked: _Case) -> VectorStep | None:
     """Packed elements side by side, to or from bytes side by side."""
     box, lane, other, source_bits, target_bits = asked
     bits = min(source_bits, target_bits)
@@ -281,27 +281,29 @@ def _packed(asked: _Case) -> Pattern | None:
         return None
     kernel = "unpack" if source_bits < 8 else "pack"
     row = _row_of(box, lane)
-    found = _pattern(kernel, box, bits, row, lane, units=(source_bits, target_bits))
+    found = _step_of(kernel, box, bits, row, lane, units=(source_bits, target_bits))
     others = [a.target for k, a in enumerate(box.axes) if k != lane]
-    between = [walk.at(0) + stride for side in others for walk in side.walks for stride in walk.strides]
-    whole = not any(n % 8 for n in (box.target_base, *between, *(w.at(0) for w in axis.target.walks)))
+    between = [
+        radix_map.at(0) + stride for side in others for radix_map in side.radix_maps for stride in radix_map.strides
+    ]
+    whole = not any(n % 8 for n in (box.target_base, *between, *(w.at(0) for w in axis.target.radix_maps)))
     # Tasks end on tiles of the source.
-    whole = whole and not any(w.sizes and w.start * bits % 8 for w in axis.source.walks)
+    whole = whole and not any(w.sizes and w.start * bits % 8 for w in axis.source.radix_maps)
     return found if found is None or whole or target_bits == 8 else replace(found, divides=False)
 
 
-def _pattern(
+def _step_of(
     kernel: str,
     box: Box,
     bits: int,
     row: int | None,
     lane: int,
     *,
-    zipped: int = 0,
+    interleaved: int = 0,
     rows: int = 1,
     member: int = 0,
     units: tuple[int, int] = (8, 8),
-) -> Pattern | None:
+) -> VectorStep | None:
     """The step for a box, in units of so many bits on either side; None where something lies between units."""
     axes = []
     if box.source_base % units[0] or box.target_base % units[1]:
@@ -311,11 +313,11 @@ def _pattern(
         if source is None or target is None:
             return None
         axes.append(Axis(axis.extent, source, target))
-    outer = walk_order(axes, [k for k in (row, lane) if k is not None])
+    outer = outer_order(axes, [k for k in (row, lane) if k is not None])
     # Words of packed elements are read and written again, whatever else lies in them.
-    strides = [s for axis in box.axes for walk in axis.target.walks for s in walk.strides]
+    strides = [s for axis in box.axes for radix_map in axis.target.radix_maps for s in radix_map.strides]
     divides = kernel != "interleave_bits" or not any(s % WORD_BITS for s in strides)
-    return Pattern(
+    return VectorStep(
         kernel=kernel,
         source_base=box.source_base // units[0],
         target_base=box.target_base // units[1],
@@ -324,7 +326,7 @@ def _pattern(
         row=-1 if row is None else row,
         lane=lane,
         bits=bits,
-        zipped=zipped,
+        interleaved=interleaved,
         rows=rows,
         member=member,
         divides=divides,
@@ -335,15 +337,15 @@ def _pattern(
 def _widened(asked: _Case, room: Spans | None) -> Matched | None:
     """The same with each short run as one wider element; what does not fill one is left over."""
     box, place, other, bits, target_bits = asked
-    walks = box.axes[place].walks
-    if bits != target_bits or place != other or walks is None or any(w.strides[0] != bits for w in walks):
+    radix_maps = box.axes[place].radix_maps
+    if bits != target_bits or place != other or radix_maps is None or any(w.strides[0] != bits for w in radix_maps):
         return None
-    source, target = walks
+    source, target = radix_maps
     extent = box.axes[place].extent
     times = _WIDEST_BITS // bits
     # What would be left over of every one of many straight runs is worse than narrower elements.
     straight = not source.sizes and not target.sizes and len(box.axes) > 1
-    while times > 1 and (any(w.sizes and w.unit % times for w in walks) or (straight and extent % times)):
+    while times > 1 and (any(w.sizes and w.unit % times for w in radix_maps) or (straight and extent % times)):
         times //= 2
     if times < 2 or (source.start - target.start) % times:
         return None
@@ -356,18 +358,26 @@ def _widened(asked: _Case, room: Spans | None) -> Matched | None:
     for first, last in ((0, head), (head + count * times, extent)):
         if first < last:
             rest.append((box.with_axes(place, [cut(box.axes[place], first, last)]), (bits, bits)))
-    wide = Axis.of_walks(count, *(_grouped(w._replace(start=w.start + head), times) for w in walks))
-    shift = [w.at(head) - g.at(0) for w, g in zip(walks, (wide.source.walks[0], wide.target.walks[0]), strict=True)]
+    wide = Axis.of_radix_maps(count, *(_grouped(w._replace(start=w.start + head), times) for w in radix_maps))
+    shift = [
+        w.at(head) - g.at(0)
+        for w, g in zip(radix_maps, (wide.source.radix_maps[0], wide.target.radix_maps[0]), strict=True)
+    ]
     moved = Box(box.source_base + shift[0], box.target_base + shift[1], box.axes)
     found = match(moved.with_axes(place, [wide]), bits * times, bits * times, room=room)
-    return None if found is None else Matched(found.patterns, (*found.rest, *rest))
+    return None if found is None else Matched(found.steps, (*found.rest, *rest))
 
 
-def _grouped(walk: RadixMap, times: int) -> RadixMap:
-    """The walk of a coordinate that counts `times` at once."""
-    start = walk.start // times
-    if not walk.sizes:
-        return RadixMap(start, 1, (), (walk.strides[0] * times,))
-    if walk.unit == times:
-        return RadixMap(start, 1, walk.sizes[1:], walk.strides[1:])
-    return RadixMap(start, 1, (walk.unit // times, *walk.sizes[1:]), (walk.strides[0] * times, *walk.strides[1:]))
+def _grouped(radix_map: RadixMap, times: int) -> RadixMap:
+    """The radix map of a coordinate that counts `times` at once."""
+    start = radix_map.start // times
+    if not radix_map.sizes:
+        return RadixMap(start, 1, (), (radix_map.strides[0] * times,))
+    if radix_map.unit == times:
+        return RadixMap(start, 1, radix_map.sizes[1:], radix_map.strides[1:])
+    return RadixMap(
+        start,
+        1,
+        (radix_map.unit // times, *radix_map.sizes[1:]),
+        (radix_map.strides[0] * times, *radix_map.strides[1:]),
+    )

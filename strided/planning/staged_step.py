@@ -1,9 +1,8 @@
-"""A copy that no single kernel does well, in two or three that kernels do: through blocks that stay in the cache.
+"""Staged copies: two or three kernels in turn, through blocks that stay in the cache, for what no single one does well.
 
-A sub-tile on both sides along different axes is such a copy, or a transposition of packed elements. The first leg of
-the way makes a block dense, with one axis contiguous; the next one takes the block from there. Where both sides are
-packed it can take two stops: one block of bytes, and one in which elements are packed again, so that they can be moved
-several at a time.
+Sub-tiles on both sides along different axes are such a copy; so is a transposition of packed elements. The first stage
+makes a block dense, with one axis contiguous; the next one takes the block from there. If both sides are packed, there
+may be two blocks in between: one of bytes, and one of elements packed again, which can be moved several at a time.
 """
 
 from __future__ import annotations
@@ -17,13 +16,21 @@ from typing import NamedTuple
 from strided.kernels import SHORT_ROW_BYTES
 from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.planning.boxes import Axis, Box, Spans, cut, joined, room_of, split
-from strided.planning.nest_step import Nest, nest_of
-from strided.planning.offset_tables import Part, Parts, boxes_of, grain_of, length_of, nearness, phase_of
+from strided.planning.nest_step import NestStep, nest_step_of
+from strided.planning.offset_tables import (
+    AxisRange,
+    TaskRanges,
+    boxes_of,
+    length_of,
+    nearness,
+    phase_of,
+    tile_period_of,
+)
 from strided.planning.select_kernel import WORD_BITS, match
-from strided.planning.vector_step import Pattern
+from strided.planning.vector_step import VectorStep
 
-#: Bytes of all blocks of a way: half of the second-level cache of many CPUs. Smaller ones are done so soon that threads
-#: wait for each other.
+#: Bytes of all blocks of a staged copy: half of the second-level cache of many CPUs. Smaller ones are done so soon that
+#: threads wait for each other.
 BLOCK_BYTES = 1 << 20
 #: What kernels take in the cache for each bit of the target, `rows` being 1. Measured.
 _COST = {
@@ -83,8 +90,8 @@ class StagedCopy:
         What is copied; offsets in bits.
     bits : (int, int)
         Bits of one element in the source and in the target.
-    stops : tuple of StagingLayout
-        What blocks are like between one kernel and the next.
+    staging : tuple of StagingLayout
+        The layouts of the blocks between one kernel and the next.
     lengths : tuple of int
         Extents of a block.
     divides : bool
@@ -94,7 +101,7 @@ class StagedCopy:
     kernel: str
     box: Box
     bits: tuple[int, int]
-    stops: tuple[StagingLayout, ...]
+    staging: tuple[StagingLayout, ...]
     lengths: tuple[int, ...]
     divides: bool = True
 
@@ -107,7 +114,7 @@ class StagedCopy:
         extents, lengths = (" x ".join(map(str, n)) for n in ([a.extent for a in self.box.axes], self.lengths))
         return f"{self.kernel} over {extents} in blocks of {lengths}, {self.bits[1]} bits each"
 
-    def tasks(self) -> Iterator[Parts]:
+    def tasks(self) -> Iterator[TaskRanges]:
         """Boxes for threads to share, one block each."""
         axes = self.box.axes
         order = sorted(range(len(axes)), key=lambda k: -nearness(axes[k].target))
@@ -118,58 +125,60 @@ class StagedCopy:
         """The bytes, from and to, that are touched in the source and in the target: from the start of a word on."""
         return room_of(self.box, self.bits)
 
-    def legs(self, parts: Parts, phase: tuple[int, int] = (0, 0)) -> tuple[tuple[Pattern | Nest, ...], ...]:
+    def stages(
+        self, parts: TaskRanges, phase: tuple[int, int] = (0, 0)
+    ) -> tuple[tuple[VectorStep | NestStep, ...], ...]:
         """The steps of the copies of one block, as if its parts had no shift but `phase`, bits on either side."""
         bases = self.box.source_base + phase[0], self.box.target_base + phase[1]
-        legs = _legs(Box(*bases, self.box.axes), parts, self.stops, self.bits)
-        return tuple((*leg.patterns, *(nest_of(box, bits) for box, bits in leg.rest)) for leg in legs)
+        stages = _stages(Box(*bases, self.box.axes), parts, self.staging, self.bits)
+        return tuple((*stage.steps, *(nest_step_of(box, bits) for box, bits in stage.rest)) for stage in stages)
 
 
-class _Leg(NamedTuple):
-    """Patterns, and boxes left over with the widths of their elements.
+class _Stage(NamedTuple):
+    """Vector steps, and boxes left over with the widths of their elements.
 
-    `between_bytes` tells that the elements are bytes here, but packed in another leg.
+    `between_bytes` tells that the elements are bytes here, but packed in another stage.
     """
 
-    patterns: tuple[Pattern, ...]
+    steps: tuple[VectorStep, ...]
     rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
     between_bytes: bool = False
 
     @property
     def kernel(self) -> str:
         """The kernel that does most of it."""
-        return self.patterns[0].kernel if self.patterns else nest_of(*self.rest[0]).kernel
+        return self.steps[0].kernel if self.steps else nest_step_of(*self.rest[0]).kernel
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether the nest for the other leg alone is better than the nest for both."""
+        """Whether the nest for the other stage alone is better than the nest for both."""
         return self.kernel.startswith(("deinterleave", "interleave")) or self.between_bytes
 
     @property
     def is_scattered(self) -> bool:
         """Whether it takes packed elements one by one, not side by side."""
-        if self.patterns:
+        if self.steps:
             return False
-        nest = nest_of(*self.rest[0])
+        nest = nest_step_of(*self.rest[0])
         near = nest.axes[nest.q]
         return nest.kernel == "nest_bits" and (near.source.unit_stride, near.target.unit_stride) != (1, 1)
 
     @property
     def is_good(self) -> bool:
-        """Whether patterns do nearly all of it."""
-        done = sum(pattern.elements * pattern.bits for pattern in self.patterns)
+        """Whether vector kernels do nearly all of it."""
+        done = sum(step.elements * step.bits for step in self.steps)
         return 4 * sum(box.elements * min(bits) for box, bits in self.rest) <= done > 0
 
     @property
     def cost(self) -> float:
         """About how long it takes: bits moved, weighted by what a kernel takes for each."""
-        return sum(p.elements * p.bits * _COST.get(p.kernel, 1.0) for p in self.patterns) + sum(
+        return sum(p.elements * p.bits * _COST.get(p.kernel, 1.0) for p in self.steps) + sum(
             box.elements * _NEST_COST for box, _ in self.rest
         )
 
 
-def detour_of(box: Box, source_bits: int, target_bits: int, *, may_pack: bool = True) -> StagedCopy | None:
-    """The way round for a box; None where there is none.
+def staged_copy_of(box: Box, source_bits: int, target_bits: int, *, may_pack: bool = True) -> StagedCopy | None:
+    """The cheapest staged copy of a box, or None.
 
     `may_pack` is false where packed elements lie in opposite orders on the two sides.
     """
@@ -181,50 +190,52 @@ def detour_of(box: Box, source_bits: int, target_bits: int, *, may_pack: bool = 
     near = _near(box, 1, bits[0]), _near(box, 2, bits[1])
     keys = list(dict.fromkeys(k for side in near for k in (*side.lanes, *side.rows)))
     rest = [k for k in range(len(box.axes)) if k not in keys]
-    stops = [
+    staging = [
         StagingLayout(w, (*rest, *(k for k in reversed(keys) if k != lane), lane)) for w in widths for lane in keys
     ]
     for width, own, other in zip(bits, near, near[::-1], strict=True):
         if _are_apart(box, own, other) and box.axes[own.rows[0]].extent <= WORD_BITS // width and width in widths:
             inner = other.lanes[0], own.rows[0]
-            stops.append(StagingLayout(width, (*(k for k in range(len(box.axes)) if k not in inner), *inner)))
-    found = [way for stop in stops if (way := _by_way_of(box, bits, near, (stop,))) is not None]
+            staging.append(StagingLayout(width, (*(k for k in range(len(box.axes)) if k not in inner), *inner)))
+    found = [way for layout in staging if (way := _candidate(box, bits, near, (layout,))) is not None]
     if max(bits) < 8 and not any(way.is_good for way in found):
-        pairs = itertools.permutations(stops, 2)
-        found += [way for pair in pairs if (way := _by_way_of(box, bits, near, pair)) is not None and way.is_good]
-    return min(found, key=lambda way: (not way.is_good, way.cost)).detour if found else None
+        pairs = itertools.permutations(staging, 2)
+        found += [way for pair in pairs if (way := _candidate(box, bits, near, pair)) is not None and way.is_good]
+    return min(found, key=lambda way: (not way.is_good, way.cost)).step if found else None
 
 
-class _Way(NamedTuple):
-    """A way round, whether kernels do nearly all of it, and about how long an element takes."""
+class _Candidate(NamedTuple):
+    """A staged copy, whether vector kernels do nearly all of it, and about how long an element takes."""
 
-    detour: StagedCopy
+    step: StagedCopy
     is_good: bool
     cost: float
 
 
-def _by_way_of(box: Box, bits: tuple[int, int], near: Sequence[_Near], stops: tuple[StagingLayout, ...]) -> _Way | None:
-    """The way round by blocks like these; None where it leads nowhere."""
-    lengths = _lengths(box.axes, near, stops, bits)
-    if any(stop.strides(lengths)[1] > 8 * (BLOCK_BYTES // len(stops)) for stop in stops):
+def _candidate(
+    box: Box, bits: tuple[int, int], near: Sequence[_Near], staging: tuple[StagingLayout, ...]
+) -> _Candidate | None:
+    """The staged copy through blocks of these layouts, or None if it gains nothing."""
+    lengths = _lengths(box.axes, near, staging, bits)
+    if any(layout.strides(lengths)[1] > 8 * (BLOCK_BYTES // len(staging)) for layout in staging):
         return None
-    legs = []
-    for leg in _legs(box, tuple(Part(0, length) for length in lengths), stops, bits):
-        if leg.is_scattered or (len(stops) > 1 and not leg.is_good):
+    stages = []
+    for stage in _stages(box, tuple(AxisRange(0, length) for length in lengths), staging, bits):
+        if stage.is_scattered or (len(staging) > 1 and not stage.is_good):
             return None
-        legs.append(leg)
-    good = [leg for leg in legs if leg.is_good]
-    # One leg by a kernel, and the other by the nest inside the cache, can still be better than the nest alone.
-    if len(good) < len(legs) and not any(leg.is_worth_it for leg in good):
+        stages.append(stage)
+    good = [stage for stage in stages if stage.is_good]
+    # One stage by a kernel, and the other by the nest inside the cache, can still be better than the nest alone.
+    if len(good) < len(stages) and not any(stage.is_worth_it for stage in good):
         return None
-    names = ", ".join(leg.kernel for leg in legs)
+    names = ", ".join(stage.kernel for stage in stages)
     divides = bits[1] >= 8 or _divides(box, bits[1], lengths)
-    detour = StagedCopy(kernel=names, box=box, bits=bits, stops=stops, lengths=lengths, divides=divides)
-    cost = sum(leg.cost for leg in legs)
-    first = stops[0].order[-1]
-    if first in near[0].rows and lengths[first] * bits[0] <= WORD_BITS and legs[0].kernel.startswith("transpose"):
-        cost += (_FAR_WORDS - 1) * legs[0].cost
-    return _Way(detour, len(good) == len(legs), cost / math.prod(lengths))
+    step = StagedCopy(kernel=names, box=box, bits=bits, staging=staging, lengths=lengths, divides=divides)
+    cost = sum(stage.cost for stage in stages)
+    first = staging[0].order[-1]
+    if first in near[0].rows and lengths[first] * bits[0] <= WORD_BITS and stages[0].kernel.startswith("transpose"):
+        cost += (_FAR_WORDS - 1) * stages[0].cost
+    return _Candidate(step, len(good) == len(stages), cost / math.prod(lengths))
 
 
 def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
@@ -233,15 +244,15 @@ def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
     unit = WORD_BITS if any(axis.target.unit_stride == WORD_BITS for axis in box.axes) else 8
     if box.target_base % unit:
         return False
-    shared = [k for k, axis in enumerate(box.axes) if any(s % unit for w in axis.target.walks for s in w.strides)]
+    shared = [k for k, axis in enumerate(box.axes) if any(s % unit for w in axis.target.radix_maps for s in w.strides)]
     if len(shared) > 1:
         return False
     for k in shared:
-        walk, each = box.axes[k].target.walk, WORD_BITS // bits
+        radix_map, each = box.axes[k].target.radix_map, WORD_BITS // bits
         if lengths[k] >= box.axes[k].extent:
             continue
         # Blocks are cut at multiples of their extents.
-        if walk is None or lengths[k] % each or (walk.start - phase_of(box.axes[k], lengths[k])) % each:
+        if radix_map is None or lengths[k] % each or (radix_map.start - phase_of(box.axes[k], lengths[k])) % each:
             return False
     return True
 
@@ -259,7 +270,7 @@ def _near(box: Box, side: int, bits: int) -> _Near:
     near = [k for k, own in enumerate(sides) if own.unit_stride == bits]
     words = [k for k, own in enumerate(sides) if own.unit_stride == WORD_BITS]
     each = WORD_BITS // bits if bits < WORD_BITS and words else 0
-    rows = [k for k in near if each in (w.unit for w in sides[k].walks) or box.axes[k].extent <= each]
+    rows = [k for k in near if each in (w.unit for w in sides[k].radix_maps) or box.axes[k].extent <= each]
     return _Near([*words, *(k for k in near if k not in rows)], rows) if each and rows else _Near(near, [])
 
 
@@ -286,18 +297,21 @@ def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | Non
 
 
 def _lengths(
-    axes: Sequence[Axis], near: Sequence[_Near], stops: Sequence[StagingLayout], bits: tuple[int, int]
+    axes: Sequence[Axis], near: Sequence[_Near], staging: Sequence[StagingLayout], bits: tuple[int, int]
 ) -> tuple[int, ...]:
     """The extents of a block: long where a side is contiguous, and only a few rows of a word where they must be."""
-    widest = max(stop.bits for stop in stops)
-    budget, word = BLOCK_BYTES // len(stops) * 8 // widest, max(1, WORD_BITS // min(stop.bits for stop in stops))
-    lanes = tuple(stop.order[-1] for stop in stops)
+    widest = max(layout.bits for layout in staging)
+    budget, word = (
+        BLOCK_BYTES // len(staging) * 8 // widest,
+        max(1, WORD_BITS // min(layout.bits for layout in staging)),
+    )
+    lanes = tuple(layout.order[-1] for layout in staging)
     long = _LANE_BYTES * 8 // widest
     source, target = near
     goals = [
         *((k, 128) for k in lanes),
-        *((k, max(grain_of(axes[k]), WORD_BITS // min(bits))) for k in (*source.rows, *target.rows)),
-        *((k, min(8, grain_of(axes[k]))) for k in range(len(axes))),
+        *((k, max(tile_period_of(axes[k]), WORD_BITS // min(bits))) for k in (*source.rows, *target.rows)),
+        *((k, min(8, tile_period_of(axes[k]))) for k in range(len(axes))),
         *((k, 8) for k in (*source.lanes, *target.lanes) if k not in lanes),
         # Short rows of the target are then written whole, one after the other. Words make long pieces by their rows
         # already: a side without them comes first.
@@ -305,7 +319,7 @@ def _lengths(
         *((k, 256) for k in source.lanes if not source.rows),
         *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes),
         *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
-        *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(stops[0].order))),
+        *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order))),
     ]
     lengths = [1] * len(axes)
     for k, goal in goals:
@@ -320,32 +334,34 @@ def _lengths(
 
 def is_short_row(axis: Axis, bits: int) -> bool:
     """Whether an axis that is contiguous in the target is one short run there."""
-    return axis.extent * bits <= 8 * SHORT_ROW_BYTES and not any(walk.sizes for walk in axis.target.walks)
+    return axis.extent * bits <= 8 * SHORT_ROW_BYTES and not any(
+        radix_map.sizes for radix_map in axis.target.radix_maps
+    )
 
 
-def _legs(box: Box, parts: Parts, stops: Sequence[StagingLayout], bits: tuple[int, int]) -> Iterator[_Leg]:
+def _stages(box: Box, parts: TaskRanges, staging: Sequence[StagingLayout], bits: tuple[int, int]) -> Iterator[_Stage]:
     """How the first block is made, how each becomes the next one, and how the last one is used up.
 
-    No leg touches anything behind the last byte of the elements in the source and the target, nor behind a block.
+    No stage touches anything behind the last byte of the elements in the source and the target, nor behind a block.
     """
     axes = [cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True)]
-    widths = bits[0], *(stop.bits for stop in stops), bits[1]
+    widths = bits[0], *(layout.bits for layout in staging), bits[1]
     lengths = [axis.extent for axis in axes]
-    strides = [stop.strides(lengths) for stop in stops]
+    strides = [layout.strides(lengths) for layout in staging]
     dense = [[AxisMap(0, (RadixMap(0, 1, (), (step,)),)) for step in steps] for steps, _ in strides]
     sides = [axis.source for axis in axes], *dense, [axis.target for axis in axes]
-    for k in range(len(stops) + 1):
-        leg = Box(0 if k else box.source_base, box.target_base if k == len(stops) else 0, ())
+    for k in range(len(staging) + 1):
+        stage = Box(0 if k else box.source_base, box.target_base if k == len(staging) else 0, ())
         for axis, source, target in zip(axes, sides[k], sides[k + 1], strict=True):
-            leg = leg.with_axes(len(leg.axes), [Axis(axis.extent, source, target)])
-        first, last = room_of(leg, widths[k : k + 2])
-        room = (0, strides[k - 1][1] // 8) if k else first, (0, strides[k][1] // 8) if k < len(stops) else last
-        yield _matched(joined(leg), widths[k : k + 2], room, packed=min(widths) < 8)
+            stage = stage.with_axes(len(stage.axes), [Axis(axis.extent, source, target)])
+        first, last = room_of(stage, widths[k : k + 2])
+        room = (0, strides[k - 1][1] // 8) if k else first, (0, strides[k][1] // 8) if k < len(staging) else last
+        yield _matched(joined(stage), widths[k : k + 2], room, packed=min(widths) < 8)
 
 
-def _matched(box: Box, bits: tuple[int, ...], room: Spans, *, packed: bool) -> _Leg:
+def _matched(box: Box, bits: tuple[int, ...], room: Spans, *, packed: bool) -> _Stage:
     source_bits, target_bits = bits
     found = match(box, source_bits, target_bits, room=room)
     if found is None:
-        return _Leg((), ((box, (source_bits, target_bits)),))
-    return _Leg(found.patterns, found.rest, packed and min(bits) == 8)
+        return _Stage((), ((box, (source_bits, target_bits)),))
+    return _Stage(found.steps, found.rest, packed and min(bits) == 8)

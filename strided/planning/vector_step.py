@@ -16,16 +16,16 @@ import numpy as np
 from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import Axis, Box, Spans, bytes_of
 from strided.planning.offset_tables import (
-    Parts,
     Table,
     Tables,
+    TaskRanges,
     boxes_of,
     cuts,
-    grain_of,
     length_of,
     nearness,
     phase_of,
     pieces_of,
+    tile_period_of,
 )
 
 #: Bytes of the target from which on a step is more than one task. One of so many takes some hundred microseconds, and
@@ -48,7 +48,7 @@ _PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class VectorStep:
     """A step of a plan: a vector kernel over a box.
 
     Attributes
@@ -58,7 +58,7 @@ class Pattern:
     source_base, target_base : int
         Where the first element lies, counted as the axes are.
     axes : tuple of Axis
-        The axes. On a zipped side the row axis gives the offset of the word that a row shares.
+        The axes. On a interleaved side the row axis gives the offset of the word that a row shares.
     outer : tuple of int
         Places of the axes besides the two below, outermost first.
     row, lane : int
@@ -66,7 +66,7 @@ class Pattern:
         closest together; along the rows, for a transposition, the target.
     bits : int
         Bits of one element; where it is packed on one side, of the packed one.
-    zipped : int
+    interleaved : int
         Which side has words shared by rows: 0 none, 1 the source, 2 the target.
     rows : int
         How many rows share a word.
@@ -86,7 +86,7 @@ class Pattern:
     row: int
     lane: int
     bits: int
-    zipped: int = 0
+    interleaved: int = 0
     rows: int = 1
     member: int = 0
     divides: bool = True
@@ -124,7 +124,7 @@ class Pattern:
 
     def _span(self, side: int) -> tuple[int, int]:
         box, bits = Box(self.source_base, self.target_base, self.axes), self.widths[side - 1]
-        if self.zipped != side:
+        if self.interleaved != side:
             return bytes_of(box, side, self.units[side - 1], bits)
         if self.kernel not in ("interleave8", "interleave16"):
             # Words are read as a whole, and those of packed elements are written again.
@@ -134,15 +134,15 @@ class Pattern:
             box = box._replace(target_base=box.target_base + self.member * bits // 8)
         else:
             row = self.axes[self.row]
-            walk = row.target.walks[0]
-            apart = AxisMap(0, (walk._replace(strides=(bits // 8, *walk.strides[1:])),))
+            radix_map = row.target.radix_maps[0]
+            apart = AxisMap(0, (radix_map._replace(strides=(bits // 8, *radix_map.strides[1:])),))
             box = box.with_axes(self.row, [row._replace(target=apart)])
         return bytes_of(box, side, 8, bits)
 
-    def tasks(self) -> Iterator[Parts]:
+    def tasks(self) -> Iterator[TaskRanges]:
         """Boxes for threads to share, a part of each axis."""
         lengths, budget = [1] * len(self.axes), self._task_elements()
-        grains = [grain_of(axis) for axis in self.axes]
+        periods = [tile_period_of(axis) for axis in self.axes]
         line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
         for k in (self.lane, self.row):
             if k >= 0:
@@ -153,8 +153,8 @@ class Pattern:
                 pieces = k == self.lane and not self.is_transposition
                 lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
                 budget //= lengths[k]
-                if lengths[k] % grains[k]:
-                    grains[k] = least
+                if lengths[k] % periods[k]:
+                    periods[k] = least
         # First of every outer axis what stays on a few pages of one side, which is worth larger tasks if that leaves
         # enough of them; then as much of the inner ones as may be.
         inner = math.prod(lengths)
@@ -164,7 +164,7 @@ class Pattern:
                 others = math.prod(lengths) // inner // lengths[k]
                 length = length_of(self.axes[k], min(-(-share // near), most // others))
                 lengths[k] = max(lengths[k], length)
-        return boxes_of(self.axes, self._order, lengths, grains)
+        return boxes_of(self.axes, self._order, lengths, periods)
 
     def _task_elements(self) -> int:
         """Elements of one task: all of what is small, else so few that threads end together, but worth a task."""
@@ -178,7 +178,7 @@ class Pattern:
         """Where the tables of this step are made."""
         return Tables(self.axes)
 
-    def arguments(self, tables: Tables, box: Parts, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
+    def arguments(self, tables: Tables, box: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
         """What the kernel takes for one task, besides buffers and options.
 
         `shift` moves both sides, counted as the axes are.
@@ -225,7 +225,7 @@ class Pattern:
         if self.rows == 1:
             table[:, 2] = self.member
         else:
-            first = (axis.source if self.zipped == 1 else axis.target).walks[0].start
+            first = (axis.source if self.interleaved == 1 else axis.target).radix_maps[0].start
             table[:, 2] = np.arange(first + start, first + stop) % self.rows
         return table
 
@@ -240,13 +240,13 @@ class Pattern:
         if row.extent * lane.extent * self.bits <= 8 * 2 * _BLOCK_BYTES:
             return 0, 0
         if _unit(lane.target):
-            rows = max(self.rows, grain_of(row._replace(source=_STILL)))
+            rows = max(self.rows, tile_period_of(row._replace(source=_STILL)))
             # More rows at once are more streams than the CPU fetches ahead.
             few = max(self.rows, _STREAMS)
             return (few, 4 * _unit(lane.target)) if rows > few and rows % few == 0 else (rows, _unit(lane.target))
         if not _unit(lane.source):
             return self.rows, 0
-        rows = max(self.rows, grain_of(row._replace(target=_STILL)))
+        rows = max(self.rows, tile_period_of(row._replace(target=_STILL)))
         tile_bytes = _unit(lane.source) * lane.source.unit_stride * rows // self.rows
         # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
         page = self.rows > 1 and tile_bytes < _PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
@@ -259,7 +259,7 @@ class Pattern:
 
     def _piece_cuts(self, axis: Axis, start: int, stop: int) -> Table:
         """The limits of blocks of pieces, which are whole pieces."""
-        pieces = cuts(start, stop, (*axis.source.walks, *axis.target.walks)) - start
+        pieces = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps)) - start
         return np.unique(np.searchsorted(pieces, _limits(axis, start, stop, self._block()[1])))
 
 
@@ -274,7 +274,7 @@ def _limits(axis: Axis, start: int, stop: int, block: int) -> Table:
     return np.concatenate([[start], np.arange(first, stop, block), [stop]]).astype(np.int64) - start
 
 
-def walk_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
+def outer_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
     """The places of all axes but the inner ones, outermost first.
 
     A step along an axis brings new pages on both sides, as many as the inner axes spread over unless it stays on them.
@@ -326,7 +326,7 @@ def _target_runs(axis: Axis, start: int, stop: int) -> Table:
 
 def _runs(side: AxisMap, start: int, stop: int) -> Table:
     """(offset, first index, length) of the runs of one side, indices counted from `start`."""
-    limits = cuts(start, stop, side.walks)
+    limits = cuts(start, stop, side.radix_maps)
     return np.stack([side.offsets_at(limits[:-1]), limits[:-1] - start, np.diff(limits)], axis=1)
 
 
@@ -336,4 +336,4 @@ def _ends(count: int) -> Table:
 
 def _unit(side: AxisMap) -> int:
     """Indices until the lowest digit turns over at the earliest; 0 where it never does."""
-    return min((walk.unit for walk in side.walks if walk.sizes), default=0)
+    return min((radix_map.unit for radix_map in side.radix_maps if radix_map.sizes), default=0)

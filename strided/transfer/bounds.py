@@ -64,7 +64,7 @@ def check_offsets(offsets: npt.NDArray[np.int64], elements: int) -> None:
 
 def _span_of_offsets(region: Region) -> Span:
     """The span of an irregular view; (0, 0) where even the largest offset that it may have is in the buffer."""
-    if region.map.size == 0 or region.map.reach * region.bits <= 8 * region.buffer.size:
+    if region.map.size == 0 or region.map.upper_bound * region.bits <= 8 * region.buffer.size:
         return 0, 0
     ends = [(int(part.min()), int(part.max())) for part in map(region.map.offsets, chunks(region.map.shape))]
     return region.storage.byte_span(min(low for low, _ in ends), max(high for _, high in ends))

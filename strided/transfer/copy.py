@@ -21,7 +21,7 @@ from strided.addressing.address_map import AddressMap
 from strided.planning.plan import PerElementStep, Plan, Step, plan_copy, plan_fill, refuse_misfit
 from strided.runtime.cache import BoundedCache
 from strided.transfer.bounds import holds, least_size, refuse_outside
-from strided.transfer.executor import PATTERN_BYTES, Copy, Execution, How, run_fill
+from strided.transfer.executor import PATTERN_BYTES, Copy, ElementFormat, Execution, run_fill
 from strided.transfer.gather_scatter import (
     copy_by_offsets,
     copy_small,
@@ -123,12 +123,12 @@ def _conversion(source: Region, destination: Region) -> _Conversion:
     plan = _fitting_plan(source, destination)
     run = None
     if not isinstance(plan.steps[0], PerElementStep):
-        hows = [How(region.low_first, region.signed) for region in (source, destination)]
-        key = (id(plan.steps), *hows)
+        formats = [ElementFormat(region.low_first, region.signed) for region in (source, destination)]
+        key = (id(plan.steps), *formats)
         found = _executions.get(key)
         if found is None:
             # Numba is loaded here.
-            found = _executions.keep(key, (plan.steps, Execution(plan.steps, *hows)))
+            found = _executions.keep(key, (plan.steps, Execution(plan.steps, *formats)))
         run = found[1].at(plan.shift)
     return _Conversion(
         (source.map, destination.map), plan, run, (least_size(plan.source_span), least_size(plan.target_span))

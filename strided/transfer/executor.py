@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from strided import kernels
-from strided.planning.plan import Fill, Nest, Part, Parts, Pattern, StagedCopy, Step
+from strided.planning.plan import AxisRange, FillStep, NestStep, StagedCopy, Step, TaskRanges, VectorStep
 from strided.planning.staged_step import BLOCK_BYTES
 from strided.runtime.cache import BoundedCache
 from strided.runtime.threads import get_num_threads, run
@@ -26,33 +26,33 @@ STREAM_BYTES = 1 << 22
 LEAST_SHARED_BYTES = 1 << 20
 #: Bytes of the pattern that fills.
 PATTERN_BYTES = 128
-#: Blocks of a detour that are kept ready; one takes some kilobytes.
+#: Blocks of a staged copy that are kept ready; one takes some kilobytes.
 _MOST_BLOCKS = 512
-#: Blocks of a detour repeat where they are shifted by a multiple of this.
+#: Blocks of a staged copy repeat where they are shifted by a multiple of this.
 _PHASE_BITS = 64
 
 #: What copies from a buffer to another.
 Copy: TypeAlias = Callable[[Bytes, Bytes], None]
 #: A kernel with its options: with tables, it copies.
-Bound: TypeAlias = Callable[[tuple[Any, ...]], Copy]
+BoundKernel: TypeAlias = Callable[[tuple[Any, ...]], Copy]
 
 
-class How(NamedTuple):
-    """How elements of fewer than eight bits lie in memory. How wide they are, each step says for itself."""
+class ElementFormat(NamedTuple):
+    """How elements of fewer than eight bits lie in memory. Each step says how wide its elements are."""
 
     low_first: bool
     signed: bool
 
 
 class Execution:
-    """How steps are carried out on any buffers, and anywhere in them."""
+    """How steps are carried out, on any buffers and anywhere in them."""
 
-    def __init__(self, steps: tuple[Step, ...], source: How, target: How) -> None:
-        self._works: list[_Call | _Shared | _Detoured] = []
+    def __init__(self, steps: tuple[Step, ...], source: ElementFormat, target: ElementFormat) -> None:
+        self._works: list[_Call | _Shared | _Staged] = []
         for step in steps:
             if isinstance(step, StagedCopy):
-                self._works.append(_Detoured(step, source, target))
-            elif isinstance(step, Pattern | Nest):
+                self._works.append(_Staged(step, source, target))
+            elif isinstance(step, VectorStep | NestStep):
                 streaming = _streams(step, step.bits)
                 # What fits into one task is done at once, with tables at hand.
                 made = _call_of if len(list(islice(step.tasks(), 2))) == 1 else _Shared
@@ -75,7 +75,7 @@ class _Call(NamedTuple):
     """One call of a kernel, to be repeated elsewhere."""
 
     units: tuple[int, int]
-    bound: Bound
+    bound: BoundKernel
     tables: tuple[Any, ...]
 
     def at(self, shift: tuple[int, int]) -> Copy:
@@ -89,16 +89,18 @@ class _Call(NamedTuple):
         return self.bound((first + units[0], rest[0] + units[1], *rest[1:]))
 
 
-def _call_of(step: Pattern | Nest, source: How, target: How, streaming: int) -> _Call:
+def _call_of(step: VectorStep | NestStep, source: ElementFormat, target: ElementFormat, streaming: int) -> _Call:
     """The call of a step that is one task."""
-    whole = tuple(Part(0, axis.extent) for axis in step.axes)
+    whole = tuple(AxisRange(0, axis.extent) for axis in step.axes)
     return _Call(step.units, _bound(step, source, target, streaming), step.arguments(step.tables(), whole))
 
 
 class _Shared:
     """One kernel over a step of many tasks."""
 
-    def __init__(self, step: Pattern | Nest, source: How, target: How, streaming: int) -> None:
+    def __init__(
+        self, step: VectorStep | NestStep, source: ElementFormat, target: ElementFormat, streaming: int
+    ) -> None:
         self._step, self._tables = step, step.tables()
         self._bound = _bound(step, source, target, streaming)
 
@@ -108,7 +110,7 @@ class _Shared:
         units = shift[0] // step.units[0], shift[1] // step.units[1]
 
         def copy(source: Bytes, target: Bytes) -> None:
-            def task(*parts: Part) -> None:
+            def task(*parts: AxisRange) -> None:
                 bound(step.arguments(tables, parts, units))(source, target)
 
             run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
@@ -116,16 +118,16 @@ class _Shared:
         return copy
 
 
-class _Detoured:
+class _Staged:
     """Two or three kernels over a step, block by block."""
 
-    def __init__(self, step: StagedCopy, source: How, target: How) -> None:
+    def __init__(self, step: StagedCopy, source: ElementFormat, target: ElementFormat) -> None:
         self._step = step
         # Packed elements stay in the order they have.
         low_first = (source if step.bits[0] < 8 else target).low_first
         signed = source.signed and step.bits[1] >= 8
-        stops = [How(stop.bits >= 8 or low_first, signed) for stop in step.stops]
-        self._hows = list(pairwise((source, *stops, target)))
+        staging = [ElementFormat(layout.bits >= 8 or low_first, signed) for layout in step.staging]
+        self._formats = list(pairwise((source, *staging, target)))
         # Blocks repeat but for where they begin: what a block takes is made once.
         self._known = BoundedCache[tuple[object, ...], list[list[_Call]]](_MOST_BLOCKS)
 
@@ -136,10 +138,10 @@ class _Detoured:
             return self._block(first[0], shift)
 
         # Threads wait for each other while Python makes a block ready: what the first conversion made is kept.
-        known: dict[Parts, Copy] = {}
+        known: dict[TaskRanges, Copy] = {}
 
         def copy(source: Bytes, target: Bytes) -> None:
-            def task(*parts: Part) -> None:
+            def task(*parts: AxisRange) -> None:
                 block = known.get(parts)
                 if block is None:
                     place = shift[0] + sum(part.source for part in parts), shift[1] + sum(part.target for part in parts)
@@ -152,42 +154,42 @@ class _Detoured:
 
         return copy
 
-    def _block(self, parts: Parts, place: tuple[int, int]) -> Copy:
+    def _block(self, parts: TaskRanges, place: tuple[int, int]) -> Copy:
         """The copy of one block, which is so many bits further on."""
         phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
-        legs = self._calls(parts, phase)
-        shifts = [(0, 0)] * len(legs)
+        stages = self._calls(parts, phase)
+        shifts = [(0, 0)] * len(stages)
         shifts[0], shifts[-1] = (place[0] - phase[0], 0), (0, place[1] - phase[1])
-        copies = [[call.at(shift) for call in calls] for shift, calls in zip(shifts, legs, strict=True)]
+        copies = [[call.at(shift) for call in calls] for shift, calls in zip(shifts, stages, strict=True)]
 
         def copy(source: Bytes, target: Bytes) -> None:
-            buffers = source, *_blocks(len(legs) - 1), target
-            for (from_, to), leg in zip(pairwise(buffers), copies, strict=True):
-                for each in leg:
+            buffers = source, *_blocks(len(stages) - 1), target
+            for (from_, to), stage in zip(pairwise(buffers), copies, strict=True):
+                for each in stage:
                     each(from_, to)
 
         return copy
 
-    def _calls(self, parts: Parts, phase: tuple[int, int]) -> list[list[_Call]]:
-        """The calls of all legs of a block, as if it had no shift but `phase`."""
+    def _calls(self, parts: TaskRanges, phase: tuple[int, int]) -> list[list[_Call]]:
+        """The calls of all stages of a block, as if it had no shift but `phase`."""
         key = (phase, *(part[:2] for part in parts))
         calls = self._known.get(key)
         if calls is None:
-            streaming = [0] * (len(self._hows) - 1) + [_streams(self._step, self._step.bits[1])]
+            streaming = [0] * (len(self._formats) - 1) + [_streams(self._step, self._step.bits[1])]
             calls = [
-                [_call_of(step, *self._hows[k], streaming[k]) for step in steps]
-                for k, steps in enumerate(self._step.legs(parts, phase))
+                [_call_of(step, *self._formats[k], streaming[k]) for step in steps]
+                for k, steps in enumerate(self._step.stages(parts, phase))
             ]
             self._known.keep(key, calls)
         return calls
 
 
-def _bound(step: Pattern | Nest, source: How, target: How, streaming: int) -> Bound:
+def _bound(step: VectorStep | NestStep, source: ElementFormat, target: ElementFormat, streaming: int) -> BoundKernel:
     """A kernel with all that it takes besides buffers and tables."""
     kernel = kernels.load(step.kernel)
     signed = int(source.signed and step.widths[0] < 8 == step.widths[1])
     orders = int(not source.low_first), int(not target.low_first)
-    before: tuple[int, ...] = () if isinstance(step, Nest) else (streaming,)
+    before: tuple[int, ...] = () if isinstance(step, NestStep) else (streaming,)
     behind: tuple[int, ...] = ()
     if step.kernel == "nest_bits":
         before = (*step.widths, *orders, signed)
@@ -199,12 +201,12 @@ def _bound(step: Pattern | Nest, source: How, target: How, streaming: int) -> Bo
         behind = (step.bits, signed, orders[0])
     elif step.kernel == "interleave_bits":
         behind = (step.bits, orders[1])
-    if isinstance(step, Nest) or step.kernel == "copy":
+    if isinstance(step, NestStep) or step.kernel == "copy":
         return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before)
     return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before, scratch(), *behind)
 
 
-def _streams(step: Pattern | Nest | StagedCopy, bits: int) -> int:
+def _streams(step: VectorStep | NestStep | StagedCopy, bits: int) -> int:
     """Whether the target is so large that its lines are better written past the caches."""
     return int(step.elements * bits >= 8 * kernels.least(STREAM_BYTES))
 
@@ -221,7 +223,7 @@ def scratch() -> Bytes:
 
 
 def _blocks(count: int) -> list[Bytes]:
-    """This thread's memory for one or more blocks of a detour."""
+    """This thread's memory for one or more blocks of a staged copy."""
     memory: Bytes | None = getattr(_own, "blocks", None)
     if memory is None:
         memory = _own.blocks = empty_aligned(BLOCK_BYTES)
@@ -231,12 +233,12 @@ def _blocks(count: int) -> list[Bytes]:
 
 def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
     """Carry out the steps of a fill; `pattern` is one element over and over."""
-    fills = [step for step in steps if isinstance(step, Fill)]
+    fills = [step for step in steps if isinstance(step, FillStep)]
     found = {step.kernel: kernels.load(step.kernel) for step in fills}
     size = sum(step.elements for step in fills)
     streaming = int(size >= kernels.least(STREAM_BYTES))
 
-    def task(step: Fill, first: int, loops: tuple[tuple[int, int], ...], run_bytes: int) -> None:
+    def task(step: FillStep, first: int, loops: tuple[tuple[int, int], ...], run_bytes: int) -> None:
         tables = step.arguments(first, loops, run_bytes)
         if step.kernel == "fill":
             found[step.kernel](target, *tables, pattern, streaming)

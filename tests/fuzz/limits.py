@@ -60,7 +60,7 @@ def choose(rng: random.Random) -> dict[str, int]:
 
 
 def guard_own_memory() -> None:
-    """Have scratch memory and the blocks of detours lie between inaccessible pages, too."""
+    """Have scratch memory and the blocks of staged copies lie between inaccessible pages, too."""
     blocks: dict[tuple[int, int, int], Arena] = {}
 
     def aligned(size: int) -> np.ndarray:

@@ -17,10 +17,10 @@ import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Digit, Term
 from strided.layout.element_types import element_type
-from strided.planning.axis_maps import side_of
+from strided.planning.axis_maps import axis_map_of
 from strided.planning.boxes import Axis, Box, simplified, split
-from strided.planning.linearize import joint
-from strided.planning.plan import Nest, Pattern, PerElementStep, Plan, StagedCopy, Storage, plan_copy, span_of
+from strided.planning.linearize import linearized
+from strided.planning.plan import NestStep, PerElementStep, Plan, StagedCopy, Storage, VectorStep, plan_copy, span_of
 from strided.planning.staged_step import BLOCK_BYTES
 from strided.planning.vector_step import TASK_BYTES
 from tests.regions import map_of, row_major, window
@@ -131,7 +131,7 @@ def test_bytes_moved_count_no_padding() -> None:
 
 def test_leftovers_of_wide_elements_go_through_the_nest() -> None:
     plan = plan_between("bf16[8191,8193]{0,1:T(8,128)(2,1)}", "bf16[8191,8193]{1,0}")
-    assert [type(step) for step in plan.steps] == [Pattern, Nest]
+    assert [type(step) for step in plan.steps] == [VectorStep, NestStep]
     assert plan.steps[0].elements * 2 + plan.steps[1].elements == plan.elements
 
 
@@ -168,7 +168,7 @@ def test_tasks_cover_a_step_and_end_on_tiles() -> None:
     for texts in (COMMON[0][:2], COMMON[4][:2], COMMON[17][:2], COMMON[10][:2]):
         plan = plan_between(*texts)
         step = plan.steps[0]
-        assert isinstance(step, Pattern)
+        assert isinstance(step, VectorStep)
         counts = []
         for parts in step.tasks():
             count = 1
@@ -232,30 +232,30 @@ def test_the_normal_form_of_an_axis_says_the_same(axis: tuple[tuple[Term, ...], 
     found, extent = axis
     v = np.arange(extent)
     wanted = sum((term.offset_at(v) for term in found), np.zeros(extent, np.int64))
-    side = side_of(found, extent)
+    side = axis_map_of(found, extent)
     np.testing.assert_array_equal(side.base + side.table(0, extent), wanted)
     assert side.bounds(extent) == (wanted.min(), wanted.max())
-    if side.walk is not None:
-        assert [side.base + side.walk.at(k) for k in range(extent)] == wanted.tolist()
+    if side.radix_map is not None:
+        assert [side.base + side.radix_map.at(k) for k in range(extent)] == wanted.tolist()
 
 
 def test_steps_leave_no_trace_where_digits_divide() -> None:
-    back = side_of((terms([128], [1, 1024], 300, -1),), 100)
-    assert back.walk is not None
-    assert back.walk.strides == (-1, -1024)
-    half = side_of((terms([128], [1, 1024], 3, 2),), 1000)
-    assert half.walk is not None
-    assert (half.walk.sizes, half.walk.strides) == ((64,), (2, 1024))
-    skip = side_of((terms([8, 4], [1, 100, 5000], 16, 8),), 1000)
-    assert skip.walk is not None
-    assert (skip.walk.sizes, skip.walk.strides) == ((4,), (100, 5000))
-    assert side_of((terms([128], [1, 1024], 0, 3),), 1000).walk is None
+    back = axis_map_of((terms([128], [1, 1024], 300, -1),), 100)
+    assert back.radix_map is not None
+    assert back.radix_map.strides == (-1, -1024)
+    half = axis_map_of((terms([128], [1, 1024], 3, 2),), 1000)
+    assert half.radix_map is not None
+    assert (half.radix_map.sizes, half.radix_map.strides) == ((64,), (2, 1024))
+    skip = axis_map_of((terms([8, 4], [1, 100, 5000], 16, 8),), 1000)
+    assert skip.radix_map is not None
+    assert (skip.radix_map.sizes, skip.radix_map.strides) == ((4,), (100, 5000))
+    assert axis_map_of((terms([128], [1, 1024], 0, 3),), 1000).radix_map is None
 
 
 def test_a_window_inside_one_tile_is_straight() -> None:
-    inside = side_of((terms([128], [1, 1024], 130, 1),), 100)
-    assert inside.walk is not None
-    assert (inside.base, inside.walk.sizes, inside.walk.strides) == (1026, (), (1,))
+    inside = axis_map_of((terms([128], [1, 1024], 130, 1),), 100)
+    assert inside.radix_map is not None
+    assert (inside.base, inside.radix_map.sizes, inside.radix_map.strides) == (1026, (), (1,))
 
 
 @given(any_terms(), any_terms(), st.sampled_from([2, 3, 4, 8, 16]))
@@ -263,7 +263,7 @@ def test_a_split_axis_says_the_same(
     first: tuple[tuple[Term, ...], int], second: tuple[tuple[Term, ...], int], weight: int
 ) -> None:
     extent = min(first[1], second[1])
-    sides = [side_of(found, extent) for found, _ in (first, second)]
+    sides = [axis_map_of(found, extent) for found, _ in (first, second)]
     bases = [side.base for side in sides]
     axis = Axis(extent, *(side._replace(base=0) for side in sides))
     wanted = sorted(zip(*(side.base + side.table(0, extent) for side in sides), strict=True))
@@ -297,13 +297,13 @@ def test_rows_of_lanes_in_one_axis_are_split_off() -> None:
 def _box(source: AddressMap, target: AddressMap) -> Box:
     axes = []
     for extent, first, second in zip(source.shape, source.axes, target.axes, strict=True):
-        axes.append(Axis(extent, side_of(first, extent), side_of(second, extent)))
+        axes.append(Axis(extent, axis_map_of(first, extent), axis_map_of(second, extent)))
     return Box(source.base, target.base, tuple(axes))
 
 
 def test_combined_tiles_become_digits_of_a_joined_axis() -> None:
     combined = map_of("f32[6,10,50]{2,1,0:T(*,8,128)}")
-    found = joint(combined, row_major((6, 10, 50)))
+    found = linearized(combined, row_major((6, 10, 50)))
     assert found is not None
     assert all(map_.is_regular for map_ in found)
     pairs = sorted(zip(*(map_.offsets().reshape(-1).tolist() for map_ in found), strict=True))
@@ -311,14 +311,14 @@ def test_combined_tiles_become_digits_of_a_joined_axis() -> None:
     assert pairs == sorted(wanted)
     # A window that has not all of the inner axis does not follow on; one of a single outer index need not.
     part = window(combined, slice(None), slice(0, 9))
-    assert joint(part, row_major(part.shape)) is None
+    assert linearized(part, row_major(part.shape)) is None
     single = combined.at(0, 3)
-    assert joint(single, row_major(single.shape)) is not None
+    assert linearized(single, row_major(single.shape)) is not None
 
 
 def test_steps_are_of_the_kinds_that_are_documented() -> None:
     kinds = {type(step) for a, b, *_ in COMMON for step in plan_between(a, b).steps}
-    assert kinds == {Pattern, StagedCopy, Nest, PerElementStep}
+    assert kinds == {VectorStep, StagedCopy, NestStep, PerElementStep}
 
 
 def test_blocks_fit_their_memory() -> None:
@@ -348,8 +348,8 @@ def test_blocks_of_any_layout_fit_their_memory() -> None:
 
 def _blocks_fit(plan: Plan) -> bool:
     return all(
-        stop.strides(step.lengths)[1] <= 8 * (BLOCK_BYTES // len(step.stops))
+        layout.strides(step.lengths)[1] <= 8 * (BLOCK_BYTES // len(step.staging))
         for step in plan.steps
         if isinstance(step, StagedCopy)
-        for stop in step.stops
+        for layout in step.staging
     )

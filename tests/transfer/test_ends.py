@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided.planning.plan import Nest, Pattern, Plan, Storage, plan_copy
+from strided.planning.plan import NestStep, Plan, Storage, VectorStep, plan_copy
 from strided.transfer import copy as transfer
 from tests.cases import Case
 from tests.fuzz import layouts
@@ -69,7 +69,7 @@ def test_steps_say_how_wide_their_elements_are() -> None:
     """Four elements of one bit each become one, and what is left of them is moved in pairs."""
     sides = [map_of(f"u8[1001,130]{text}") for text in ("{1,0:T(8,128)(4,1)}", "{1,0:T(16,128)(4,1)}")]
     plan = plan_copy(*sides, Storage(1), Storage(1))
-    widths = {step.widths for step in plan.steps if isinstance(step, Nest | Pattern)}
+    widths = {step.widths for step in plan.steps if isinstance(step, NestStep | VectorStep)}
     assert any(1 < width[0] < 8 for width in widths), widths
     assert all(width[0] == width[1] for width in widths)
 
@@ -164,7 +164,7 @@ def test_plans_say_what_their_kernels_touch(name: str) -> None:
     whole, apart, exact = plans(*WORDS[name])
     assert whole.kernel.startswith("deinterleave")
     assert apart.kernel == whole.kernel, "only a few elements are done otherwise"
-    left = sum(step.elements for step in apart.steps if isinstance(step, Nest))
+    left = sum(step.elements for step in apart.steps if isinstance(step, NestStep))
     assert 20 * left <= apart.elements
     assert apart.source_span is not None
     assert whole.source_span is not None
@@ -219,11 +219,11 @@ def test_threads_do_not_share_what_writes_whole_words_that_overlap() -> None:
     source, target = row_major((4, 30_000)), sd.LayoutArray(bytes(120_004), "u4[30001,8]{1,0:E(4)}").address_map
     overlapping = type(target).from_strides((4, 30_000), (2, 8), 0)
     (step,) = plan_copy(source, overlapping, Storage(8), Storage(4)).steps
-    assert isinstance(step, Pattern)
+    assert isinstance(step, VectorStep)
     assert (step.kernel, step.divides) == ("interleave_bits", False)
     apart = type(target).from_strides((4, 30_000), (240_000, 8), 0)
     (step,) = plan_copy(source, apart, Storage(8), Storage(4)).steps
-    assert isinstance(step, Pattern)
+    assert isinstance(step, VectorStep)
     assert (step.kernel, step.divides) == ("interleave_bits", True)
 
 

@@ -58,7 +58,7 @@ def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
     with pytest.MonkeyPatch.context() as patch:
         if general:
             patch.setattr(plan, "match", lambda *_, **__: None)
-            patch.setattr(plan, "detour_of", lambda *_, **__: None)
+            patch.setattr(plan, "staged_copy_of", lambda *_, **__: None)
             _forget()
         kernel = plan_copy(from_.map, target.region.map, from_.storage, target.region.storage).kernel
         transfer.copy(from_, target.region)
@@ -275,7 +275,7 @@ def views(draw: st.DrawFn, shape: tuple[int, ...]) -> AddressMap:
         map_ = map_of(f"{text}:{tile}}}" if tile else f"{text}}}" if shape else "f32[]")
     except sd.StridedError:
         map_ = map_of(f"{text}}}")
-    if map_.reach > 1 << 19:
+    if map_.upper_bound > 1 << 19:
         map_ = map_of(f"{text}}}")
     for axis, (start, step, count) in enumerate(parts):
         map_ = map_.sliced(axis, max(0, start), step, count)
@@ -347,7 +347,7 @@ def test_any_copy(copy: tuple[Guarded, Guarded, dict[str, Any]], general: bool) 
     ids=str,
 )
 def test_a_long_row_that_is_alone_in_its_block(text: str, key: tuple[slice, slice], bits: int) -> None:
-    """Its second block begins inside a tile, and a leg that copies one run must begin there, too."""
+    """Its second block begins inside a tile, and a stage that copies one run must begin there, too."""
     map_ = map_of(text)
     for axis, (part, n) in enumerate(zip(key, map_.shape, strict=True)):
         start, stop, step = part.indices(n)
