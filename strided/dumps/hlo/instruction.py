@@ -5,15 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from strided.dumps.hlo.header import Frame
+from strided.dumps.hlo.header import Frame, SourceTables
 from strided.dumps.hlo.lexer import inside, integer, read_fields, split_list, unescape
 from strided.escape import visible
 from strided.layout import AnyShape, BufferShape, TupleShape
-
-if TYPE_CHECKING:
-    from strided.dumps.hlo.module import Computation
 
 #: The attributes that name computations.
 CALLEES = (
@@ -28,6 +25,38 @@ CALLEES = (
     "branch_computations",
     "called_computations",
 )
+
+
+class ModuleLike(Protocol):
+    """What an instruction asks of its module; `module.Module` is one."""
+
+    @property
+    def tables(self) -> SourceTables: ...
+    @property
+    def renamed(self) -> Mapping[str, str]: ...
+    @property
+    def shapes_left_out(self) -> Mapping[Instruction, AnyShape]: ...
+    def computation(self, name: str, /) -> ComputationLike: ...
+
+
+class ComputationLike(Protocol):
+    """What an instruction shows of its computation, and asks of it; `module.Computation` is one."""
+
+    name: str
+    is_entry: bool
+    execution_thread: str
+    renamed: dict[str, str]
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]: ...
+    @property
+    def root(self) -> Instruction: ...
+    @property
+    def parameters(self) -> tuple[Instruction, ...]: ...
+    @property
+    def module(self) -> ModuleLike: ...
+    def instruction(self, name: str, /) -> Instruction: ...
+    def users_of(self, instruction: Instruction, /) -> tuple[Instruction, ...]: ...
 
 
 class Instruction(ABC):
@@ -52,7 +81,7 @@ class Instruction(ABC):
         self.name, self.opcode, self.is_root, self.line = name, opcode, is_root, line
         self._attributes: Mapping[str, str] | None = None
         self._operands: tuple[Instruction, ...] | None = None
-        self.computation: Computation
+        self.computation: ComputationLike
 
     # What each reader knows.
 
@@ -106,7 +135,7 @@ class Instruction(ABC):
     @abstractmethod
     def _read_attributes(self) -> dict[str, str]: ...
 
-    def _read_callees(self) -> tuple[Computation, ...]:
+    def _read_callees(self) -> tuple[ComputationLike, ...]:
         named = [name for key in CALLEES if key in self.attributes for name in split_list(inside(self.attributes[key]))]
         return tuple(self.computation.module.computation(name) for name in named)
 
@@ -141,7 +170,7 @@ class Instruction(ABC):
         return self.computation.users_of(self)
 
     @property
-    def called_computations(self) -> tuple[Computation, ...]:
+    def called_computations(self) -> tuple[ComputationLike, ...]:
         """The computations that it calls (a fusion's body, the branches of a conditional), in the order of the text.
 
         Raises

@@ -18,16 +18,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, fields, integer_field, integers_field, merged
 from strided.dumps.sharding.named import Axis, DimensionSharding, Mesh, NamedSharding
-from strided.dumps.sharding.text import Group
 from strided.dumps.sharding.tile_assignment import TileAssignment
+from strided.dumps.sharding.value import Group, ShardingValue
 from strided.errors import DumpError, LayoutError
-
-if TYPE_CHECKING:
-    from strided.dumps.sharding.sharding import Sharding
 
 T = TypeVar("T")
 
@@ -164,7 +161,7 @@ def _integers(found: dict[int, list[Field]], number: int, wanted: str) -> list[i
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-def write_sharding_proto(sharding: Sharding) -> bytes:
+def write_sharding_proto(sharding: ShardingValue) -> bytes:
     """The bytes of the OpSharding message of a sharding."""
     if sharding.named is not None:
         return bytes_field(14, _write_named(sharding.named))

@@ -10,16 +10,14 @@ per-device buffer has the full shard shape, short shards being padded at their e
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from strided.dumps.sharding.named import NamedSharding
 from strided.dumps.sharding.proto import read_sharding_proto, write_sharding_proto
-from strided.dumps.sharding.text import KINDS, SUBGROUPS, Group, read_sharding
-from strided.dumps.sharding.tile_assignment import TileAssignment
+from strided.dumps.sharding.text import read_sharding, sharding_text
+from strided.dumps.sharding.value import ShardingValue
 from strided.errors import LayoutError, UnsupportedError
 from strided.escape import visible
 
@@ -27,8 +25,7 @@ from strided.escape import visible
 Window = tuple[slice, ...]
 
 
-@dataclass(frozen=True, repr=False)
-class Sharding:
+class Sharding(ShardingValue):
     """How an array, or a tuple of arrays, lies over devices. Prints XLA's canonical text.
 
     Devices are logical partition numbers (positions in the device assignment), not hardware ids.
@@ -57,28 +54,7 @@ class Sharding:
     ((2, 2), (slice(2, 3, None), slice(4, 5, None)))
     """
 
-    kind: str = ""
-    grid: TileAssignment | None = None
-    subgroups: tuple[str, ...] = ()
-    device: int | None = None
-    elements: tuple[Sharding, ...] = ()
-    named: NamedSharding | None = None
-    group: Group | None = None
-    metadata: tuple[str, ...] = field(default=(), compare=False)
-
-    def __post_init__(self) -> None:
-        if self.named is not None:
-            self._take_over(*_parts_of(self.named))
-        elif self.kind == "tiled" and self.grid is not None:
-            self._take_over(*canonical(self.grid, self.subgroups), self.device)
-        elif self.kind not in (*KINDS, "tuple"):
-            raise LayoutError(f"a sharding is {', '.join(KINDS)}, tiled over a grid or a tuple, found {self.kind!r}")
-
-    def _take_over(
-        self, kind: str, grid: TileAssignment | None, subgroups: tuple[str, ...], device: int | None
-    ) -> None:
-        for name, value in (("kind", kind), ("grid", grid), ("subgroups", subgroups), ("device", device)):
-            object.__setattr__(self, name, value)
+    elements: tuple[Sharding, ...]
 
     @classmethod
     def parse(cls, text: str) -> Sharding:
@@ -120,20 +96,7 @@ class Sharding:
 
     def text(self, *, metadata: bool = False) -> str:
         """XLA's text; with the metadata where they are wanted."""
-        if self.kind == "tuple":
-            shown = (element.text(metadata=metadata) for element in self.elements)
-            return "{" + ", ".join(f"/*index={k}*/{t}" if k and not k % 5 else t for k, t in enumerate(shown)) + "}"
-        bare = len(self.metadata) == 1 and self.named is None
-        records = ", ".join(self.metadata if bare else (f"{{{one}}}" for one in self.metadata))
-        extra = f"metadata={{{records}}}" if metadata and self.metadata else ""
-        if self.named is not None:
-            return f"{{{', '.join(filter(None, (self.named.text(), extra)))}}}"
-        head = self.kind if self.grid is None else f"devices={self.grid}"
-        if self.kind == "maximal":
-            head = f"maximal device={self.device}"
-        last = f"last_tile_dims={{{', '.join(self.subgroups)}}}" if self.subgroups else ""
-        last = "last_tile_dim_replicate" if self.subgroups == ("replicated",) else last
-        return "{" + " ".join(filter(None, (head, last, str(self.group or ""), extra))) + "}"
+        return sharding_text(self, metadata=metadata)
 
     def __repr__(self) -> str:
         return f"Sharding.parse({self.text(metadata=True)!r})"
@@ -259,44 +222,6 @@ class DeviceSlices:
         if self._num_devices is None or self._num_devices > 64:
             return f"<slices of {self._dims} as {self._sharding}>"
         return f"DeviceSlices({list(self)})"
-
-
-def canonical(grid: TileAssignment, subgroups: tuple[str, ...]) -> tuple[str, TileAssignment | None, tuple[str, ...]]:
-    """A grid with subgroups as XLA keeps it: kind, grid and subgroups.
-
-    Subgroups of size 1 go, those of one kind become one, the kinds stand in one order (copies last), and the devices
-    of each set of copies ascend. A grid that cuts nothing is the word for its only kind.
-    """
-    rank = len(grid.dimensions) - len(subgroups)
-    if rank < 0 or any(kind not in SUBGROUPS for kind in subgroups):
-        raise LayoutError(f"the subgroups {subgroups} do not fit a grid of {len(grid.dimensions)} dimensions")
-    if not subgroups:
-        return "tiled", grid, ()
-    cut = math.prod(grid.dimensions[:rank])
-    if cut == 1 and len(set(subgroups)) == 1 and subgroups[0] != "maximal":
-        return subgroups[0], None, ()  # also where all sizes are 1
-    of_kind: dict[str, list[int]] = {kind: [] for kind in SUBGROUPS}
-    single: list[int] = []
-    for k, kind in enumerate(subgroups, rank):
-        (single if grid.dimensions[k] == 1 else of_kind[kind]).append(k)
-    order = [*range(rank), *(k for dims in of_kind.values() for k in dims), *single]
-    kept = {kind: math.prod(grid.dimensions[k] for k in dims) for kind, dims in of_kind.items() if dims}
-    if order != list(range(len(order))):
-        grid = grid.transposed(order)
-    grid = grid.reshaped([*grid.dimensions[:rank], *kept.values()])
-    kinds = tuple(kept)
-    if cut == 1 and len(kinds) == 1 and kinds[0] != "maximal":
-        return kinds[0], None, ()
-    return "tiled", grid.sorted_last() if kinds[-1:] == ("replicated",) else grid, kinds
-
-
-def _parts_of(named: NamedSharding) -> tuple[str, TileAssignment | None, tuple[str, ...], int | None]:
-    if named.mesh.is_maximal and named.mesh.devices is not None:
-        return "maximal", None, (), named.mesh.devices.devices[0]
-    grid, subgroups = named.grid()
-    if grid.size == 1 and not subgroups and all(size == 1 for size in grid.dimensions):
-        return "replicated", None, (), None
-    return *canonical(grid, subgroups), None
 
 
 def as_sharding(value: Sharding | str | os.PathLike[str]) -> Sharding:

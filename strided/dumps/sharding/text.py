@@ -1,4 +1,4 @@
-r"""The text of a sharding, as XLA's parser takes it.
+r"""The text of a sharding, as XLA's parser takes it and as XLA prints it.
 
 ::
 
@@ -22,29 +22,14 @@ refused here at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from strided.dumps.sharding.named_text import read_device, read_iota, read_named
 from strided.dumps.sharding.scanner import Scanner
 from strided.dumps.sharding.tile_assignment import TileAssignment
-
-#: Shardings without a grid, by the word that says so.
-KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
-
-#: What the last dimensions of a grid may stand for, in the order in which XLA keeps them.
-SUBGROUPS = ("maximal", "manual", "unreduced", "replicated")
+from strided.dumps.sharding.value import KINDS, SUBGROUPS, Group, ShardingValue
 
 T = TypeVar("T")
-
-
-class Group(NamedTuple):
-    """``shard_as 1``: the members of a group get the same sharding; of a ``shard_like`` group, similar ones."""
-
-    kind: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"shard_{self.kind} {self.number}"
 
 
 def read_sharding(text: str, make: Callable[..., T]) -> T:
@@ -169,3 +154,24 @@ def _build(scanner: Scanner, start: int, found: dict[str, Any], make: Callable[.
     if subgroups or grid is not None or (device is not None and kind != "maximal"):
         raise scanner.error(f"a sharding that is {kind} lists no devices", start)
     return make(kind=kind, device=device, **extras)
+
+
+# ---- printing --------------------------------------------------------------------------------------------------------
+
+
+def sharding_text(sharding: ShardingValue, *, metadata: bool = False) -> str:
+    """XLA's text of a sharding; with the metadata where they are wanted."""
+    if sharding.kind == "tuple":
+        shown = (sharding_text(element, metadata=metadata) for element in sharding.elements)
+        return "{" + ", ".join(f"/*index={k}*/{t}" if k and not k % 5 else t for k, t in enumerate(shown)) + "}"
+    bare = len(sharding.metadata) == 1 and sharding.named is None
+    records = ", ".join(sharding.metadata if bare else (f"{{{one}}}" for one in sharding.metadata))
+    extra = f"metadata={{{records}}}" if metadata and sharding.metadata else ""
+    if sharding.named is not None:
+        return f"{{{', '.join(filter(None, (sharding.named.text(), extra)))}}}"
+    head = sharding.kind if sharding.grid is None else f"devices={sharding.grid}"
+    if sharding.kind == "maximal":
+        head = f"maximal device={sharding.device}"
+    last = f"last_tile_dims={{{', '.join(sharding.subgroups)}}}" if sharding.subgroups else ""
+    last = "last_tile_dim_replicate" if sharding.subgroups == ("replicated",) else last
+    return "{" + " ".join(filter(None, (head, last, str(sharding.group or ""), extra))) + "}"

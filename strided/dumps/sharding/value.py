@@ -1,0 +1,93 @@
+"""What a sharding says, whatever its form: the value that text and protos are read into and written from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from strided.dumps.sharding.named import NamedSharding
+from strided.dumps.sharding.tile_assignment import TileAssignment
+from strided.errors import LayoutError
+
+#: Shardings without a grid, by the word that says so.
+KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
+
+#: What the last dimensions of a grid may stand for, in the order in which XLA keeps them.
+SUBGROUPS = ("maximal", "manual", "unreduced", "replicated")
+
+
+class Group(NamedTuple):
+    """``shard_as 1``: the members of a group get the same sharding; of a ``shard_like`` group, similar ones."""
+
+    kind: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"shard_{self.kind} {self.number}"
+
+
+@dataclass(frozen=True, repr=False)
+class ShardingValue:
+    """The fields of a sharding (see `Sharding`), in the one way in which XLA keeps them."""
+
+    kind: str = ""
+    grid: TileAssignment | None = None
+    subgroups: tuple[str, ...] = ()
+    device: int | None = None
+    elements: tuple[ShardingValue, ...] = ()
+    named: NamedSharding | None = None
+    group: Group | None = None
+    metadata: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if self.named is not None:
+            self._take_over(*_parts_of(self.named))
+        elif self.kind == "tiled" and self.grid is not None:
+            self._take_over(*canonical(self.grid, self.subgroups), self.device)
+        elif self.kind not in (*KINDS, "tuple"):
+            raise LayoutError(f"a sharding is {', '.join(KINDS)}, tiled over a grid or a tuple, found {self.kind!r}")
+
+    def _take_over(
+        self, kind: str, grid: TileAssignment | None, subgroups: tuple[str, ...], device: int | None
+    ) -> None:
+        for name, value in (("kind", kind), ("grid", grid), ("subgroups", subgroups), ("device", device)):
+            object.__setattr__(self, name, value)
+
+
+def canonical(grid: TileAssignment, subgroups: tuple[str, ...]) -> tuple[str, TileAssignment | None, tuple[str, ...]]:
+    """A grid with subgroups as XLA keeps it: kind, grid and subgroups.
+
+    Subgroups of size 1 go, those of one kind become one, the kinds stand in one order (copies last), and the devices
+    of each set of copies ascend. A grid that cuts nothing is the word for its only kind.
+    """
+    rank = len(grid.dimensions) - len(subgroups)
+    if rank < 0 or any(kind not in SUBGROUPS for kind in subgroups):
+        raise LayoutError(f"the subgroups {subgroups} do not fit a grid of {len(grid.dimensions)} dimensions")
+    if not subgroups:
+        return "tiled", grid, ()
+    cut = math.prod(grid.dimensions[:rank])
+    if cut == 1 and len(set(subgroups)) == 1 and subgroups[0] != "maximal":
+        return subgroups[0], None, ()  # also where all sizes are 1
+    of_kind: dict[str, list[int]] = {kind: [] for kind in SUBGROUPS}
+    single: list[int] = []
+    for k, kind in enumerate(subgroups, rank):
+        (single if grid.dimensions[k] == 1 else of_kind[kind]).append(k)
+    order = [*range(rank), *(k for dims in of_kind.values() for k in dims), *single]
+    kept = {kind: math.prod(grid.dimensions[k] for k in dims) for kind, dims in of_kind.items() if dims}
+    if order != list(range(len(order))):
+        grid = grid.transposed(order)
+    grid = grid.reshaped([*grid.dimensions[:rank], *kept.values()])
+    kinds = tuple(kept)
+    if cut == 1 and len(kinds) == 1 and kinds[0] != "maximal":
+        return kinds[0], None, ()
+    return "tiled", grid.sorted_last() if kinds[-1:] == ("replicated",) else grid, kinds
+
+
+def _parts_of(named: NamedSharding) -> tuple[str, TileAssignment | None, tuple[str, ...], int | None]:
+    if named.mesh.is_maximal and named.mesh.devices is not None:
+        return "maximal", None, (), named.mesh.devices.devices[0]
+    grid, subgroups = named.grid()
+    if grid.size == 1 and not subgroups and all(size == 1 for size in grid.dimensions):
+        return "replicated", None, (), None
+    return *canonical(grid, subgroups), None
