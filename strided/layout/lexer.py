@@ -1,56 +1,84 @@
-"""Tokens of XLA's shape text, one at a time."""
+"""Tokens of XLA's text for shapes and shardings, one at a time, in linear time."""
 
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
-from strided.errors import NotationError
+from strided.errors import LayoutError, NotationError
+
+T = TypeVar("T")
 
 # A NUL ends the text for XLA's lexer, in a comment too.
 _BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\0]*)*")
-_TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~]")
+_TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~=]")
+# Strings are read where one may stand: an open quote anywhere else must not be followed to the end of the text.
+_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-class Scanner:
-    """Tokens of a text, one at a time. `token` is "" at the end, and at a character that begins no token."""
+class Lexer:
+    """Tokens of a text, one at a time.
 
-    def __init__(self, text: str, pos: int) -> None:
-        self.text = text
-        self.end = pos  # after the token before this one
+    Attributes
+    ----------
+    token : str
+        The next token; "" at the end, and NUL at a character that begins no token.
+    start : int
+        Where it begins.
+    end : int
+        Where the token before it ends.
+    slips : list of (str, int)
+        What XLA takes by mistake, and where. A strict lexer refuses it.
+
+    >>> lexer = Lexer("<=8 // devices")
+    >>> lexer.take("<="), lexer.integer(), lexer.token
+    (True, 8, '')
+    """
+
+    def __init__(self, text: str, position: int = 0, *, strict: bool = False) -> None:
+        self.text, self.strict = text, strict
         self.slips: list[tuple[str, int]] = []
-        self.token, self.start, self._next = "", pos, pos
-        self.advance()
+        self._go_to(position)
 
-    def advance(self) -> str:
-        """Go on to the next token; the one left behind."""
-        left, self.end = self.token, self._next
-        self.token, self.start, self._next = self._read(self._next)
-        return left
+    def _go_to(self, position: int) -> None:
+        self.end = position
+        self.token, self.start, self._next = self._read(position)
 
-    def _read(self, pos: int) -> tuple[str, int, int]:
-        blank = _BLANK.match(self.text, pos)
-        start = blank.end() if blank else pos
+    def _read(self, position: int) -> tuple[str, int, int]:
+        blank = _BLANK.match(self.text, position)
+        start = blank.end() if blank else position
         found = _TOKEN.match(self.text, start)
         if found is None:
             return ("" if start == len(self.text) else "\0"), start, start
         return found.group(), start, found.end()
 
+    def advance(self) -> str:
+        """Go on to the next token; returns the one left behind."""
+        left, self.end = self.token, self._next
+        self.token, self.start, self._next = self._read(self._next)
+        return left
+
     def peek(self) -> str:
-        """The token after this one."""
+        """The token after the next one."""
         return self._read(self._next)[0]
 
-    def is_integer(self) -> bool:
-        return self.token[-1:].isdigit() and (self.token[0].isdigit() or self.token[0] == "-")
+    # ---- refusals ---------------------------------------------------------------------------------------------------
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
-        """Refuse the text; if something was already off before, that is what is wrong."""
+        """Raise NotationError at `position`, or at the next token, which is then shown.
+
+        If something was already off before, that is what is wrong.
+        """
         found = f", found {self.shown()}" if position is None else ""
         if self.slips:
             message, position, found = *self.slips[0], ""
         raise NotationError(message + found, text=self.text, position=self.start if position is None else position)
 
     def shown(self) -> str:
+        """The next token as a message quotes it."""
         if self.token == "":
             return "the end"
         if self.token == "\0":
@@ -58,23 +86,61 @@ class Scanner:
         return repr(self.token if len(self.token) <= 40 else self.token[:40] + "...")
 
     def slip(self, message: str, position: int | None = None) -> None:
-        """Something that XLA lets pass."""
+        """Note something that XLA lets pass."""
+        if self.strict:
+            self.fail(message, position)
         found = f", found {self.shown()}" if position is None else ""
         self.slips.append((message + found, self.start if position is None else position))
 
+    def build(self, position: int, make: Callable[..., T], *arguments: object) -> T:
+        """The value that `make` returns; a LayoutError becomes a NotationError at `position`."""
+        try:
+            return make(*arguments)
+        except LayoutError as error:
+            self.fail(str(error), position)
+
+    # ---- tokens -----------------------------------------------------------------------------------------------------
+
     def take(self, token: str) -> bool:
-        """Whether this is the token; if so, go on."""
+        """Go past `token`; False where another comes next."""
         if self.token != token:
             return False
         self.advance()
         return True
 
-    def expect(self, token: str, what: str) -> None:
+    def expect(self, token: str, wanted: str = "") -> None:
+        """Go past `token`, or fail; `wanted` describes it."""
         if not self.take(token):
-            self.fail(f"expected {token!r} {what}")
+            self.fail(f"expected {wanted or repr(token)}")
+
+    @property
+    def word(self) -> str:
+        """The word that comes next, with the ``=`` that touches it; "" where none does."""
+        if not (self.token[:1].isalpha() or self.token[:1] == "_"):
+            return ""
+        return f"{self.token}=" if self.text.startswith("=", self._next) else self.token
+
+    def take_word(self) -> str:
+        """Go past the next word; returns it."""
+        word = self.word
+        if word:
+            self._go_to(self.start + len(word))
+        return word
+
+    def string(self, wanted: str) -> str:
+        """The content of a quoted string, escapes undone."""
+        found = _STRING.match(self.text, self.start)
+        if found is None:
+            self.fail(f"expected {wanted}")
+        self._go_to(found.end())
+        return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), found.group()[1:-1])
+
+    def is_integer(self) -> bool:
+        """Whether an integer comes next."""
+        return self.token[-1:].isdigit() and (self.token[0].isdigit() or self.token[0] == "-")
 
     def integer(self) -> int | None:
-        """A 64-bit integer; None, and nothing read, where there is none."""
+        """A 64-bit integer; None, and nothing read, where there is none. Like XLA it wraps from 2**63 on, a slip."""
         if not self.is_integer():
             return None
         digits = self.token.lstrip("-").lstrip("0") or "0"
@@ -88,9 +154,16 @@ class Scanner:
         self.advance()
         return value
 
-    def required_integer(self, what: str) -> int:
+    def required_integer(self, wanted: str) -> int:
+        """A 64-bit integer, as `integer` reads it."""
         value = self.integer()
         if value is None:
-            big = self.is_integer()
-            self.fail(f"{what} does not fit 64 bits" if big else f"expected {what}")
+            self.fail(f"{wanted} should fit 64 bits" if self.is_integer() else f"expected {wanted}")
         return value
+
+    def integers(self, wanted: str) -> list[int]:
+        """One or more integers with commas between them."""
+        values = [self.required_integer(wanted)]
+        while self.take(","):
+            values.append(self.required_integer(wanted))
+        return values

@@ -31,7 +31,7 @@ from strided.addressing.tiling import COMBINE
 from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, SplitConfig, Tile, TupleShape
 from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM
-from strided.layout.lexer import Scanner
+from strided.layout.lexer import Lexer
 
 #: XLA's own limit on nested shapes.
 _MAX_DEPTH = 32768
@@ -84,15 +84,15 @@ def parse(text: str, *, strict: bool = False) -> Any:
 
 def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
     """What a text describes, and the first thing in it that XLA lets pass, if any."""
-    scanner = Scanner(text, 0)
+    lexer = Lexer(text)
     found: AnyShape | Layout
-    if scanner.token == "{":
-        found = _built(scanner, {"": scanner.start}, lambda: Layout(**_layout(scanner, {})))
+    if lexer.token == "{":
+        found = _built(lexer, {"": lexer.start}, lambda: Layout(**_layout(lexer, {})))
     else:
-        found = _shape(scanner)
-    if scanner.token:
-        scanner.fail("expected the end of the text")
-    return found, scanner.slips[0] if scanner.slips else None
+        found = _shape(lexer)
+    if lexer.token:
+        lexer.fail("expected the end of the text")
+    return found, lexer.slips[0] if lexer.slips else None
 
 
 #: The same few texts are parsed over and over, by every conversion to a layout that is given as text.
@@ -112,74 +112,74 @@ def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[Any
     >>> str(shape), end
     ('f32[2]{0}', 14)
     """
-    scanner = Scanner(text, pos)
-    found = _shape(scanner)
-    if scanner.slips and not lenient:
-        _warn(scanner.slips[0][0], text, scanner.slips[0][1])
-    return found, scanner.end
+    lexer = Lexer(text, pos)
+    found = _shape(lexer)
+    if lexer.slips and not lenient:
+        _warn(lexer.slips[0][0], text, lexer.slips[0][1])
+    return found, lexer.end
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _shape(scanner: Scanner) -> AnyShape:
+def _shape(lexer: Lexer) -> AnyShape:
     """Any shape. Tuples are kept on a stack of their own: text may nest deeper than Python does."""
     stack: list[list[AnyShape]] = []
     while True:
-        if scanner.token == "(":
+        if lexer.token == "(":
             if len(stack) == _MAX_DEPTH:
-                scanner.fail(f"tuples nest deeper than {_MAX_DEPTH}", scanner.start)
-            scanner.advance()
+                lexer.fail(f"tuples nest deeper than {_MAX_DEPTH}", lexer.start)
+            lexer.advance()
             stack.append([])
-            if scanner.token != ")":
+            if lexer.token != ")":
                 continue
         else:
-            found = _array_or_buffer(scanner)
+            found = _array_or_buffer(lexer)
             if not stack:
                 return found
             stack[-1].append(found)
-            if scanner.take(","):
+            if lexer.take(","):
                 continue
         while stack:
-            scanner.expect(")", "or ',' in a tuple")
+            lexer.expect(")", "')' or ',' in a tuple")
             done = TupleShape(stack.pop())
             if not stack:
                 return done
             stack[-1].append(done)
-            if scanner.take(","):
+            if lexer.take(","):
                 break
 
 
-def _array_or_buffer(scanner: Scanner) -> AnyShape:
-    if scanner.token == "b" and scanner.peek() == "(":
-        scanner.advance()
-        scanner.advance()
-        start = scanner.start
-        if scanner.token in ("(", "b"):
-            scanner.fail("a buffer holds one array", start)
-        inner = _array(scanner)
+def _array_or_buffer(lexer: Lexer) -> AnyShape:
+    if lexer.token == "b" and lexer.peek() == "(":
+        lexer.advance()
+        lexer.advance()
+        start = lexer.start
+        if lexer.token in ("(", "b"):
+            lexer.fail("a buffer holds one array", start)
+        inner = _array(lexer)
         if inner.layout is None:
-            scanner.fail("a buffer holds one array", start)
-        scanner.expect(")", "after the array of a buffer")
+            lexer.fail("a buffer holds one array", start)
+        lexer.expect(")", "')' after the array of a buffer")
         return BufferShape(inner)
-    return _array(scanner)
+    return _array(lexer)
 
 
-def _array(scanner: Scanner) -> Shape:
-    places = {"": scanner.start}
-    if scanner.token not in ELEMENT_TYPES:
-        lower = scanner.token.lower()
+def _array(lexer: Lexer) -> Shape:
+    places = {"": lexer.start}
+    if lexer.token not in ELEMENT_TYPES:
+        lower = lexer.token.lower()
         hint = f" (types are written in lower case: {lower!r})" if lower in ELEMENT_TYPES else ""
-        scanner.fail(f"expected an element type{hint}")
-    name = scanner.advance()
-    places["dimensions"] = scanner.start
-    sizes, dynamic = _sizes(scanner)
+        lexer.fail(f"expected an element type{hint}")
+    name = lexer.advance()
+    places["dimensions"] = lexer.start
+    sizes, dynamic = _sizes(lexer)
     layout: dict[str, Any] | None = None
-    if scanner.token == "{":
-        following = scanner.peek()
+    if lexer.token == "{":
+        following = lexer.peek()
         if following == ":" or (following and (following[0].isdigit() or (following[0] == "-" and len(following) > 1))):
-            places["layout"] = scanner.start
-            layout = _layout(scanner, places)
+            places["layout"] = lexer.start
+            layout = _layout(lexer, places)
 
     def build() -> Shape:
         if layout is not None and not ELEMENT_TYPES[name].is_array:
@@ -191,211 +191,209 @@ def _array(scanner: Scanner) -> Shape:
             )
         return Shape(name, sizes, None if layout is None else Layout(**layout), dynamic=dynamic)
 
-    return _built(scanner, places, build)
+    return _built(lexer, places, build)
 
 
-def _built(scanner: Scanner, places: dict[str, int], build: Callable[[], _T]) -> _T:
+def _built(lexer: Lexer, places: dict[str, int], build: Callable[[], _T]) -> _T:
     """The value, its complaints turned into NotationErrors that point into the text."""
     try:
         return build()
     except FieldError as error:
-        scanner.fail(str(error), places.get(error.field, places[""]))
+        lexer.fail(str(error), places.get(error.field, places[""]))
     except LayoutError as error:
-        scanner.fail(str(error), places[""])
+        lexer.fail(str(error), places[""])
 
 
-def _sizes(scanner: Scanner) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-    scanner.expect("[", "after the element type")
+def _sizes(lexer: Lexer) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    lexer.expect("[", "'[' after the element type")
     sizes: list[int] = []
     dynamic: list[bool] = []
-    if scanner.token != "]":
+    if lexer.token != "]":
         while True:
-            start = scanner.start
-            if scanner.take("?"):
+            start = lexer.start
+            if lexer.take("?"):
                 size, is_dynamic = UNBOUNDED, True
             else:
-                is_dynamic = scanner.take("<=")
-                size = scanner.required_integer("a dimension size" if not is_dynamic else "the bound of a dimension")
+                is_dynamic = lexer.take("<=")
+                size = lexer.required_integer("a dimension size" if not is_dynamic else "the bound of a dimension")
                 if size < 0 and not (is_dynamic and size == UNBOUNDED):
-                    scanner.fail(f"the size of a dimension is 0 or more, not {size}", start)
+                    lexer.fail(f"the size of a dimension is 0 or more, not {size}", start)
             sizes.append(size)
             dynamic.append(is_dynamic)
-            if not scanner.take(","):
+            if not lexer.take(","):
                 break
-    scanner.expect("]", "or ',' after a dimension size")
+    lexer.expect("]", "']' or ',' after a dimension size")
     return tuple(sizes), tuple(dynamic)
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------------
 
 
-def _layout(scanner: Scanner, places: dict[str, int]) -> dict[str, Any]:
+def _layout(lexer: Lexer, places: dict[str, int]) -> dict[str, Any]:
     """The fields of a layout; where each one stands goes into `places`."""
-    scanner.expect("{", "before a layout")
-    places["minor_to_major"] = scanner.start
+    lexer.expect("{", "'{' before a layout")
+    places["minor_to_major"] = lexer.start
     order: list[int] = []
-    if scanner.is_integer():
-        order.append(scanner.required_integer("a dimension number"))
-        while scanner.take(","):
-            order.append(scanner.required_integer("a dimension number"))
+    if lexer.is_integer():
+        order.append(lexer.required_integer("a dimension number"))
+        while lexer.take(","):
+            order.append(lexer.required_integer("a dimension number"))
     fields: dict[str, Any] = {"minor_to_major": tuple(order)}
-    if scanner.take(":"):
-        _attributes(scanner, fields, places)
-    scanner.expect("}", "at the end of the layout")
+    if lexer.take(":"):
+        _attributes(lexer, fields, places)
+    lexer.expect("}", "'}' at the end of the layout")
     return fields
 
 
-def _attributes(scanner: Scanner, fields: dict[str, Any], places: dict[str, int]) -> None:
+def _attributes(lexer: Lexer, fields: dict[str, Any], places: dict[str, int]) -> None:
     """What may follow the colon, each at most once and in this order."""
-    if scanner.take("D"):
-        _level_types(scanner)
-    if scanner.token == "T":
-        places["tiles"] = scanner.start
-        scanner.advance()
-        fields["tiles"] = _tiles(scanner)
-    _integer_attribute(scanner, "L", "tail_padding_alignment_in_elements", fields, places)
-    _sparse_type(scanner, "#", "an index type")
-    _sparse_type(scanner, "*", "a pointer type")
-    _integer_attribute(scanner, "E", "element_size_in_bits", fields, places)
-    _integer_attribute(scanner, "S", "memory_space", fields, places)
+    if lexer.take("D"):
+        _level_types(lexer)
+    if lexer.token == "T":
+        places["tiles"] = lexer.start
+        lexer.advance()
+        fields["tiles"] = _tiles(lexer)
+    _integer_attribute(lexer, "L", "tail_padding_alignment_in_elements", fields, places)
+    _sparse_type(lexer, "#", "an index type")
+    _sparse_type(lexer, "*", "a pointer type")
+    _integer_attribute(lexer, "E", "element_size_in_bits", fields, places)
+    _integer_attribute(lexer, "S", "memory_space", fields, places)
     space = fields.get("memory_space", 0)
     if not -128 <= space <= 127:
         fields["memory_space"] = (space + 128) % 256 - 128
-        scanner.slip(f"XLA holds a memory space in 8 signed bits, S({space}) wraps around", places["memory_space"])
-    if scanner.token == "SC":
-        places["split_configs"] = scanner.start
-        scanner.advance()
-        fields["split_configs"] = _splits(scanner)
-    if scanner.token == "P":
-        scanner.fail("only a sparse array has a physical shape, and XLA has no sparse arrays any more", scanner.start)
+        lexer.slip(f"XLA holds a memory space in 8 signed bits, S({space}) wraps around", places["memory_space"])
+    if lexer.token == "SC":
+        places["split_configs"] = lexer.start
+        lexer.advance()
+        fields["split_configs"] = _splits(lexer)
+    if lexer.token == "P":
+        lexer.fail("only a sparse array has a physical shape, and XLA has no sparse arrays any more", lexer.start)
     name = "dynamic_shape_metadata_prefix_bytes"
-    _integer_attribute(scanner, "M", name, fields, places)
+    _integer_attribute(lexer, "M", name, fields, places)
     if fields.get(name, 0) < 0:
-        scanner.slip(f"a metadata prefix of {fields.pop(name)} bytes", places[name])
+        lexer.slip(f"a metadata prefix of {fields.pop(name)} bytes", places[name])
 
 
-def _integer_attribute(
-    scanner: Scanner, letter: str, name: str, fields: dict[str, Any], places: dict[str, int]
-) -> None:
-    if scanner.token != letter:
+def _integer_attribute(lexer: Lexer, letter: str, name: str, fields: dict[str, Any], places: dict[str, int]) -> None:
+    if lexer.token != letter:
         return
-    places[name] = scanner.start
-    scanner.advance()
-    if not scanner.take("("):
-        scanner.slip(f"expected '(' after {letter!r}")
+    places[name] = lexer.start
+    lexer.advance()
+    if not lexer.take("("):
+        lexer.slip(f"expected '(' after {letter!r}")
         return
-    value = scanner.integer()
+    value = lexer.integer()
     if value is None:
-        scanner.slip(f"expected an integer in {letter}(...)")
+        lexer.slip(f"expected an integer in {letter}(...)")
         return
     fields[name] = value
-    if not scanner.take(")"):
-        scanner.slip(f"expected ')' after {letter}({value}")
+    if not lexer.take(")"):
+        lexer.slip(f"expected ')' after {letter}({value}")
 
 
-def _level_types(scanner: Scanner) -> None:
+def _level_types(lexer: Lexer) -> None:
     """Dimension level types, which XLA reads and throws away."""
-    if not scanner.take("("):
-        scanner.slip("expected '(' after 'D'")
+    if not lexer.take("("):
+        lexer.slip("expected '(' after 'D'")
         return
-    if scanner.token != ")":
+    if lexer.token != ")":
         while True:
-            if scanner.token not in _LEVELS:
-                scanner.slip("expected a dimension level type, one of D C S H")
+            if lexer.token not in _LEVELS:
+                lexer.slip("expected a dimension level type, one of D C S H")
                 return
-            scanner.advance()
-            scanner.take("+")
-            scanner.take("~")
-            if not scanner.take(","):
+            lexer.advance()
+            lexer.take("+")
+            lexer.take("~")
+            if not lexer.take(","):
                 break
-    if not scanner.take(")"):
-        scanner.slip("expected ')' after the dimension level types")
+    if not lexer.take(")"):
+        lexer.slip("expected ')' after the dimension level types")
 
 
-def _tiles(scanner: Scanner) -> tuple[Tile, ...]:
+def _tiles(lexer: Lexer) -> tuple[Tile, ...]:
     tiles: list[Tile] = []
     while True:
         sizes: list[int] = []
-        whole = _tile(scanner, sizes)
+        whole = _tile(lexer, sizes)
         tiles.append(Tile(sizes))
-        if not whole or scanner.token != "(":
+        if not whole or lexer.token != "(":
             return tuple(tiles)
 
 
-def _tile(scanner: Scanner, sizes: list[int]) -> bool:
+def _tile(lexer: Lexer, sizes: list[int]) -> bool:
     """Whether a whole tile could be read; what could be read of it goes into `sizes`."""
-    if not scanner.take("("):
-        scanner.slip("expected '(' before a tile")
+    if not lexer.take("("):
+        lexer.slip("expected '(' before a tile")
         return False
-    if scanner.token != ")":
+    if lexer.token != ")":
         while True:
-            start = scanner.start
-            size = COMBINE if scanner.token == "*" else scanner.integer()
+            start = lexer.start
+            size = COMBINE if lexer.token == "*" else lexer.integer()
             if size is None:
-                scanner.slip("expected a tile size")
+                lexer.slip("expected a tile size")
                 return False
-            if scanner.token == "*" and scanner.start == start:
-                scanner.advance()
+            if lexer.token == "*" and lexer.start == start:
+                lexer.advance()
             elif size == COMBINE:
-                scanner.slip("a tile size must be 1 or more, or '*'", start)
+                lexer.slip("a tile size must be 1 or more, or '*'", start)
             sizes.append(size)
-            if not scanner.take(","):
+            if not lexer.take(","):
                 break
-    if not scanner.take(")"):
-        scanner.slip("expected ')' or ',' after a tile size")
+    if not lexer.take(")"):
+        lexer.slip("expected ')' or ',' after a tile size")
         return False
     return True
 
 
-def _splits(scanner: Scanner) -> tuple[SplitConfig, ...]:
+def _splits(lexer: Lexer) -> tuple[SplitConfig, ...]:
     splits: list[SplitConfig] = []
     while True:
         indices: list[int] = []
-        dimension, whole = _split(scanner, indices)
+        dimension, whole = _split(lexer, indices)
         if dimension is not None:
             splits.append(SplitConfig(dimension, tuple(indices)))
-        if not whole or scanner.token != "(":
+        if not whole or lexer.token != "(":
             return tuple(splits)
 
 
-def _split(scanner: Scanner, indices: list[int]) -> tuple[int | None, bool]:
+def _split(lexer: Lexer, indices: list[int]) -> tuple[int | None, bool]:
     """The dimension of a split, if it could be read, and whether the whole could be."""
-    if not scanner.take("("):
-        scanner.slip("expected '(' before a split")
+    if not lexer.take("("):
+        lexer.slip("expected '(' before a split")
         return None, False
-    dimension = scanner.integer()
+    dimension = lexer.integer()
     if dimension is None:
-        scanner.slip("expected the number of the physical dimension that is split")
+        lexer.slip("expected the number of the physical dimension that is split")
         return None, False
-    if not scanner.take(":"):
-        scanner.slip("expected ':' after the dimension of a split")
+    if not lexer.take(":"):
+        lexer.slip("expected ':' after the dimension of a split")
         return dimension, False
-    if scanner.token != ")":
+    if lexer.token != ")":
         while True:
-            index = scanner.integer()
+            index = lexer.integer()
             if index is None:
-                scanner.slip("expected a split index")
+                lexer.slip("expected a split index")
                 return dimension, False
             indices.append(index)
-            if not scanner.take(","):
+            if not lexer.take(","):
                 break
-    if not scanner.take(")"):
-        scanner.slip("expected ')' or ',' after a split index")
+    if not lexer.take(")"):
+        lexer.slip("expected ')' or ',' after a split index")
         return dimension, False
     return dimension, True
 
 
-def _sparse_type(scanner: Scanner, sign: str, what: str) -> None:
+def _sparse_type(lexer: Lexer, sign: str, what: str) -> None:
     """Index and pointer types, which only sparse arrays have. XLA goes on after every failure here."""
-    start = scanner.start
-    if not scanner.take(sign):
+    start = lexer.start
+    if not lexer.take(sign):
         return
-    if not scanner.take("("):
-        scanner.slip(f"expected '(' after {sign!r}")
-    if scanner.token in ELEMENT_TYPES:
-        scanner.fail(f"only a sparse array has {what}, and XLA has no sparse arrays any more", start)
-    scanner.slip(f"expected {what}")
-    scanner.take(")")
+    if not lexer.take("("):
+        lexer.slip(f"expected '(' after {sign!r}")
+    if lexer.token in ELEMENT_TYPES:
+        lexer.fail(f"only a sparse array has {what}, and XLA has no sparse arrays any more", start)
+    lexer.slip(f"expected {what}")
+    lexer.take(")")
 
 
 def array_shape(shape: str | AnyShape) -> Shape:

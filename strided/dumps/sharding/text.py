@@ -22,12 +22,14 @@ refused here at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
+from strided.dumps.sharding.metadata_text import read_metadata
 from strided.dumps.sharding.named_text import read_device, read_iota, read_named
-from strided.dumps.sharding.scanner import Scanner
 from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.dumps.sharding.value import KINDS, SUBGROUPS, Group, ShardingValue
+from strided.layout.lexer import Lexer
 
 T = TypeVar("T")
 
@@ -40,119 +42,113 @@ def read_sharding(text: str, make: Callable[..., T]) -> T:
     NotationError
         Shows what was expected, and where.
     """
-    scanner = Scanner(text)
-    scanner.need("{", "'{' to open a sharding")
-    if scanner.take("}"):
+    lexer = Lexer(text, strict=True)
+    lexer.expect("{", "'{' to open a sharding")
+    if lexer.take("}"):
         value = make(kind="tuple")
-    elif scanner.take("{"):
-        elements = [_leaf(scanner, make)]
-        while scanner.take(","):
-            scanner.need("{", "'{' to open the next element of the tuple")
-            elements.append(_leaf(scanner, make))
-        scanner.need("}", "',' or '}' after an element of the tuple")
+    elif lexer.take("{"):
+        elements = [_leaf(lexer, make)]
+        while lexer.take(","):
+            lexer.expect("{", "'{' to open the next element of the tuple")
+            elements.append(_leaf(lexer, make))
+        lexer.expect("}", "',' or '}' after an element of the tuple")
         value = make(kind="tuple", elements=tuple(elements))
     else:
-        value = _leaf(scanner, make)
-    scanner.skip()
-    if scanner.position < len(text):
-        raise scanner.expected("nothing after the sharding")
+        value = _leaf(lexer, make)
+    if lexer.token:
+        lexer.fail("expected nothing after the sharding")
     return value
 
 
-def _leaf(scanner: Scanner, make: Callable[..., T]) -> T:
-    start = scanner.position
-    word = scanner.word()
-    if word in ("mesh", "maximal_mesh"):
-        return read_named(scanner, word, make)
-    scanner.position = start
-    return _tiled(scanner, make)
+def _leaf(lexer: Lexer, make: Callable[..., T]) -> T:
+    return read_named(lexer, make) if lexer.word in ("mesh", "maximal_mesh") else _tiled(lexer, make)
 
 
 # ---- words and device lists -----------------------------------------------------------------------------------------
 
 
-def _tiled(scanner: Scanner, make: Callable[..., T]) -> T:
-    start = scanner.position
+def _tiled(lexer: Lexer, make: Callable[..., T]) -> T:
+    start = lexer.end
     found: dict[str, Any] = {}
-    while not scanner.take("}"):
-        scanner.skip()
-        at = scanner.position
-        word = scanner.word()
-        part = "kind" if word in KINDS else "group" if word in ("shard_as", "shard_like") else word.rstrip("=")
+    while not lexer.take("}"):
+        word = lexer.word
+        part = "kind" if word in KINDS else "group" if word in _GROUPS else word.rstrip("=")
         if part in found:
-            raise scanner.error(f"{word!r} contradicts or repeats an earlier word", at)
-        if word in KINDS:
-            found[part] = word
-        elif word in ("shard_as", "shard_like"):
-            found[part] = Group(word.removeprefix("shard_"), scanner.integer("the number of a shard group"))
-        elif word == "last_tile_dim_replicate":
-            found[part] = ("replicated",)
-        elif word in _PARTS:
-            found[part] = _PARTS[word](scanner)
-        else:
-            scanner.position = at
-            raise scanner.expected(f"{', '.join(KINDS)}, devices=, another part of a sharding or '}}'")
-    return _build(scanner, start, found, make)
+            lexer.fail(f"{word!r} contradicts or repeats an earlier word", lexer.start)
+        if word not in _PARTS:
+            lexer.fail(f"expected {', '.join(KINDS)}, devices=, another part of a sharding or '}}'")
+        lexer.take_word()
+        found[part] = _PARTS[word](lexer)
+    return _build(lexer, start, found, make)
 
 
-def _devices(scanner: Scanner) -> TileAssignment:
-    scanner.skip()
-    start = scanner.position
-    scanner.need("[", "'[' and the sizes of the grid")
-    dimensions = scanner.integers("a size of the grid")
-    scanner.need("]")
-    if not scanner.take("<="):
-        devices = scanner.integers("a list of devices or '<='")
+def _devices(lexer: Lexer) -> TileAssignment:
+    start = lexer.start
+    lexer.expect("[", "'[' and the sizes of the grid")
+    dimensions = lexer.integers("a size of the grid")
+    lexer.expect("]")
+    if not lexer.take("<="):
+        devices = lexer.integers("a list of devices or '<='")
         if len(devices) < 2:
-            raise scanner.error("one device alone is written {maximal device=...}", start)
-        return scanner.at(start, TileAssignment.listed, dimensions, devices)
-    return read_iota(scanner, start, dimensions)
+            lexer.fail("one device alone is written {maximal device=...}", start)
+        return lexer.build(start, TileAssignment.listed, dimensions, devices)
+    return read_iota(lexer, start, dimensions)
 
 
-def _subgroups(scanner: Scanner) -> tuple[str, ...]:
-    scanner.need("{")
+def _kind(kind: str, lexer: Lexer) -> str:
+    return kind
+
+
+def _group(kind: str, lexer: Lexer) -> Group:
+    return Group(kind, lexer.required_integer("the number of a shard group"))
+
+
+def _subgroups(lexer: Lexer) -> tuple[str, ...]:
+    lexer.expect("{")
     kinds: list[str] = []
-    if scanner.take("}"):
+    if lexer.take("}"):
         return ()
     while True:
-        scanner.skip()
-        at = scanner.position
-        kind = scanner.word()
-        if kind not in SUBGROUPS:
-            scanner.position = at
-            raise scanner.expected(f"one of {', '.join(SUBGROUPS)}")
-        kinds.append(kind)
-        if not scanner.take(","):
+        if lexer.word not in SUBGROUPS:
+            lexer.fail(f"expected one of {', '.join(SUBGROUPS)}")
+        kinds.append(lexer.take_word())
+        if not lexer.take(","):
             break
-    scanner.need("}", "',' or '}'")
+    lexer.expect("}", "',' or '}'")
     return tuple(kinds)
 
 
-_PARTS: Mapping[str, Callable[[Scanner], Any]] = {
+_GROUPS = ("shard_as", "shard_like")
+
+#: What follows each word of a sharding.
+_PARTS: Mapping[str, Callable[[Lexer], Any]] = {
+    **{kind: partial(_kind, kind) for kind in KINDS},
+    **{word: partial(_group, word.removeprefix("shard_")) for word in _GROUPS},
     "device=": read_device,
     "devices=": _devices,
+    "last_tile_dim_replicate": lambda lexer: ("replicated",),
     "last_tile_dims=": _subgroups,
-    "metadata=": Scanner.metadata,
+    "metadata=": read_metadata,
 }
 
 
-def _build(scanner: Scanner, start: int, found: dict[str, Any], make: Callable[..., T]) -> T:
+def _build(lexer: Lexer, start: int, found: dict[str, Any], make: Callable[..., T]) -> T:
     kind, grid, device = found.get("kind"), found.get("devices"), found.get("device")
     subgroups = found.get("last_tile_dims", ()) + found.get("last_tile_dim_replicate", ())
     extras = {"group": found.get("group"), "metadata": found.get("metadata", ())}
     if "last_tile_dim_replicate" in found and len(subgroups) > 1:
-        raise scanner.error("last_tile_dim_replicate and last_tile_dims= exclude each other", start)
+        lexer.fail("last_tile_dim_replicate and last_tile_dims= exclude each other", start)
     if kind is None:
         if grid is None or device is not None:
-            raise scanner.error(f"expected {', '.join(KINDS)} or devices=", start)
+            lexer.fail(f"expected {', '.join(KINDS)} or devices=", start)
         if len(subgroups) > len(grid.dimensions):
             words = f"{len(subgroups)} kinds of last_tile_dims= for a grid of {len(grid.dimensions)} dimensions"
-            raise scanner.error(words, start)
-        return scanner.at(start, lambda: make(kind="tiled", grid=grid, subgroups=subgroups, **extras))
+            lexer.fail(words, start)
+        return lexer.build(start, lambda: make(kind="tiled", grid=grid, subgroups=subgroups, **extras))
     if kind == "maximal" and (device is None or grid is not None):
-        raise scanner.error("a maximal sharding needs its one device: maximal device=0", start)
+        lexer.fail("a maximal sharding needs its one device: maximal device=0", start)
     if subgroups or grid is not None or (device is not None and kind != "maximal"):
-        raise scanner.error(f"a sharding that is {kind} lists no devices", start)
+        lexer.fail(f"a sharding that is {kind} lists no devices", start)
     return make(kind=kind, device=device, **extras)
 
 
