@@ -17,17 +17,14 @@ looked at, and a shape only where a value needs it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import NamedTuple
 
 from strided.dumps.buffer_assignment.values import Allocation, Value
+from strided.dumps.protobuf.decode import Fields
 from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.protobuf.wire import BYTES, Field, fields, merged
 from strided.errors import DumpError
 from strided.layout import AnyShape, TupleShape
-
-#: The numbers of a message by field, in the order of the wire.
-_Fields = dict[int, list[Field]]
 
 
 class _Definition(NamedTuple):
@@ -60,12 +57,12 @@ def read_assignment_proto(
 
 class _Reader:
     def __init__(self, view: memoryview) -> None:
-        found = _collect(view, "HloProto", 0)
+        found = Fields(view, "HloProto", 0)
         if 2 in found or 3 not in found or any(one.kind != BYTES for one in (*found[1], *found[3])):
             words = "a module alone" if 2 in found else "an HloProto without a buffer assignment, or something else"
             raise DumpError(f"this is {words}: assignments are in the .hlo.pb after optimisations")
-        assignment = merged([one.view("HloProto.buffer_assignment") for one in found[3]])
-        self._found = _collect(assignment, "BufferAssignmentProto", found[3][0].at)
+        assignment, at = found.message(3, "HloProto.buffer_assignment")
+        self._found = Fields(assignment, "BufferAssignmentProto", at)
         self._definitions = _definitions(found[1])
         self._by_name = {one.name: one for one in self._definitions.values()}
         self._shapes: dict[str, AnyShape | None] = {}
@@ -77,20 +74,20 @@ class _Reader:
             buffers[number] = place, size, color
         peaks: dict[int, tuple[int, ...]] = {}
         for one in self._found[5]:
-            peak = _collect(one.view("BufferAssignmentProto.peak_buffers"), "PeakBuffers", one.at)
-            peaks[_last(peak, 1, "PeakBuffers.index")] = tuple(_integers(peak, 2, "PeakBuffers.logical_buffer_ids"))
+            peak = Fields(one.view("BufferAssignmentProto.peak_buffers"), "PeakBuffers", one.at)
+            peaks[peak.integer(1, "PeakBuffers.index")] = tuple(peak.integers(2, "PeakBuffers.logical_buffer_ids"))
         allocations = tuple(self._allocation(one, buffers, peaks) for one in self._found[3])
         aliases = []
         for one in self._found[2]:
-            alias = _collect(one.view("BufferAssignmentProto.buffer_aliases"), "BufferAlias", one.at)
+            alias = Fields(one.view("BufferAssignmentProto.buffer_aliases"), "BufferAlias", one.at)
             place = self._place(alias[2], "BufferAlias.location")
-            aliases.append((_last(alias, 1, "BufferAlias.source_buffer_id"), _label(place)))
+            aliases.append((alias.integer(1, "BufferAlias.source_buffer_id"), _label(place)))
         return allocations, tuple(aliases)
 
     def _logical_buffer(self, one: Field) -> tuple[int, _Place, int, int]:
-        found = _collect(one.view("BufferAssignmentProto.logical_buffers"), "LogicalBufferProto", one.at)
+        found = Fields(one.view("BufferAssignmentProto.logical_buffers"), "LogicalBufferProto", one.at)
         place = self._place(found[3], "LogicalBufferProto.defined_at")
-        numbers = (_last(found, number, "LogicalBufferProto") for number in (1, 2, 4))
+        numbers = (found.integer(number, "LogicalBufferProto") for number in (1, 2, 4))
         number, size, color = numbers
         return number, place, size, color
 
@@ -98,11 +95,11 @@ class _Reader:
         """The instruction and the part of its result that a location means."""
         if not items:
             return _Place("", None, None)
-        found = _collect(merged([one.view(wanted) for one in items]), wanted, items[0].at)
-        number = _last(found, 4, f"{wanted}.instruction_id")
-        name = found[2][-1].text(f"{wanted}.instruction_name") if 2 in found else ""
+        found = Fields(merged([one.view(wanted) for one in items]), wanted, items[0].at)
+        number = found.integer(4, f"{wanted}.instruction_id")
+        name = found.text(2, f"{wanted}.instruction_name")
         definition = self._by_name.get(name) if name else self._definitions.get(number)
-        index = tuple(_integers(found, 3, f"{wanted}.shape_index"))
+        index = tuple(found.integers(3, f"{wanted}.shape_index"))
         if definition is None:
             return _Place(name or f"#{number}", index or None, None)
         whole = self._shape_of(definition)
@@ -123,33 +120,33 @@ class _Reader:
         buffers: dict[int, tuple[_Place, int, int]],
         peaks: dict[int, tuple[int, ...]],
     ) -> Allocation:
-        found = _collect(one.view("BufferAssignmentProto.buffer_allocations"), "BufferAllocationProto", one.at)
-        index, size, space = (_last(found, number, "BufferAllocationProto") for number in (1, 2, 8))
+        found = Fields(one.view("BufferAssignmentProto.buffer_allocations"), "BufferAllocationProto", one.at)
+        index, size, space = (found.integer(number, "BufferAllocationProto") for number in (1, 2, 8))
         values = []
         for item in found[9]:
-            assigned = _collect(item.view("BufferAllocationProto.assigned"), "Assigned", item.at)
-            number, offset, length = (_last(assigned, n, "BufferAllocationProto.assigned") for n in (1, 2, 3))
+            assigned = Fields(item.view("BufferAllocationProto.assigned"), "Assigned", item.at)
+            number, offset, length = (assigned.integer(n, "BufferAllocationProto.assigned") for n in (1, 2, 3))
             place, _, color = buffers.get(number, (_Place(f"#{number}", None, None), 0, space))
             values.append(Value(number, place.name, place.element, offset, length, color, _shape=place.shape))
-        is_parameter = bool(_last(found, 5, "BufferAllocationProto.is_entry_computation_parameter"))
-        shape_index = tuple(_integers(found, 10, "BufferAllocationProto.parameter_shape_index"))
+        is_parameter = bool(found.integer(5, "BufferAllocationProto.is_entry_computation_parameter"))
+        shape_index = tuple(found.integers(10, "BufferAllocationProto.parameter_shape_index"))
         parameter_shape = values[0].shape if is_parameter and values else None
-        is_constant = bool(_last(found, 12, "BufferAllocationProto.is_constant"))
-        is_thread_local = bool(_last(found, 3, "BufferAllocationProto.is_thread_local"))
-        maybe_live_out = bool(_last(found, 7, "BufferAllocationProto.maybe_live_out"))
+        is_constant = bool(found.integer(12, "BufferAllocationProto.is_constant"))
+        is_thread_local = bool(found.integer(3, "BufferAllocationProto.is_thread_local"))
+        maybe_live_out = bool(found.integer(7, "BufferAllocationProto.maybe_live_out"))
         return Allocation(
             index,
             size,
             tuple(sorted(values, key=lambda value: value.id)),
             space,
-            parameter_number=_last(found, 6, "BufferAllocationProto.parameter_number") if is_parameter else None,
+            parameter_number=found.integer(6, "BufferAllocationProto.parameter_number") if is_parameter else None,
             parameter_shape_index=shape_index if is_parameter else (),
             parameter_shape=parameter_shape.text(layout=False) if parameter_shape is not None else "",
             is_constant=is_constant,
             is_thread_local=is_thread_local,
             maybe_live_out=maybe_live_out,
             is_preallocated_temp=not (is_parameter or is_constant or is_thread_local or maybe_live_out),
-            is_parameter_aliased_with_output=bool(_last(found, 13, "BufferAllocationProto")),
+            is_parameter_aliased_with_output=bool(found.integer(13, "BufferAllocationProto")),
             peak_values=peaks.get(index, ()),
         )
 
@@ -184,18 +181,3 @@ def _definition(one: Field) -> tuple[int, _Definition]:
 
 def _label(place: _Place) -> str:
     return place.name if place.element is None else f"{place.name}{{{','.join(map(str, place.element))}}}"
-
-
-def _collect(view: memoryview, wanted: str, at: int) -> _Fields:
-    found: _Fields = defaultdict(list)
-    for one in fields(view, wanted, at):
-        found[one.number].append(one)
-    return found
-
-
-def _last(found: _Fields, number: int, wanted: str) -> int:
-    return found[number][-1].integer(wanted) if number in found else 0
-
-
-def _integers(found: _Fields, number: int, wanted: str) -> list[int]:
-    return [value for one in found.get(number, ()) for value in one.integers(wanted)]

@@ -1,8 +1,11 @@
-"""Protobuf messages as dictionaries: what the printers of proto instructions read from.
+"""Protobuf messages as dictionaries: all of one by the names of its fields, or its undecoded fields by number.
 
 `decode` gives the fields that a message holds, by their names in XLA's declarations: numbers, text, more dictionaries,
 lists of these. Shapes come as `strided.Shape`, literals and shardings as the bytes of their messages, which have
 readers of their own. Fields that nobody declared are skipped.
+
+`Fields` decodes nothing before somebody asks, and knows the byte where each field lies: for readers of large messages,
+and for those whose errors name the place.
 """
 
 from __future__ import annotations
@@ -13,13 +16,53 @@ from typing import Any, NamedTuple
 
 from strided.dumps.protobuf import schema
 from strided.dumps.protobuf.shapes import read_shape
-from strided.dumps.protobuf.wire import MAX_DEPTH, Field, fields
+from strided.dumps.protobuf.wire import MAX_DEPTH, Field, fields, merged
 from strided.errors import DumpError
 
 #: Messages that are handed on as they are.
 _OPAQUE = frozenset(("LiteralProto", "OpSharding", "HloModuleProto"))
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _NUMBERS = frozenset(("int32", "int64", "uint32", "uint64", "bool"))
+
+
+class Fields(dict[int, list[Field]]):
+    """The fields of one message by number, in the order of the wire; absent ones are empty lists.
+
+    Parameters
+    ----------
+    view : memoryview
+    wanted : str
+        Name of the message, for errors.
+    at : int
+        Byte of the file where it begins, for errors.
+
+    >>> Fields(memoryview(bytes([8, 3, 8, 4])), "SourceTarget").integer(1, "SourceTarget.source")
+    4
+    """
+
+    def __init__(self, view: memoryview, wanted: str, at: int = 0) -> None:
+        super().__init__()
+        for field in fields(view, wanted, at):
+            self.setdefault(field.number, []).append(field)
+
+    def __missing__(self, number: int) -> list[Field]:
+        return []
+
+    def integer(self, number: int, wanted: str) -> int:
+        """The last value of an integer field, or 0."""
+        return self[number][-1].integer(wanted) if number in self else 0
+
+    def integers(self, number: int, wanted: str) -> list[int]:
+        """All values of a repeated integer field."""
+        return [value for field in self[number] for value in field.integers(wanted)]
+
+    def text(self, number: int, wanted: str) -> str:
+        """The last value of a string field, or ""."""
+        return self[number][-1].text(wanted) if number in self else ""
+
+    def message(self, number: int, wanted: str) -> tuple[memoryview, int]:
+        """The payload of a singular message field that is there, its occurrences merged, and where it begins."""
+        return merged([field.view(wanted) for field in self[number]]), self[number][0].at
 
 
 class _Reader(NamedTuple):

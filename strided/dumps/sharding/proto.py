@@ -16,11 +16,11 @@ Metadata are skipped: what they say of a program's source does not move any data
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, fields, integer_field, integers_field, merged
+from strided.dumps.protobuf.decode import Fields
+from strided.dumps.protobuf.wire import MAX_DEPTH, Field, bytes_field, integer_field, integers_field
 from strided.dumps.sharding.named import Axis, DimensionSharding, Mesh, NamedSharding
 from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.dumps.sharding.value import Group, ShardingValue
@@ -41,33 +41,33 @@ def read_sharding_proto(view: memoryview, make: Callable[..., T], at: int = 0, d
     DumpError
     """
     try:
-        found = _collect(view, "OpSharding", at)
+        found = Fields(view, "OpSharding", at)
         if 14 in found:
-            return make(named=_named(*_message(found[14], "OpSharding.named_sharding")))
+            return make(named=_named(*found.message(14, "OpSharding.named_sharding")))
         return _unnamed(found, make, at, depth)
     except LayoutError as error:
         raise DumpError(f"OpSharding: {error}", position=at) from error
 
 
-def _unnamed(found: dict[int, list[Field]], make: Callable[..., T], at: int, depth: int) -> T:
-    number = _last(found, 1, "OpSharding.type")
+def _unnamed(found: Fields, make: Callable[..., T], at: int, depth: int) -> T:
+    number = found.integer(1, "OpSharding.type")
     if not 0 <= number < len(_TYPES):
         raise DumpError(f"OpSharding.type {number} is unknown", position=at)
     kind = _TYPES[number]
     group = None
-    if _last(found, 11, "OpSharding.is_shard_group"):
-        like = _last(found, 13, "OpSharding.shard_group_type")
+    if found.integer(11, "OpSharding.is_shard_group"):
+        like = found.integer(13, "OpSharding.shard_group_type")
         if not 0 <= like < len(_GROUPS):
             raise DumpError(f"OpSharding.shard_group_type {like} is unknown", position=at)
-        group = Group(_GROUPS[like], _last(found, 12, "OpSharding.shard_group_id"))
+        group = Group(_GROUPS[like], found.integer(12, "OpSharding.shard_group_id"))
     if kind == "tuple":
         if depth >= MAX_DEPTH:
             raise DumpError(f"tuples of shardings are nested more than {MAX_DEPTH} deep", position=at)
         views = [(one.view("OpSharding.tuple_shardings"), one.at) for one in found[5]]
         return make(kind=kind, elements=tuple(read_sharding_proto(one, make, place, depth + 1) for one, place in views))
-    dimensions = _integers(found, 3, "OpSharding.tile_assignment_dimensions")
-    devices = _integers(found, 4, "OpSharding.tile_assignment_devices")
-    reshape = _integers(found, 9, "OpSharding.iota_reshape_dims")
+    dimensions = found.integers(3, "OpSharding.tile_assignment_dimensions")
+    devices = found.integers(4, "OpSharding.tile_assignment_devices")
+    reshape = found.integers(9, "OpSharding.iota_reshape_dims")
     if kind == "maximal" or (kind == "tiled" and len(devices) == 1 and not reshape):
         if len(devices) != 1:
             raise DumpError(f"a maximal OpSharding needs one device, found {len(devices)}", position=at)
@@ -77,12 +77,12 @@ def _unnamed(found: dict[int, list[Field]], make: Callable[..., T], at: int, dep
     if kind != "tiled":
         return make(kind=kind, group=group)
     if reshape:
-        grid = TileAssignment.iota(dimensions, reshape, _integers(found, 10, "OpSharding.iota_transpose_perm"))
+        grid = TileAssignment.iota(dimensions, reshape, found.integers(10, "OpSharding.iota_transpose_perm"))
     else:
         grid = TileAssignment.listed(dimensions, devices)
-    types = _integers(found, 8, "OpSharding.last_tile_dims")
+    types = found.integers(8, "OpSharding.last_tile_dims")
     subgroups = tuple(_TYPES[k] if 0 <= k < len(_TYPES) else str(k) for k in types)
-    if _last(found, 6, "OpSharding.replicate_on_last_tile_dim"):
+    if found.integer(6, "OpSharding.replicate_on_last_tile_dim"):
         if subgroups:
             raise DumpError("replicate_on_last_tile_dim and last_tile_dims exclude each other", position=at)
         subgroups = ("replicated",)
@@ -90,35 +90,34 @@ def _unnamed(found: dict[int, list[Field]], make: Callable[..., T], at: int, dep
 
 
 def _named(view: memoryview, at: int) -> NamedSharding:
-    found = _collect(view, "NamedShardingProto", at)
-    mesh = _mesh(*_message(found[2], "NamedShardingProto.mesh")) if 2 in found else Mesh((), None)
-    cuts = []
+    found = Fields(view, "NamedShardingProto", at)
+    mesh = _mesh(*found.message(2, "NamedShardingProto.mesh")) if 2 in found else Mesh((), None)
+    dimensions = []
     for one in found[3]:
-        cut = _collect(one.view("NamedShardingProto.dim_shardings"), "DimensionSharding", one.at)
-        cuts.append(
-            DimensionSharding(_axes(cut[1], "DimensionSharding.axes"), not _last(cut, 2, "DimensionSharding.is_closed"))
-        )
+        part = Fields(one.view("NamedShardingProto.dim_shardings"), "DimensionSharding", one.at)
+        axes, closed = _axes(part[1], "DimensionSharding.axes"), part.integer(2, "DimensionSharding.is_closed")
+        dimensions.append(DimensionSharding(axes, not closed))
     lists = (_axes(found[n], f"NamedShardingProto.{word}_axes") for n, word in _AXIS_LISTS)
-    return NamedSharding(mesh, tuple(cuts), *lists)
+    return NamedSharding(mesh, tuple(dimensions), *lists)
 
 
 _AXIS_LISTS = ((4, "replicated"), (5, "unreduced"), (7, "manual"))
 
 
 def _mesh(view: memoryview, at: int) -> Mesh:
-    found = _collect(view, "MeshProto", at)
+    found = Fields(view, "MeshProto", at)
     names, sizes = [], []
     for one in found[1]:
-        axis = _collect(one.view("MeshProto.axes"), "MeshAxis", one.at)
-        names.append(axis[1][-1].text("MeshAxis.name") if 1 in axis else "")
-        sizes.append(_last(axis, 2, "MeshAxis.size"))
-    devices = _integers(found, 2, "MeshProto.device_ids")
+        axis = Fields(one.view("MeshProto.axes"), "MeshAxis", one.at)
+        names.append(axis.text(1, "MeshAxis.name"))
+        sizes.append(axis.integer(2, "MeshAxis.size"))
+    devices = found.integers(2, "MeshProto.device_ids")
     if devices:
         return Mesh(tuple(names), TileAssignment.listed(sizes, devices))
     if 3 in found:
-        view, at = _message(found[3], "MeshProto.iota_transform")
-        iota = _collect(view, "IotaTransform", at)
-        reshape, perm = _integers(iota, 1, "reshape_dims"), _integers(iota, 2, "transpose_perm")
+        view, at = found.message(3, "MeshProto.iota_transform")
+        iota = Fields(view, "IotaTransform", at)
+        reshape, perm = iota.integers(1, "reshape_dims"), iota.integers(2, "transpose_perm")
         return Mesh(tuple(names), TileAssignment.iota(sizes, reshape, perm))
     return Mesh(tuple(names), TileAssignment.iota(sizes) if names else None)
 
@@ -126,36 +125,17 @@ def _mesh(view: memoryview, at: int) -> Mesh:
 def _axes(items: list[Field], wanted: str) -> tuple[Axis, ...]:
     axes = []
     for one in items:
-        axis = _collect(one.view(wanted), "AxisRefProto", one.at)
-        index = _last(axis, 1, "AxisRefProto.mesh_axis_index")
+        axis = Fields(one.view(wanted), "AxisRefProto", one.at)
+        index = axis.integer(1, "AxisRefProto.mesh_axis_index")
         if 2 not in axis:
             axes.append(Axis(index))
             continue
-        view, at = _message(axis[2], "AxisRefProto.sub_axis_info")
-        part = _collect(view, "SubAxis", at)
-        axes.append(Axis(index, _last(part, 1, "SubAxis.pre_size"), _last(part, 2, "SubAxis.size")))
+        view, at = axis.message(2, "AxisRefProto.sub_axis_info")
+        part = Fields(view, "SubAxis", at)
+        axes.append(Axis(index, part.integer(1, "SubAxis.pre_size"), part.integer(2, "SubAxis.size")))
         if axes[-1].size < 2 or axes[-1].pre_size < 1:
             raise DumpError("a sub-axis needs a size of 2 or more behind a factor of 1 or more", position=at)
     return tuple(axes)
-
-
-def _collect(view: memoryview, wanted: str, at: int) -> dict[int, list[Field]]:
-    found: dict[int, list[Field]] = defaultdict(list)
-    for one in fields(view, wanted, at):
-        found[one.number].append(one)
-    return found
-
-
-def _message(items: list[Field], wanted: str) -> tuple[memoryview, int]:
-    return merged([one.view(wanted) for one in items]), items[0].at
-
-
-def _last(found: dict[int, list[Field]], number: int, wanted: str) -> int:
-    return found[number][-1].integer(wanted) if number in found else 0
-
-
-def _integers(found: dict[int, list[Field]], number: int, wanted: str) -> list[int]:
-    return [value for one in found.get(number, ()) for value in one.integers(wanted)]
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
