@@ -41,9 +41,10 @@ class Lexer:
     def __init__(self, text: str, position: int = 0, *, strict: bool = False) -> None:
         self.text, self.strict = text, strict
         self.slips: list[tuple[str, int]] = []
-        self._go_to(position)
+        self.go_to(position)
 
-    def _go_to(self, position: int) -> None:
+    def go_to(self, position: int) -> None:
+        """Go on behind `position`."""
         self.end = position
         self.token, self.start, self._next = self._read(position)
 
@@ -124,7 +125,7 @@ class Lexer:
         """Go past the next word; returns it."""
         word = self.word
         if word:
-            self._go_to(self.start + len(word))
+            self.go_to(self.start + len(word))
         return word
 
     def string(self, wanted: str) -> str:
@@ -132,7 +133,7 @@ class Lexer:
         found = _STRING.match(self.text, self.start)
         if found is None:
             self.fail(f"expected {wanted}")
-        self._go_to(found.end())
+        self.go_to(found.end())
         return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), found.group()[1:-1])
 
     def is_integer(self) -> bool:

@@ -22,6 +22,7 @@ and takes linear time.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
@@ -39,6 +40,9 @@ _MAX_DEPTH = 32768
 _REMEMBERED_LENGTH = 1024
 
 _LEVELS = frozenset("DCSH")
+
+#: An array whose end can be seen without reading it, as nearly all can.
+_ARRAY = re.compile(r"[a-z][a-z0-9]*+\[[0-9,<=?]*+\](?:\{[^{}/\0]*+\})?+(?!\s*+[{/])")
 
 _T = TypeVar("_T")
 
@@ -162,7 +166,22 @@ def _array_or_buffer(lexer: Lexer) -> AnyShape:
             lexer.fail("a buffer holds one array", start)
         lexer.expect(")", "')' after the array of a buffer")
         return BufferShape(inner)
+    plain = _ARRAY.match(lexer.text, lexer.start)
+    if plain and len(plain[0]) <= _REMEMBERED_LENGTH and (known := _known_array(plain[0])) is not None:
+        lexer.go_to(plain.end())
+        return known
     return _array(lexer)
+
+
+@lru_cache(maxsize=4096)
+def _known_array(text: str) -> Shape | None:
+    """The array that a text is, or None if anything is wrong with it: long tuples repeat the same few arrays."""
+    lexer = Lexer(text)
+    try:
+        found = _array(lexer)
+    except NotationError:
+        return None
+    return None if lexer.token or lexer.slips else found
 
 
 def _array(lexer: Lexer) -> Shape:
