@@ -1,6 +1,6 @@
 """Libraries that take arrays: each gives what it gives for an ndarray, or refuses. None gets wrong values in silence.
 
-What is refused is said in docs/partners.md, with what to hand over instead.
+What is refused is said in docs/interop.md, with what to hand over instead.
 """
 
 from __future__ import annotations

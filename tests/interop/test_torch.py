@@ -120,7 +120,7 @@ def test_torch_itself_refuses_them(take: Any) -> None:
 
 
 class Rows(torch.utils.data.Dataset[Any]):
-    """The data set of docs/partners.md."""
+    """The data set of docs/interop.md."""
 
     def __init__(self, a: sd.LayoutArray) -> None:
         self.a = a
