@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "layout_picture",
+    "package_picture",
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_tables"]
