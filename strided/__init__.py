@@ -7,8 +7,12 @@
 LayoutArray([[0., 1., 2.],
              [3., 4., 5.]], dtype=float32, f32[2,3]{0,1:T(2,2)})
 
-Importing this package loads NumPy and ml_dtypes only. Readers of dumps are loaded when a name of theirs is first used,
-the compiled kernels with the first large conversion.
+`open` maps a file, `LayoutArray` wraps a buffer, `parse` reads the text of a shape, and `open_dump` opens a folder of
+XLA's dumps. `strided.inspect` answers questions about layouts, `strided.errors` lists what may be raised, and
+`strided.interop` hands arrays to dask, JAX, torch and Numba.
+
+Importing this package loads only NumPy and ml_dtypes. Readers of dumps and `strided.inspect` are loaded when they are
+first used, compiled kernels with the first large conversion.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from strided import errors
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import (
     BufferSizeError,
@@ -29,11 +34,12 @@ from strided.errors import (
     UnsupportedError,
 )
 from strided.layout import COMBINE, UNBOUNDED, BufferShape, Layout, PaddingValue, Shape, SplitConfig, Tile, TupleShape
-from strided.layout.parser import parse
+from strided.layout.parser import parse, parse_layout, parse_shape
 from strided.opening import open_array as open
 from strided.runtime.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
+    from strided import inspect
     from strided.dumps.buffer_assignment.assignment import read_allocations
     from strided.dumps.detect import read_dump
     from strided.dumps.directory.dump import open_dump
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Names whose rooms are loaded on first use.
+#: Modules that are loaded when a name of theirs is first used.
 _LAZY = {
     "Sharding": "strided.dumps.sharding.sharding",
     "assemble": "strided.dumps.sharded.assemble",
@@ -85,11 +91,15 @@ __all__ = [
     "UnsupportedError",
     "assemble",
     "convert_file",
+    "errors",
     "get_num_threads",
+    "inspect",
     "load_npy",
     "open",
     "open_dump",
     "parse",
+    "parse_layout",
+    "parse_shape",
     "read_allocations",
     "read_dump",
     "read_hlo",
@@ -102,6 +112,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "inspect":
+        return importlib.import_module("strided.inspect")
     if name not in _LAZY:
         raise AttributeError(f"module 'strided' has no attribute {name!r}")
     value = getattr(importlib.import_module(_LAZY[name]), name)
@@ -110,4 +122,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return list(__all__)

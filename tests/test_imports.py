@@ -60,8 +60,7 @@ def test_small_things_load_no_compiler(action: str) -> None:
     assert sorted(name for name in HEAVY if name in loaded) == []
 
 
-def test_the_door_opens_onto_little() -> None:
-    """The readers of dumps are loaded when their names are used."""
+def test_import_loads_no_readers() -> None:
     assert [name for name in loaded_by("import strided") if name.startswith(("strided.dumps", "strided.inspect"))] == []
 
 
@@ -69,9 +68,14 @@ def test_public_names() -> None:
     assert len(set(strided.__all__)) == len(strided.__all__)
     for name in strided.__all__:
         assert getattr(strided, name) is not None
-        assert name in dir(strided)
+    assert dir(strided) == sorted(strided.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = strided.nothing
+
+
+@pytest.mark.parametrize("name", ["inspect", "errors"])
+def test_modules_are_there_after_the_import(name: str) -> None:
+    assert f"strided.{name}" in loaded_by(f"import strided; strided.{name}.__doc__")
 
 
 def test_typed() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strided.addressing.index_expr import Combined, Coordinate, IndexExpr, Quotient, Remainder, Zero, evaluate
-from strided.layout import Shape
+from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
 
 
@@ -106,7 +106,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(shape: Shape | str, index: Sequence[int] | int) -> Explanation:
+def explain(shape: AnyShape | str, index: Sequence[int] | int) -> Explanation:
     """Where the element at an index lies.
 
     Raises
@@ -133,7 +133,7 @@ def explain(shape: Shape | str, index: Sequence[int] | int) -> Explanation:
     return _explanation(shape, offset)
 
 
-def explain_byte(shape: Shape | str, byte: int, bit: int = 0) -> Explanation:
+def explain_byte(shape: AnyShape | str, byte: int, bit: int = 0) -> Explanation:
     """What lies at a byte of the buffer, or at a bit of that byte.
 
     Raises

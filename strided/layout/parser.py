@@ -47,7 +47,7 @@ _ARRAY = re.compile(r"[a-z][a-z0-9]*+\[[0-9,<=?]*+\](?:\{[^{}/\0]*+\})?+(?!\s*+[
 _T = TypeVar("_T")
 
 
-def parse(text: str, *, strict: bool = False) -> Any:
+def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
     """The shape, or the layout, that a text of XLA describes.
 
     Parameters
@@ -83,6 +83,41 @@ def parse(text: str, *, strict: bool = False) -> Any:
         if strict:
             raise NotationError(message, text=text, position=position)
         _warn(message, text, position)
+    return found
+
+
+def parse_shape(text: str, *, strict: bool = False) -> Shape:
+    """The shape of one array, from XLA's text: `parse` for those who know that the text is one.
+
+    Raises
+    ------
+    NotationError
+        Any other text, tuples, buffers and layouts alone among it.
+
+    >>> parse_shape("bf16[3,5]{1,0:T(8,128)(2,1)}").byte_size
+    2048
+    """
+    return _of_kind(Shape, "the shape of one array", text, strict)
+
+
+def parse_layout(text: str, *, strict: bool = False) -> Layout:
+    """A layout alone, from XLA's text.
+
+    Raises
+    ------
+    NotationError
+        Any other text, shapes among it.
+
+    >>> parse_layout("{0,1:T(8,128)}").minor_to_major
+    (0, 1)
+    """
+    return _of_kind(Layout, "a layout alone", text, strict)
+
+
+def _of_kind(kind: type[_T], expected: str, text: str, strict: bool) -> _T:
+    found = parse(text, strict=strict)
+    if not isinstance(found, kind):
+        raise NotationError(f"expected {expected}", text=text, position=0)
     return found
 
 

@@ -39,7 +39,7 @@ LAYOUTS = {
 }
 
 #: Public names that are no calls, or that every job goes through.
-NOT_CALLED = {"COMBINE", "UNBOUNDED", "PaddingValue"} | {
+NOT_CALLED = {"COMBINE", "UNBOUNDED", "PaddingValue", "errors", "inspect"} | {
     name for name in sd.__all__ if isinstance(getattr(sd, name), type) and issubclass(getattr(sd, name), Exception)
 } | {name for name in sd.__all__ if name.endswith("Warning")}  # fmt: skip
 
@@ -92,6 +92,8 @@ def of_shapes() -> Iterator[tuple[str, Callable[[], Any]]]:
         shape = sd.parse(text)
         zero = (1,) * shape.rank
         yield f"parse {text}", lambda text=text: str(sd.parse(text))
+        yield f"parse_shape {text}", lambda text=text: str(sd.parse_shape(text))
+        yield f"parse_layout {text}", lambda text=str(shape.layout): str(sd.parse_layout(text))
         yield f"offset_of {text}", lambda s=shape, zero=zero: (s.offset_of(zero), s.index_at(5), s.byte_size)
         yield f"Shape {text}", lambda s=shape: str(sd.Shape(s.element_type, s.dimensions, s.layout))
         for name in ["captioned_picture", "describe", "facts", "picture", "sizes", "svg"]:

@@ -381,3 +381,23 @@ def test_the_message_says_what_was_expected_and_what_was_found() -> None:
 def test_what_is_no_text_is_refused(thing: Any) -> None:
     with pytest.raises((TypeError, sd.NotationError), match=r"\S"):
         sd.parse(thing)
+
+
+@pytest.mark.parametrize("text", ["(f32[2])", "b(f32[2])", "{0}"])
+def test_parse_shape_takes_one_array(text: str) -> None:
+    assert sd.parse_shape("f32[2]") == sd.parse("f32[2]")
+    with pytest.raises(sd.NotationError, match="expected the shape of one array"):
+        sd.parse_shape(text)
+
+
+def test_parse_layout_takes_a_layout() -> None:
+    assert sd.parse_layout("{0:T(8)}") == sd.parse("{0:T(8)}")
+    with pytest.raises(sd.NotationError, match="expected a layout alone"):
+        sd.parse_layout("f32[2]{0}")
+
+
+def test_strictness_holds_for_one_kind_too() -> None:
+    with pytest.warns(sd.NotationWarning, match="after a tile size"):
+        sd.parse_layout("{0:T(2}")
+    with pytest.raises(sd.NotationError, match="after a tile size"):
+        sd.parse_layout("{0:T(2}", strict=True)

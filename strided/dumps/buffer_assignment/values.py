@@ -39,10 +39,10 @@ _UNSAID_TILES = (Tile((8, 128)),)
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> AnyShape | None:
     try:
-        shape: AnyShape = parse(text)
+        shape = parse(text)
     except NotationError:
         return None
-    return shape
+    return None if isinstance(shape, Layout) else shape
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from strided.dumps.hlo.instruction import Instruction, frontend_attributes_in, m
 from strided.dumps.hlo.lexer import integer
 from strided.errors import DumpError, DumpWarning
 from strided.escape import visible
-from strided.layout import AnyShape, parser
+from strided.layout import AnyShape, Layout, parser
 from strided.runtime.lazy import lazy
 
 #: Rows of a printed module's tables before the rest is only counted.
@@ -405,7 +405,7 @@ def _shape_test(wanted: str | AnyShape) -> Callable[[AnyShape | None], bool]:
     if not isinstance(wanted, str):
         return lambda shape: shape == wanted
     parsed = parser.parse(wanted)
-    if "{" in wanted:
+    if "{" in wanted or isinstance(parsed, Layout):
         return lambda shape: shape == parsed
     bare = parsed.text(layout=False)
     known: dict[int, tuple[AnyShape | None, bool]] = {}  # by identity: equal shapes are mostly one object
