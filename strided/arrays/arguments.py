@@ -111,7 +111,7 @@ def _of_one_buffer(arrays: list[Indexed]) -> Iterator[list[Indexed]]:
     for array in arrays:
         memory = array._memory
         start = memory.buffer.__array_interface__["data"][0]
-        groups.setdefault((start, memory.shape, memory.dtype, memory.bits, memory.bitorder), []).append(array)
+        groups.setdefault((start, memory.spec, memory.dtype, memory.bits, memory.bitorder), []).append(array)
     yield from groups.values()
 
 
@@ -126,7 +126,7 @@ def _converted_together(arrays: list[Indexed]) -> Iterator[tuple[Indexed, Array]
             # Axes as the first view has them, so that it is contiguous.
             axes = [d for d in form.axes if d is not None]
             axes += [d for d in range(len(spans)) if d not in axes]
-            map_ = first.xla_shape.address_map
+            map_ = first.spec.address_map
             for d, span in enumerate(spans):
                 map_ = map_.sliced(d, *span)
             values = first._with_map(map_.transposed(axes)).to_numpy().transpose(np.argsort(axes))

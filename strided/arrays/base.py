@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
+from strided.arrays.buffer_spec import BufferSpec
 from strided.files.mapping import MappedFile
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
@@ -30,8 +31,8 @@ class LayoutBuffer:
     ----------
     buffer : ndarray of uint8
         The flat bytes, padding included.
-    shape : Shape
-        The shape of the whole.
+    spec : BufferSpec
+        What the whole buffer holds.
     dtype : numpy.dtype
         The type of the values.
     bits : int
@@ -45,7 +46,7 @@ class LayoutBuffer:
     """
 
     buffer: npt.NDArray[np.uint8]
-    shape: Shape
+    spec: BufferSpec
     dtype: np.dtype[Any]
     bits: int
     bitorder: str = "little"
@@ -125,22 +126,44 @@ class ArrayBase:
         return self._map.size * self._memory.dtype.itemsize
 
     @property
+    def spec(self) -> BufferSpec:
+        """What the buffer holds: the whole array that this one is, or is a view of."""
+        return self._memory.spec
+
+    @property
     def xla_shape(self) -> Shape:
-        """The shape of the buffer: of the whole array that this one is, or is a view of."""
-        return self._memory.shape
+        """The shape of the buffer: of the whole array that this one is, or is a view of.
+
+        Raises
+        ------
+        AttributeError
+            The buffer was wrapped by a spec that is no shape of XLA's.
+        """
+        spec = self._memory.spec
+        if not isinstance(spec, Shape):
+            raise AttributeError(f"{spec} is no shape of XLA's; a.spec describes the buffer")
+        return spec
 
     @property
     def layout(self) -> Layout:
-        """The layout of the buffer."""
-        layout = self._memory.shape.layout
+        """The layout of the buffer; errors as for `xla_shape`."""
+        layout = self.xla_shape.layout
         assert layout is not None
         return layout
 
     @property
     def element_type(self) -> str:
-        """XLA's name of the element type."""
-        shape = self._memory.shape
-        return shape.element_type if shape.dtype == self.dtype else element_type_of_dtype(self.dtype).name
+        """XLA's name of the element type.
+
+        Raises
+        ------
+        UnsupportedError
+            XLA has no element type for the dtype.
+        """
+        spec = self._memory.spec
+        if isinstance(spec, Shape) and spec.dtype == self.dtype:
+            return spec.element_type
+        return element_type_of_dtype(self.dtype).name
 
     @property
     def buffer(self) -> npt.NDArray[np.uint8]:
@@ -174,7 +197,7 @@ class ArrayBase:
     def is_view(self) -> bool:
         """Whether this is a part of the buffer's array, or sees it otherwise than its shape says."""
         memory = self._memory
-        return self._map is not memory.shape.address_map or memory.dtype != memory.shape.dtype
+        return self._map is not memory.spec.address_map or memory.dtype != memory.spec.dtype
 
     @property
     def region(self) -> transfer.Region:
@@ -269,7 +292,7 @@ class ArrayBase:
 
     def _what(self) -> str:
         """What this is, for messages."""
-        return f"{'a view of ' if self.is_view else ''}{self.xla_shape}"
+        return f"{'a view of ' if self.is_view else ''}{self._memory.spec}"
 
     def _why_no_strides(self) -> str:
         what = self._what()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from strided.arrays.buffer_spec import BufferSpec, prefix_bytes
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, format_of
 from strided.layout import Shape
-from strided.layout.element_types import element_type
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -50,40 +51,23 @@ def flat_bytes(buffer: Any) -> Bytes:
     return np.frombuffer(memory, np.uint8)
 
 
-def stored_bits(shape: Shape) -> int:
-    """Bits of one element in the buffer, checked to be a width that can be read.
+def cut(memory: Bytes, spec: BufferSpec, offset: int, allow_excess: bool) -> Bytes:
+    """The bytes of `memory` that belong to an array.
 
-    Raises
-    ------
-    UnsupportedError
-        The layout's ``E(n)`` is neither the width of the type in memory nor a packing of it.
-    """
-    kind, bits = element_type(shape.element_type), shape.element_bits
-    if bits != kind.storage_bits and not (bits == kind.bits and bits in (1, 2, 4)):
-        packed = f" or packed, E({kind.bits})" if kind.bits in (1, 2, 4) else ""
-        raise UnsupportedError(
-            f"{shape} asks for {bits} bits an element; {kind.name} is read in {kind.storage_bits} bits{packed}"
-        )
-    return bits
-
-
-def cut(memory: Bytes, shape: Shape, offset: int, allow_excess: bool) -> Bytes:
-    """The bytes of `memory` that belong to an array of a shape.
-
-    They start `offset` bytes in, behind the metadata prefix that ``M(n)`` announces.
+    They start `offset` bytes in, behind any metadata, such as ``M(n)`` announces.
 
     Raises
     ------
     BufferSizeError
         As `extent`.
     """
-    head = b"" if memory.size == shape.buffer_byte_size else memory[:HEAD_BYTES].tobytes()
-    start, stop = extent(memory.size, shape, offset, allow_excess, head)
+    head = b"" if memory.size == spec.buffer_byte_size else memory[:HEAD_BYTES].tobytes()
+    start, stop = extent(memory.size, spec, offset, allow_excess, head)
     return memory if (start, stop) == (0, memory.size) else memory[start:stop]
 
 
-def extent(size: int, shape: Shape, offset: int, allow_excess: bool, head: bytes) -> tuple[int, int]:
-    """The bytes, from and to, that belong to an array of a shape in a buffer of `size` bytes that begins with `head`.
+def extent(size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: bytes) -> tuple[int, int]:
+    """The bytes, from and to, that belong to an array in a buffer of `size` bytes that begins with `head`.
 
     Raises
     ------
@@ -91,22 +75,21 @@ def extent(size: int, shape: Shape, offset: int, allow_excess: bool, head: bytes
         Too few bytes. More than rounding up to a granule explains, or what begins as another format does and is longer
         than the array: unless `allow_excess` or an offset is given.
     """
-    prefix = 0 if shape.layout is None else shape.layout.dynamic_shape_metadata_prefix_bytes
-    needed, have = shape.buffer_byte_size, size - offset
+    prefix, needed, have = prefix_bytes(spec), spec.buffer_byte_size, size - offset
     if not 0 <= offset <= size:
         raise BufferSizeError(f"offset {offset} is outside a buffer of {size} bytes", actual=size)
     if have != needed and not (offset or allow_excess) and (found := format_of(head, size)) is not None:
         raise BufferSizeError(
-            f"{shape} takes {needed} bytes, but the buffer has {have} and begins as {found.name} does: {found.advice}"
+            f"{spec} takes {needed} bytes, but the buffer has {have} and begins as {found.name} does: {found.advice}"
             + (". allow_excess=True takes the bytes as they are" if have > needed else ""),
             actual=have,
             needed=needed,
         )
     if have < needed:
-        raise BufferSizeError(_too_short(shape, have, needed, prefix), actual=have, needed=needed)
-    if have > needed and not (offset or allow_excess or _is_explained(shape, have, needed, prefix)):
+        raise BufferSizeError(_too_short(spec, have, needed, prefix), actual=have, needed=needed)
+    if have > needed and not (offset or allow_excess or _is_explained(spec, have, needed, prefix)):
         raise BufferSizeError(
-            f"{shape} takes {needed} bytes, but the buffer has {have}: {have - needed} too many for padding. "
+            f"{spec} takes {needed} bytes, but the buffer has {have}: {have - needed} too many for padding. "
             "Check the shape; give an offset if the array lies inside a larger buffer, or allow_excess=True",
             actual=have,
             needed=needed,
@@ -114,23 +97,23 @@ def extent(size: int, shape: Shape, offset: int, allow_excess: bool, head: bytes
     return offset + prefix, offset + needed
 
 
-def _is_explained(shape: Shape, have: int, needed: int, prefix: int) -> bool:
+def _is_explained(spec: BufferSpec, have: int, needed: int, prefix: int) -> bool:
     """Whether a buffer is longer than needed as allocators make it."""
     if any(have <= -(-needed // granule) * granule for granule in GRANULES):
         return True
     # The CPU runtime reports packed elements with one byte each, and allocates as much.
-    return shape.element_bits < 8 and have == prefix + shape.expansion.address_elements
+    return spec.element_bits < 8 and have == prefix + spec.slots
 
 
-def _too_short(shape: Shape, have: int, needed: int, prefix: int) -> str:
-    message = f"{shape} takes {needed} bytes, but the buffer has {have}"
+def _too_short(spec: BufferSpec, have: int, needed: int, prefix: int) -> str:
+    message = f"{spec} takes {needed} bytes, but the buffer has {have}"
     if prefix:
         message += f" (M({prefix}) puts {prefix} bytes of metadata in front of the data)"
-    if needed - prefix > shape.byte_size:
+    if isinstance(spec, Shape) and needed - prefix > spec.byte_size:
         message += (
-            f". XLA allocates {shape.byte_size} bytes for it, counting by the first tile alone, "
+            f". XLA allocates {spec.byte_size} bytes for it, counting by the first tile alone, "
             "but a later tile pads again and its addresses reach further"
         )
-    elif have == shape.unpadded_byte_size:
+    elif have == -(-math.prod(spec.dimensions) * spec.element_bits // 8):
         message += ". That is the size without padding: the data are row-major, or of another layout without tiles"
     return message

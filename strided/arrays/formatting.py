@@ -40,7 +40,7 @@ def representation(a: Indexed) -> str:
     shown += np.array2string(values, threshold=threshold, separator=", ", prefix=prefix) if a.size else "[]"
     if not a.size and a.shape != (0,):
         shown += f", shape={a.shape}"
-    about = f"dtype={a.dtype.name}, {'view of ' if a.is_view else ''}{a.xla_shape})"
+    about = f"dtype={a.dtype.name}, {'view of ' if a.is_view else ''}{a.spec})"
     # As NumPy does: on a line of its own where the last one would grow too long.
     last = len(shown) - (shown.rfind("\n") + 1)
     too_long = last + len(about) + 2 > int(np.get_printoptions()["linewidth"])
@@ -49,7 +49,7 @@ def representation(a: Indexed) -> str:
 
 def in_line(a: Indexed, width: int) -> str:
     """At most `width` characters: the shape of the buffer, and the values as far as there is room."""
-    about = f"{type(a).__name__} {'view of ' if a.is_view else ''}{a.xla_shape}"
+    about = f"{type(a).__name__} {'view of ' if a.is_view else ''}{a.spec}"
     return about if len(about) <= width else about[: max(0, width - 3)] + "..."
 
 
@@ -59,7 +59,7 @@ def as_html(a: Indexed) -> str:
     rows: list[tuple[str, Any]] = [
         ("shape", a.shape),
         ("dtype", a.dtype.name),
-        ("buffer" if not a.is_view else "view of", a.xla_shape),
+        ("buffer" if not a.is_view else "view of", a.spec),
         ("values", _size(a.nbytes)),
         ("buffer size", _size(buffer)),
     ]

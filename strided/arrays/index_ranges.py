@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays.base import ArrayBase
+from strided.layout import Shape
 
 
 class IndexRange(NamedTuple):
@@ -44,13 +45,13 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
     >>> index_ranges_of(a.T[::-1, 2]).dimensions
     (IndexRange(start=2, step=1, size=1), IndexRange(start=7, step=-1, size=8))
     """
-    map_, whole = view._map, view.xla_shape.address_map
-    if not map_.size or view._memory.bits != view.xla_shape.element_bits:
+    map_, whole = view._map, view.spec.address_map
+    if not map_.size or view._memory.bits != view.spec.element_bits:
         return None
-    first = view.xla_shape.index_at(int(map_.offset_of((0,) * map_.ndim)))
+    first = _first_index(map_, whole)
     if first is None:
         return None
-    dimensions = [IndexRange(int(i), 1, 1) for i in first]
+    dimensions = [IndexRange(i, 1, 1) for i in first]
     axes: list[int | None] = []
     for axis, n in enumerate(map_.shape):
         moved = [] if n == 1 else _moved(map_, axis, whole)
@@ -62,6 +63,22 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
             dimensions[d] = IndexRange(start, step, n)
         axes.append(moved[0][0] if moved else None)
     return IndexRanges(tuple(dimensions), tuple(axes))
+
+
+def _first_index(map_: AddressMap, whole: AddressMap) -> list[int] | None:
+    """The index in the whole array of the first element of a view; None if it is not known."""
+    if map_.coupled:
+        return [start for start, _ in map_.coupled[0].coordinates]
+    offset = rest = int(map_.offset_of((0,) * map_.ndim))
+    index = [0] * whole.ndim
+    digits = [(digit, d) for d, terms in enumerate(whole.axes) for term in terms for digit in term.digits]
+    for (weight, size, stride), d in sorted(digits, key=lambda item: -item[0].stride):
+        if stride > 0:
+            value = min(rest // stride, size - 1)
+            index[d] += value * weight
+            rest -= value * stride
+    # Digits of which one does not begin where the smaller ones end are not told apart.
+    return index if whole.offset_of(index) == offset else None
 
 
 def _moved(map_: AddressMap, axis: int, whole: AddressMap) -> list[tuple[int, int, int]] | None:
@@ -89,11 +106,11 @@ def strides_in_order(view: ArrayBase) -> tuple[int, ...] | None:
     """
     if view._map.strides is not None:
         return view._map.strides
-    found = index_ranges_of(view)
-    if found is None:
+    spec, found = view.spec, index_ranges_of(view)
+    if found is None or not isinstance(spec, Shape):
         return None
     whole, next_ = {}, 1
     for d in view.layout.minor_to_major:
         whole[d] = next_
-        next_ *= view.xla_shape.dimensions[d]
+        next_ *= spec.dimensions[d]
     return tuple(0 if d is None else whole[d] * found.dimensions[d].step for d in found.axes)

@@ -13,12 +13,13 @@ import numpy as np
 from strided.addressing.address_map import AddressMap
 from strided.arrays import array_functions, deferral, dlpack, formatting, overlap
 from strided.arrays.base import Array, LayoutBuffer
+from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.buffers import flat_bytes
-from strided.arrays.encode import encode, shape_for
+from strided.arrays.encode import encode, spec_for
 from strided.arrays.operators import Operators
 from strided.arrays.views import Views
 from strided.files.mapping import map_file
-from strided.layout import Layout, Shape
+from strided.layout import Layout
 from strided.layout.element_types import is_builtin
 
 #: ``PyBUF_FORMAT``: who asks for a buffer wants to know its type.
@@ -143,7 +144,7 @@ class Protocols(Operators, Views):
         values = self.to_numpy() if copy else self.as_strided()
         if dlpack.runs_backwards(values):
             # Few consumers know negative strides; torch ends the process.
-            raise BufferError(f"the view of {self.xla_shape} runs backwards; to_numpy() or copy=True copies it")
+            raise BufferError(f"the view of {self.spec} runs backwards; to_numpy() or copy=True copies it")
         return dlpack.capsule(values, stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __jax_array__(self) -> Any:
@@ -170,11 +171,11 @@ class Protocols(Operators, Views):
             buffer = self.region.buffer.copy()
             return self._on(replace(memory, buffer=buffer, excess=0, file=None))
         order_of_axes = range(self.ndim) if order == "F" else range(self.ndim)[::-1]
-        bits = self.layout.element_size_in_bits if memory.bits < 8 else 0
-        shape = shape_for(
-            self.shape, self.dtype, Layout(tuple(order_of_axes), element_size_in_bits=bits), self.element_type
+        packed = memory.bits if memory.bits < 8 else 0
+        layout = Layout(tuple(order_of_axes), element_size_in_bits=packed)
+        return self._on(
+            encode(self, spec_for(self.shape, self.dtype, layout, self.element_type), bitorder=self.bitorder)
         )
-        return self._on(encode(self, shape, bitorder=self.bitorder))
 
     def _mapped_anew(self, mode: str) -> Self | None:
         """The same view of the same file through a mapping of its own; None where the path leads elsewhere."""
@@ -195,7 +196,7 @@ class Protocols(Operators, Views):
     def _on(cls, memory: LayoutBuffer) -> Self:
         """The whole array of a memory."""
         array = object.__new__(cls)
-        array._memory, array._map = memory, memory.shape.address_map
+        array._memory, array._map = memory, memory.spec.address_map
         return array
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -205,7 +206,7 @@ class Protocols(Operators, Views):
             start = _offset_in(memory.buffer, memory.file.content)
             seen = None if not self.is_view else (self._map, memory.dtype, memory.bits)
             where = memory.file.path, memory.file.mode, memory.file.offset + start, memory.buffer.size
-            return _reopened, (type(self), where, memory.shape, memory.bitorder, memory.excess, seen)
+            return _reopened, (type(self), where, memory.spec, memory.bitorder, memory.excess, seen)
         if self.is_view:
             return self.copy().__reduce_ex__(protocol)
         content: Any = memory.buffer
@@ -213,14 +214,14 @@ class Protocols(Operators, Views):
             content = pickle.PickleBuffer(content)
         else:
             content = content.tobytes() if not content.flags.writeable else bytearray(content)
-        return _rewrapped, (type(self), content, memory.shape, memory.bitorder, memory.excess)
+        return _rewrapped, (type(self), content, memory.spec, memory.bitorder, memory.excess)
 
     # Telling arrays apart, and showing them.
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         deferral.meet()
         memory = self._memory
-        about = type(self).__name__, str(memory.shape), str(memory.dtype), memory.bitorder, repr(self._map)
+        about = type(self).__name__, str(memory.spec), str(memory.dtype), memory.bitorder, repr(self._map)
         # Writes through a mapping need not change the time of the file: only what cannot write is told by its file.
         if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file:
             start = _offset_in(memory.buffer, memory.file.content)
@@ -250,29 +251,24 @@ def _offset_in(part: Array, whole: Array) -> int:
     return start
 
 
-def _rewrapped(cls: type[Protocols], content: Any, shape: Shape, bitorder: str, excess: int) -> Protocols:
+def _rewrapped(cls: type[Protocols], content: Any, spec: BufferSpec, bitorder: str, excess: int) -> Protocols:
     """An unpickled array."""
-    memory = LayoutBuffer(flat_bytes(content), shape, _dtype_of(shape), shape.element_bits, bitorder, excess)
-    return object.__new__(cls)._with_map(shape.address_map, memory)
+    memory = LayoutBuffer(flat_bytes(content), spec, spec.dtype, spec.element_bits, bitorder, excess)
+    return object.__new__(cls)._with_map(spec.address_map, memory)
 
 
 def _reopened(
     cls: type[Protocols],
     where: tuple[str, str, int, int],
-    shape: Shape,
+    spec: BufferSpec,
     bitorder: str,
     excess: int,
     seen: tuple[AddressMap, np.dtype[Any], int] | None,
 ) -> Protocols:
     """An unpickled array in a file: the file is mapped anew."""
     file = map_file(*where)
-    memory = LayoutBuffer(file.content, shape, _dtype_of(shape), shape.element_bits, bitorder, excess, file)
+    memory = LayoutBuffer(file.content, spec, spec.dtype, spec.element_bits, bitorder, excess, file)
     if seen is None:
-        return object.__new__(cls)._with_map(shape.address_map, memory)
+        return object.__new__(cls)._with_map(spec.address_map, memory)
     map_, dtype, bits = seen
     return object.__new__(cls)._with_map(map_, replace(memory, dtype=dtype, bits=bits))
-
-
-def _dtype_of(shape: Shape) -> np.dtype[Any]:
-    assert shape.dtype is not None
-    return shape.dtype

@@ -13,10 +13,11 @@ from typing import Any, Self
 import numpy as np
 
 from strided.arrays.blocks import window_shape
-from strided.arrays.encode import encode, shape_for, wrap
+from strided.arrays.buffer_spec import BufferSpec
+from strided.arrays.encode import encode, spec_for, wrap
 from strided.arrays.methods import Methods
 from strided.files.mapping import map_file
-from strided.layout import AnyShape, Layout, Shape
+from strided.layout import AnyShape, Layout
 from strided.layout.parser import array_shape
 
 #: Bytes of values in one of `LayoutArray.chunk_shape`: enough that a task's own cost does not matter.
@@ -30,8 +31,8 @@ class LayoutArray(Methods):
     ----------
     buffer : bytes, bytearray, memoryview, ndarray, mmap or anything with a buffer
         The raw bytes, padding included. They are not copied; a read-only buffer makes a read-only array.
-    shape : str or Shape
-        XLA's text, or the value.
+    shape : str, Shape or BufferSpec
+        XLA's text, or the value; or a spec of another kind of layout.
     offset : int, optional
         Bytes in front of the array.
     bitorder : {"little", "big"}, optional
@@ -67,14 +68,14 @@ class LayoutArray(Methods):
     def __init__(
         self,
         buffer: Any,
-        shape: str | AnyShape,
+        shape: str | AnyShape | BufferSpec,
         *,
         offset: int = 0,
         bitorder: str = "little",
         allow_excess: bool = False,
     ) -> None:
         self._memory = wrap(buffer, shape, offset, bitorder, allow_excess)
-        self._map = self._memory.shape.address_map
+        self._map = self._memory.spec.address_map
 
     @classmethod
     def __class_getitem__(cls, parameters: Any, /) -> GenericAlias:
@@ -85,7 +86,7 @@ class LayoutArray(Methods):
     def from_numpy(
         cls,
         x: Any,
-        layout: str | Layout | Shape | None = None,
+        layout: str | Layout | BufferSpec | None = None,
         padding: Any = None,
         out: Any = None,
         *,
@@ -97,8 +98,8 @@ class LayoutArray(Methods):
         Parameters
         ----------
         x : array_like
-        layout : str, Layout or Shape, optional
-            Row-major without. A shape must have the dimensions of `x`; it names the element type, too.
+        layout : str, Layout, Shape or BufferSpec, optional
+            Row-major without. A shape or a spec must have the dimensions of `x`; it names the element type, too.
         padding : scalar, PaddingValue or str, optional
             What fills the padding: a value, or one of "zero", "one", "lowest", "highest"; "unknown" leaves it as it
             is. Zero clears also those bits of the last byte that hold neither elements nor padding. Without, what a
@@ -124,12 +125,17 @@ class LayoutArray(Methods):
         [0.0, 3.0, 1.0, 4.0, 2.0, 5.0, -1.0, -1.0]
         """
         values = x if isinstance(x, (np.ndarray, LayoutArray)) else np.asarray(x)
-        shape = shape_for(values.shape, values.dtype, layout, element_type)
-        memory = encode(values, shape, padding, out, bitorder)
+        spec = spec_for(values.shape, values.dtype, layout, element_type)
+        memory = encode(values, spec, padding, out, bitorder)
         return out if isinstance(out, cls) else cls._on(memory)
 
     def to_layout(
-        self, layout: str | Layout | None = None, padding: Any = None, out: Any = None, *, bitorder: str = "little"
+        self,
+        layout: str | Layout | BufferSpec | None = None,
+        padding: Any = None,
+        out: Any = None,
+        *,
+        bitorder: str = "little",
     ) -> Self:
         """The same values in another layout, converted from buffer to buffer.
 
@@ -139,8 +145,8 @@ class LayoutArray(Methods):
         >>> a.to_layout("{1,0:T(2,2)}").buffer.tolist()
         [0, 1, 3, 4, 2, 0, 5, 0]
         """
-        shape = shape_for(self.shape, self.dtype, layout, self.element_type)
-        memory = encode(self, shape, padding, out, bitorder)
+        spec = spec_for(self.shape, self.dtype, layout, self.element_type)
+        memory = encode(self, spec, padding, out, bitorder)
         return out if isinstance(out, type(self)) else self._on(memory)
 
     @property

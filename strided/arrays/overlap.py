@@ -125,9 +125,9 @@ def _bytes_of(x: Any) -> npt.NDArray[np.int64]:
 def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:
     """Whether two views of one array have an element in common; None where that cannot be told from their indices."""
     own, other = first._memory, second._memory
-    if own.shape != other.shape or own.bits != other.bits or _address(own.buffer) != _address(other.buffer):
+    if own.spec != other.spec or own.bits != other.bits or _address(own.buffer) != _address(other.buffer):
         return None
-    if own.bits < 8 or own.dtype.itemsize != own.shape.dtype.itemsize:
+    if own.bits < 8 or own.dtype.itemsize != own.spec.dtype.itemsize:
         return None
     mine, theirs = index_ranges_of(first), index_ranges_of(second)
     if mine is None or theirs is None:

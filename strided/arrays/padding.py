@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
+from strided.arrays.buffer_spec import BufferSpec
 from strided.errors import UnsupportedError
-from strided.layout import PaddingValue, Shape
+from strided.layout import PaddingValue
 from strided.planning.plan import FillStep, Storage, plan_fill
 from strided.transfer import copy as transfer
 
@@ -79,18 +80,18 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
     return values[best].reshape(())
 
 
-def fill_padding(buffer: npt.NDArray[np.uint8], shape: Shape, bits: int, bitorder: str, value: Any) -> None:
-    """Set every slot of a buffer that holds no element to a value (a 0-d array of the shape's dtype).
+def fill_padding(buffer: npt.NDArray[np.uint8], spec: BufferSpec, bits: int, bitorder: str, value: Any) -> None:
+    """Set every slot of a buffer that holds no element to a value (a 0-d array of the spec's dtype).
 
     Those that do hold one may be set too: the elements have yet to be written. Bits behind the last slot of packed
     elements become zero with a value of zeros, and stay with any other.
     """
     pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
-    maps, size = _filled(shape, bits)
+    maps, size = _filled(spec, bits)
     if size and not pattern:
         buffer[:size] = 0
         return
-    slot_bits = shape.expansion.address_elements * bits
+    slot_bits = spec.slots * bits
     if slot_bits % 8 and not pattern:
         buffer[slot_bits // 8] = 0
     for map_ in maps:
@@ -98,12 +99,12 @@ def fill_padding(buffer: npt.NDArray[np.uint8], shape: Shape, bits: int, bitorde
 
 
 @lru_cache(maxsize=512)
-def _filled(shape: Shape, bits: int) -> tuple[tuple[AddressMap, ...], int]:
+def _filled(spec: BufferSpec, bits: int) -> tuple[tuple[AddressMap, ...], int]:
     """Maps of what is filled: the padding, or all slots where that is done sooner, or nothing else is known.
 
     Also the bytes that all slots take, if it is they.
     """
-    maps, slots = shape.expansion.padding_maps, shape.expansion.address_elements
+    maps, slots = spec.padding_maps, spec.slots
     whole = (AddressMap.from_strides((slots,), (1,)),), -(-slots * bits // 8)
     if not maps:
         return whole if maps is None else ((), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strided.arrays.buffers import stored_bits
+from strided.arrays.buffer_spec import spec_of
 from strided.errors import LayoutError
 from strided.layout import AnyShape, Layout
 from strided.layout.parser import array_shape, parse
@@ -25,5 +25,5 @@ def plan_between(source: str | AnyShape, target: str | AnyShape | Layout) -> Pla
     second = first.with_layout(wanted) if isinstance(wanted, Layout) else array_shape(wanted)
     if (first.dimensions, first.element_type) != (second.dimensions, second.element_type):
         raise LayoutError(f"{first} and {second} are not the same array: elements or dimensions differ")
-    storages = [Storage(stored_bits(shape)) for shape in (first, second)]
+    storages = [Storage(spec_of(shape).element_bits) for shape in (first, second)]
     return plan_copy(first.address_map, second.address_map, *storages)

@@ -10,11 +10,12 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from strided.addressing.address_map import AddressMap
 from strided.addressing.tiling import Expansion, expand
 from strided.errors import LayoutError, UnsupportedError
 from strided.layout.element_types import ElementType, element_type
 from strided.layout.index_util import Addressing
-from strided.layout.layout import Layout
+from strided.layout.layout import Layout, PaddingValue
 from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
 from strided.runtime.lazy import lazy
 
@@ -250,6 +251,21 @@ class Shape(Addressing):
         """
         prefix = 0 if self.layout is None else self.layout.dynamic_shape_metadata_prefix_bytes
         return prefix + max(self.byte_size, self.address_byte_size)
+
+    @property
+    def slots(self) -> int:
+        """Elements that the address formula can reach, padding included."""
+        return self.expansion.address_elements
+
+    @property
+    def padding_maps(self) -> tuple[AddressMap, ...] | None:
+        """Maps onto the slots that hold no element, each slot once; None for irregular layouts."""
+        return self.expansion.padding_maps
+
+    @property
+    def padding_value(self) -> PaddingValue:
+        """What the layout says of the padding."""
+        return self._array_layout.padding_value
 
     @property
     def unpadded_byte_size(self) -> int:

@@ -1,0 +1,93 @@
+"""What an array must know of the buffer that it wraps: a small protocol, which XLA's `Shape` fulfils."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from strided.addressing.address_map import AddressMap
+from strided.errors import UnsupportedError
+from strided.layout import Shape
+from strided.layout.element_types import element_type
+from strided.layout.parser import array_shape
+
+
+@runtime_checkable
+class BufferSpec(Protocol):
+    """The elements of a buffer: how many, of which type, and where each of them lies.
+
+    A spec is a value: hashable, equal to specs that say the same, picklable. ``str(spec)`` is what messages and reprs
+    call it.
+    """
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Sizes of the whole array, in elements."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values in NumPy."""
+
+    @property
+    def element_bits(self) -> int:
+        """Bits of one element in the buffer: all of the dtype's, or 1, 2 or 4 of a dtype of one byte."""
+
+    @property
+    def slots(self) -> int:
+        """Elements for which the buffer has room, padding included."""
+
+    @property
+    def buffer_byte_size(self) -> int:
+        """Bytes of the buffer. Those beyond what the slots take lie in front of the slots."""
+
+    @property
+    def address_map(self) -> AddressMap:
+        """Index to slot; every access must return the same object."""
+
+    @property
+    def padding_maps(self) -> tuple[AddressMap, ...] | None:
+        """Maps onto the slots that hold no element, each slot once; None if not known: then all slots are filled."""
+
+    @property
+    def padding_value(self) -> Any:
+        """What new buffers hold in their padding: a number, or a `PaddingValue`."""
+
+
+def prefix_bytes(spec: BufferSpec) -> int:
+    """Bytes of a buffer in front of its slots."""
+    return spec.buffer_byte_size - -(-spec.slots * spec.element_bits // 8)
+
+
+def spec_of(given: Any) -> BufferSpec:
+    """The spec that text, a shape or a spec is.
+
+    Raises
+    ------
+    NotationError
+        Text that is no shape.
+    UnsupportedError
+        A shape that is not one array's, or elements of a width that cannot be read.
+    TypeError
+        Neither text, nor a shape, nor a spec.
+    """
+    # A Shape is told first: to look for all that a spec has works its addresses out.
+    if isinstance(given, Shape) or not isinstance(given, BufferSpec):
+        return _readable(array_shape(given))
+    bits, dtype = given.element_bits, given.dtype
+    if bits != 8 * dtype.itemsize and not (bits in (1, 2, 4) and dtype.itemsize == 1):
+        raise UnsupportedError(f"{given} has {bits} bits an element, which {dtype} is not read in")
+    return given
+
+
+def _readable(shape: Shape) -> Shape:
+    """The shape, if ``E(n)`` is the width of its type in memory or a packing of it; UnsupportedError if not."""
+    kind, bits = element_type(shape.element_type), shape.element_bits
+    if bits != kind.storage_bits and not (bits == kind.bits and bits in (1, 2, 4)):
+        packed = f" or packed, E({kind.bits})" if kind.bits in (1, 2, 4) else ""
+        raise UnsupportedError(
+            f"{shape} asks for {bits} bits an element; {kind.name} is read in {kind.storage_bits} bits{packed}"
+        )
+    return shape
