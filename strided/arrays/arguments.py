@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays.base import Array
-from strided.arrays.getitem import Indexed
+from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import IndexRange, IndexRanges, index_ranges_of
 
 
@@ -29,9 +28,9 @@ class Arguments:
         Whether NumPy may write to what it gets for it; without, it may.
     """
 
-    def __init__(self, *given: Any, may_write: Callable[[Indexed], bool] = lambda array: True) -> None:
+    def __init__(self, *given: Any, may_write: Callable[[ArrayBase], bool] = lambda array: True) -> None:
         arrays = list({id(x): x for x in _arrays_in(given)}.values())
-        self._handed: dict[int, tuple[Indexed, Array]] = {}
+        self._handed: dict[int, tuple[ArrayBase, Array]] = {}
         for array in arrays:
             if array.is_strided:
                 self._handed[id(array)] = array, array._as_strided()
@@ -50,7 +49,7 @@ class Arguments:
 
     def handed(self, x: Any) -> Any:
         """An argument for NumPy: arrays become ndarrays, also within lists, tuples and dicts."""
-        if isinstance(x, Indexed):
+        if isinstance(x, ArrayBase):
             return self._handed[id(x)][1]
         if type(x) in (list, tuple):
             return type(x)(self.handed(item) for item in x)
@@ -94,8 +93,8 @@ class Arguments:
                 result.flags.writeable = False
 
 
-def _arrays_in(x: Any) -> Iterator[Indexed]:
-    if isinstance(x, Indexed):
+def _arrays_in(x: Any) -> Iterator[ArrayBase]:
+    if isinstance(x, ArrayBase):
         yield x
     elif type(x) in (list, tuple):
         for item in x:
@@ -105,9 +104,9 @@ def _arrays_in(x: Any) -> Iterator[Indexed]:
             yield from _arrays_in(item)
 
 
-def _of_one_buffer(arrays: list[Indexed]) -> Iterator[list[Indexed]]:
+def _of_one_buffer(arrays: list[ArrayBase]) -> Iterator[list[ArrayBase]]:
     """The arrays, those on the same buffer together."""
-    groups: dict[Any, list[Indexed]] = {}
+    groups: dict[Any, list[ArrayBase]] = {}
     for array in arrays:
         memory = array._memory
         start = memory.buffer.__array_interface__["data"][0]
@@ -115,7 +114,7 @@ def _of_one_buffer(arrays: list[Indexed]) -> Iterator[list[Indexed]]:
     yield from groups.values()
 
 
-def _converted_together(arrays: list[Indexed]) -> Iterator[tuple[Indexed, Array]]:
+def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Array]]:
     """Views of one buffer with their values: views of one copy, unless that would be more than all of them."""
     known = [(array, index_ranges_of(array)) for array in arrays]
     together = [(array, found) for array, found in known if found is not None]

@@ -15,8 +15,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from strided.arrays import blocks, deferral, overlap, reductions, wide_sums
 from strided.arrays.arguments import Arguments
+from strided.arrays.base import ArrayBase
 from strided.arrays.formatting import corners
-from strided.arrays.views import Views
 
 Function = Callable[..., Any]
 
@@ -27,7 +27,7 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
     Arguments of types that carry it out in their own way are asked first. Where they know nothing of our arrays, they
     get ndarrays.
     """
-    if not all(issubclass(t, (Views, np.ndarray)) for t in types):
+    if not all(issubclass(t, (ArrayBase, np.ndarray)) for t in types):
         foreign = deferral.with_a_say(_relevant(args, kwargs), "__array_function__")
         answer = deferral.ask(foreign, lambda x: x.__array_function__(function, types, args, kwargs))
         return _converted(function, args, kwargs) if answer is NotImplemented else answer
@@ -38,7 +38,7 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
     own = _OWN.get(function)
     if own is not None:
         first, rest, named = _first(function, args, kwargs)
-        if function in _OF_SEVERAL or not any(isinstance(x, Views) for x in (*rest, *named.values())):
+        if function in _OF_SEVERAL or not any(isinstance(x, ArrayBase) for x in (*rest, *named.values())):
             result = own(first, *rest, **named)
             if result is not NotImplemented:
                 return result
@@ -61,7 +61,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         operands.touch()
         # What was written before something was refused stays, as in NumPy.
         given = _first(function, args, kwargs)[0] if function in WRITING else None
-        operands.write_back(*(x for x in (given, out) if isinstance(x, Views) and x.flags.writeable))
+        operands.write_back(*(x for x in (given, out) if isinstance(x, ArrayBase) and x.flags.writeable))
         raise
     operands.touch_shared(result)
     returned = operands.returned(result)
@@ -70,7 +70,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         written.append(returned)  # perhaps an `out` given by position
     if function in WRITING or (function is np.nan_to_num and False in (*args[1:2], kwargs.get("copy"))):
         written.append(_first(function, args, kwargs)[0])
-    operands.write_back(*(x for x in written if isinstance(x, Views) and x.flags.writeable))
+    operands.write_back(*(x for x in written if isinstance(x, ArrayBase) and x.flags.writeable))
     operands.protect(returned)
     return returned
 
@@ -100,7 +100,7 @@ def _rearranging(function: Function) -> Function:
     """A function that moves, turns round, adds or drops axes."""
 
     def own(x: Any, *rest: Any, **named: Any) -> Any:
-        if not isinstance(x, Views):
+        if not isinstance(x, ArrayBase):
             return NotImplemented
         if not x.ndim and function in (np.flip, np.fliplr, np.flipud):
             function(x.stand_in(), *rest, **named)
@@ -121,40 +121,40 @@ def _at_least(function: Function) -> Function:
 
 
 def _method(name: str, **fixed: Any) -> Function:
-    """A function that is a method of `Views` as well."""
+    """A function that is a method of an array as well."""
 
     def own(x: Any, *rest: Any, **named: Any) -> Any:
-        return getattr(x, name)(*rest, **fixed, **named) if isinstance(x, Views) else NotImplemented
+        return getattr(x, name)(*rest, **fixed, **named) if isinstance(x, ArrayBase) else NotImplemented
 
     return own
 
 
 def _broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
-    return x.broadcast_to(shape) if isinstance(x, Views) else NotImplemented
+    return x.broadcast_to(shape) if isinstance(x, ArrayBase) else NotImplemented
 
 
 def _reshape(x: Any, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
-    return x.reshape(shape, order=order, copy=copy) if isinstance(x, Views) else NotImplemented
+    return x.reshape(shape, order=order, copy=copy) if isinstance(x, ArrayBase) else NotImplemented
 
 
 def _real(x: Any) -> Any:
-    return x.real if isinstance(x, Views) else NotImplemented
+    return x.real if isinstance(x, ArrayBase) else NotImplemented
 
 
 def _imag(x: Any) -> Any:
-    return x.imag if isinstance(x, Views) else NotImplemented
+    return x.imag if isinstance(x, ArrayBase) else NotImplemented
 
 
 def _diag(x: Any, k: int = 0) -> Any:
-    return x.diagonal(k) if isinstance(x, Views) and x.ndim == 2 else NotImplemented
+    return x.diagonal(k) if isinstance(x, ArrayBase) and x.ndim == 2 else NotImplemented
 
 
 def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
-    stand_ins = [x.stand_in() if isinstance(x, Views) else x for x in arrays]
+    stand_ins = [x.stand_in() if isinstance(x, ArrayBase) else x for x in arrays]
     spread = np.broadcast_arrays(*stand_ins, subok=subok)
     # What NumPy gives here can be written to, unless the array itself cannot.
     found = [
-        (x if x.shape == s.shape else x._with_map(x._map.broadcast_to(s.shape))) if isinstance(x, Views) else s
+        (x if x.shape == s.shape else x._with_map(x._map.broadcast_to(s.shape))) if isinstance(x, ArrayBase) else s
         for x, s in zip(arrays, spread, strict=True)
     ]
     return tuple(found) if isinstance(spread, tuple) else found
@@ -164,7 +164,7 @@ def _splitting(function: Function, default: Any) -> Function:
     """A function that cuts an array into views along an axis."""
 
     def own(x: Any, sections: Any, axis: Any = None) -> Any:
-        if not isinstance(x, Views) or isinstance(sections, Views):
+        if not isinstance(x, ArrayBase) or isinstance(sections, ArrayBase):
             return NotImplemented
         # The same cuts along a stand-in of one axis, whose entries are told by their addresses.
         function(x.stand_in(), sections, *(() if axis is None else (axis,)))
@@ -179,7 +179,7 @@ def _splitting(function: Function, default: Any) -> Function:
 
 
 def _unstack(x: Any, *, axis: int = 0) -> Any:
-    return tuple(_OWN[np.moveaxis](x, axis, 0)) if isinstance(x, Views) and x.ndim else NotImplemented
+    return tuple(_OWN[np.moveaxis](x, axis, 0)) if isinstance(x, ArrayBase) and x.ndim else NotImplemented
 
 
 # --- questions that need no values ------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _asking(function: Function) -> Function:
 
 
 def _without_values(x: Any) -> Any:
-    if isinstance(x, Views):
+    if isinstance(x, ArrayBase):
         return x._as_strided() if x.is_strided else x.stand_in()
     return x
 
@@ -206,7 +206,7 @@ def _alike(function: Function) -> Function:
     """A function that makes a new array of the shape and type of its first argument."""
 
     def own(x: Any, *rest: Any, **named: Any) -> Any:
-        return function(_without_values(x), *rest, **named) if isinstance(x, Views) else NotImplemented
+        return function(_without_values(x), *rest, **named) if isinstance(x, ArrayBase) else NotImplemented
 
     return own
 
@@ -217,7 +217,7 @@ def _alike(function: Function) -> Function:
 def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     places = np.asarray(indices)
     if (
-        not isinstance(x, Views)
+        not isinstance(x, ArrayBase)
         or out is not None
         or mode != "raise"
         or places.dtype.kind not in "iu"
@@ -235,7 +235,7 @@ def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "
 
 
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
-    arrays = isinstance(dst, Views) and isinstance(src, (np.ndarray, Views))
+    arrays = isinstance(dst, ArrayBase) and isinstance(src, (np.ndarray, ArrayBase))
     if not arrays or where is not True or not isinstance(casting, str):
         return NotImplemented
     np.copyto(np.empty(0, dst.dtype), np.empty(0, src.dtype), casting=casting)  # type: ignore[arg-type]
@@ -254,7 +254,7 @@ def _shares_memory(a: Any, b: Any, max_work: Any = -1) -> Any:
 
 
 def _as_memory(x: Any) -> Any:
-    return x if isinstance(x, Views) else np.asarray(x)
+    return x if isinstance(x, ArrayBase) else np.asarray(x)
 
 
 def _comparing(function: Function) -> Function:
@@ -263,9 +263,9 @@ def _comparing(function: Function) -> Function:
     def own(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
         if not (reductions.streams(a) or reductions.streams(b)) or np.shape(a) != np.shape(b):
             return NotImplemented
-        read = [blocks.Reader(x) if isinstance(x, Views) else None for x in (a, b)]
-        plain = [None if isinstance(x, Views) else np.asarray(x) for x in (a, b)]
-        leader = a if isinstance(a, Views) else b
+        read = [blocks.Reader(x) if isinstance(x, ArrayBase) else None for x in (a, b)]
+        plain = [None if isinstance(x, ArrayBase) else np.asarray(x) for x in (a, b)]
+        leader = a if isinstance(a, ArrayBase) else b
         for box in blocks.boxes(leader.address_map, max(1, blocks.WINDOW_BYTES // leader.itemsize)):
             key = tuple(slice(*edge) for edge in box)
             parts = [p[key] if r is None else r(box) for r, p in zip(read, plain, strict=True)]  # type: ignore[index]

@@ -6,8 +6,9 @@ manners, and `layout_array` puts them together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,9 @@ from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.runtime.lazy import lazy
 from strided.transfer import copy as transfer
+
+if TYPE_CHECKING:
+    from strided.arrays.flags import Flags
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -85,6 +89,27 @@ class ArrayBase:
 
     _memory: LayoutBuffer
     _map: AddressMap
+
+    if TYPE_CHECKING:
+        # What the mixins of `LayoutArray`, and functions of arrays, need of other mixins.
+        real: Any
+        imag: Any
+        flat: Any
+
+        @property
+        def flags(self) -> Flags: ...
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array: ...
+        def __getitem__(self, key: Any, /) -> Any: ...
+        def __setitem__(self, key: Any, value: Any, /) -> None: ...
+        def _at_points(self, arrays: Sequence[npt.NDArray[Any]]) -> Array | None: ...
+        def _gathered(self, shape: tuple[int, ...], index: Sequence[Any]) -> Array: ...
+        def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None: ...
+        def _cast(self, value: Any, key: Any, ndim: int) -> Array: ...
+        def _judge(self, key: Any, value: Any) -> None: ...
+        def rearranged(self, operation: Callable[[Array], Array]) -> Self: ...
+        def broadcast_to(self, shape: Any) -> Self: ...
+        def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self: ...
+        def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Self | Array: ...
 
     def _with_map(self, map_: AddressMap, memory: LayoutBuffer | None = None) -> Self:
         """A view on the same memory."""

@@ -8,10 +8,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from strided.arrays.base import Array
+from strided.arrays.base import Array, ArrayBase
 from strided.arrays.encode import cast
 from strided.arrays.flags import Flags
-from strided.arrays.getitem import Indexed
 from strided.arrays.keys import Span, normalise
 from strided.transfer import copy as transfer
 
@@ -30,14 +29,14 @@ class Flat:
 
     __slots__ = ("_array", "_next", "_read", "_start")
 
-    def __init__(self, array: Indexed) -> None:
+    def __init__(self, array: ArrayBase) -> None:
         self._array = array
         self._next = 0
         self._start = 0
         self._read: Array = np.empty(0, array.dtype)
 
     @property
-    def base(self) -> Indexed:
+    def base(self) -> ArrayBase:
         """The array."""
         return self._array
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays.base import Array
-from strided.arrays.getitem import Indexed
+from strided.arrays.base import Array, ArrayBase
 from strided.escape import visible
 
 
-def corners(a: Indexed) -> tuple[Array, int]:
+def corners(a: ArrayBase) -> tuple[Array, int]:
     """Values to print and the threshold to print them with: of a large array only its corners.
 
     The corners have one more entry along every long axis, so that NumPy puts its dots there.
@@ -26,13 +25,13 @@ def corners(a: Indexed) -> tuple[Array, int]:
     return found, 0
 
 
-def text(a: Indexed) -> str:
+def text(a: ArrayBase) -> str:
     """The values as ``str`` of an ndarray shows them."""
     values, threshold = corners(a)
     return np.array2string(values, threshold=threshold) if values.ndim else str(values)
 
 
-def representation(a: Indexed) -> str:
+def representation(a: ArrayBase) -> str:
     """The values as ``repr`` of an ndarray shows them, the type, and the shape of the buffer."""
     prefix = f"{type(a).__name__}("
     values, threshold = corners(a)
@@ -47,13 +46,13 @@ def representation(a: Indexed) -> str:
     return f"{shown},\n{' ' * len(prefix)}{about}" if too_long and a.size else f"{shown}, {about}"
 
 
-def in_line(a: Indexed, width: int) -> str:
+def in_line(a: ArrayBase, width: int) -> str:
     """At most `width` characters: the shape of the buffer, and the values as far as there is room."""
     about = f"{type(a).__name__} {'view of ' if a.is_view else ''}{a.spec}"
     return about if len(about) <= width else about[: max(0, width - 3)] + "..."
 
 
-def as_html(a: Indexed) -> str:
+def as_html(a: ArrayBase) -> str:
     """A table of what the array is, and its values, for notebooks."""
     buffer = a._memory.buffer.nbytes
     rows: list[tuple[str, Any]] = [

@@ -24,7 +24,7 @@ from strided.transfer import copy as transfer
 _packed = own_lock(threading.RLock)
 
 
-class Indexed(ArrayBase):
+class Indexing(ArrayBase):
     """A view that can be indexed and assigned to."""
 
     __slots__ = ()
@@ -151,7 +151,7 @@ class Indexed(ArrayBase):
         with _packed():
             transfer.scatter(self.region, offsets, values)
 
-    def _assign(self, value: Any, key: Any, whole: Indexed) -> None:
+    def _assign(self, value: Any, key: Any, whole: ArrayBase) -> None:
         """Set every element of this view, which is what `key` is in `whole`."""
         if not self.size:
             whole._judge(key, value)

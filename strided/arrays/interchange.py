@@ -12,12 +12,10 @@ import numpy as np
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays import array_functions, deferral, dlpack, formatting, overlap
-from strided.arrays.base import Array, LayoutBuffer
+from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.encode import encode, spec_for
-from strided.arrays.operators import Operators
-from strided.arrays.views import Views
 from strided.files.mapping import map_file
 from strided.layout import Layout
 from strided.layout.element_types import is_builtin
@@ -26,7 +24,7 @@ from strided.layout.element_types import is_builtin
 _WITH_FORMAT = 4
 
 
-class Protocols(Operators, Views):
+class Interchange(ArrayBase):
     """A view that goes where an ndarray goes."""
 
     __slots__ = ()
@@ -251,20 +249,20 @@ def _offset_in(part: Array, whole: Array) -> int:
     return start
 
 
-def _rewrapped(cls: type[Protocols], content: Any, spec: BufferSpec, bitorder: str, excess: int) -> Protocols:
+def _rewrapped(cls: type[ArrayBase], content: Any, spec: BufferSpec, bitorder: str, excess: int) -> ArrayBase:
     """An unpickled array."""
     memory = LayoutBuffer(flat_bytes(content), spec, spec.dtype, spec.element_bits, bitorder, excess)
     return object.__new__(cls)._with_map(spec.address_map, memory)
 
 
 def _reopened(
-    cls: type[Protocols],
+    cls: type[ArrayBase],
     where: tuple[str, str, int, int],
     spec: BufferSpec,
     bitorder: str,
     excess: int,
     seen: tuple[AddressMap, np.dtype[Any], int] | None,
-) -> Protocols:
+) -> ArrayBase:
     """An unpickled array in a file: the file is mapped anew."""
     file = map_file(*where)
     memory = LayoutBuffer(file.content, spec, spec.dtype, spec.element_bits, bitorder, excess, file)

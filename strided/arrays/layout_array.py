@@ -15,7 +15,11 @@ import numpy as np
 from strided.arrays.blocks import window_shape
 from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.encode import encode, spec_for, wrap
+from strided.arrays.getitem import Indexing
+from strided.arrays.interchange import Interchange
 from strided.arrays.methods import Methods
+from strided.arrays.operators import Operators
+from strided.arrays.views import Views
 from strided.files.mapping import map_file
 from strided.layout import AnyShape, Layout
 from strided.layout.parser import array_shape
@@ -24,7 +28,7 @@ from strided.layout.parser import array_shape
 _CHUNK_BYTES = 1 << 24
 
 
-class LayoutArray(Methods):
+class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
     """An array in an XLA layout, on the buffer that holds it.
 
     Parameters

@@ -12,23 +12,21 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from strided.arrays import blocks, reductions
-from strided.arrays.base import Array
-from strided.arrays.interchange import Protocols
-from strided.arrays.views import Views
+from strided.arrays.base import Array, ArrayBase
 from strided.layout.element_types import is_builtin
 
 
 def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
     """A method that is one of NumPy's functions, but for keywords that the method does not know."""
 
-    def method(self: Protocols, *args: Any, **kwargs: Any) -> Any:
+    def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         if any(word in kwargs for word in unknown):
             return getattr(self.stand_in(), name)(*args, **kwargs)  # refused
         try:
             return function(self, *args, **kwargs)
         except TypeError:
             # Methods have other words for wrong arguments.
-            given = [x.stand_in(writeable=True) if isinstance(x, Views) else x for x in (*args, *kwargs.values())]
+            given = [x.stand_in(writeable=True) if isinstance(x, ArrayBase) else x for x in (*args, *kwargs.values())]
             getattr(self.stand_in(), name)(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
             raise
 
@@ -40,7 +38,7 @@ def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
 def _converted(name: str) -> Any:
     """A method of ndarray, called on the converted array."""
 
-    def method(self: Protocols, *args: Any, **kwargs: Any) -> Any:
+    def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         return getattr(self._values(), name)(*args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
@@ -51,7 +49,7 @@ def _converted(name: str) -> Any:
 def _changing(name: str) -> Any:
     """A method of ndarray that changes it: carried out on a copy, which is written back."""
 
-    def method(self: Protocols, *args: Any, **kwargs: Any) -> Any:
+    def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         if self.is_strided:
             return getattr(self.as_strided(), name)(*args, **kwargs)
         values = self.to_numpy()
@@ -68,12 +66,12 @@ def _changing(name: str) -> Any:
     return method
 
 
-def _clip(a: Protocols, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+def _clip(a: ArrayBase, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """``numpy.clip`` with the method's arguments: either bound may be left out."""
     return np.clip(a, min, max, out=out, **kwargs)
 
 
-class Methods(Protocols):
+class Methods(ArrayBase):
     """An array with NumPy's methods."""
 
     __slots__ = ()

@@ -16,14 +16,13 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
 from strided.addressing.address_map import AddressMap
-from strided.arrays.base import Array
+from strided.arrays.base import Array, ArrayBase
 from strided.arrays.flags import Flags
 from strided.arrays.flatiter import Flat
-from strided.arrays.getitem import Indexed
 from strided.arrays.index_ranges import strides_in_order
 
 
-class Views(Indexed):
+class Views(ArrayBase):
     """A view that gives other views."""
 
     __slots__ = ()
@@ -232,6 +231,6 @@ class Views(Indexed):
             self.flags.writeable = write
 
 
-def _is_fortran(array: Views, order: str) -> bool:
+def _is_fortran(array: ArrayBase, order: str) -> bool:
     """Whether an order of NumPy's means column-major for this array."""
     return order in ("F", "f") or (order in ("A", "a") and array.flags.fnc)

@@ -14,7 +14,7 @@ import numpy as np
 from jax.experimental.layout import Format
 from jax.experimental.layout import Layout as JaxLayout
 
-from strided.arrays.interchange import Protocols
+from strided.arrays.base import ArrayBase
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
@@ -87,7 +87,7 @@ def to_jax(a: LayoutArray) -> jax.Array:
     return as_jax(a)
 
 
-def as_jax(a: Protocols) -> jax.Array:
+def as_jax(a: ArrayBase) -> jax.Array:
     """The values as a ``jax.Array`` of the type that JAX makes of theirs, as ``jnp.asarray`` of an ndarray.
 
     Raises
