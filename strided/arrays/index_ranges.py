@@ -67,8 +67,8 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
 
 def _first_index(map_: AddressMap, whole: AddressMap) -> list[int] | None:
     """The index in the whole array of the first element of a view; None if it is not known."""
-    if map_.coupled:
-        return [start for start, _ in map_.coupled[0].coordinates]
+    if map_.irregular:
+        return [start for start, _ in map_.irregular[0].coordinates]
     offset = rest = int(map_.offset_of((0,) * map_.ndim))
     index = [0] * whole.ndim
     digits = [(digit, d) for d, terms in enumerate(whole.axes) for term in terms for digit in term.digits]
