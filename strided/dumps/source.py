@@ -19,9 +19,14 @@ MAX_TEXT_BYTES = 1 << 30
 #: What anything else in gzip may expand to. No protobuf message is longer than 2 GiB; nothing is said about the ratio,
 #: since a snapshot of zeros shrinks to a thousandth.
 MAX_BINARY_BYTES = 1 << 31
+#: Lines of text that are read however short they are. A line and the instruction on it take this many bytes more than
+#: their characters; where that is more than twice the text, a hostile text could take many times its size in memory.
+FREE_LINES, LINE_BYTES = 1 << 21, 450
 
 #: How far into the bytes to look for what no text holds.
 _PROBE_BYTES = 4096
+#: Bytes of text that are decoded at a time.
+_PIECE_BYTES = 1 << 20
 #: Control characters that text does hold: tab, line ends, form feed, escape sequences of terminals.
 _TEXT_CONTROLS = bytes((9, 10, 11, 12, 13, 27))
 _NOT_TEXT = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
@@ -107,6 +112,48 @@ def open_head(origin: Origin, size: int) -> bytes:
 
 def _head(file: _Rewound, path: str | None, size: int) -> bytes:
     return next(gzipped.expanded(file, path, size), b"") if _begins_as_gzip(file) else file.read(size)
+
+
+def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[str]:
+    """The lines of UTF-8 text without their ends. The whole text is never in memory beside them.
+
+    Raises
+    ------
+    DumpError
+        More than `FREE_LINES` lines, so short that they would take more than three times the text in memory; given
+        `max_bytes`, any are read.
+
+    >>> lines_of(memoryview(b"HloModule m\r\n\nENTRY"), None, None)
+    ['HloModule m', '', 'ENTRY']
+    """
+    lines: list[str] = []
+    begun = 0  # where the line begins that no piece has ended yet
+    for start in range(0, len(view), _PIECE_BYTES):
+        end = bytes(view[start : start + _PIECE_BYTES]).rfind(b"\n") + 1
+        if end:
+            lines += _decoded(view[begun : start + end]).split("\n")
+            lines.pop()
+            begun = start + end
+            if max_bytes is None:
+                refuse_short_lines(len(lines), len(view), path)
+    lines += _decoded(view[begun:]).split("\n")
+    lines[0] = lines[0].removeprefix("\ufeff")
+    return lines
+
+
+def _decoded(data: memoryview) -> str:
+    text = str(data, "utf-8", "backslashreplace")
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def refuse_short_lines(count: int, size: int, path: str | None = None) -> None:
+    """Raise DumpError where a text of `size` bytes has so many lines that they take three times its memory."""
+    if count > FREE_LINES and count * LINE_BYTES > 2 * size:
+        raise DumpError(
+            f"more than {FREE_LINES} lines in {size} bytes of text, which take more than three times the text in "
+            "memory; max_bytes= reads them",
+            path=path,
+        )
 
 
 def is_text(view: memoryview) -> bool:

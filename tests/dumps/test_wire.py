@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -336,4 +337,53 @@ def test_text_in_gzip_takes_at_most_three_times_its_size():
     with traced() as peak:
         module = sd.read_hlo(packed)
     assert len(module.instructions) == 10_001
+    assert peak() < 3 * len(text)
+
+
+PROGRAM = "HloModule m\n\nENTRY e {{\n  p = f32[128,256]{{1,0}} parameter(0)\n{}  ROOT r = f32[] constant(0)\n}}\n"
+
+
+@pytest.mark.parametrize("read", [sd.read_hlo, sd.read_allocations, sd.read_dump], ids=lambda read: read.__name__)
+@pytest.mark.parametrize("line", ["", "x", "}", "a=f32[]add(b,c)"])
+def test_text_of_too_many_short_lines_is_refused(
+    read: Callable[..., Any], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a few kilobytes of gzip expand to would take many times its size as lines and instructions."""
+    monkeypatch.setattr(source, "FREE_LINES", 1000)
+    head = "BufferAssignment:\n" if read is sd.read_allocations else PROGRAM.format("")
+    text = f"{head}{(line + chr(10)) * (1 << 21)}".encode()
+    bomb = gzip.compress(text)
+    with traced() as peak, pytest.raises(DumpError, match=r"more than 1000 lines .* max_bytes= reads them"):
+        read(bomb)
+    assert peak() < 1.3 * len(text) + (20 << 20)
+
+
+def test_any_number_of_lines_is_read_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "FREE_LINES", 10)
+    text = PROGRAM.format("") + "\n" * 100
+    for origin in (text, text.encode(), gzip.compress(text.encode())):
+        with pytest.raises(DumpError, match="more than 10 lines"):
+            sd.read_hlo(origin)
+        assert sd.read_hlo(origin, max_bytes=1 << 20).entry.root.name == "r"
+
+
+LINES = ["", "\n", "a", "a\r\nb\r\n", "\ufeffa\nb", "ä\n€\r\n\n𝄞", "long line\nb\n\n"]
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7, 1 << 20])
+@pytest.mark.parametrize("data", [*(text.encode() for text in LINES), b"\xff\n\xc3\nx\xe2\x82"])
+def test_lines_are_those_of_the_whole_text(data: bytes, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_PIECE_BYTES", piece)
+    whole = data.decode("utf-8-sig", "backslashreplace").replace("\r\n", "\n").split("\n")
+    assert source.lines_of(memoryview(data), None, None) == whole
+
+
+def test_a_program_takes_at_most_three_times_its_text() -> None:
+    name = "jit(train_step)/jvp(transformer)/layer_{}/attention/dot_general/" + "x" * 100
+    line = '  add.{} = f32[128,256]{{1,0}} add(p, p), metadata={{op_name="' + name + '"}}\n'
+    text = PROGRAM.format("".join(line.format(k, k) for k in range(1, 20_000))).encode()
+    data = gzip.compress(text)
+    with traced() as peak:
+        module = sd.read_hlo(data)
+    assert len(module.entry.instructions) == 20_001
     assert peak() < 3 * len(text)

@@ -187,7 +187,7 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     if kind not in (None, "text", "proto"):
         raise DumpError(f"a buffer assignment is a text or a proto, not {kind!r}", path=source.path)
     if kind == "text" or (kind is None and bytes(source.view[:4096]).lstrip().startswith(HEADER)):
-        allocations, unread = read_assignment_text(source.view, source.path)
+        allocations, unread = read_assignment_text(source.view, source.path, max_bytes)
         return BufferAssignment(allocations, unread=unread, path=source.path)
     allocations, aliases = read_assignment_proto(source.view, source.path)
     return BufferAssignment(allocations, aliases, path=source.path)

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from strided.dumps.buffer_assignment.values import Allocation, Value
+from strided.dumps.source import lines_of
 from strided.errors import DumpError, DumpWarning
 
 #: How the text begins.
@@ -53,16 +54,16 @@ _NAMED = 3
 
 
 def read_assignment_text(
-    view: memoryview, path: str | None
+    view: memoryview, path: str | None, max_bytes: int | None = None
 ) -> tuple[tuple[Allocation, ...], tuple[tuple[int, str], ...]]:
     """The allocations of a text, and the lines that were not understood.
 
     Raises
     ------
     DumpError
-        The text does not begin as one.
+        The text does not begin as one, or its lines are too many and too short (`source.lines_of`).
     """
-    lines = str(view, "utf-8", "backslashreplace").replace("\r\n", "\n").split("\n")
+    lines = lines_of(view, path, max_bytes)
     first = next((k for k, line in enumerate(lines) if line.strip()), 0)
     if lines[first].strip() != HEADER.decode():
         raise DumpError("expected a buffer assignment, which begins 'BufferAssignment:'", path=path, line=first + 1)

@@ -17,8 +17,8 @@ from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Frame, SourceTab
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.proto import read_proto
-from strided.dumps.hlo.text import lines_of, read_lines, read_text
-from strided.dumps.source import is_text, open_source
+from strided.dumps.hlo.text import read_lines, read_text
+from strided.dumps.source import is_text, lines_of, open_source, refuse_short_lines
 from strided.errors import DumpError
 
 __all__ = [
@@ -46,7 +46,9 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     index : int, optional
         Which module of a text that holds several, from 0.
     max_bytes : int, optional
-        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
+        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without. Given, text of any number
+        of lines is read; without, one of more than two million lines is refused where they are so short, 225 bytes on
+        average, that it would take more than three times its size in memory.
 
     Returns
     -------
@@ -79,6 +81,8 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     ['y']
     """
     if isinstance(source, str) and _is_hlo(source):
+        if max_bytes is None:
+            refuse_short_lines(source.count("\n"), len(source))
         return read_text(source, index=index)
     view, path = open_source(source, max_bytes=max_bytes)
     if not is_text(view):
@@ -89,11 +93,8 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
         except DumpError as error:
             error.path = error.path or path
             raise
-    # Neither expanded bytes nor the whole text are kept beside the lines.
-    text = str(view, "utf-8-sig", "backslashreplace")
-    del view
-    lines = lines_of(text)
-    del text
+    lines = lines_of(view, path, max_bytes)
+    del view  # expanded bytes are not kept beside the lines
     return read_lines(lines, path, index)
 
 

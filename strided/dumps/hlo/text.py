@@ -81,12 +81,7 @@ def read_text(text: str, path: str | None = None, index: int | None = None) -> M
     >>> print(module.entry.root.shape)
     f32[2]{0}
     """
-    return read_lines(lines_of(text), path, index)
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines of a text, without their ends."""
-    return (text.replace("\r\n", "\n") if "\r" in text else text).split("\n")
+    return read_lines((text.replace("\r\n", "\n") if "\r" in text else text).split("\n"), path, index)
 
 
 def read_lines(lines: list[str], path: str | None = None, index: int | None = None) -> Module:

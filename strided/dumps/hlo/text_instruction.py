@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from sys import intern
 
 from strided.dumps.hlo.instruction import CALLEES, Instruction
 from strided.dumps.hlo.lexer import (
@@ -51,6 +52,8 @@ _PLAIN_LINE = re.compile(rf"(?>{_HEAD}){_NAMES_ONLY}{_PLAIN_END}")
 
 _OPERAND = re.compile(rf"(?:(.*[\s)\]}}]))?%?({NAME})", re.DOTALL)
 _NAMES = re.compile(r"[^\s,%]++")
+#: Instructions whose operands are looked up at a time: more is no faster, and takes memory.
+_BATCH = 1 << 12
 #: What stands in the place of operands where there are none: numbers of parameters, constants.
 _NO_OPERAND = re.compile(r"[+-]?[0-9][\w.+\-]*+|true|false|[+-]?(?:inf|nan)|")
 _ELISION = re.compile(r"\.\.\.(?:\(\+\d+\))?")
@@ -118,8 +121,10 @@ class TextInstruction(Instruction):
     __slots__ = ("_close", "_open", "bodies", "shape_text", "text")
 
     def __init__(self, found: re.Match[str], text: str, line: int) -> None:
-        _, root, name, self.shape_text, opcode, names = found.groups()
-        super().__init__(name, opcode, root is not None, line)
+        _, root, name, shape_text, opcode, names = found.groups()
+        super().__init__(name, intern(opcode), root is not None, line)
+        # A program has few opcodes and shapes, each of them many times.
+        self.shape_text = None if shape_text is None else intern(shape_text)
         self.text = text
         if names is None:
             self._open, self._close = text.index("(", found.end(5)) + 1, -1
@@ -242,16 +247,18 @@ def _named_anew(text: str, names: Mapping[str, str]) -> str:
 def undefined_names(found: Sequence[TextInstruction], names: Set[str]) -> Iterator[tuple[TextInstruction, str]]:
     """The operands of a computation's instructions that are none of the `names` that it defines."""
     calls = [i for i in found if i.opcode != "parameter"]
-    used = ", ".join([i.text[i._open : i._close] for i in calls if i._close != i._open])
-    if "/" in used:
-        used = without_comments(used)
-    unknown = set(used.replace("%", "").split(", ")).difference(names)
-    if not unknown or all(_NO_OPERAND.fullmatch(text) for text in unknown):
-        return
-    for instruction in calls:
-        for name in instruction.written_operands:
-            if name not in names:
-                yield instruction, name
+    for k in range(0, len(calls), _BATCH):
+        batch = calls[k : k + _BATCH]
+        used = ", ".join([i.text[i._open : i._close] for i in batch if i._close != i._open])
+        if "/" in used:
+            used = without_comments(used)
+        unknown = set(used.replace("%", "").split(", ")).difference(names)
+        if all(_NO_OPERAND.fullmatch(text) for text in unknown):
+            continue
+        for instruction in batch:
+            for name in instruction.written_operands:
+                if name not in names:
+                    yield instruction, name
 
 
 def read_names(text: str) -> list[str]:
