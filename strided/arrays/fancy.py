@@ -21,17 +21,15 @@ from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase
+from strided.runtime import limits
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
-from strided.transfer.executor import STREAM_BYTES, scratch
+from strided.transfer.executor import scratch
 from strided.transfer.gather_scatter import Offsets
 from strided.transfer.region import Region, read_only
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 
-#: Elements from which on a kernel is worth loading Numba, and worth calling once it is loaded.
-_LOADING_ELEMENTS = 1 << 16
-_CALLING_ELEMENTS = 1 << 11
 #: Elements in one task, and the fewest that the kernel for index arrays is given: it takes 1024 at a time.
 _TASK_ELEMENTS, _LEAST_POINTS = 1 << 16, 1 << 11
 #: Inner offsets: at least as many make a table worth while, and at most.
@@ -47,7 +45,7 @@ _SPARSE = 24
 
 def is_large(source: Region, size: int) -> bool:
     """Whether a selection of so many elements is worth a kernel, and of a kind that these kernels know."""
-    least = kernels.least(_CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS)
+    least = limits.current.indexed_elements if kernels.is_loaded() else limits.current.loading_elements
     regular = source.map.is_regular and source.map.ndim > 0
     return 0 < size >= least and 8 <= source.bits <= 64 and not source.unit_bits and regular
 
@@ -178,7 +176,7 @@ def _copy_sums(source: Region, outer: Offsets, inner: Offsets, out: Array) -> No
 
     else:
         kernel, rows, pieces = kernels.load(found.kernel), found.rows, found.pieces
-        streaming, every = int(target.size >= kernels.least(STREAM_BYTES)), np.array([0, len(pieces)])
+        streaming, every = int(target.size >= limits.current.stream_bytes), np.array([0, len(pieces)])
 
         def task(start: int, stop: int) -> None:
             cuts = np.array([0, stop - start]), every
@@ -222,7 +220,7 @@ def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> _Lanes | None:
 def gather_masked(array: ArrayBase, mask: npt.NDArray[np.bool_]) -> Array | None:
     """The elements where a mask of the array's shape is true; None where they are so few that a look-up is better."""
     count = int(np.count_nonzero(mask))
-    if not mask.ndim or count * _SPARSE < mask.size or mask.size < kernels.least(_LOADING_ELEMENTS):
+    if not mask.ndim or count * _SPARSE < mask.size or mask.size < limits.current.loading_elements:
         return None
     out = np.empty(count, array.dtype)
     tile, _ = blocks.tile_of(array._map)[0]

@@ -17,6 +17,7 @@ from strided.arrays.buffer_spec import BufferSpec
 from strided.errors import UnsupportedError
 from strided.layout import PaddingValue
 from strided.planning.plan import FillStep, Storage, plan_fill
+from strided.runtime.cache import forgettable
 from strided.transfer import copy as transfer
 
 #: Bytes that are filled one after the other in the time that a short run takes, as long as they stay in the cache.
@@ -98,6 +99,7 @@ def fill_padding(buffer: npt.NDArray[np.uint8], spec: BufferSpec, bits: int, bit
         transfer.fill(transfer.Region(buffer, map_, bits, bitorder == "little"), pattern)
 
 
+@forgettable
 @lru_cache(maxsize=512)
 def _filled(spec: BufferSpec, bits: int) -> tuple[tuple[AddressMap, ...], int]:
     """Maps of what is filled: the padding, or all slots where that is done sooner, or nothing else is known.

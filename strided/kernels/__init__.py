@@ -10,7 +10,6 @@ nothing and release the GIL.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -28,21 +27,10 @@ _HOMES = {
 #: The module of every kernel.
 HOMES = {name: module for module, names in _HOMES.items() for name in names}
 
-
 #: Bytes of scratch memory that a kernel takes at most; each thread hands in its own.
 SCRATCH_BYTES = 1 << 18
 #: Bytes of a target's row up to which transpositions put rows that follow each other together before they write them.
 SHORT_ROW_BYTES = 1 << 10
-
-
-FORCE = "STRIDED_FORCE_KERNELS"
-"""Environment variable that has kernels do everything where it is ``1``, for tests: it is read when first wanted."""
-
-
-@cache
-def least(size: int) -> int:
-    """The size from which on a kernel is worth it: the one given, or 0 where kernels are forced."""
-    return 0 if os.environ.get(FORCE) == "1" else size
 
 
 @cache
@@ -54,5 +42,5 @@ def load(name: str) -> Callable[..., Any]:
 
 
 def is_loaded() -> bool:
-    """Whether this process has Numba loaded, so that a kernel costs no wait for it."""
+    """Whether this process has loaded Numba, so that no kernel waits for that."""
     return "strided.kernels.compile" in sys.modules

@@ -120,8 +120,8 @@ def _spread(bits):
         down = splat(builder, shift, here.type)
         up = builder.shl(builder.shl(beyond, builder.sub(same(here.type, 7), down)), same(here.type, 1))
         wide = ir.VectorType(ir.IntType(8 * each), 8 * bits)
-        lane = builder.zext(builder.or_(builder.lshr(here, down), up), wide)
-        parts = [builder.shl(lane, same(wide, k * (8 - bits))) for k in range(each)]
+        vector = builder.zext(builder.or_(builder.lshr(here, down), up), wide)
+        parts = [builder.shl(vector, same(wide, k * (8 - bits))) for k in range(each)]
         return as_bytes(builder, _either(builder, parts))
 
     return spread
@@ -135,10 +135,10 @@ def _gather(bits):
         """64 bytes of packed elements, from the low bits of as many bytes as it takes."""
         parts = []
         for k in range(each):
-            lane = loaded(builder, builder.add(address, INT64(k * LINE)), VECTOR, 8 * each)
-            lane = builder.and_(lane, same(lane.type, sum((1 << bits) - 1 << 8 * j for j in range(each))))
-            joined = _either(builder, [builder.lshr(lane, same(lane.type, j * (8 - bits))) for j in range(each)])
-            parts.append(builder.trunc(joined, ir.VectorType(BYTE, lane.type.count)))
+            vector = loaded(builder, builder.add(address, INT64(k * LINE)), VECTOR, 8 * each)
+            vector = builder.and_(vector, same(vector.type, sum((1 << bits) - 1 << 8 * j for j in range(each))))
+            joined = _either(builder, [builder.lshr(vector, same(vector.type, j * (8 - bits))) for j in range(each)])
+            parts.append(builder.trunc(joined, ir.VectorType(BYTE, vector.type.count)))
         return _reversed(builder, concatenated(builder, parts), bits, flip)
 
     return gather

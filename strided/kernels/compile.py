@@ -2,7 +2,7 @@
 
 Compiled code goes to Numba's cache: the folder that `NUMBA_CACHE_DIR` names, else `__pycache__` beside the sources,
 else the user's cache folder. Where none can be written, or a file in it cannot be read, kernels are compiled in memory
-and nothing is said. The code is good for one CPU and one state of the sources: of all files in this folder, since
+silently. The code is good for one CPU and one state of the sources: of all files in this folder, since
 kernels are put together from several. ``STRIDED_CACHE=0`` in the environment turns the cache off.
 """
 

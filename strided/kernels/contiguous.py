@@ -29,8 +29,8 @@ def copy(source, target, source_start, target_start, count, streaming):
 def fill(target, outer, rows, pieces, pattern, streaming):
     """Set all pieces of all rows to a pattern.
 
-    Tables as in `walk`, with bytes as lanes; what they say of a source does not matter. `pattern` is 128 bytes, one
-    element over and over, and begins anew with every piece.
+    Tables as in `row_driver.drive`, with bytes as lanes; source offsets are ignored. `pattern` is 128 bytes: one
+    element, repeated; it begins anew with every piece.
     """
     p = simd_bytes.address(pattern)
     for o in range(outer.shape[0]):

@@ -9,10 +9,10 @@ from strided.kernels import simd_bytes, simd_int64
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.loop_nest import _load, _log2, _store
 
-#: Bytes of a source from which on elements are asked for ahead of their turn.
+#: Bytes of a source above which elements are prefetched.
 CACHED = 1 << 23
-_AHEAD = 96  # elements to ask for ahead, a third faster than none
-#: Elements that are located before any of them is taken.
+_AHEAD = 96  # elements between a load and the one prefetched with it: a third faster than none
+#: Elements located before any of them is taken.
 BLOCK = 1024
 
 _GATHER = (BYTES, WRITABLE, LIST, NUMBER)
@@ -50,7 +50,7 @@ def _scatter(source, target, offsets, width, like):
 
 @kernel(*_GATHER)
 def gather(source, target, offsets, width):
-    """``target[i] = source[offsets[i]]``, elements of `width` bytes; how many offsets lie outside, which are left."""
+    """``target[i] = source[offsets[i]]``, elements of `width` bytes; skip and count the offsets that lie outside."""
     if width == 1:
         return _gather(source, target, offsets, 1, np.uint8(0))
     if width == 2:
@@ -62,7 +62,7 @@ def gather(source, target, offsets, width):
 
 @kernel(*_GATHER)
 def scatter(source, target, offsets, width):
-    """``target[offsets[i]] = source[i]``, elements of `width` bytes; how many offsets lie outside, which are left."""
+    """``target[offsets[i]] = source[i]``, elements of `width` bytes; skip and count the offsets that lie outside."""
     if width == 1:
         return _scatter(source, target, offsets, 1, np.uint8(0))
     if width == 2:
@@ -96,7 +96,7 @@ def _quotient(numbers, divisor, shift):
 
 @part
 def _locate(axes, end, carries, base, first, offsets):
-    """Put the offsets of a block of elements into memory; 0 if no index is out of bounds."""
+    """Write the offsets of a block of elements; return 0 if no index is out of bounds."""
     astray = ZERO
     for at in range(0, BLOCK, simd_int64.COUNT):
         found, index, axis = simd_int64.repeated(base), simd_bytes.zero(), axes

@@ -1,13 +1,13 @@
-"""Tiled, interleaved and row-major buffers into one another: lanes that lie side by side on both sides.
+"""Tiled, interleaved and row-major buffers into one another: lanes that are neighbours on both sides.
 
-`walk` says what the tables mean.
+`row_driver.drive` says what the tables mean.
 """
 
 from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import ZERO, kernel, part
-from strided.kernels.row_driver import ARGUMENTS, edge, gather, no_gather, no_patch, spill_run, walk
+from strided.kernels.row_driver import ARGUMENTS, drive, edge, gather, no_gather, no_patch, spill_run
 
 
 @part
@@ -86,21 +86,21 @@ def _patch(fetch, spill, fixed, start, t_row, rows, i, last, cut, how):
 def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Copy runs of bytes: a lane is a byte."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    walk(_load, spill_run, _anywhere, no_gather, no_patch, (1, 1, 1), source, target, tables, streaming, scratch, 0)
+    drive(_load, spill_run, _anywhere, no_gather, no_patch, (1, 1, 1), source, target, tables, streaming, scratch, 0)
 
 
 @kernel(*ARGUMENTS)
 def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 16 bits out of words that two of them share."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    walk(_fields16, spill_run, _shift, no_gather, no_patch, (4, 2, 1), source, target, tables, streaming, scratch, 16)
+    drive(_fields16, spill_run, _shift, no_gather, no_patch, (4, 2, 1), source, target, tables, streaming, scratch, 16)
 
 
 @kernel(*ARGUMENTS)
 def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 8 bits out of words that four of them share."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    walk(_fields8, spill_run, _shift, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, 8)
+    drive(_fields8, spill_run, _shift, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, 8)
 
 
 @kernel(*ARGUMENTS)
@@ -110,11 +110,11 @@ def interleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, stre
     A row whose words' other row is not in its block goes in alone, and the other one's bytes stay as they are.
     """
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    walk(_braid16, _spill_two, _apart, gather, _patch, (2, 4, 2), source, target, tables, streaming, scratch, 0)
+    drive(_braid16, _spill_two, _apart, gather, _patch, (2, 4, 2), source, target, tables, streaming, scratch, 0)
 
 
 @kernel(*ARGUMENTS)
 def interleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Put rows of 8 bits into words, four rows into each, as `interleave16` does with two."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    walk(_braid8, _spill_four, _apart, gather, _patch, (1, 4, 4), source, target, tables, streaming, scratch, 0)
+    drive(_braid8, _spill_four, _apart, gather, _patch, (1, 4, 4), source, target, tables, streaming, scratch, 0)

@@ -1,4 +1,4 @@
-"""What the operations of kernels are built of: vectors of bytes as a type of Numba's, and pieces of LLVM.
+"""Building blocks of the kernels' operations: vectors of bytes as a Numba type, and pieces of LLVM.
 
 Everything is generic LLVM, which turns it into whatever vector instructions the CPU at hand has. Nothing is checked.
 """
@@ -24,7 +24,7 @@ INTEGER = types.int64
 
 
 class Vector(types.Type):
-    """Numba's type of so many bytes in registers."""
+    """Numba's type of a number of bytes in registers."""
 
     def __init__(self, count):
         self.count = count

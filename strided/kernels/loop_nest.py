@@ -1,9 +1,9 @@
-"""Kernels for whatever has no pattern of its own: nests of loops over tables.
+"""The general kernels: nests of loops over tables, for copies that suit no vector kernel.
 
 A copy is three tables. `outer` holds one (source, target) byte offset a row. `p` and `q` hold one *piece* a row,
-(source, target, length): so many elements that lie at equal steps on both sides. The kernel walks through every
-combination; clipped tiles, windows and misaligned tiles are only other tables. The caller has checked that all of it
-lies inside both buffers.
+(source, target, length): elements that lie at equal steps on both sides. The kernel goes through every combination;
+clipped tiles, windows and misaligned tiles only change the tables. The caller has checked that all of it lies inside
+both buffers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba.core import cgutils
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, kernel, part
 from strided.kernels.llvm import intrinsic
 
-#: Elements on a side of the square in which a transposing nest walks; both sides' lines stay in the first-level cache.
+#: Side in elements of the squares of a transposing nest: both sides' lines stay in the first-level cache.
 _SQUARE = 32
 
 _STEPS = types.UniTuple(NUMBER, 2)
@@ -116,7 +116,7 @@ def _nest(source, target, outer, p, p_steps, q, q_steps, like):
 
 @kernel(*_NEST)
 def nest8(source, target, outer, p, p_steps, q, q_steps):
-    """Copy what the tables say, in elements of one byte; all offsets and steps in bytes."""
+    """Copy what the tables describe, in elements of one byte; all offsets and steps in bytes."""
     _nest(source, target, outer, p, p_steps, q, q_steps, np.uint8(0))
 
 

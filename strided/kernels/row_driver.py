@@ -1,17 +1,16 @@
-"""Copies along lanes, line by line: what the kernels of `tiles` and `packed` have in common.
+"""Copies along lanes, line by line: what the kernels of `interleave` and `subbyte` have in common.
 
 A copy is three tables of byte offsets, which add up: `outer` (source, target), `rows` (source, target, member) and
 `pieces` (source, target, lanes). The lanes of a piece are neighbours on both sides. Clipped tiles, windows and odd
-sizes are only other tables. `row_cuts` and `piece_cuts` say where rows and pieces are cut into blocks, one block being
-done after the other::
+sizes only change the tables. `row_cuts` and `piece_cuts` cut rows and pieces into blocks, done one after the other::
 
     for each outer: for each block of rows: for each block of pieces: for each row in it: for each piece in it
 
-On the zipped side of a layout with sub-tiles, T(8,128)(2,1) for one, a lane is a word of 4 bytes that several rows
-share. Its rows all give the offset of the word, `member` says which of them a row is.
+On the interleaved side of a layout with sub-tiles, such as T(8,128)(2,1), a lane is a word of 4 bytes that several
+rows share. These rows all give the offset of the word; `member` says which of them a row is.
 
-Where the target is streamed it is written in whole lines. What a piece leaves of a line stays in a register, and the
-piece, row or matrix that goes on where this one ended completes it. So odd sizes, and targets that begin somewhere in a
+A streamed target is written in whole lines. What a piece leaves of a line stays in a register, and the
+piece, row or matrix that goes on where this one ended completes it. So odd sizes, and targets that begin inside a
 line, cost little.
 """
 
@@ -21,23 +20,23 @@ from strided.kernels import simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
-"""What kernels of this kind take: source, target, the five tables, whether to stream, scratch."""
+"""Arguments of these kernels: source, target, the five tables, whether to stream, scratch."""
 
-# What the rows of a group are.
+# Kinds of groups of rows.
 _EVEN, _UNEVEN, _ALONE = range(3)
-# Rows that lie unevenly are brought together in the scratch: where, and bytes from one row to the next.
+# Where unevenly spaced rows are brought together in the scratch, and bytes from one row to the next.
 SIDE, GATHERED_ROW = 8192, 1088
 
-# Every load of a line has another one prefetched: the same piece's in the next block, where that is not so far that the
-# line would be gone again when its turn comes, else one so many bytes on.
+# Every load of a line prefetches another one: the same piece's in the next block, unless that is so far (_FAR bytes)
+# that the line would be evicted before its turn, else the one _AHEAD bytes on.
 _FAR, _AHEAD = 1 << 17, 1024
-# The line in which a row ends must come from memory before it can be written: it is asked for so many rows before.
+# The line in which a row ends must come from memory before it can be written: it is prefetched this many rows before.
 _ROWS_AHEAD = 4
 
 
 @part
-def walk(fetch, spill, aim, gather, patch, widths, source, target, tables, streaming, scratch, options):
-    """Copy what `tables` say.
+def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, streaming, scratch, options):
+    """Copy what `tables` describe.
 
     `fetch` makes one line of the target, `spill` moves what a fetch reads to where it may read more, `aim` tells how to
     fetch a given row. `widths` are the bytes of a lane in a row of the source, those in the target, and the rows that
@@ -47,8 +46,8 @@ def walk(fetch, spill, aim, gather, patch, widths, source, target, tables, strea
     outer, rows, pieces, row_cuts, piece_cuts = tables
     s_lane, t_lane, shared = widths
     room = simd_bytes.address(scratch) + 255 & -256
-    # What all parts want to know: bytes of a lane on both sides, of the source that make a line, rows that share it,
-    # whether to stream, memory of our own.
+    # Shared by all parts: bytes of a lane on both sides, bytes of the source that make a line, rows that share a lane,
+    # whether to stream, scratch memory.
     fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room
     ends = simd_bytes.address(source), simd_bytes.address(source) + source.size
     line = room, room, simd_bytes.zero()
@@ -72,7 +71,7 @@ def walk(fetch, spill, aim, gather, patch, widths, source, target, tables, strea
 
 @part
 def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p):
-    """Bytes of the source from a piece of this block to its like in the next block."""
+    """Bytes of the source from a piece of this block to the same piece of the next block."""
     here = pieces[piece_cuts[p], 0]
     if p + 2 < piece_cuts.shape[0]:
         return pieces[piece_cuts[p + 1], 0] - here
@@ -88,7 +87,7 @@ def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p):
 
 @part
 def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, line):
-    """Copy the pieces of one block of rows; the line begun, as it then is."""
+    """Copy the pieces of one block of rows; return the line begun."""
     step, shared = fixed[2], fixed[3]
     rows, i, last = chosen
     asks = later[2] > 0 and cut[2] == cut[3]
@@ -120,7 +119,7 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
 
 @part
 def _group(rows, i, last, shared):
-    """What the rows of a group are, beginning with row `i`, and how far apart in the source where that is even."""
+    """The kind of the group that begins with row `i`, and bytes between its rows in the source if they are even."""
     if shared == 1:
         return _EVEN, ZERO
     if simd_bytes.cell(rows, i, 2) != 0 or i + shared > last:
@@ -136,7 +135,7 @@ def _group(rows, i, last, shared):
 
 @part
 def _row(fetch, spill, fixed, place, cut, how, ahead, line):
-    """Copy a row's pieces of a block; the line begun, as it then is.
+    """Copy a row's pieces of a block; return the line begun.
 
     Where the target goes on from one block to the next, the limit between them moves to the next limit of a line.
     """
@@ -333,13 +332,13 @@ def gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
 
 @part
 def no_gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
-    """Rows whose target is not shared are never uneven."""
+    """For targets that no rows share: no group is uneven."""
     return line
 
 
 @part
 def no_patch(fetch, spill, fixed, start, t, rows, i, last, cut, how):
-    """Rows whose target is not shared are never alone."""
+    """For targets that no rows share: no row is alone."""
     return ZERO + 1
 
 

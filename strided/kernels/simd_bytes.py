@@ -1,4 +1,4 @@
-"""Lines of bytes as values of compiled code, and what can be done with them.
+"""Lines of bytes as values of compiled code, and operations on them.
 
 Kernels address memory by plain integers and hold a cache line, 64 bytes, in one value. Nothing is checked.
 
@@ -35,7 +35,7 @@ from strided.kernels.llvm import (
 
 @intrinsic
 def address(typing, array):
-    """Where an array's data begin."""
+    """The address at which an array's data begin."""
 
     def lower(context, builder, signature, values):
         view = context.make_array(signature.args[0])(context, builder, values[0])
@@ -77,7 +77,7 @@ def put_byte(builder, address, value):
 
 @operation(types.void, INTEGER, INTEGER, INTEGER)
 def move(builder, target, source, count):
-    """Copy so many bytes between places that do not overlap."""
+    """Copy bytes between places that do not overlap."""
     places = (pointer_to(builder, place, BYTE) for place in (target, source))
     copy: Any = cgutils.raw_memcpy
     copy(builder, *places, count, 1)
@@ -108,7 +108,7 @@ def put(builder, address, value, streaming):
 
 @operation(types.void, INTEGER, VECTOR, INTEGER)
 def store_masked(builder, address, value, mask):
-    """Write those of 64 bytes whose bit is set in `mask`; the others are neither read nor written."""
+    """Write those of 64 bytes whose bit is set in `mask`, and touch no others."""
     flags = ir.VectorType(BIT, LINE)
     pointer = pointer_to(builder, address, value.type)
     kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT32, flags])

@@ -12,13 +12,13 @@ from strided.kernels.row_driver import (
     ARGUMENTS,
     GATHERED_ROW,
     SIDE,
+    drive,
     flush,
     gather,
     go_on,
     no_gather,
     no_patch,
     spill_run,
-    walk,
 )
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
@@ -109,23 +109,23 @@ def _present(rows, i, last, bits, flip):
 def deinterleave_bits(
     source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch, bits, signed, high_first
 ):
-    """Take rows of elements out of words that 32 / `bits` of them share, into bytes; tables as in `walk`."""
+    """Take rows of elements out of words that 32 / `bits` of them share, into bytes; tables as in `drive`."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
     options = bits, (8 - bits) * high_first, signed << bits - 1
-    walk(
+    drive(
         _fields, spill_run, _shift, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, options
     )
 
 
 @kernel(*ARGUMENTS, NUMBER, NUMBER)
 def interleave_bits(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch, bits, high_first):
-    """Put rows of bytes into words that 32 / `bits` of them share; tables as in `walk`.
+    """Put rows of bytes into words that 32 / `bits` of them share; tables as in `drive`.
 
     Rows that are alone keep the bits of others by reading and writing whole bytes: threads may not share their words.
     """
     tables = outer, rows, pieces, row_cuts, piece_cuts
     options = bits, (8 - bits) * high_first
-    walk(
+    drive(
         _braid, _spill, _apart, gather, _patch, (1, 4, 32 // bits), source, target, tables, streaming, scratch, options
     )
 
@@ -186,7 +186,7 @@ def _unpack_run(source, element, t, count, how, room):
 
 @part
 def _unpack_lines(source, element, t, count, how, line, room):
-    """The same by whole lines, past the caches; the line begun, as it then is. See `_piece` of `walk`."""
+    """The same by whole lines, past the caches; return the line begun. See `row_driver._piece`."""
     bits = how[0]
     bit = element * bits
     first, end, carry = line
@@ -263,7 +263,7 @@ _RUNS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER)
 def unpack(source, target, outer, rows, pieces, bits, signed, high_first, streaming, scratch):
     """Copy runs of packed elements to bytes.
 
-    Tables as in `walk`: offsets of the source count elements, those of the target bytes; a lane is an element.
+    Tables as in `drive`: offsets of the source count elements, those of the target bytes; a lane is an element.
     """
     how = bits, (1 << bits) - 1, signed << bits - 1, high_first
     room = simd_bytes.address(scratch)
@@ -286,7 +286,7 @@ def unpack(source, target, outer, rows, pieces, bits, signed, high_first, stream
 def pack(source, target, outer, rows, pieces, bits, high_first, streaming, scratch):
     """Copy runs of bytes to packed elements.
 
-    Tables as in `walk`: offsets of the source count bytes, those of the target elements; a lane is an element. Bits
+    Tables as in `drive`: offsets of the source count bytes, those of the target elements; a lane is an element. Bits
     that no table names stay as they are, by reading and writing whole bytes: threads may not share those.
     """
     how = bits, (1 << bits) - 1, ZERO, high_first

@@ -1,8 +1,8 @@
-"""Transposes: neighbours in the source go to different rows of the target, and the other way round.
+"""Transposes: neighbours in the source go to different rows of the target, and vice versa.
 
 `p` counts along the runs of the source, `q` along those of the target. Element (p, q) comes from ``source_rows[q]``
 plus its place in a piece of p, and goes to ``target_rows[p]`` plus its place in a piece of q. A piece is (offset,
-number of its first p or q, count). So tiles on either side are only other tables. All offsets are in bytes and add up.
+number of its first p or q, count). So tiles on either side only change tables. All offsets are in bytes and add up.
 
 Blocks are squares of 64 bytes a side. In the cache they are turned straight from one side to the other. Beyond it, how
 memory is touched counts more than anything else: see `_by_ring`.
@@ -31,8 +31,8 @@ _RUN = _CARRIED + 64 * _BAND
 
 
 @part
-def _walk(turn, width, source, target, tables, streaming, scratch):
-    """Copy what the tables say, in elements of `width` bytes."""
+def _transpose(turn, width, source, target, tables, streaming, scratch):
+    """Copy what the tables describe, in elements of `width` bytes."""
     outer, source_rows, target_rows, p_pieces, q_pieces = tables
     room = simd_bytes.address(scratch) + 63 & -64
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size
@@ -401,22 +401,22 @@ _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE
 @kernel(*_ARGUMENTS)
 def transpose8(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 8 bits."""
-    _walk(_turn8, 1, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
+    _transpose(_turn8, 1, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
 
 
 @kernel(*_ARGUMENTS)
 def transpose16(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 16 bits."""
-    _walk(_turn16, 2, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
+    _transpose(_turn16, 2, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
 
 
 @kernel(*_ARGUMENTS)
 def transpose32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 32 bits."""
-    _walk(_turn32, 4, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
+    _transpose(_turn32, 4, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
 
 
 @kernel(*_ARGUMENTS)
 def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 64 bits."""
-    _walk(_turn64, 8, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
+    _transpose(_turn64, 8, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from strided.planning.axis_maps import AxisMap, RadixMap
+from strided.runtime import limits
 
-#: More boxes than this are not worth steps of their own: one nest over tables does them all.
-MOST_BOXES = 16
 #: Bytes of the words that rows share. Buffers begin with one.
 _WORD_BYTES = 4
 
@@ -97,7 +96,7 @@ def simplified(box: Box) -> tuple[Box, ...]:
             if weight > 1:
                 parts = split(box, place, weight)
                 break
-        if parts is None or len(done) + len(waiting) + len(parts) > MOST_BOXES:
+        if parts is None or len(done) + len(waiting) + len(parts) > limits.current.boxes:
             done.append(box)
         else:
             waiting += parts

@@ -11,12 +11,7 @@ from typing import Any
 import numpy as np
 
 from strided.planning.runs import Loop, Runs, spread
-
-#: Bytes of one task, and runs.
-_TASK_BYTES = 1 << 21
-_TASK_RUNS = 1 << 14
-#: Bytes from which on a run is worth vectors.
-_LEAST_RUN = 16
+from strided.runtime import limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +32,7 @@ class FillStep:
     @property
     def kernel(self) -> str:
         """The kernel that does it: the general nest where runs are shorter than a vector."""
-        is_long = self.runs.run_bytes >= _LEAST_RUN or self.element_bytes > 8
+        is_long = self.runs.run_bytes >= limits.current.fill_run_bytes or self.element_bytes > 8
         return "fill" if is_long else f"nest{8 * self.element_bytes}"
 
     @property
@@ -53,14 +48,14 @@ class FillStep:
         """(first byte, loops, bytes of a run) of parts for threads to share."""
         base, run_bytes, all_loops = self.runs
         runs, depth = 1, len(all_loops)
-        most = max(1, min(_TASK_RUNS, _TASK_BYTES // run_bytes))
+        most = max(1, min(limits.current.fill_task_runs, limits.current.fill_task_bytes // run_bytes))
         while depth and runs * all_loops[depth - 1][0] <= most:
             depth -= 1
             runs *= all_loops[depth][0]
         # The next loop is cut into ranges; those around it are gone through one by one.
         outer, (extent, step) = all_loops[: max(0, depth - 1)], all_loops[depth - 1] if depth else (1, 0)
         length = -(-extent // -(-extent * runs // most))
-        piece = max(self.element_bytes, _TASK_BYTES // self.element_bytes * self.element_bytes)
+        piece = max(self.element_bytes, limits.current.fill_task_bytes // self.element_bytes * self.element_bytes)
         for place in itertools.product(*(range(n) for n, _ in outer)):
             first = base + sum(k * s for k, (_, s) in zip(place, outer, strict=True))
             for k in range(0, extent, length):

@@ -15,11 +15,7 @@ import numpy as np
 
 from strided.planning.boxes import Axis, Box, Spans, bytes_of, divided
 from strided.planning.offset_tables import Tables, TaskRanges, boxes_of, length_of, nearness, pieces_of, tile_period_of
-
-#: Elements of one task: some hundred microseconds of work.
-TASK_ELEMENTS = 1 << 18
-#: Least extent of `p` in a task where both axes matter: a square of a transposition needs both of its sides.
-_BREADTH = 64
+from strided.runtime import limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +79,9 @@ class NestStep:
 
     def tasks(self) -> Iterator[TaskRanges]:
         """Boxes for threads to share, a part of each axis."""
-        lengths, budget = [1] * len(self.axes), TASK_ELEMENTS
+        lengths, budget = [1] * len(self.axes), limits.current.nest_task_elements
         if self.q >= 0:
-            share = min(_BREADTH, self.axes[self.p].extent) if self.p >= 0 else 1
+            share = min(limits.current.nest_breadth, self.axes[self.p].extent) if self.p >= 0 else 1
             lengths[self.q] = length_of(self.axes[self.q], budget // share, in_pieces=True)
             budget //= lengths[self.q]
         for k in (self.p, *reversed(self.outer)):

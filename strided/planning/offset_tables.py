@@ -21,12 +21,11 @@ import numpy.typing as npt
 
 from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.planning.boxes import Axis
+from strided.runtime import limits
 from strided.runtime.cache import BoundedCache
 
 Table: TypeAlias = npt.NDArray[np.int64]
 
-#: The most rows of a table in one task; it then takes 1.5 MB at most.
-MOST_INDICES = 1 << 16
 #: Tables that a step keeps for its next tasks.
 _MOST_KEPT = 64
 
@@ -85,10 +84,10 @@ class _AxisRanges:
         """The ranges as they are made; kept for the next round if they are few."""
         made: list[AxisRange] = []
         for part in self._made():
-            if len(made) < MOST_INDICES:
+            if len(made) < limits.current.table_rows:
                 made.append(part)
             yield part
-        if len(made) < MOST_INDICES:
+        if len(made) < limits.current.table_rows:
             self.known = made
 
     def _made(self) -> Iterator[AxisRange]:
@@ -128,7 +127,7 @@ def length_of(axis: Axis, budget: int, period: int = 1, *, in_pieces: bool = Fal
     `in_pieces` says that its tables have a row for each piece, not for each index.
     """
     units = [w.unit for s in (axis.target, axis.source) for w in s.radix_maps if w.sizes]
-    most = MOST_INDICES * min(units, default=1 << 40) if in_pieces else MOST_INDICES
+    most = limits.current.table_rows * min(units, default=1 << 40) if in_pieces else limits.current.table_rows
     budget = max(1, min(budget, most))
     if axis.extent <= budget:
         return axis.extent

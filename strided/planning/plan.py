@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import axis_map_of
 from strided.planning.boxes import Box, room_of, simplified
@@ -29,6 +28,8 @@ from strided.planning.runs import runs_of
 from strided.planning.select_kernel import Matched, match
 from strided.planning.staged_step import StagedCopy, is_short_row, staged_copy_of, words_apart
 from strided.planning.vector_step import VectorStep
+from strided.runtime import limits
+from strided.runtime.cache import forgettable
 
 __all__ = [
     "AxisRange",
@@ -91,8 +92,6 @@ Step: TypeAlias = VectorStep | StagedCopy | NestStep | PerElementStep | FillStep
 
 #: Steps are planned for bases modulo this.
 _PHASE_BITS = 64
-#: Elements from which on a staged copy is worth its planning.
-LEAST_STAGED = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +150,7 @@ _REASONS = {
 }
 
 
+@forgettable
 @lru_cache(maxsize=512)
 def plan_copy(
     source: AddressMap,
@@ -188,6 +188,7 @@ def plan_copy(
     return _plan(steps, shift, source.size, moved, [_touched(steps, k, shift[k] // 8) for k in (0, 1)])
 
 
+@forgettable
 @lru_cache(maxsize=512)
 def plan_fill(target: AddressMap, storage: Storage) -> Plan | None:
     """The plan of setting every element of a view to one value; None where a copy of the value does it."""
@@ -262,6 +263,7 @@ def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
     return any(is_short_row(axis, bits) for axis in box.axes if axis.target.unit_stride == bits)
 
 
+@forgettable
 @lru_cache(maxsize=512)
 def _steps(
     signature: CopySignature, phase: tuple[int, int], whole_words: bool
@@ -276,9 +278,9 @@ def _steps(
         part = waiting.pop()
         found = match(part, *signature.bits, widen=signature.same_order, room=room)
         around = None
-        if (found is None or _breaks_rows(found, part, signature.bits[1])) and part.elements >= kernels.least(
-            LEAST_STAGED
-        ):
+        if (
+            found is None or _breaks_rows(found, part, signature.bits[1])
+        ) and part.elements >= limits.current.staged_elements:
             apart = words_apart(part, *signature.bits) if found is None else None
             if apart is not None:
                 waiting += apart

@@ -15,12 +15,10 @@ import numpy as np
 
 from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import RadixMap, Table, axis_map_of
+from strided.runtime import limits
 
 #: (extent, stride) of a loop.
 Loop: TypeAlias = tuple[int, int]
-
-#: Boxes that partial tiles may make of a view.
-_MOST_BOXES = 256
 
 
 class Runs(NamedTuple):
@@ -80,7 +78,7 @@ def runs_of(map_: AddressMap, bits: int, unit: int) -> tuple[Runs, ...] | None:
         axes.append(
             _leaves(side.radix_map, side.radix_map.start, side.radix_map.start + extent, len(side.radix_map.sizes))
         )
-    if math.prod(map(len, axes)) > _MOST_BOXES:
+    if math.prod(map(len, axes)) > limits.current.fill_boxes:
         return None
     found = []
     for leaves in itertools.product(*axes):

@@ -16,19 +16,14 @@ from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.planning.boxes import Axis, Box, Spans, cut, divided
 from strided.planning.offset_tables import nearness
 from strided.planning.vector_step import VectorStep, outer_order
+from strided.runtime import limits
 
 _Place = TypeVar("_Place", int, int | None)
 
 #: Bits of the word that a sub-tile fills with elements of neighbouring rows.
 WORD_BITS = 32
-#: Runs from this length on are copied as they are; shorter ones become elements.
-_RUN_BITS = 128
 #: The widest element that kernels move.
 _WIDEST_BITS = 64
-#: Bytes of a row of the target that is long enough.
-_LONG_ROW_BYTES = 1 << 12
-#: Runs of packed elements from this length on, a vector of bytes, are copied as such.
-_PACKED_RUN = 64
 
 
 class Matched(NamedTuple):
@@ -138,7 +133,7 @@ def _rows(asked: _Case) -> VectorStep | None:
         return None
     if axis.source.unit_stride != bits or axis.target.unit_stride != bits:
         return None
-    if _run(axis) * bits < _RUN_BITS and len(box.axes) > 1:
+    if _run(axis) * bits < limits.current.run_bits and len(box.axes) > 1:
         return None
     if len(box.axes) == 1 and not _unit(axis.source) and not _unit(axis.target):
         return _step_of("copy", box, bits, None, lane)
@@ -168,7 +163,7 @@ def _interleave(asked: _Case) -> VectorStep | None:
 def _is_short(box: Box, lane: int, bits: int) -> bool:
     """Whether the lanes come in pieces too short for vectors."""
     axis = box.axes[lane]
-    return _run(axis) * bits < min(_RUN_BITS, axis.extent * bits)
+    return _run(axis) * bits < min(limits.current.run_bits, axis.extent * bits)
 
 
 def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> VectorStep | None:
@@ -233,7 +228,7 @@ def _transpose(asked: _Case) -> VectorStep | None:
         return None
     # Short runs make tiny blocks: a wider element, a staged copy or the nest does better.
     for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
-        if min(axis.extent, _unit(side) or axis.extent) * bits < _RUN_BITS:
+        if min(axis.extent, _unit(side) or axis.extent) * bits < limits.current.run_bits:
             return None
     box, row, lane = _lengthened(box, row, lane, bits, 2)
     box, lane, row = _lengthened(box, lane, row, bits, 1)
@@ -249,7 +244,7 @@ def _lengthened(box: Box, place: int, other: _Place, bits: int, side: int) -> tu
     if not (_is_plain(own.source) and _is_plain(own.target)):
         return box, place, other
     extent, sizes, strides = own.extent, [own.extent], [_side(own, 3 - side).unit_stride]
-    while extent * bits < 8 * _LONG_ROW_BYTES:
+    while extent * bits < 8 * limits.current.long_row_bytes:
         on = [k for k, a in enumerate(axes) if k not in (place, other) and _side(a, side).unit_stride == extent * bits]
         if not on or not all(_is_plain(part) for part in axes[on[0]][1:]):
             break
@@ -275,7 +270,7 @@ def _packed(asked: _Case) -> VectorStep | None:
     axis = box.axes[lane]
     if lane != other or source_bits == target_bits or bits >= 8:
         return None
-    if _run(axis) < _PACKED_RUN and len(box.axes) > 1:
+    if _run(axis) < limits.current.packed_run_elements and len(box.axes) > 1:
         return None
     if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
         return None

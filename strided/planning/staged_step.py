@@ -28,10 +28,8 @@ from strided.planning.offset_tables import (
 )
 from strided.planning.select_kernel import WORD_BITS, match
 from strided.planning.vector_step import VectorStep
+from strided.runtime import limits
 
-#: Bytes of all blocks of a staged copy: half of the second-level cache of many CPUs. Smaller ones are done so soon that
-#: threads wait for each other.
-BLOCK_BYTES = 1 << 20
 #: What kernels take in the cache for each bit of the target, `rows` being 1. Measured.
 _COST = {
     "deinterleave8": 1.5,
@@ -45,12 +43,8 @@ _COST = {
 _COST |= {"pack": 2.0, "transpose64": 1.4, "transpose32": 1.6, "transpose16": 2.4, "transpose8": 3.6}
 #: How much longer a transposition takes where words are all that it reads: of each tile it wants few at a time.
 _FAR_WORDS = 1.8
-#: Words on a side of the squares that are transposed.
-_SQUARE = 16
 #: The same for each element that the nest moves.
 _NEST_COST = 400.0
-#: Bytes of a block along its contiguous axis.
-_LANE_BYTES = 1 << 11
 
 
 class StagingLayout(NamedTuple):
@@ -217,7 +211,7 @@ def _candidate(
 ) -> _Candidate | None:
     """The staged copy through blocks of these layouts, or None if it gains nothing."""
     lengths = _lengths(box.axes, near, staging, bits)
-    if any(layout.strides(lengths)[1] > 8 * (BLOCK_BYTES // len(staging)) for layout in staging):
+    if any(layout.strides(lengths)[1] > 8 * (limits.current.staging_bytes // len(staging)) for layout in staging):
         return None
     stages = []
     for stage in _stages(box, tuple(AxisRange(0, length) for length in lengths), staging, bits):
@@ -281,7 +275,7 @@ def _are_apart(box: Box, own: _Near, other: _Near) -> bool:
     """
     if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
         return False
-    return box.axes[other.lanes[0]].extent >= _SQUARE
+    return box.axes[other.lanes[0]].extent >= limits.current.square_words
 
 
 def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | None:
@@ -302,11 +296,11 @@ def _lengths(
     """The extents of a block: long where a side is contiguous, and only a few rows of a word where they must be."""
     widest = max(layout.bits for layout in staging)
     budget, word = (
-        BLOCK_BYTES // len(staging) * 8 // widest,
+        limits.current.staging_bytes // len(staging) * 8 // widest,
         max(1, WORD_BITS // min(layout.bits for layout in staging)),
     )
     lanes = tuple(layout.order[-1] for layout in staging)
-    long = _LANE_BYTES * 8 // widest
+    long = limits.current.staging_lane_bytes * 8 // widest
     source, target = near
     goals = [
         *((k, 128) for k in lanes),

@@ -27,18 +27,8 @@ from strided.planning.offset_tables import (
     pieces_of,
     tile_period_of,
 )
+from strided.runtime import limits
 
-#: Bytes of the target from which on a step is more than one task. One of so many takes some hundred microseconds, and
-#: some twenty to prepare and to begin: larger arrays have larger ones.
-TASK_BYTES = 1 << 21
-#: Tasks of a large array, which keep many threads busy to the end.
-_MANY_TASKS = 32
-#: Lanes of one task of a transposition: so many rows of the target are written side by side, each on a page of its own.
-_BAND = 1024
-#: Bytes of the source in one block where only the source is tiled: a few tiles side by side.
-_BLOCK_BYTES = 1 << 14
-#: Rows of the source that are read side by side.
-_STREAMS = 8
 #: Bytes of a line; a cut between threads off the lines makes both write one slowly.
 _LINE_BYTES = 64
 #: Bits of the word that rows share.
@@ -149,7 +139,7 @@ class VectorStep:
                 least = self.rows if k == self.row else line
                 most = budget
                 if k == self.lane and self.is_transposition:
-                    most = min(budget, max(_BAND, budget // self.axes[self.row].extent))
+                    most = min(budget, max(limits.current.transposed_lanes, budget // self.axes[self.row].extent))
                 pieces = k == self.lane and not self.is_transposition
                 lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
                 budget //= lengths[k]
@@ -170,8 +160,9 @@ class VectorStep:
         """Elements of one task: all of what is small, else so few that threads end together, but worth a task."""
         width = max(8, self.bits) // 8
         size = self.elements * width
-        if size > TASK_BYTES:
-            size = max(TASK_BYTES // 4, min(TASK_BYTES, size // 8), min(8 * TASK_BYTES, size // _MANY_TASKS))
+        task = limits.current.vector_task_bytes
+        if size > task:
+            size = max(task // 4, min(task, size // 8), min(8 * task, size // limits.current.many_tasks))
         return max(1, size // width)
 
     def tables(self) -> Tables:
@@ -237,12 +228,12 @@ class VectorStep:
         the first-level cache until they are used up.
         """
         lane, row = self.axes[self.lane], self.axes[self.row]
-        if row.extent * lane.extent * self.bits <= 8 * 2 * _BLOCK_BYTES:
+        if row.extent * lane.extent * self.bits <= 8 * 2 * limits.current.tiled_block_bytes:
             return 0, 0
         if _unit(lane.target):
             rows = max(self.rows, tile_period_of(row._replace(source=_STILL)))
             # More rows at once are more streams than the CPU fetches ahead.
-            few = max(self.rows, _STREAMS)
+            few = max(self.rows, limits.current.streams)
             return (few, 4 * _unit(lane.target)) if rows > few and rows % few == 0 else (rows, _unit(lane.target))
         if not _unit(lane.source):
             return self.rows, 0
@@ -250,7 +241,7 @@ class VectorStep:
         tile_bytes = _unit(lane.source) * lane.source.unit_stride * rows // self.rows
         # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
         page = self.rows > 1 and tile_bytes < _PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
-        lanes = max(1, (_PAGE_BYTES if page else _BLOCK_BYTES) // tile_bytes) * _unit(lane.source)
+        lanes = max(1, (_PAGE_BYTES if page else limits.current.tiled_block_bytes) // tile_bytes) * _unit(lane.source)
         return (0, 0) if lane.extent <= lanes else (rows, lanes)
 
     def _row_cuts(self, axis: Axis, start: int, stop: int) -> Table:

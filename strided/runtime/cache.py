@@ -1,12 +1,12 @@
-"""Tables of what was worked out lately, shared by all threads.
+"""Bounded tables of recent results, shared by all threads.
 
-A table keeps at most so many values and drops the oldest. One lock stands behind all tables: it is held for a few
-instructions, never while a value is computed. A forked child gets a new one.
+A full table drops its oldest value. One lock stands behind all tables: it is held for a few instructions, never while a
+value is computed. A forked child gets a new one.
 """
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from strided.runtime.locks import own_lock
 
@@ -14,6 +14,29 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _lock = own_lock()
+
+
+class _Clearable(Protocol):
+    """A table, or a function under `functools.lru_cache`."""
+
+    def cache_clear(self) -> None:
+        """Drop all values."""
+
+
+C = TypeVar("C", bound=_Clearable)
+_forgettable: list[_Clearable] = []
+
+
+def forgettable(table: C) -> C:
+    """Decorate a cache of the module's that `forget` clears: one that holds plans, or what follows from limits."""
+    _forgettable.append(table)
+    return table
+
+
+def forget() -> None:
+    """Clear all caches marked `forgettable`, so that everything is planned anew."""
+    for table in _forgettable:
+        table.cache_clear()
 
 
 class BoundedCache(Generic[K, V]):
@@ -47,7 +70,7 @@ class BoundedCache(Generic[K, V]):
             self._values[key] = value
         return value
 
-    def clear(self) -> None:
+    def cache_clear(self) -> None:
         """Drop all values."""
         with _lock():
             self._values.clear()

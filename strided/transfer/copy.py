@@ -19,7 +19,8 @@ import numpy as np
 from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.planning.plan import PerElementStep, Plan, Step, plan_copy, plan_fill, refuse_misfit
-from strided.runtime.cache import BoundedCache
+from strided.runtime import limits
+from strided.runtime.cache import BoundedCache, forgettable
 from strided.transfer.bounds import holds, least_size, refuse_outside
 from strided.transfer.executor import PATTERN_BYTES, Copy, ElementFormat, Execution, run_fill
 from strided.transfer.gather_scatter import (
@@ -46,11 +47,6 @@ __all__ = [
     "scatter",
 ]
 
-#: Elements up to which NumPy does a copy alone: as long as no kernel is loaded, for loading takes far longer, and the
-#: first time that a conversion is asked for, for planning takes longer.
-SMALL_ELEMENTS = 1 << 12
-#: The same for a conversion that has been asked for before.
-TINY_ELEMENTS = 1 << 7
 #: Conversions that are remembered with all that carrying them out takes.
 _MOST_REMEMBERED = 128
 
@@ -70,9 +66,11 @@ class _Conversion(NamedTuple):
 
 #: By the identity of both maps, which takes no time to hash, and the widths. Bare maps were asked for once, and are not
 #: planned.
-_remembered = BoundedCache[tuple[object, ...], _Conversion | tuple[AddressMap, AddressMap]](_MOST_REMEMBERED)
+_remembered = forgettable(
+    BoundedCache[tuple[object, ...], _Conversion | tuple[AddressMap, AddressMap]](_MOST_REMEMBERED)
+)
 #: By the identity of steps, which many plans may have in common, and the widths.
-_executions = BoundedCache[tuple[object, ...], tuple[tuple[Step, ...], Execution]](_MOST_REMEMBERED)
+_executions = forgettable(BoundedCache[tuple[object, ...], tuple[tuple[Step, ...], Execution]](_MOST_REMEMBERED))
 
 
 def copy(source: Region, destination: Region) -> None:
@@ -102,7 +100,7 @@ def _copy(source: Region, destination: Region) -> None:
     known = _remembered.get(key)
     if not isinstance(known, _Conversion):
         small = known is None or not kernels.is_loaded()
-        if source.map.size <= kernels.least(SMALL_ELEMENTS if small else TINY_ELEMENTS):
+        if source.map.size <= (limits.current.small_elements if small else limits.current.tiny_elements):
             refuse_misfit(source.map, destination.map, source.bits, destination.bits)
             copy_small(source, destination)
             if known is None:
@@ -161,7 +159,7 @@ def fill(destination: Region, pattern: int) -> None:
         raise OverflowError(f"pattern {pattern:#x} does not fit {destination.bits} bits")
     if not destination.buffer.flags.writeable:
         raise ValueError("assignment destination is read-only")
-    if destination.map.size > kernels.least(SMALL_ELEMENTS):
+    if destination.map.size > limits.current.small_elements:
         plan = plan_fill(destination.map, destination.storage)
         if plan is not None:
             refuse_outside(destination, plan.target_span, "destination")

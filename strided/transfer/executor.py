@@ -15,15 +15,11 @@ import numpy as np
 
 from strided import kernels
 from strided.planning.plan import AxisRange, FillStep, NestStep, StagedCopy, Step, TaskRanges, VectorStep
-from strided.planning.staged_step import BLOCK_BYTES
+from strided.runtime import limits
 from strided.runtime.cache import BoundedCache
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.region import Bytes, empty_aligned
 
-#: Bytes of the target from which on lines are written past the caches.
-STREAM_BYTES = 1 << 22
-#: Bytes that one thread fills alone.
-LEAST_SHARED_BYTES = 1 << 20
 #: Bytes of the pattern that fills.
 PATTERN_BYTES = 128
 #: Blocks of a staged copy that are kept ready; one takes some kilobytes.
@@ -208,7 +204,7 @@ def _bound(step: VectorStep | NestStep, source: ElementFormat, target: ElementFo
 
 def _streams(step: VectorStep | NestStep | StagedCopy, bits: int) -> int:
     """Whether the target is so large that its lines are better written past the caches."""
-    return int(step.elements * bits >= 8 * kernels.least(STREAM_BYTES))
+    return int(step.elements * bits >= 8 * limits.current.stream_bytes)
 
 
 _own = threading.local()
@@ -225,9 +221,10 @@ def scratch() -> Bytes:
 def _blocks(count: int) -> list[Bytes]:
     """This thread's memory for one or more blocks of a staged copy."""
     memory: Bytes | None = getattr(_own, "blocks", None)
-    if memory is None:
-        memory = _own.blocks = empty_aligned(BLOCK_BYTES)
-    size = BLOCK_BYTES // count
+    total = limits.current.staging_bytes
+    if memory is None or memory.size < total:
+        memory = _own.blocks = empty_aligned(total)
+    size = total // count
     return [memory[k * size : (k + 1) * size] for k in range(count)]
 
 
@@ -236,7 +233,7 @@ def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
     fills = [step for step in steps if isinstance(step, FillStep)]
     found = {step.kernel: kernels.load(step.kernel) for step in fills}
     size = sum(step.elements for step in fills)
-    streaming = int(size >= kernels.least(STREAM_BYTES))
+    streaming = int(size >= limits.current.stream_bytes)
 
     def task(step: FillStep, first: int, loops: tuple[tuple[int, int], ...], run_bytes: int) -> None:
         tables = step.arguments(first, loops, run_bytes)
@@ -246,5 +243,5 @@ def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
             found[step.kernel](pattern, target, *tables)
 
     # Little is done before another thread has begun.
-    threads = get_num_threads() if size > kernels.least(LEAST_SHARED_BYTES) else 1
+    threads = get_num_threads() if size > limits.current.shared_fill_bytes else 1
     run(task, ((step, *task) for step in fills for task in step.tasks()), threads=threads)

@@ -16,17 +16,13 @@ import numpy.typing as npt
 from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Term
+from strided.runtime import limits
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, refuse_offsets_outside, refuse_outside
 from strided.transfer.region import Bytes, Region, chunks
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
 
-#: Places from which on a kernel is worth loading Numba, and worth calling once it is loaded.
-_LOADING_ELEMENTS = 1 << 16
-_CALLING_ELEMENTS = 1 << 10
-#: Places in one task.
-_TASK_ELEMENTS = 1 << 16
 
 _WORDS: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
@@ -168,7 +164,7 @@ def _as_table(term: Term) -> Offsets:
 
 
 def _least() -> int:
-    return kernels.least(_CALLING_ELEMENTS if kernels.is_loaded() else _LOADING_ELEMENTS)
+    return limits.current.offsets_elements if kernels.is_loaded() else limits.current.loading_elements
 
 
 def _is_for_kernels(region: Region, size: int) -> bool:
@@ -176,8 +172,9 @@ def _is_for_kernels(region: Region, size: int) -> bool:
 
 
 def _ranges(size: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, size, _TASK_ELEMENTS):
-        yield start, min(size, start + _TASK_ELEMENTS)
+    length = limits.current.gather_task_elements
+    for start in range(0, size, length):
+        yield start, min(size, start + length)
 
 
 # --- by NumPy alone ---------------------------------------------------------------------------------------------------

@@ -19,15 +19,9 @@ from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import Table
 from strided.planning.plan import Storage, span_of
 from strided.planning.runs import runs_of, table_of
+from strided.runtime import limits
+from strided.runtime.cache import forgettable
 from strided.transfer.region import Bytes, Region
-
-#: A window is worth it where its pages are fewer than one in so many of those that it spans.
-_SPARSE = 4
-#: Spans up to this are read as they are.
-_LEAST_BYTES = 1 << 20
-#: Runs of bytes that are looked at, and ranges of pages that are asked for.
-_MOST_RUNS = 1 << 16
-_MOST_RANGES = 1 << 12
 
 
 class Mapping(NamedTuple):
@@ -39,7 +33,7 @@ class Mapping(NamedTuple):
 
 def mapping_of(buffer: Bytes) -> Mapping | None:
     """The file mapping that a buffer lies in; None where it is other memory, or so small that it is read as it is."""
-    if buffer.size <= _LEAST_BYTES or buffer.base is None or not hasattr(mmap.mmap, "madvise"):
+    if buffer.size <= limits.current.advised_bytes or buffer.base is None or not hasattr(mmap.mmap, "madvise"):
         return None
     owner: Any = buffer.base
     outermost = buffer
@@ -63,7 +57,7 @@ def few_pages(mapping: Mapping, region: Region) -> Iterator[None]:
     whole = ranges[0][0], ranges[-1][0] + ranges[-1][1] - ranges[0][0]
     file.madvise(mmap.MADV_RANDOM, *whole)
     try:
-        if len(ranges) <= _MOST_RANGES:
+        if len(ranges) <= limits.current.advised_ranges:
             for part in ranges:
                 file.madvise(mmap.MADV_WILLNEED, *part)
         yield
@@ -71,6 +65,7 @@ def few_pages(mapping: Mapping, region: Region) -> Iterator[None]:
         file.madvise(mmap.MADV_NORMAL, *whole)
 
 
+@forgettable
 @lru_cache(maxsize=64)
 def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
     """(first, behind the last) of the ranges of pages in which a view lies, in order; None where they are not few.
@@ -78,7 +73,7 @@ def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
     `start` is the byte of the mapping at which the buffer begins.
     """
     span = span_of(map_, storage)
-    runs = _runs(map_, storage) if span is not None and span[1] - span[0] > _LEAST_BYTES else None
+    runs = _runs(map_, storage) if span is not None and span[1] - span[0] > limits.current.advised_bytes else None
     if span is None or runs is None:
         return None
     first, bytes_ = runs[0] + start, runs[1]
@@ -89,15 +84,15 @@ def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
     begins = np.append(True, low[1:] > high[:-1])
     ranges = np.stack([low[begins], high[np.append(begins[1:], True)]], axis=1)
     touched = int((ranges[:, 1] - ranges[:, 0]).sum())
-    return ranges if touched * _SPARSE * mmap.PAGESIZE < span[1] - span[0] else None
+    return ranges if touched * limits.current.sparse_pages * mmap.PAGESIZE < span[1] - span[0] else None
 
 
 def _runs(map_: AddressMap, storage: Storage) -> tuple[Table, Table | int] | None:
     """Where runs of bytes begin that make up a view, and how long they are; None where they are too many."""
     runs = runs_of(map_, storage.bits, storage.unit)
-    if runs and sum(part.number for part in runs) <= _MOST_RUNS:
+    if runs and sum(part.number for part in runs) <= limits.current.advised_runs:
         return table_of(runs)
-    if map_.size <= _MOST_RUNS:
+    if map_.size <= limits.current.advised_runs:
         # Steps that no tile divides: element by element.
         return map_.offsets().reshape(-1) * storage.unit // 8, -(-storage.bits // 8)
     return None

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
 from strided.planning.plan import Storage, span_of
+from strided.runtime import limits
 from strided.runtime.threads import get_num_threads, run
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -26,11 +27,6 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 #: The dtype itself: NumPy makes it of the type anew each time.
 _BYTE = np.dtype(np.uint8)
 _LINE_BYTES = 64
-#: Memory from this size on has its pages made beforehand, so many bytes at a time.
-_POPULATED_BYTES = 1 << 22
-_PIECE_BYTES = 1 << 24
-#: Elements of which offsets are computed at once: 512 KB of offsets a side.
-_CHUNK_ELEMENTS = 1 << 16
 #: MADV_POPULATE_WRITE, since Linux 5.14; older ones refuse it and nothing is lost.
 _POPULATE_WRITE = 23
 
@@ -124,7 +120,7 @@ def empty_aligned(nbytes: int) -> Bytes:
     raw = np.empty(nbytes + _LINE_BYTES, np.uint8)
     start = -_address(raw) % _LINE_BYTES
     memory = raw[start : start + nbytes]
-    if nbytes >= _POPULATED_BYTES:
+    if nbytes >= limits.current.populated_bytes:
         _populate(memory)
     return memory
 
@@ -136,7 +132,10 @@ def _populate(memory: Bytes) -> None:
         return
     first = -(-_address(memory) // mmap.PAGESIZE) * mmap.PAGESIZE
     end = (_address(memory) + memory.size) // mmap.PAGESIZE * mmap.PAGESIZE
-    pieces = ((at, min(_PIECE_BYTES, end - at), _POPULATE_WRITE) for at in range(first, end, _PIECE_BYTES))
+    pieces = (
+        (at, min(limits.current.populated_piece_bytes, end - at), _POPULATE_WRITE)
+        for at in range(first, end, limits.current.populated_piece_bytes)
+    )
     run(madvise, pieces, threads=get_num_threads())
 
 
@@ -186,7 +185,7 @@ def read_only(buffer: Bytes) -> Bytes:
 
 def chunks(shape: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
     """Boxes of bounded size that cover a view, in row-major order."""
-    lengths, budget = [1] * len(shape), _CHUNK_ELEMENTS
+    lengths, budget = [1] * len(shape), limits.current.offset_chunk_elements
     for k in reversed(range(len(shape))):
         lengths[k] = max(1, min(shape[k], budget))
         budget //= lengths[k]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import strided as sd
 from strided.arrays import fancy
+from strided.runtime import limits
 from tests.cases import Case, some_values
 from tests.checks import Guarded, check_same, encoded, outcome, same_error, same_values, shape_of
 from tests.strategies import cases, index_arrays, keys, masks
@@ -19,13 +21,14 @@ from tests.thinned import examples, thinned
 
 
 @pytest.fixture(autouse=True)
-def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_LOADING_ELEMENTS", "_CALLING_ELEMENTS", "_LEAST_INNER"):
-        monkeypatch.setattr(fancy, name, 1)
+def _always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(fancy, "_LEAST_INNER", 1)
     monkeypatch.setattr(fancy, "_TASK_ELEMENTS", 7)
     monkeypatch.setattr(fancy, "_LEAST_RUN", 2)
     monkeypatch.setattr(fancy, "_BAND_BYTES", 16)
     monkeypatch.setattr(fancy, "_SPARSE", 1000)
+    with limits.replaced(loading_elements=1, indexed_elements=1):
+        yield
 
 
 def many(key: Any) -> np.ndarray:
@@ -126,6 +129,7 @@ def test_places(data: st.DataObject) -> None:
 )
 def test_larger_ones_over_threads(text: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
+    limits.use(limits.Limits())
     case = Case.parse(text)
     values = some_values(case, 1)
     a = array_of(case, values)

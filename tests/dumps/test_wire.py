@@ -24,6 +24,7 @@ from strided.dumps.protobuf import varints, wire
 from strided.dumps.source import open_source, refuse_truncated
 from strided.errors import DumpError
 from strided.files.magic import GZIP_MAGIC
+from strided.runtime import limits
 
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 
@@ -170,11 +171,11 @@ def test_numbers_too_long_for_their_type_are_cut_as_protobuf_cuts_them():
 @pytest.fixture(params=["numpy", "kernel", "kernel in small tasks"])
 def decoder(request, monkeypatch):
     """Both ways of decoding."""
-    if request.param != "numpy":
-        monkeypatch.setattr(varints, "KERNEL_BYTES", 1)
     if request.param == "kernel in small tasks":
         monkeypatch.setattr(varints, "_TASK_BYTES", 37)
-    return request.param
+    least = limits.current.varint_bytes if request.param == "numpy" else 1
+    with limits.replaced(varint_bytes=least):
+        yield request.param
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)

@@ -1,62 +1,44 @@
-"""The sizes from which on the package does something another way, set otherwise for campaigns."""
+"""Limits set at random for campaigns."""
 
 from __future__ import annotations
 
 import random
 import threading
-from typing import Any
 
 import numpy as np
 
 import strided as sd
-from strided.arrays import fancy
-from strided.planning import fill_step, nest_step, plan, staged_step, vector_step
-from strided.transfer import copy as transfer
-from strided.transfer import executor, gather_scatter
+from strided.runtime import limits
+from strided.transfer import executor
 from tests.fuzz.arena import Arena
 
 _NEVER = 1 << 62
-#: What each of these sizes may be; the last one stands for what it is in the package.
-_CHOICES: dict[tuple[Any, str], list[int | None]] = {
-    (plan, "LEAST_STAGED"): [0, 0, _NEVER, None],
-    (executor, "LEAST_SHARED_BYTES"): [0],
-    (vector_step, "TASK_BYTES"): [1 << 10, 1 << 13, None],
-    (nest_step, "TASK_ELEMENTS"): [1 << 8, 1 << 12, None],
-    (fill_step, "_TASK_BYTES"): [1 << 10, None],
-    (fill_step, "_TASK_RUNS"): [100, None],
-    (gather_scatter, "_TASK_ELEMENTS"): [1 << 10, None],
-    (gather_scatter, "_LOADING_ELEMENTS"): [0],
-    (gather_scatter, "_CALLING_ELEMENTS"): [0],
-    (fancy, "_LOADING_ELEMENTS"): [0],
-    (fancy, "_CALLING_ELEMENTS"): [0],
+#: The values of each limit to choose from; None is the usual one.
+_CHOICES: dict[str, list[int | None]] = {
+    "staged_elements": [0, 0, _NEVER, None],
+    "shared_fill_bytes": [0],
+    "vector_task_bytes": [1 << 10, 1 << 13, None],
+    "nest_task_elements": [1 << 8, 1 << 12, None],
+    "fill_task_bytes": [1 << 10, None],
+    "fill_task_runs": [100, None],
+    "gather_task_elements": [1 << 10, None],
+    "loading_elements": [0],
+    "offsets_elements": [0],
+    "indexed_elements": [0],
+    "stream_bytes": [0, 0, _NEVER, _NEVER, None],
+    "staging_bytes": [None, None, 1 << 16, 1 << 13],
 }
-_USUAL = {(module, name): getattr(module, name) for module, name in _CHOICES}
-_USUAL |= {(module, "STREAM_BYTES"): executor.STREAM_BYTES for module in (executor, fancy)}
-_USUAL |= {(module, "BLOCK_BYTES"): staged_step.BLOCK_BYTES for module in (executor, staged_step)}
-_USUAL |= {(transfer, name): getattr(transfer, name) for name in ("SMALL_ELEMENTS", "TINY_ELEMENTS")}
 
 
 def choose(rng: random.Random) -> dict[str, int]:
-    """Set all of them, forget what was planned, and say what they are."""
-    values = dict(_USUAL)
-    for place, choices in _CHOICES.items():
-        value = rng.choice(choices)
-        values[place] = _USUAL[place] if value is None else value
-    streaming, block = rng.choice([0, 0, _NEVER, _NEVER, None]), rng.choice([None, None, 1 << 16, 1 << 13])
-    for module in (executor, fancy):
-        values[module, "STREAM_BYTES"] = _USUAL[module, "STREAM_BYTES"] if streaming is None else streaming
-    for module in (executor, staged_step):
-        values[module, "BLOCK_BYTES"] = block or _USUAL[staged_step, "BLOCK_BYTES"]
+    """Set all of them, forget all plans, and return their values."""
+    drawn = {name: rng.choice(choices) for name, choices in _CHOICES.items()}
+    chosen = {name: value for name, value in drawn.items() if value is not None}
     if rng.random() < 0.9:
-        values[transfer, "SMALL_ELEMENTS"] = values[transfer, "TINY_ELEMENTS"] = 0
-    for (module, name), value in values.items():
-        setattr(module, name, value)
-    plan.plan_copy.cache_clear()
-    plan._steps.cache_clear()
-    transfer._remembered.clear()
-    transfer._executions.clear()
+        chosen |= {"small_elements": 0, "tiny_elements": 0}
+    limits.use(limits.Limits(**chosen))
     sd.set_num_threads(rng.choice([1, 1, 2, 3]))
-    return {name: value for (_, name), value in values.items()} | {"threads": sd.get_num_threads()}
+    return limits.current._asdict() | {"threads": sd.get_num_threads()}
 
 
 def guard_own_memory() -> None:
@@ -67,7 +49,7 @@ def guard_own_memory() -> None:
         return Arena(size).place(size, at_end=True)
 
     def block_memory(count: int) -> list[np.ndarray]:
-        size = executor.BLOCK_BYTES // count
+        size = limits.current.staging_bytes // count
         own = [(threading.get_ident(), size, k) for k in range(count)]
         for key in own:
             if key not in blocks:

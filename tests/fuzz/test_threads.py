@@ -21,7 +21,7 @@ import pytest
 
 import strided as sd
 import strided.inspect
-from strided.transfer import copy as transfer
+from strided.runtime import limits
 from tests.dumps.test_buffer_assignment import PROTOS, SMALL_TPU, TEXTS
 from tests.dumps.test_directory import ARCHIVE
 from tests.hlo_samples import DATA as HLO
@@ -198,11 +198,18 @@ def test_jobs_beside_each_other_give_what_they_give_alone(
     jobs: dict[str, Callable[[], Any]],
     fuzz_seconds: float,
     fuzz_seed: int,
-    monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> None:
-    monkeypatch.setattr(transfer, "SMALL_ELEMENTS", 256)
-    monkeypatch.setattr(transfer, "TINY_ELEMENTS", 0)
+    with limits.replaced(small_elements=256, tiny_elements=0):
+        _run_beside_each_other(jobs, fuzz_seconds, fuzz_seed, record_property)
+
+
+def _run_beside_each_other(
+    jobs: dict[str, Callable[[], Any]],
+    fuzz_seconds: float,
+    fuzz_seed: int,
+    record_property: Callable[[str, object], None],
+) -> None:
     alone = {name: job() for name, job in jobs.items()}
     assert alone == {name: job() for name, job in jobs.items()}  # a job that differs by itself says nothing
     names, wrong, ran = list(jobs), [], Counter[str]()

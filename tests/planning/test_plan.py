@@ -21,8 +21,8 @@ from strided.planning.axis_maps import axis_map_of
 from strided.planning.boxes import Axis, Box, simplified, split
 from strided.planning.linearize import linearized
 from strided.planning.plan import NestStep, PerElementStep, Plan, StagedCopy, Storage, VectorStep, plan_copy, span_of
-from strided.planning.staged_step import BLOCK_BYTES
-from strided.planning.vector_step import TASK_BYTES
+from strided.runtime import limits
+from strided.runtime.cache import forget
 from tests.regions import map_of, row_major, window
 
 
@@ -117,7 +117,7 @@ def test_plans_are_values_that_come_from_a_cache() -> None:
     texts = "bf16[77,300]{1,0:T(8,128)(2,1)}", "bf16[77,300]{0,1}"
     plan = plan_between(*texts)
     assert plan_between(*texts) is plan
-    plan_copy.cache_clear()
+    forget()
     again = plan_between(*texts)
     assert again is not plan
     assert again == plan
@@ -176,7 +176,7 @@ def test_tasks_cover_a_step_and_end_on_tiles() -> None:
                 count *= part.stop - part.start
             counts.append(count)
         assert sum(counts) == step.elements
-        assert max(counts) * step.bits // 8 <= 8 * TASK_BYTES
+        assert max(counts) * step.bits // 8 <= 8 * limits.current.vector_task_bytes
         if texts == COMMON[0][:2]:
             assert all((part.stop - part.start) % 8 == 0 for parts in step.tasks() for part in parts)
 
@@ -348,7 +348,7 @@ def test_blocks_of_any_layout_fit_their_memory() -> None:
 
 def _blocks_fit(plan: Plan) -> bool:
     return all(
-        layout.strides(step.lengths)[1] <= 8 * (BLOCK_BYTES // len(step.staging))
+        layout.strides(step.lengths)[1] <= 8 * (limits.current.staging_bytes // len(step.staging))
         for step in plan.steps
         if isinstance(step, StagedCopy)
         for layout in step.staging

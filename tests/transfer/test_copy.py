@@ -17,6 +17,8 @@ import pytest
 import strided as sd
 from strided import kernels
 from strided.addressing.address_map import AddressMap
+from strided.runtime import limits
+from strided.runtime.cache import forget
 from strided.transfer import copy as transfer
 from strided.transfer import gather_scatter
 from strided.transfer.copy import Region
@@ -24,16 +26,11 @@ from tests.regions import Guarded, expected, map_of, row_major, window
 
 
 @pytest.fixture(params=["numpy alone", "kernels"])
-def _either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _either(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every test that uses this runs on both paths, however small its arrays."""
     limit = 0 if request.param == "kernels" else 1 << 40
-    monkeypatch.setattr(transfer, "SMALL_ELEMENTS", limit)
-    monkeypatch.setattr(transfer, "TINY_ELEMENTS", limit)
-    monkeypatch.setattr(gather_scatter, "_LOADING_ELEMENTS", limit)
-    monkeypatch.setattr(gather_scatter, "_CALLING_ELEMENTS", limit)
-    yield
-    transfer._remembered.clear()
-    transfer._executions.clear()
+    with limits.replaced(small_elements=limit, tiny_elements=limit, loading_elements=limit, offsets_elements=limit):
+        yield
 
 
 either = pytest.mark.usefixtures("_either")
@@ -344,8 +341,7 @@ def test_small_copies_load_no_compiler() -> None:
 
 
 def test_a_conversion_asked_for_again_is_remembered() -> None:
-    transfer._remembered.clear()
-    transfer._executions.clear()
+    forget()
     source, target = Guarded(map_of("f32[30,30]{1,0:T(8,128)}"), 32, seed=1), Guarded(row_major((30, 30)), 32, seed=2)
     for _ in range(3):
         same(source, target)
@@ -371,14 +367,12 @@ def test_the_source_of_an_interrupted_copy_is_as_it_was() -> None:
     loaded = kernels.load
     try:
         kernels.load = lambda name: Interrupts()  # type: ignore[assignment]
-        transfer._remembered.clear()
-        transfer._executions.clear()
+        forget()
         with pytest.raises(KeyboardInterrupt):
             transfer.copy(source.read_only(), Guarded(row_major((512, 2048)), 32, seed=2).region)
     finally:
         kernels.load = loaded
-        transfer._remembered.clear()
-        transfer._executions.clear()
+        forget()
     assert Interrupts.calls >= 1
     np.testing.assert_array_equal(source.memory, before)
 

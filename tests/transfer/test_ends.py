@@ -15,6 +15,7 @@ import pytest
 
 import strided as sd
 from strided.planning.plan import NestStep, Plan, Storage, VectorStep, plan_copy
+from strided.runtime import limits
 from strided.transfer import copy as transfer
 from tests.cases import Case
 from tests.fuzz import layouts
@@ -24,11 +25,9 @@ from tests.regions import map_of, row_major
 
 
 @pytest.fixture(autouse=True)
-def _kernels_for_everything(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(transfer, "SMALL_ELEMENTS", 0)
-    monkeypatch.setattr(transfer, "TINY_ELEMENTS", 0)
-    yield
-    transfer._remembered.clear()
+def _kernels_for_everything() -> Iterator[None]:
+    with limits.replaced(small_elements=0, tiny_elements=0):
+        yield
 
 
 def flush(content: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,36 +20,30 @@ from hypothesis import strategies as st
 import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.kernels import HOMES
-from strided.planning import fill_step, nest_step, offset_tables, plan, staged_step, vector_step
+from strided.planning import plan
 from strided.planning.plan import plan_copy
+from strided.runtime import limits
+from strided.runtime.cache import forget
 from strided.transfer import copy as transfer
-from strided.transfer import executor
 from tests.regions import Guarded, bits_at, expected, map_of, row_major
 from tests.thinned import examples, thinned
 
 #: What the tests set otherwise: the size from which on plans are used, and that of tasks and blocks.
-_SMALL = {
-    (transfer, "SMALL_ELEMENTS"): 0,
-    (transfer, "TINY_ELEMENTS"): 0,
-    (plan, "LEAST_STAGED"): 256,
-}
-
-
-def _forget() -> None:
-    plan_copy.cache_clear()
-    plan._steps.cache_clear()
-    transfer._remembered.clear()
-    transfer._executions.clear()
+_SMALL = {"small_elements": 0, "tiny_elements": 0, "staged_elements": 256}
 
 
 @pytest.fixture(autouse=True)
-def _plans_for_everything(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for (module, name), value in _SMALL.items():
-        monkeypatch.setattr(module, name, value)
-    _forget()
-    yield
-    _forget()
+def _plans_for_everything() -> Iterator[None]:
+    with limits.replaced(**_SMALL):
+        yield
     sd.set_num_threads(None)
+
+
+@pytest.fixture
+def replace() -> Iterator[Callable[..., None]]:
+    """Sets limits for one test."""
+    with ExitStack() as stack:
+        yield lambda **values: stack.enter_context(limits.replaced(**values)) and None
 
 
 def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
@@ -59,13 +54,13 @@ def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
         if general:
             patch.setattr(plan, "match", lambda *_, **__: None)
             patch.setattr(plan, "staged_copy_of", lambda *_, **__: None)
-            _forget()
+            forget()
         kernel = plan_copy(from_.map, target.region.map, from_.storage, target.region.storage).kernel
         transfer.copy(from_, target.region)
     np.testing.assert_array_equal(target.memory, wanted, err_msg=kernel)
     if general:
         assert kernel.startswith("nest") or kernel in ("offsets", "none")
-        _forget()
+        forget()
     return kernel
 
 
@@ -138,14 +133,11 @@ def _name(way: Way) -> str:
     ids=["on lines", "off lines", "plain stores", "off by a byte"],
 )
 def test_kernels_do_what_the_general_nest_does(
-    way: Way, phases: tuple[int, int], streaming: bool, small_tasks: bool, monkeypatch: pytest.MonkeyPatch
+    way: Way, phases: tuple[int, int], streaming: bool, small_tasks: bool, replace: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(executor, "STREAM_BYTES", 0 if streaming else 1 << 40)
+    replace(stream_bytes=0 if streaming else 1 << 40)
     if small_tasks:
-        monkeypatch.setattr(vector_step, "TASK_BYTES", 1 << 12)
-        monkeypatch.setattr(vector_step, "_BLOCK_BYTES", 1 << 11)
-        monkeypatch.setattr(staged_step, "BLOCK_BYTES", 1 << 14)
-        monkeypatch.setattr(nest_step, "TASK_ELEMENTS", 1 << 10)
+        replace(vector_task_bytes=1 << 12, tiled_block_bytes=1 << 11, staging_bytes=1 << 14, nest_task_elements=1 << 10)
         sd.set_num_threads(3)
     maps = [map_of(f"f32[75,333]{layout}") for layout in (way.source, way.target)]
     bits = (way.bits, way.other_bits or way.bits)
@@ -165,10 +157,9 @@ def test_kernels_do_what_the_general_nest_does(
 @pytest.mark.parametrize(("bits", "kernel"), [(8, "transpose8"), (16, "transpose16"), (32, "transpose32")])
 @pytest.mark.parametrize(("turn", "extents"), [(1, "340 x 70"), (-1, "70 x 340")], ids=["target", "source"])
 def test_rows_of_a_transposition_that_count_on_from_each_other(
-    turn: int, extents: str, bits: int, kernel: str, phases: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    turn: int, extents: str, bits: int, kernel: str, phases: tuple[int, int], replace: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(executor, "STREAM_BYTES", 0)
-    monkeypatch.setattr(vector_step, "TASK_BYTES", 1 << 12)
+    replace(stream_bytes=0, vector_task_bytes=1 << 12)
     maps = [map_of(f"f32[70,5,4,17]{layout}") for layout in ("{0,1,2,3:T(1,128)}", "{3,2,1,0}")][::turn]
     source, target = Guarded(maps[0], bits, seed=1, phase=phases[0]), Guarded(maps[1], bits, seed=2, phase=phases[1])
     kept = target.memory.copy()
@@ -198,10 +189,9 @@ def test_words_along_one_axis_and_rows_along_another(
     back: str,
     outer: int,
     phases: tuple[int, int],
-    monkeypatch: pytest.MonkeyPatch,
+    replace: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(executor, "STREAM_BYTES", 0)
-    monkeypatch.setattr(staged_step, "BLOCK_BYTES", 1 << 16)
+    replace(stream_bytes=0, staging_bytes=1 << 16)
     maps = [map_of(f"f32[{outer},150,70]{layout}") for layout in (f"{{1,0,2:{tile}}}", "{2,1,0}")]
     for turn, kernel in ((1, there), (-1, back)):
         (first, second), (low, high) = maps[::turn], bits[::turn]
@@ -225,10 +215,9 @@ def test_words_along_one_axis_and_rows_along_another(
     ],
 )
 def test_words_whose_lanes_count_on_in_the_target(
-    tile: str, bits: tuple[int, int], kernel: str, phases: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    tile: str, bits: tuple[int, int], kernel: str, phases: tuple[int, int], replace: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(executor, "STREAM_BYTES", 0)
-    monkeypatch.setattr(vector_step, "TASK_BYTES", 1 << 12)
+    replace(stream_bytes=0, vector_task_bytes=1 << 12)
     maps = [map_of(f"f32[3,21,7,47]{layout}") for layout in (f"{{3,1,2,0:{tile}}}", "{3,2,1,0}")]
     source = Guarded(maps[0], bits[0], seed=1, phase=phases[0], signed=True)
     target = Guarded(maps[1], bits[1], seed=2, phase=phases[1])
@@ -324,14 +313,9 @@ def copies(draw: st.DrawFn) -> tuple[Guarded, Guarded, dict[str, Any]]:
 def test_any_copy(copy: tuple[Guarded, Guarded, dict[str, Any]], general: bool) -> None:
     source, target, cut = copy
     sd.set_num_threads(cut["threads"])
-    with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((vector_step, "TASK_BYTES"), (staged_step, "BLOCK_BYTES"), (nest_step, "TASK_ELEMENTS")):
-            patch.setattr(module, name, min(getattr(module, name), cut["task"]))
-        patch.setattr(offset_tables, "MOST_INDICES", cut["indices"])
-        patch.setattr(executor, "STREAM_BYTES", cut["stream"])
-        for (module, name), value in _SMALL.items():
-            patch.setattr(module, name, value)
-        _forget()
+    tasks = ("vector_task_bytes", "staging_bytes", "nest_task_elements")
+    shorter = {name: min(getattr(limits.current, name), cut["task"]) for name in tasks}
+    with limits.replaced(**shorter, **_SMALL, table_rows=cut["indices"], stream_bytes=cut["stream"]):
         check(source, target, general=general)
 
 
@@ -367,8 +351,8 @@ def test_a_long_row_that_is_alone_in_its_block(text: str, key: tuple[slice, slic
     ),
     ids=str,
 )
-def test_short_blocks_of_few_rows(bits: tuple[int, int], tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_tables, "MOST_INDICES", 64)
+def test_short_blocks_of_few_rows(bits: tuple[int, int], tile: str, replace: Callable[..., None]) -> None:
+    replace(table_rows=64)
     for order, step in (("1,0", 1), ("0,1", 1), ("1,0", 3), ("0,1", 2)):
         for rows, start in ((1, 0), (1, 5), (2, 7), (3, 1), (9, 6)):
             parent = map_of(f"f32[17,700]{{{order}:{tile}}}")
@@ -388,11 +372,11 @@ def test_any_fill(data: st.DataObject, bits: int) -> None:
     places = bits_at(target.region) + 8 * target.start
     wanted[places[:, None] + np.arange(bits)] = [pattern >> k & 1 for k in range(bits)]
     sd.set_num_threads(data.draw(st.sampled_from([1, 3])))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transfer, "SMALL_ELEMENTS", 0)
-        patch.setattr(transfer, "TINY_ELEMENTS", 0)
-        patch.setattr(fill_step, "_TASK_BYTES", data.draw(st.sampled_from([1 << 10, 1 << 21])))
-        patch.setattr(fill_step, "_TASK_RUNS", data.draw(st.sampled_from([100, 1 << 14])))
-        patch.setattr(executor, "STREAM_BYTES", data.draw(st.sampled_from([0, 1 << 40])))
+    drawn = {
+        "fill_task_bytes": data.draw(st.sampled_from([1 << 10, 1 << 21])),
+        "fill_task_runs": data.draw(st.sampled_from([100, 1 << 14])),
+        "stream_bytes": data.draw(st.sampled_from([0, 1 << 40])),
+    }
+    with limits.replaced(**_SMALL, **drawn):
         transfer.fill(target.region, pattern)
     np.testing.assert_array_equal(target.memory, np.packbits(wanted, bitorder="little"))

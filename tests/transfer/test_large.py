@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.transfer import copy as transfer
-from strided.transfer import executor, gather_scatter
+from strided.runtime import limits
 from tests import oracle
 from tests.cases import ARRAY_TYPES, PACKED_TYPES, Case, some_values
 from tests.checks import Guarded, poison, shape_of
@@ -84,18 +83,11 @@ def same(case: Case, got: np.ndarray, expected: np.ndarray) -> None:
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
     """However it is carried out: by size, everything by kernels, everything past the caches and by three threads."""
     threads = sd.get_num_threads()
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param != "as it comes":
-            for room, limit in (
-                (transfer, "SMALL"),
-                (transfer, "TINY"),
-                (gather_scatter, "_LOADING"),
-                (gather_scatter, "_CALLING"),
-            ):
-                patch.setattr(room, f"{limit}_ELEMENTS", 0)
-        if request.param == "streams":
-            patch.setattr(executor, "STREAM_BYTES", 0)
-            sd.set_num_threads(3)
+    kernels = ("small_elements", "tiny_elements", "loading_elements", "offsets_elements")
+    zero = {"as it comes": (), "kernels alone": kernels, "streams": (*kernels, "stream_bytes")}[request.param]
+    if request.param == "streams":
+        sd.set_num_threads(3)
+    with limits.replaced(**dict.fromkeys(zero, 0)):
         yield request.param
     sd.set_num_threads(threads)
 

@@ -1,7 +1,7 @@
 """Packed varints by the million: LiteralProto holds 32- and 64-bit integers so.
 
-NumPy alone decodes about 100 MB a second. From `KERNEL_BYTES` on, Numba's kernel does several times that on each of
-several threads and is worth the wait for it (asv: ``snapshots.Varints``).
+NumPy alone decodes about 100 MB a second. From `Limits.varint_bytes` on, Numba's kernel does several times that on each
+of several threads and is worth the wait for it (asv: ``snapshots.Varints``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import numpy.typing as npt
 
 from strided import kernels
 from strided.errors import DumpError
+from strided.runtime import limits
 from strided.runtime.threads import get_num_threads, run
-
-#: Bytes of varints from which the kernel is used, in both directions.
-KERNEL_BYTES = 1 << 24
 
 #: Bytes of varints that one task decodes, and numbers that are encoded at a time: NumPy's scratch stays in the cache.
 _TASK_BYTES = 1 << 17
@@ -64,7 +62,7 @@ def decode_varints(
     if count is not None and filled[-1] != count:
         raise DumpError(f"{wanted}: expected {count} numbers, found {filled[-1]}", position=at)
     out = np.empty(filled[-1], dtype)
-    if data.size >= kernels.least(KERNEL_BYTES) and dtype.kind in "iu" and dtype.itemsize >= 4:
+    if data.size >= limits.current.varint_bytes and dtype.kind in "iu" and dtype.itemsize >= 4:
         _decode_by_kernel(data, out, places, filled, wanted, at)
     else:
         for (first, last), start in zip(pairwise(places), filled, strict=False):
@@ -134,7 +132,7 @@ def encode_varints(values: npt.NDArray[Any]) -> bytes:
     '960102'
     """
     flat, pieces = values.reshape(-1), []
-    kernel = kernels.load("encode_varints") if flat.nbytes >= kernels.least(KERNEL_BYTES) else None
+    kernel = kernels.load("encode_varints") if flat.nbytes >= limits.current.varint_bytes else None
     for first in range(0, flat.size, _CHUNK):
         chunk = flat[first : first + _CHUNK]
         numbers = chunk.astype(np.int64).view(np.uint64) if chunk.dtype.kind == "i" else chunk.astype(np.uint64)
