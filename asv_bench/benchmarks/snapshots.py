@@ -15,6 +15,7 @@ from strided.dumps.protobuf import varints, wire
 from strided.dumps.protobuf.shapes import read_shape, write_shape
 from strided.dumps.protobuf.textproto import encode
 from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
+from strided.runtime import limits
 
 _ELEMENTS = 1 << 12 if TOY else 1 << 25
 
@@ -89,13 +90,13 @@ class Varints:
     def setup(self, values: str, by: str) -> None:
         low, high = _INTEGERS[values]
         self.numbers = np.random.default_rng(0).integers(low, high, _ELEMENTS // 4, np.int32)
-        self.threshold = varints.KERNEL_BYTES
-        varints.KERNEL_BYTES = 1 if by == "kernel" else 1 << 62
+        self.limits = limits.current
+        limits.use(self.limits._replace(varint_bytes=1 if by == "kernel" else 1 << 62))
         self.encoded = memoryview(varints.encode_varints(self.numbers))
         self.time_decode(values, by)
 
     def teardown(self, values: str, by: str) -> None:
-        varints.KERNEL_BYTES = self.threshold
+        limits.use(self.limits)
 
     def time_decode(self, values: str, by: str) -> None:
         varints.decode_varints(self.encoded, np.int32, "a benchmark")

@@ -63,18 +63,18 @@ from dataclasses import replace
 from functools import lru_cache
 from strided.planning import plan
 
-steps, nest_of, asked = plan._steps.__wrapped__, plan.nest_of, []
+steps, nest_step_of, asked = plan._steps.__wrapped__, plan.nest_step_of, []
 
 @lru_cache
-def remembering(form, *given):
-    asked[:] = form.bits
-    return steps(form, *given)
+def remembering(signature, *given):
+    asked[:] = signature.bits
+    return steps(signature, *given)
 
 def careless(box, widths):
-    nest = nest_of(box, widths)
+    nest = nest_step_of(box, widths)
     return replace(nest, widths=tuple(asked)) if nest.kernel == "nest_bits" else nest
 
-plan._steps, plan.nest_of = remembering, careless
+plan._steps, plan.nest_step_of = remembering, careless
 """
 #: One byte of padding is written beside what a packed row ends in.
 PADDING = """
