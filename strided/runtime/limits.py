@@ -36,7 +36,7 @@ class Limits(NamedTuple):
     indexed_elements: int = 1 << 11
     #: From this on the kernel decodes and encodes varints, at several times NumPy's 100 MB/s. `snapshots.Varints`.
     varint_bytes: int = 1 << 24
-    #: From this on a staged copy is worth its planning. Not measured.
+    #: From this on a staged copy is worth its planning. `small.Planning`.
     staged_elements: int = 1 << 12
     #: From this size of the target on lines are written past the caches, which are too small for it anyway: stores
     #: without reading first. `convert`, `compare.py`.
@@ -48,15 +48,15 @@ class Limits(NamedTuple):
 
     #: Target of one task of a vector kernel; larger arrays have up to eight times larger ones. `convert`, `compare.py`.
     vector_task_bytes: int = 1 << 21
-    #: Tasks of a large array, which keep many threads busy to the end. Not measured.
+    #: Tasks of a large array, which keep many threads busy to the end. `convert.Large`.
     many_tasks: int = 32
     #: Lanes of one task of a transposition: the target's rows written side by side, each on a page of its own.
     #: `compare.py`, rows "transpose".
     transposed_lanes: int = 1024
-    #: Elements of one task of the nest. `convert`.
+    #: Elements of one task of the nest. No benchmark; 2^12 to 2^21 measured alike.
     nest_task_elements: int = 1 << 18
     #: Least extent along the source's nearest axis in such a task: a square of a transposition needs both its sides.
-    #: Not measured.
+    #: No benchmark; 16 to 256 measured alike.
     nest_breadth: int = 64
     #: Bytes and runs of one task of a fill. Not measured.
     fill_task_bytes: int = 1 << 21
@@ -76,9 +76,9 @@ class Limits(NamedTuple):
     #: Rows of the source read side by side: about as many streams as a CPU prefetches. `compare.py`, tall tiles.
     streams: int = 8
     #: All blocks of a staged copy: half of the second-level cache of many CPUs. Smaller blocks are done so soon that
-    #: threads wait for each other. `compare.py`, rows "tiled to tiled".
+    #: threads wait for each other. `compare.py`, rows "columns".
     staging_bytes: int = 1 << 20
-    #: A block of a staged copy along its contiguous axis. Not measured apart.
+    #: A block of a staged copy along its contiguous axis. `compare.py`, rows "columns".
     staging_lane_bytes: int = 1 << 11
 
     # Choice of kernels.
@@ -91,9 +91,9 @@ class Limits(NamedTuple):
     fill_run_bytes: int = 16
     #: Axes of a transposition are joined until a row of the target is this long: a page. `compare.py`, short rows.
     long_row_bytes: int = 1 << 12
-    #: Words on a side of the smallest square worth transposing. Not measured.
+    #: Words on a side of the smallest square worth transposing. `compare.py`, rows "columns".
     square_words: int = 16
-    #: Boxes a plan may have: with more, one nest over tables does them all. Not measured.
+    #: Boxes a plan may have: with more, one nest over tables does them all. `compare.py`, odd sizes.
     boxes: int = 16
     #: Boxes that partial tiles may make of a fill. Not measured.
     fill_boxes: int = 256

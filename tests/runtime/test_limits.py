@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from strided.planning.plan import Storage, plan_copy
 from strided.runtime import limits
+from tests import paths
 from tests.regions import map_of, row_major
+
+_ROW = re.compile(r"^\| `([a-z_]+)` \| `(\d+)(?: << (\d+))?` \|", re.MULTILINE)
 
 
 def test_replaced_limits_come_back_whatever_happens() -> None:
@@ -32,3 +37,9 @@ def test_forcing_kernels_moves_thresholds_alone() -> None:
     moved = {name for name, value in limits.forced(usual)._asdict().items() if value != getattr(usual, name)}
     assert {"small_elements", "tiny_elements", "loading_elements", "stream_bytes", "varint_bytes"} <= moved
     assert not moved & {"vector_task_bytes", "staging_bytes", "boxes", "populated_bytes"}
+
+
+def test_the_page_for_maintainers_lists_every_limit_with_its_value() -> None:
+    page = (paths.ROOT / "docs" / "maintainers.md").read_text(encoding="utf-8")
+    listed = {name: int(low) << int(high or 0) for name, low, high in _ROW.findall(page)}
+    assert listed == limits.Limits()._asdict()
