@@ -1,1 +1,1 @@
-"""Which slot of a buffer holds ``a[i, j]``: addresses as sums of digits, and expressions where they are none."""
+"""Which slot of a buffer holds ``a[i, j]``: addresses as sums of digits, and expressions for the rest."""

@@ -1,4 +1,4 @@
-"""Where an element lies: an address as a sum of digits.
+"""Addresses: the offset of an element as a sum of digits.
 
 An `AddressMap` is that sum (see `digits`) seen through a window: each coordinate is an affine function
 ``start + step * v`` of the index `v` along one axis of the view. Slicing, transposing, new axes, broadcasting and

@@ -1,6 +1,6 @@
-"""The digits of a coordinate, and what each adds to an offset.
+"""The digits of a coordinate, and the offset that each adds.
 
-Permuting, tiling and re-tiling only ever split a coordinate into digits, and the place of an element is the sum of its
+Permuting, tiling and re-tiling only split coordinates into digits, and the offset of an element is the sum of its
 digits, each times a stride::
 
     offset = base + sum over coordinates c, over the digits of c, of ((c // weight) % size) * stride
@@ -42,7 +42,7 @@ def _carries(digits: tuple[Digit, ...]) -> tuple[tuple[int, int], ...]:
 
 
 class Term(NamedTuple):
-    """What one coordinate, ``start + step * v``, adds to the offset of the element at `v` along an axis."""
+    """The offset that one coordinate, ``start + step * v``, adds at index `v` of an axis."""
 
     start: int
     step: int
@@ -75,7 +75,7 @@ class Term(NamedTuple):
         return len(self.digits) <= 1
 
     def linear(self, count: int) -> tuple[int, Term] | None:
-        """A constant and an equal term that starts at 0 with step 1, for `count` indices; None where digits forbid.
+        """A constant and an equal term that starts at 0 with step 1, for `count` indices, or None if digits forbid.
 
         >>> Term(8, 4, (Digit(1, 4, 1), Digit(4, 5, 32))).linear(3)
         (64, Term(start=0, step=1, digits=(Digit(weight=1, size=3, stride=32),)))
@@ -85,7 +85,7 @@ class Term(NamedTuple):
         if not self.digits:
             return 0, Term(0, 1, (Digit(1, count, 0),))
         digits, start, base = list(self.digits), self.start, 0
-        # Digits that stay as they are all along the window are a constant.
+        # Digits that never change in the window are a constant.
         while len(digits) > 1:
             top = digits[-1]
             if start // top.weight != (start + self.step * (count - 1)) // top.weight:
@@ -107,7 +107,7 @@ def regrouped(
 ) -> tuple[int, tuple[tuple[Term, ...], ...]] | None:
     """A constant, and the terms of axes of other sizes over the same elements in row-major order.
 
-    None where digits forbid it: axes that are joined must fill their digits, and a cut must not tear one. No size is 0.
+    None if digits forbid it: axes that are joined must fill their digits, and a cut must not tear one. No size is 0.
 
     >>> rows, columns = Term(0, 1, (Digit(1, 2, 1), Digit(2, 2, 8))), Term(0, 1, (Digit(1, 2, 2), Digit(2, 2, 4)))
     >>> regrouped((4, 4), ((rows,), (columns,)), (2, 8))[1][0]
@@ -169,7 +169,7 @@ def _joined(axes: list[tuple[int, tuple[Term, ...]]]) -> tuple[int, list[Digit]]
         if position and n % below:
             return None
         for digit in (*own[:-1], own[-1]._replace(size=-(-n // below))):
-            # One digit where one goes on where the other ends, so that a cut tears nothing that is whole.
+            # Digits that count on from each other become one, so that a cut tears nothing that is whole.
             if digits and digit.stride == digits[-1].stride * digits[-1].size:
                 digits[-1] = digits[-1]._replace(size=digits[-1].size * digit.size)
             else:
@@ -178,7 +178,7 @@ def _joined(axes: list[tuple[int, tuple[Term, ...]]]) -> tuple[int, list[Digit]]
 
 
 def _cut(digits: list[Digit], sizes: list[int]) -> list[tuple[Digit, ...]] | None:
-    """The digits of one number shared out to axes of these sizes, major first; None where a digit would be torn."""
+    """The digits of one number shared out to axes of these sizes, major first; None if a digit would be torn."""
     left = [(d.size, d.stride) for d in digits]
     pieces: list[tuple[Digit, ...]] = []
     for n in reversed(sizes):

@@ -51,7 +51,7 @@ _MAX_IRREGULAR_RANK = 64
 class _DimensionDigit(NamedTuple):
     """A digit of a physical dimension: ``(index[dimension] // weight) % size``.
 
-    The `last` digit of a coordinate never reaches its size, so that a size too large does no harm.
+    The `last` digit of a coordinate never reaches its size: a larger one does no harm.
     """
 
     dimension: int
@@ -64,7 +64,7 @@ class _DimensionDigit(NamedTuple):
 class _Physical:
     """A physical dimension on its way through the tiles.
 
-    `parts` are its digits, minor first. None where it is not made of digits.
+    `parts` are its digits, minor first; None if it is not made of digits.
     """
 
     expr: IndexExpr
@@ -110,7 +110,7 @@ def _split(
 
 
 def _filled(parts: tuple[_DimensionDigit, ...] | None, bound: int) -> tuple[_DimensionDigit, ...] | None:
-    """The same digits with the top one widened until they count exactly to `bound`; None where that cannot be."""
+    """The same digits with the top one widened until they count exactly to `bound`, or None if that is impossible."""
     if not parts:
         return parts if bound == 1 else None
     below = math.prod(p.size for p in parts[:-1])
@@ -121,7 +121,7 @@ def _filled(parts: tuple[_DimensionDigit, ...] | None, bound: int) -> tuple[_Dim
 
 
 class _Applied(NamedTuple):
-    """One tile as it was applied: what is needed to undo it."""
+    """One tile as it was applied, with all that undoing it takes."""
 
     prefix: int  # physical dimensions that it left alone, those that were put in front included
     added: int  # dimensions of size 1 that were put in front
@@ -143,7 +143,7 @@ class Expansion:
     bounds : tuple of int
         Sizes of the expanded dimensions, major first: an element's offset is row-major over them.
     exprs : tuple of IndexExpr
-        What each expanded dimension is, as an expression in the logical index.
+        Each expanded dimension as an expression in the logical index.
     tile_elements : int
         Elements by the first tile alone, which is how XLA counts (``ShapeUtil::ArraySize``).
     """
@@ -318,7 +318,7 @@ def _merged(digits: list[Digit], size: int) -> tuple[Digit, ...]:
 
 
 def _irregular_groups(torn: list[tuple[IndexExpr, int]]) -> list[list[tuple[IndexExpr, int]]]:
-    """Nodes with common dimensions together, so that each group adds its part on its own."""
+    """Expressions grouped by common dimensions: groups add their parts independently."""
     groups: list[tuple[frozenset[int], list[tuple[IndexExpr, int]]]] = []
     for expr, stride in torn:
         own, members = dimensions_of(expr), [(expr, stride)]

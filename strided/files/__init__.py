@@ -1,1 +1,1 @@
-"""How bytes of files are read and written safely, whatever else happens to the file."""
+"""Reading and writing bytes of files safely, even if others change the file meanwhile."""

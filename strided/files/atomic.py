@@ -1,13 +1,13 @@
-"""Files that are written whole or not at all.
+"""Files written whole or not at all.
 
 A new file takes the place of an old one when it is complete and on disk, never before: its bytes are synced, then it
 gets its name, then the folder is synced. A full disk, a signal, a crash or a loss of power leaves the old file or
 the whole new one.
 
-Until then the file has no name where the system can do that (``O_TMPFILE``, on Linux): whatever ends the process, the
-system takes the file back. Elsewhere it lies beside its target under a name of our own, locked for as long as its
-writer lives. What a killed writer left behind is removed by the next one that writes to the folder: only names of this
-form and machine, only files of this user, and only those that nobody holds the lock of.
+Until then the file has no name, if the system can do that (``O_TMPFILE``, on Linux): however the process ends, the
+system frees the file. Elsewhere it lies beside its target under a name of our own, locked for as long as its writer
+lives. The next writer to the folder removes what a killed one left behind: only names of this form and machine, only
+files of this user, and only those whose lock nobody holds.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if sys.platform != "win32":
 _SHOWN_BYTES = 180
 #: Where the system shows a process the files that it has open.
 _OWN_FILES = "/proc/self/fd"
-#: What a file system answers that cannot sync, or cannot do something else that is asked for.
+#: Errors of a file system that cannot sync, or cannot do something else that is asked for.
 _CANNOT = frozenset({errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
-#: What the system answers where there is no room; only a write can get it.
+#: Errors that say that there is no room; only writes get them.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else [])})
 
 
 @contextlib.contextmanager
 def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Within this, an OSError that says that there is no room says also for which file."""
+    """Within this, an OSError for want of room also names the file."""
     try:
         yield
     except OSError as error:
@@ -51,12 +51,12 @@ def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
-    """Where a file is to be written, symbolic links followed, and what lies there now: None where nothing does.
+    """The path to write to, symbolic links followed, and the status of what lies there now, or None.
 
     Raises
     ------
     OSError
-        Something else than a regular file lies there, or a link leads in a circle.
+        Something other than a regular file lies there, or a link leads in a circle.
     """
     target = os.path.realpath(os.fsdecode(path))
     try:
@@ -71,13 +71,13 @@ def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
 
 
 def refuse_existing(path: str | os.PathLike[str]) -> None:
-    """Raise FileExistsError where something lies at a path that must not be overwritten."""
+    """Raise FileExistsError if something lies at a path that must not be overwritten."""
     if resolved(path)[1] is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
 
 
 def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
-    """Raise OSError where a path leads to the file that is to be read, by whatever name."""
+    """Raise OSError if a path leads, by any name, to the file that is to be read."""
     there = resolved(path)[1]
     if there is not None and os.path.samestat(source, there):
         raise OSError(errno.EINVAL, "source and target are the same file", os.fspath(path))
@@ -210,7 +210,7 @@ def _sync(file: BinaryIO) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Have the names in a folder on disk, where the system can: the new file is in its place in any case."""
+    """Have the names in a folder on disk, if the system can; the new file is in its place in any case."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):
@@ -221,17 +221,17 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-# What killed writers left behind.
+# Files that killed writers left behind.
 
 
 def _temporary_name(name: str) -> str:
-    """A hidden name beside a target, which says what it is of, who makes it and on which machine."""
+    """A hidden name beside a target, which names the target and the machine."""
     shown = os.fsdecode(os.fsencode(name)[:_SHOWN_BYTES])
     return f".{shown}.strided-{_machine()}-{secrets.token_hex(8)}.part"
 
 
 def _machine() -> str:
-    """Eight digits for this machine: locks of others are not always seen on a file system of the network."""
+    """Eight digits for this machine: locks of others are not always visible on a network file system."""
     name = os.uname().nodename if hasattr(os, "uname") else ""
     return f"{zlib.crc32(os.fsencode(name)):08x}"
 
@@ -265,7 +265,7 @@ def _remove_abandoned(path: str) -> None:
 
 
 def _lock(file: BinaryIO) -> None:
-    """Hold the lock of a file for as long as it is open. Where there are no locks, nothing is removed either."""
+    """Hold the lock of a file for as long as it is open. Systems without locks remove nothing either."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):

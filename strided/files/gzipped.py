@@ -1,4 +1,4 @@
-"""Gzip data, expanded piece by piece: however far they expand, no more than a piece is in memory."""
+"""Gzip data, expanded piece by piece: only one piece is in memory at a time."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from strided.errors import DumpError
 
 
 class Readable(Protocol):
-    """What has a method to read so many bytes."""
+    """An object with a method to read bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, as many at most; none at the end."""
+        """The next bytes, at most `size`; none at the end."""
 
 
-#: Bytes of a piece: what fits a cache takes half the time.
+#: Bytes of a piece: one that fits a cache takes half the time.
 PIECE_BYTES = 1 << 18
 
 
 def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = None) -> Iterator[bytes]:
-    """What gzip data expand to, in pieces of `piece_bytes` (`PIECE_BYTES` without).
+    """The expanded gzip data, in pieces of `piece_bytes` (default `PIECE_BYTES`).
 
-    Whoever asks for them says when it is enough.
+    The caller stops when it has enough.
 
     Raises
     ------
     DumpError
-        Broken data; where they end, their checksum is compared.
+        Broken data; the checksum is compared at the end.
 
     >>> import io
     >>> b"".join(expanded(io.BytesIO(gzip.compress(b"HloModule m"))))

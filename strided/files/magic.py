@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, as far as it is no raw buffer.
+"""Formats of files, told by their first bytes.
 
 A header in front of an array is short, and a buffer may be rounded up: the size alone does not tell them apart.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-#: How many bytes of a file show what it is.
+#: Bytes of a file that show its format.
 HEAD_BYTES = 16
 
 NPY_MAGIC = b"\x93NUMPY"
@@ -17,7 +17,7 @@ ZIP_MAGIC = b"PK\x03\x04"
 
 
 class Format(NamedTuple):
-    """A format that is not raw bytes: its name with an article, and what reads it."""
+    """A format other than raw bytes: its name with an article, and how to read it."""
 
     name: str
     advice: str
@@ -37,7 +37,7 @@ _SAFETENSORS = Format("a safetensors file", "safetensors reads it; or give the o
 
 
 def format_of(head: bytes, size: int) -> Format | None:
-    """The format of a file of `size` bytes that begins with `head`; None where it may well be raw bytes.
+    """The format of a file of `size` bytes that begins with `head`, or None if it may be raw bytes.
 
     >>> format_of(b"\\x93NUMPY\\x01\\x00", 128).name
     'a .npy file'

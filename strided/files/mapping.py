@@ -31,7 +31,7 @@ class MappedFile:
     content : ndarray of uint8
         Those bytes.
     mapping : mmap.mmap or None
-        None where there are no bytes.
+        None if there are no bytes.
     inode : tuple of int
         Device and inode of the file: another file may come to lie at the path.
     touched : bool
@@ -49,16 +49,16 @@ class MappedFile:
 
     @property
     def is_the_file(self) -> bool:
-        """Whether the bytes in memory are those of the file, as far as this process goes."""
+        """Whether the bytes in memory are those of the file, as far as this process knows."""
         return bool(self.path) and (self.mode != "c" or not self.touched)
 
     def touch(self) -> None:
-        """Remember that the bytes may be changed from now on, or are in the hands of somebody who may change them."""
+        """Remember that from now on the bytes may be changed by somebody."""
         if self.mode == "c":
             self.touched = True
 
     def mapped_anew(self, start: int, size: int, mode: str = "c") -> MappedFile | None:
-        """Some of the bytes mapped once more; None where the path no longer leads to the file.
+        """Some of the bytes, mapped once more, or None if the path no longer leads to the file.
 
         Nothing is read: the file has to stay as it is while the new mapping is in use.
         """
@@ -127,9 +127,9 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
 
 
 def mapping_behind(memory: Bytes) -> MappedFile | None:
-    """The file that somebody mapped and `memory` is a part of; None of other memory.
+    """The file mapping that `memory` is a part of, or None for other memory.
 
-    Of the file only the bytes that are mapped are known, from the one that the mapping begins with.
+    Only the mapped bytes of the file are known, counted from the start of the mapping.
     """
     owner: Any = memory.base
     while isinstance(owner, np.ndarray):

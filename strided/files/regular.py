@@ -1,7 +1,7 @@
-"""Files opened to be read, and read at places: regular ones, and nothing else.
+"""Opening and reading regular files, and nothing else.
 
-A FIFO waits for somebody to write into it, a device may give bytes for ever: neither is a file that somebody dumped,
-and a link in a folder can lead to either.
+A FIFO waits for a writer, a device may give bytes for ever: neither is a dump, and a link in a folder can lead to
+either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
 
 
 def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> BinaryIO:
-    """A file opened for reading, and for writing where that is asked for; links are followed.
+    """A file opened for reading, with `writable` for writing too; links are followed.
 
     Raises
     ------
@@ -55,12 +55,12 @@ READS_AT_PLACES = hasattr(os, "preadv")
 if READS_AT_PLACES:
 
     def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
-        """Fill memory with the bytes of a file from one on, and return how many there were: 0 behind its end."""
+        """Fill memory with the bytes of a file from byte `at` on, and return their number: 0 behind its end."""
         return os.preadv(file.fileno(), [content], at)
 
 else:
 
     def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
-        """Fill memory with the bytes of a file from one on, and return how many there were: 0 behind its end."""
+        """Fill memory with the bytes of a file from byte `at` on, and return their number: 0 behind its end."""
         file.seek(at)
         return file.readinto(content)  # type: ignore[attr-defined,no-any-return]

@@ -40,16 +40,16 @@ class RadixMap(NamedTuple):
 
     @property
     def period(self) -> int:
-        """The weight of the last digit: after so many coordinates all others repeat."""
+        """The weight of the last digit: the number of coordinates after which all others repeat."""
         return math.prod(self.sizes)
 
     @property
     def unit(self) -> int:
-        """How many coordinates share all digits but the lowest; 0 where the lowest is the only one."""
+        """How many coordinates share all digits but the lowest; 0 if the lowest is the only one."""
         return self.sizes[0] if self.sizes else 0
 
     def at(self, v: int) -> int:
-        """What one index adds."""
+        """The offset that one index adds."""
         c, total = self.start + self.step * v, 0
         for size, stride in zip(self.sizes, self.strides, strict=False):
             c, digit = divmod(c, size)
@@ -57,7 +57,7 @@ class RadixMap(NamedTuple):
         return total + c * self.strides[-1]
 
     def offset_at(self, v: Table) -> Table:
-        """What the indices `v` add."""
+        """The offsets that the indices `v` add."""
         c = self.start + self.step * v if self.start or self.step != 1 else v
         total: Table | int = 0
         for size, stride in zip(self.sizes, self.strides, strict=False):
@@ -67,7 +67,7 @@ class RadixMap(NamedTuple):
         return np.asarray(total + c * self.strides[-1])
 
     def bounds(self, extent: int) -> tuple[int, int]:
-        """Least and largest of what ``0 <= v < extent`` add, where the step is 1."""
+        """Least and largest offset that ``0 <= v < extent`` add; the step must be 1."""
         if not self.sizes and not self.start:
             reach = (extent - 1) * self.strides[0]
             return (0, reach) if reach >= 0 else (reach, 0)
@@ -88,16 +88,21 @@ class AxisMap(NamedTuple):
         return self.radix_maps[0] if len(self.radix_maps) == 1 and self.radix_maps[0].step == 1 else None
 
     @property
+    def unit(self) -> int:
+        """Indices in the shortest run before a lowest digit turns over; 0 if none ever does."""
+        return min((radix_map.unit for radix_map in self.radix_maps if radix_map.sizes), default=0)
+
+    @property
     def unit_stride(self) -> int:
         """Elements from one index to the next within the lowest digits."""
-        # Asked for so often while a plan is made that a generator's cost would be a seventh of it.
+        # Planning asks so often that a generator would cost a seventh of it.
         total = 0
         for radix_map in self.radix_maps:
             total += radix_map.step * radix_map.strides[0]
         return total
 
     def at(self, v: int) -> int:
-        """What one index adds, without `base`."""
+        """The offset that one index adds, without `base`."""
         return sum(radix_map.at(v) for radix_map in self.radix_maps)
 
     def table(self, start: int, stop: int) -> Table:
@@ -112,7 +117,7 @@ class AxisMap(NamedTuple):
         return total
 
     def bounds(self, extent: int) -> tuple[int, int]:
-        """Least and largest of what the axis adds, `base` included."""
+        """Least and largest offset that the axis adds, `base` included."""
         radix_map = self.radix_map
         if radix_map is not None:
             low, high = radix_map.bounds(extent)
@@ -123,7 +128,7 @@ class AxisMap(NamedTuple):
 
 
 _STILL = RadixMap(0, 1, (), (0,))
-#: Indices looked at together where bounds have no formula; 512 KB of offsets.
+#: Indices whose offsets are computed at once if bounds have no formula; 512 KB of offsets.
 _BOUNDS_CHUNK = 1 << 16
 
 
@@ -170,7 +175,7 @@ def axis_map_of(terms: tuple[Term, ...], extent: int) -> AxisMap:
 
 
 def _radix_map_of(term: Term, extent: int) -> tuple[int, RadixMap | None]:
-    """A constant and the radix map of one term; no radix map where nothing changes."""
+    """A constant and the radix map of one term, or None if nothing changes."""
     start, step = term.start, term.step
     if not term.digits:
         return 0, None
@@ -211,7 +216,7 @@ def _radix_map_of(term: Term, extent: int) -> tuple[int, RadixMap | None]:
 def _trimmed(
     start: int, step: int, sizes: tuple[int, ...], strides: tuple[int, ...], extent: int
 ) -> tuple[int, RadixMap]:
-    """A constant and the same radix map with as few digits and as small a start as can be."""
+    """A constant and an equal radix map with the fewest digits and the smallest start."""
     base = 0
     # Digits that follow on from each other are one.
     kept: list[int] = []
@@ -241,7 +246,7 @@ def _trimmed(
 
 
 def _together(a: RadixMap, b: RadixMap) -> tuple[int, RadixMap] | None:
-    """A constant and one radix map that adds what both add; None where their digits do not fit each other."""
+    """A constant and one radix map equal to the sum of both, or None if their digits do not fit each other."""
     if a.step != 1 or b.step != 1:
         return None
     if a.period < b.period:
@@ -258,7 +263,7 @@ def _together(a: RadixMap, b: RadixMap) -> tuple[int, RadixMap] | None:
 
 
 def _stride_at(radix_map: RadixMap, weight: int) -> int:
-    """What one step of `weight` coordinates adds within the digit that it falls into."""
+    """The offset of `weight` coordinates within the digit that they fall into."""
     below = 1
     for size, stride in zip(radix_map.sizes, radix_map.strides, strict=False):
         if weight < below * size:

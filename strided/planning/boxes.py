@@ -1,9 +1,9 @@
-"""Axes of a copy, joined where they follow on from each other and split where a kernel wants two.
+"""Boxes and axes of a copy: axes are joined if they count on from each other, and split if a kernel wants two.
 
 A copy begins as one box with an axis for each axis of the view. `simplified` joins axes that count on from each other
 on both sides, so that runs become longer. It splits an axis whose closest elements lie in a higher digit, as with the
-rows of 128 that ``T(1024)(128)(2,1)`` makes of one axis. Where the window begins or ends inside such a row, up to three
-boxes come of it. All offsets here are in bits.
+rows of 128 that ``T(1024)(128)(2,1)`` makes of one axis. A window that begins or ends inside such a row gives up to
+three boxes. All offsets here are in bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Spans: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 
 
 class Axis(NamedTuple):
-    """One axis of a copy: how far it goes, and what it adds on both sides. The bases of the sides are 0."""
+    """One axis of a copy: its extent, and the offsets that it adds on both sides. Both bases are 0."""
 
     extent: int
     source: AxisMap
@@ -31,18 +31,18 @@ class Axis(NamedTuple):
 
     @classmethod
     def of_radix_maps(cls, extent: int, source: RadixMap, target: RadixMap) -> Axis:
-        """An axis with one radix map a side."""
+        """An axis with one radix map on each side."""
         return cls(extent, AxisMap(0, (source,)), AxisMap(0, (target,)))
 
     @property
     def radix_maps(self) -> tuple[RadixMap, RadixMap] | None:
-        """Both sides' radix maps, where each is only one and takes steps of one."""
+        """The only radix map of each side, or None if one has several or skips."""
         source, target = self.source.radix_map, self.target.radix_map
         return None if source is None or target is None else (source, target)
 
 
 class Box(NamedTuple):
-    """A rectangular part of a copy: ``base`` plus what the axes add is where an element lies, on either side."""
+    """A rectangular part of a copy: on either side, an element lies at ``base`` plus the offsets of its axes."""
 
     source_base: int
     target_base: int
@@ -54,7 +54,7 @@ class Box(NamedTuple):
         return math.prod(axis.extent for axis in self.axes)
 
     def bounds(self, side: int) -> tuple[int, int]:
-        """Where the first and the last element begin in memory, on one side (1 source, 2 target)."""
+        """The lowest and the highest offset of an element on one side (1 source, 2 target)."""
         low = high = self.source_base if side == 1 else self.target_base
         for axis in self.axes:
             least, most = (axis.source if side == 1 else axis.target).bounds(axis.extent)
@@ -73,19 +73,19 @@ class Box(NamedTuple):
 
 
 def bytes_of(box: Box, side: int, unit: int, bits: int) -> tuple[int, int]:
-    """The bytes, from and to, that a box takes on one side: `bits` at each of its places, which count `unit` bits."""
+    """The bytes, from and to, of a box on one side: `bits` at each of its offsets, which count `unit` bits."""
     low, high = box.bounds(side)
     return low * unit // 8, -(-(high * unit + bits) // 8)
 
 
 def room_of(box: Box, bits: tuple[int, ...]) -> Spans:
-    """The bytes that a box may touch on both sides, whatever the buffers: its own, and what is before in their word."""
+    """The bytes that a box may touch on both sides in any buffer: its own, and those before in their word."""
     source, target = bytes_of(box, 1, 1, bits[0]), bytes_of(box, 2, 1, bits[-1])
     return (source[0] // _WORD_BYTES * _WORD_BYTES, source[1]), (target[0] // _WORD_BYTES * _WORD_BYTES, target[1])
 
 
 def simplified(box: Box) -> tuple[Box, ...]:
-    """The same copy in boxes with axes that kernels can take, as far as digits allow it."""
+    """The same copy in boxes whose axes suit kernels, as far as digits allow."""
     done: list[Box] = []
     waiting = [box]
     while waiting:
@@ -104,7 +104,7 @@ def simplified(box: Box) -> tuple[Box, ...]:
 
 
 def joined(box: Box) -> Box:
-    """The same box with axes joined that follow on from each other on both sides."""
+    """The same box, with axes joined that count on from each other on both sides."""
     axes = list(box.axes)
     steps = [_first_steps(axis) for axis in axes]
     place = 0
@@ -134,13 +134,13 @@ def _first_steps(axis: Axis) -> tuple[int, int]:
 
 
 def _next_step(extent: int, radix_map: RadixMap) -> int | None:
-    """The step with which another axis counts on where this one ends; None where it ends inside a tile."""
+    """The step of an axis that would count on where this one ends, or None if it ends inside a tile."""
     turns, left = divmod(extent, radix_map.period)
     return None if left else radix_map.strides[-1] * turns
 
 
 def _join(outer: Axis, inner: Axis) -> Axis | None:
-    """One axis for two, where the first step of the outer one counts on from the end of the inner one."""
+    """One axis for two, if the outer one counts on from the end of the inner one, else None."""
     inner_maps, outer_maps = inner.radix_maps, outer.radix_maps
     if inner_maps is None or outer_maps is None or outer_maps[0].start or outer_maps[1].start:
         return None
@@ -153,7 +153,7 @@ def _join(outer: Axis, inner: Axis) -> Axis | None:
 
 
 def _nearest_weight(axis: Axis) -> int:
-    """The weight of the digit with the smallest step on either side: where the axis must be split."""
+    """The weight of the digit with the smallest step on either side, at which the axis must be split; else 1."""
     for side in (axis.source, axis.target):
         radix_map = side.radix_map
         if radix_map is not None and radix_map.sizes:
@@ -165,9 +165,9 @@ def _nearest_weight(axis: Axis) -> int:
 
 
 def split(box: Box, place: int, weight: int) -> list[Box] | None:
-    """The boxes that a box becomes when an axis is split at a weight: an outer axis, and an inner one below the weight.
+    """The boxes of a box with one axis split at a weight: into an outer axis, and an inner one below the weight.
 
-    None where a digit would be torn, or where the two sides are out of step.
+    None if a digit would be torn, or the two sides are out of step.
     """
     extent, bases = box.axes[place].extent, [box.source_base, box.target_base]
     radix_maps = box.axes[place].radix_maps
@@ -208,8 +208,8 @@ def _parts(start: int, stop: int, weight: int) -> list[tuple[tuple[int, int], tu
 
 
 def _common_start(source: RadixMap, target: RadixMap) -> int | None:
-    """A coordinate at which both radix maps can start, by moving their last digits alone."""
-    # The Chinese remainder theorem; the period of a radix map of one digit is 1, so that it can start anywhere.
+    """A coordinate at which both radix maps can start if only their last digits move, or None."""
+    # The Chinese remainder theorem; a radix map of one digit has the period 1: it can start anywhere.
     common = math.gcd(source.period, target.period)
     apart, left = divmod(target.start - source.start, common)
     if left:
@@ -220,7 +220,7 @@ def _common_start(source: RadixMap, target: RadixMap) -> int | None:
 
 
 def _split_digits(radix_map: RadixMap, weight: int) -> tuple[RadixMap, RadixMap] | None:
-    """The digits below and from a weight on, as radix maps from 0; None where a digit would be torn."""
+    """The digits below a weight and those above, as radix maps that start at 0; None if a digit would be torn."""
     below = 1
     for k, size in enumerate((*radix_map.sizes, 0)):
         if below == weight:
@@ -241,7 +241,7 @@ def _split_digits(radix_map: RadixMap, weight: int) -> tuple[RadixMap, RadixMap]
 
 
 def divided(side: AxisMap, unit: int) -> AxisMap | None:
-    """The same side with offsets that count something larger; None where they are no multiples of that."""
+    """The same axis map with offsets in a larger unit, or None if one is no multiple of it."""
     radix_maps = []
     for radix_map in side.radix_maps:
         for stride in radix_map.strides:

@@ -1,7 +1,7 @@
-"""What two maps have to do with each other, apart from where they begin.
+"""The signature of a copy: both maps without their bases.
 
-Windows of the same size on the same arrays, tile after tile say, differ in their bases alone. So does what copies them:
-it is planned once for their common form.
+Windows of one size on the same arrays, such as tile after tile, differ in their bases alone. So do their plans: a copy
+is planned once for each signature.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class CopySignature(NamedTuple):
     axes : tuple of Axis
         The axes of more than one index, offsets in bits.
     bits : (int, int)
-        Bits of one element on both sides, which those of 128 bits have two of.
+        Bits of one element on both sides; elements of 128 bits count as two of 64.
     same_order : bool
-        Whether neighbours may be moved as one: not where packed elements lie in opposite orders.
+        Whether neighbours may be moved as one: not if packed elements lie in opposite orders.
     """
 
     axes: tuple[Axis, ...]
@@ -35,7 +35,7 @@ class CopySignature(NamedTuple):
 def signature_of(
     source: AddressMap, target: AddressMap, bits: tuple[int, int], units: tuple[int, int], *, same_order: bool
 ) -> tuple[CopySignature, tuple[int, int]]:
-    """The form of two regular maps, and their bases in bits; `units` are the bits that their offsets count."""
+    """The signature of two regular maps, and their bases in bits; their offsets count `units` bits."""
     axes, source_base, target_base = [], source.base * units[0], target.base * units[1]
     for extent, source_terms, target_terms in zip(source.shape, source.axes, target.axes, strict=True):
         first, second = _sides(source_terms, target_terms, extent)
@@ -51,7 +51,7 @@ def signature_of(
 
 
 def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> tuple[AxisMap, AxisMap]:
-    """Both sides of an axis, turned round where the target would be written backwards."""
+    """Both sides of an axis, reversed if the target would be written backwards."""
     sides = axis_map_of(source, extent), axis_map_of(target, extent)
     if sides[1].unit_stride >= 0:
         return sides

@@ -1,8 +1,8 @@
-"""Maps whose ``*`` tiles cut across dimensions, told by digits again.
+"""Maps whose ``*`` tiles cut across dimensions, as digits again.
 
-A ``*`` in a tile counts two dimensions as one, and where the tile then cuts across them, the place of an element is no
-sum over axes any more. But it still is digits of *one* number, ``60 * i + j`` say. Where the view has both axes whole,
-and the other side of the copy steps along them as along one, that number can be an axis of the copy.
+A ``*`` in a tile counts two dimensions as one. If the tile then cuts across them, the offset of an element is no sum
+over axes, but digits of *one* number, such as ``60 * i + j``. If the view has both axes whole, and the other side of
+the copy steps along them as along one, that number becomes an axis of the copy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strided.addressing.address_map import AddressMap, IrregularTerm
 from strided.addressing.digits import Digit, Term
 from strided.addressing.index_expr import Combined, Coordinate, IndexExpr, Quotient, Remainder, Zero
 
-#: Stands for the size of a digit that has no end.
+#: Size of a digit without end.
 _ENDLESS = 1 << 62
 
 
@@ -28,12 +28,12 @@ class _Number(NamedTuple):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes that it depends on, the one with the largest step first."""
+        """The axes that it depends on, largest step first."""
         return tuple(sorted((k for k, step in enumerate(self.steps) if step), key=lambda k: -abs(self.steps[k])))
 
 
 class _NumberDigit(NamedTuple):
-    """``(number // weight) % size``; a size of 0 has no end."""
+    """``(number // weight) % size``; size 0 means no end."""
 
     number: _Number
     weight: int
@@ -41,16 +41,16 @@ class _NumberDigit(NamedTuple):
 
 
 class _Partial(NamedTuple):
-    """A map with its irregular digits_ as digits of numbers."""
+    """A map whose irregular terms are digits of numbers."""
 
     map: AddressMap
     numbers: tuple[tuple[_Number, tuple[Digit, ...]], ...]
 
 
 def linearized(source: AddressMap, target: AddressMap) -> tuple[AddressMap, AddressMap] | None:
-    """The same copy between regular maps; None where there is none.
+    """The same copy between regular maps, or None.
 
-    Axes may come in another order and be joined, on both sides alike.
+    Axes may be reordered and joined, on both sides alike.
     """
     sides = []
     for map_ in (source, target):
@@ -71,12 +71,12 @@ def linearized(source: AddressMap, target: AddressMap) -> tuple[AddressMap, Addr
 
 
 def _digits_of(irregular: IrregularTerm) -> tuple[_Number, tuple[Digit, ...]] | None:
-    """The one number that expressions depend on, and the digits of it that they are; None where they are not."""
-    digits_ = [(_digit(expr, irregular), stride) for expr, stride in irregular.exprs]
-    numbers = {digit.number for digit, _ in digits_ if digit is not None}
-    if len(numbers) != 1 or any(digit is None for digit, _ in digits_):
+    """The one number whose digits the expressions are, and these digits; None if they are something else."""
+    found = [(_digit(expr, irregular), stride) for expr, stride in irregular.exprs]
+    numbers = {digit.number for digit, _ in found if digit is not None}
+    if len(numbers) != 1 or any(digit is None for digit, _ in found):
         return None
-    known = [(digit, stride) for digit, stride in digits_ if digit is not None]
+    known = [(digit, stride) for digit, stride in found if digit is not None]
     weights = sorted({1, *(p.weight for p, _ in known), *(p.weight * p.size for p, _ in known if p.size)})
     if any(high % low for low, high in pairwise(weights)):
         return None
@@ -90,7 +90,7 @@ def _digits_of(irregular: IrregularTerm) -> tuple[_Number, tuple[Digit, ...]] | 
 
 
 def _digit(expr: IndexExpr, irregular: IrregularTerm) -> _NumberDigit | None:
-    """A expr as a digit of a number; None where it is none."""
+    """An expression as a digit of a number, or None."""
     number = _number(expr, irregular)
     if number is not None:
         return _NumberDigit(number, 1, 0)
@@ -110,7 +110,7 @@ def _digit(expr: IndexExpr, irregular: IrregularTerm) -> _NumberDigit | None:
 
 
 def _number(expr: IndexExpr, irregular: IrregularTerm) -> _Number | None:
-    """A expr as an affine number; None where it is divided somewhere."""
+    """An expression as an affine number, or None if something in it is divided."""
     match expr:
         case Coordinate(dimension):
             return _Number(*irregular.coordinates[dimension])
@@ -126,7 +126,7 @@ def _number(expr: IndexExpr, irregular: IrregularTerm) -> _Number | None:
 
 
 def _settled(side: _Partial) -> AddressMap:
-    """The map with each number, which depends on one axis at most, as a term of that."""
+    """The map with each number, which depends on one axis at most, as a term of that axis."""
     base, axes = side.map.base, list(side.map.axes)
     for number, digits in side.numbers:
         if number.axes:
@@ -138,10 +138,10 @@ def _settled(side: _Partial) -> AddressMap:
 
 
 def _joined(side: _Partial, axes: tuple[int, ...]) -> _Partial | None:
-    """The same with some axes, major first, as one axis at the end; None where they do not follow on."""
+    """The same with some axes, major first, joined to one axis at the end, or None if they do not follow on."""
     map_ = side.map
     extents = [map_.shape[k] for k in axes]
-    # How far apart the indices of each axis are along the axis that they become.
+    # Indices of the joined axis from one index of each axis to the next.
     spacing = [math.prod(extents[n + 1 :]) for n in range(len(axes))]
     base, strides = map_.base, []
     for k, extent in zip(axes, extents, strict=True):
@@ -168,6 +168,6 @@ def _joined(side: _Partial, axes: tuple[int, ...]) -> _Partial | None:
 
 
 def _common_step(steps: list[int], spacing: list[int]) -> int | None:
-    """The step along one axis that gives these steps along its digits_; None where there is none."""
+    """The step along a joined axis that gives these steps along its parts, or None."""
     step = steps[-1]
     return step if all(s == step * n for s, n in zip(steps, spacing, strict=True)) else None

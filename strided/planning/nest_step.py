@@ -1,7 +1,7 @@
 """The general nest: any regular copy, as a step of a plan.
 
-Two axes stay axes, as pieces: `q`, along which the target lies closest together, and `p`, the same for the source. All
-others are multiplied out.
+Two axes stay axes, cut into pieces: `q`, the target's nearest, and `p`, the source's nearest. All others are multiplied
+out.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from strided.runtime import limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestStep:
-    """A step of a plan: the general nest, over any axes.
+    """A step of a plan: the general nest over any axes.
 
     Attributes
     ----------
     kernel : str
         ``"nest8"`` to ``"nest64"``, or ``"nest_bits"`` for elements of fewer than eight bits.
     source_base, target_base : int
-        Where the first element lies, counted as the axes are.
+        Offset of the first element, in `units`.
     axes : tuple of Axis
         The axes of more than one index.
     widths : (int, int)
-        Bits of one element in the source and in the target; of several that became one where neighbours were joined.
+        Bits of one element in the source and in the target; neighbours that were joined count as one element.
     outer : tuple of int
         Places of the axes that are multiplied out, outermost first.
     p, q : int
-        Places of the two that are not; -1 where there is none.
+        Places of the two that are not; -1 for none.
     divides : bool
-        Whether threads may share it: not where they could meet in a byte of packed elements.
+        Whether threads may share it: not if two could meet in a byte of packed elements.
     units : (int, int)
         Bits that one offset of the source and of the target counts.
     """
@@ -55,7 +55,7 @@ class NestStep:
 
     @property
     def bits(self) -> int:
-        """Bits of one element on the side where it is wider."""
+        """Bits of one element on the wider side."""
         return max(self.widths)
 
     @property
@@ -78,7 +78,7 @@ class NestStep:
         return bytes_of(box, 1, self.units[0], self.widths[0]), bytes_of(box, 2, self.units[1], self.widths[1])
 
     def tasks(self) -> Iterator[TaskRanges]:
-        """Boxes for threads to share, a part of each axis."""
+        """Boxes for threads to share, a range of each axis."""
         lengths, budget = [1] * len(self.axes), limits.current.nest_task_elements
         if self.q >= 0:
             share = min(limits.current.nest_breadth, self.axes[self.p].extent) if self.p >= 0 else 1
@@ -91,13 +91,13 @@ class NestStep:
         return boxes_of(self.axes, self._order, lengths, [tile_period_of(axis) for axis in self.axes])
 
     def tables(self) -> Tables:
-        """Where the tables of this step are made."""
+        """The maker of this step's tables."""
         return Tables(self.axes)
 
     def arguments(self, tables: Tables, box: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
-        """What the kernel takes for one task: outer, p, steps of p, q, steps of q.
+        """The kernel's arguments for one task: outer, p, steps of p, q, steps of q.
 
-        `shift` moves both sides, counted as the axes are.
+        `shift` moves both sides, in `units`.
         """
         p, q = (_ONE if k < 0 else tables.made("pieces", k, box[k], pieces_of) for k in (self.p, self.q))
         p_steps, q_steps = (
@@ -112,7 +112,7 @@ _ONE = np.array([[0, 0, 1]], np.int64)
 
 
 def nest_step_of(box: Box, bits: tuple[int, int]) -> NestStep:
-    """The general nest over a box with elements of so many bits in the source and in the target."""
+    """The general nest over a box, with elements of `bits` in the source and in the target."""
     packed = min(bits) < 8
     units = bits if packed else (8, 8)
     axes = []

@@ -1,9 +1,9 @@
-"""Tables of offsets: what kernels radix map along.
+"""Tables of offsets for kernels to follow.
 
 Along an axis the lowest digits of both sides take equal steps until one of them turns over. Such a stretch is a
 *piece*: (source offset, target offset, length). Other axes are multiplied out into one table of (source offset, target
-offset). Clipped tiles, windows that begin inside a tile, tiles that are out of step with each other: all of these are
-only other tables.
+offset). Clipped tiles, windows that begin inside a tile, tiles that are out of step with each other: all of these only
+change tables.
 
 A step is carried out in tasks, boxes of the view small enough for threads to share and for Ctrl-C to be heard. Along an
 axis the tables of a task depend on where it begins only as far as the tiles repeat; the rest is a shift. So an
@@ -31,7 +31,7 @@ _MOST_KEPT = 64
 
 
 class AxisRange(NamedTuple):
-    """A range of an axis: like the one from `start` to `stop`, but so much further on in the source and the target."""
+    """A range of an axis: as from `start` to `stop`, but with `source` and `target` added to the offsets."""
 
     start: int
     stop: int
@@ -39,14 +39,14 @@ class AxisRange(NamedTuple):
     target: int = 0
 
 
-#: A part of every axis.
+#: A range of every axis.
 TaskRanges: TypeAlias = tuple[AxisRange, ...]
 
 
 def boxes_of(
     axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], periods: Sequence[int]
 ) -> Iterator[TaskRanges]:
-    """Boxes that cover all axes, walked through in an order (outermost first), no longer than `lengths` along each.
+    """Boxes that cover all axes in an order (outermost first), no longer than `lengths` along each.
 
     Where a length is a multiple of the period of its axis, cuts lie at coordinates that are multiples of the period.
     """
@@ -81,7 +81,7 @@ class _AxisRanges:
         return self._listed() if self.known is None else iter(self.known)
 
     def _listed(self) -> Iterator[AxisRange]:
-        """The ranges as they are made; kept for the next round if they are few."""
+        """The ranges as they are made; few are kept for the next round."""
         made: list[AxisRange] = []
         for part in self._made():
             if len(made) < limits.current.table_rows:
@@ -108,7 +108,7 @@ def _repeat(radix_map: RadixMap) -> int:
 
 
 def phase_of(axis: Axis, period: int) -> int:
-    """How far the first index of an axis is past a multiple of `period`, where digits turn over at such."""
+    """How far the first index of an axis is past a multiple of `period`, if digits turn over there, else 0."""
     for side in (axis.target, axis.source):
         for radix_map in side.radix_maps:
             if radix_map.sizes and (radix_map.period % period == 0 or period % radix_map.unit == 0):
@@ -117,14 +117,14 @@ def phase_of(axis: Axis, period: int) -> int:
 
 
 def tile_period_of(axis: Axis) -> int:
-    """The number of indices after which the tiles of an axis repeat on both sides; 1 where there are none."""
+    """The number of indices after which the tiles of an axis repeat on both sides; 1 without tiles."""
     return math.lcm(*(radix_map.period for side in (axis.source, axis.target) for radix_map in side.radix_maps))
 
 
 def length_of(axis: Axis, budget: int, period: int = 1, *, in_pieces: bool = False) -> int:
-    """How much of an axis one task takes: all of it, or as many whole tiles as its budget of indices holds.
+    """The indices of an axis that one task takes: all, or as many whole tiles as `budget` indices hold.
 
-    `in_pieces` says that its tables have a row for each piece, not for each index.
+    With `in_pieces` its tables have a row for each piece, not for each index.
     """
     units = [w.unit for s in (axis.target, axis.source) for w in s.radix_maps if w.sizes]
     most = limits.current.table_rows * min(units, default=1 << 40) if in_pieces else limits.current.table_rows
@@ -204,5 +204,5 @@ def cuts(start: int, stop: int, radix_maps: Sequence[RadixMap]) -> Table:
 
 
 def nearness(side: AxisMap) -> int:
-    """How far the next index along an axis is; a side that stands still is infinitely far."""
+    """The distance to the next index along an axis; infinite if nothing changes along it."""
     return abs(side.unit_stride) or 1 << 62

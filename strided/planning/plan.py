@@ -1,7 +1,7 @@
 """Plans: how one copy between two mapped buffers will be carried out.
 
-A plan is a value. It is made from two address maps and two widths alone, without any buffer and without Numba, it can
-be printed and compared, and the same question gives the same plan again from a cache. `convert` carries plans out.
+A plan is a value, made from two address maps and two widths alone, without any buffer and without Numba. It can be
+printed and compared, and the same question gives the same plan from a cache. `transfer` carries plans out.
 
 The steps of a plan are of four kinds. A `VectorStep` is a vector kernel, chosen by the two nearest axes. A
 `StagedCopy` is two or three of them in turn, through blocks that stay in the cache. A `NestStep` is the general nest
@@ -58,7 +58,7 @@ class Storage:
     bits : int
         Bits of one element: 1, 2, 4, 8, 16, 32, 64 or 128.
     unit_bits : int
-        What the offsets of the map count; 0 stands for `bits`. Whole bytes, or `bits` below eight.
+        Bits that one step of an offset is; 0 stands for `bits`. Whole bytes, or `bits` below eight.
     low_first : bool
         Below eight bits: whether the first element of a byte lies in its low bits.
     """
@@ -79,7 +79,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class PerElementStep:
-    """A step of a plan: the offset of every element is computed as it stands."""
+    """A step of a plan: the offset of every element is computed."""
 
     elements: int
     kernel: str = "offsets"
@@ -90,7 +90,7 @@ class PerElementStep:
 
 Step: TypeAlias = VectorStep | StagedCopy | NestStep | PerElementStep | FillStep
 
-#: Steps are planned for bases modulo this.
+#: Steps are planned for bases modulo this many bits.
 _PHASE_BITS = 64
 
 
@@ -105,16 +105,16 @@ class Plan:
     reason : str
         Why this one.
     steps : tuple of VectorStep, StagedCopy, NestStep or PerElementStep
-        What is done.
+        Steps, in order.
     shift : (int, int)
-        How much further on the source and the target of all steps are, in bits.
+        Bits to add to the offsets of all steps in the source and the target.
     elements : int
         Elements copied.
     bytes_moved : int
         Bytes read and written, padding not counted.
     source_span, target_span : (int, int) or None
-        Bytes, from and to, that the kernels touch on each side, which buffers must have; None where only carrying it
-        out can tell.
+        Bytes, from and to, that the kernels touch on each side, which buffers must have; None if only the copy itself
+        can tell.
     """
 
     kernel: str
@@ -163,7 +163,7 @@ def plan_copy(
     """The plan of a copy between two views of the same shape.
 
     Kernels take words of 32 bits as a whole, where elements of several rows share them. The last words may then end
-    up to three bytes behind the last elements; without `whole_words` they are done apart, and nothing behind the
+    up to three bytes behind the last elements; without `whole_words` they are copied separately, and nothing behind the
     elements' last bytes is touched.
 
     Raises
@@ -181,7 +181,7 @@ def plan_copy(
         return _plan((PerElementStep(source.size),), (0, 0), source.size, moved, (None, None))
     same_order = min(bits) >= 8 or source_storage.low_first == target_storage.low_first
     signature, bases = signature_of(*regular, bits, (source_storage.unit, target_storage.unit), same_order=same_order)
-    # Whether something lies between bytes or words is all that steps know of where the elements begin.
+    # Steps depend on where the elements begin only as far as these lie inside bytes and words.
     phase = bases[0] % _PHASE_BITS, bases[1] % _PHASE_BITS
     shift = bases[0] - phase[0], bases[1] - phase[1]
     steps = _steps(signature, phase, whole_words)
@@ -191,7 +191,7 @@ def plan_copy(
 @forgettable
 @lru_cache(maxsize=512)
 def plan_fill(target: AddressMap, storage: Storage) -> Plan | None:
-    """The plan of setting every element of a view to one value; None where a copy of the value does it."""
+    """The plan of setting every element of a view to one value, or None if the value must be copied instead."""
     runs = runs_of(target, storage.bits, storage.unit)
     if not runs:
         return None
@@ -221,13 +221,13 @@ def _plan(
 
 
 def _touched(steps: Sequence[VectorStep | StagedCopy | NestStep], side: int, shift: int) -> tuple[int, int]:
-    """The bytes, from and to, that steps touch on one side (0 source, 1 target), so many bytes further on."""
+    """The bytes, from and to, that steps touch on one side (0 source, 1 target), plus `shift` bytes."""
     spans = [step.spans[side] for step in steps]
     return min(low for low, _ in spans) + shift, max(high for _, high in spans) + shift
 
 
 def refuse_misfit(source: AddressMap, target: AddressMap, source_bits: int, target_bits: int) -> None:
-    """Raise ValueError where two views, or the widths of their elements, do not fit each other."""
+    """Raise ValueError unless two views, and the widths of their elements, fit each other."""
     if source.shape != target.shape:
         raise ValueError(f"cannot copy a view of shape {source.shape} into one of shape {target.shape}")
     if source_bits != target_bits and not (max(source_bits, target_bits) == 8 > min(source_bits, target_bits)):
@@ -240,7 +240,7 @@ def _share(step: Step) -> int:
 
 @lru_cache(maxsize=512)
 def span_of(map_: AddressMap, storage: Storage) -> tuple[int, int] | None:
-    """The bytes, from and to, in which the elements of a view lie; None where that takes every offset to tell."""
+    """The bytes, from and to, in which the elements of a view lie, or None for irregular views."""
     if not map_.is_regular:
         return None
     if map_.size == 0:
@@ -253,9 +253,9 @@ def span_of(map_: AddressMap, storage: Storage) -> tuple[int, int] | None:
 
 
 def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
-    """Whether what a transposition leaves over is a part of every short row of the target.
+    """Whether a transposition leaves over a part of every short row of the target.
 
-    Then all lines of the target would be written once more.
+    Then all lines of the target would be written twice.
     """
     left = sum(part.elements for part, _ in found.rest)
     if not found.steps[0].is_transposition or 256 * left < box.elements:
@@ -268,7 +268,7 @@ def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
 def _steps(
     signature: CopySignature, phase: tuple[int, int], whole_words: bool
 ) -> tuple[VectorStep | StagedCopy | NestStep, ...]:
-    """The steps of all copies of a signature whose first elements lie so many bits past a multiple of the phase."""
+    """The steps of all copies of a signature whose first elements lie `phase` bits past a multiple of 64."""
     whole = Box(phase[0], phase[1], signature.axes)
     room = None if whole_words else room_of(whole, signature.bits)
     vector_steps: list[VectorStep | StagedCopy] = []

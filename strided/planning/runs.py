@@ -59,7 +59,7 @@ def spread(loops: Sequence[Loop]) -> Table:
 def runs_of(map_: AddressMap, bits: int, unit: int) -> tuple[Runs, ...] | None:
     """The runs of a view whose elements have `bits` bits, at offsets that count `unit` bits.
 
-    None of an irregular view, one with elements that do not fill whole bytes, or with too many partial tiles.
+    None for an irregular view, for runs that do not fill whole bytes, and for too many partial tiles.
 
     >>> from strided import parse
     >>> runs_of(parse("f32[3,5]{1,0:T(2,4)}").address_map.at(0, 2), 32, 32)
@@ -92,7 +92,7 @@ def runs_of(map_: AddressMap, bits: int, unit: int) -> tuple[Runs, ...] | None:
 
 
 def table_of(runs: Sequence[Runs]) -> tuple[Table, Table]:
-    """Where all runs (at least one) begin, and how long they are, in bytes."""
+    """The first bytes and the lengths in bytes of all runs (at least one)."""
     lengths = np.repeat([part.run_bytes for part in runs], [part.number for part in runs])
     return np.concatenate([part.starts() for part in runs]), lengths
 
@@ -127,7 +127,7 @@ def _leaves(radix_map: RadixMap, start: int, stop: int, depth: int) -> list[_Lea
 
 
 def _joined(base: int, loops: list[Loop], bits: int) -> Runs | None:
-    """The runs of loops in bits; None where one begins or ends inside a byte."""
+    """The runs of loops in bits, or None if one begins or ends inside a byte."""
     # Backwards is the same as forwards from the other end.
     base += sum((extent - 1) * stride for extent, stride in loops if stride < 0)
     ordered = sorted(((extent, abs(stride)) for extent, stride in loops), key=lambda loop: loop[1])

@@ -1,10 +1,10 @@
-"""Which kernel suits a box: the step of its two nearest axes.
+"""Which kernel suits a box: its two nearest axes decide.
 
-The axis along which a side's elements lie closest together decides. Where it is the same one on both sides, whole runs
-are copied (``rows``, or ``copy`` where all is one run). Where it is not, the copy is a transposition (``transpose8`` to
-``transpose64``). A sub-tile such as ``(2,1)`` puts neighbouring rows into one word of 32 bits; where one side alone has
-that, rows are taken apart (``deinterleave``) or put together (``interleave``). Where both sides have it, or runs are
-as short for another reason, each run becomes one wider element and the question is asked again.
+The nearest axis of a side is the one with the smallest step. If both sides have the same one, whole runs are copied
+(``rows``, or ``copy`` if all is one run). If not, the copy is a transposition (``transpose8`` to ``transpose64``). A
+sub-tile such as ``(2,1)`` puts neighbouring rows into one word of 32 bits; if one side alone has that, rows are taken
+apart (``deinterleave``) or put together (``interleave``). If both sides have it, or runs are as short for another
+reason, each run becomes one wider element and the question is asked again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WIDEST_BITS = 64
 
 
 class Matched(NamedTuple):
-    """Steps that carry out a box, and narrow boxes left over, each with the bits of its elements on both sides."""
+    """Steps that copy a box, and narrow boxes left over, each with the bits of its elements on both sides."""
 
     steps: tuple[VectorStep, ...]
     rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
@@ -46,10 +46,10 @@ class _Case(NamedTuple):
 def match(
     box: Box, source_bits: int, target_bits: int, *, widen: bool = True, room: Spans | None = None
 ) -> Matched | None:
-    """What carries out a box; None where only the general nest does.
+    """The steps that copy a box, or None if only the general nest does.
 
-    `widen` is false where neighbours may not be moved as one: packed elements in opposite orders. `room` is all that
-    may be touched on both sides; without it, the first and the last words are taken as a whole, wherever they lie.
+    `widen` is false if neighbours may not be moved as one: packed elements in opposite orders. `room` is all that may
+    be touched on both sides; without it, the first and the last words are taken as a whole.
     """
     near = _nearest(box, 1), _nearest(box, 2)
     if near[0] is None or near[1] is None:
@@ -63,9 +63,9 @@ def match(
 
 
 def _within(asked: _Case, step: VectorStep, room: Spans) -> Matched | None:
-    """A step; or where it touches what lies behind its room, what does its box without the last words.
+    """A step; if it touches bytes behind its room, the steps of its box without the last words.
 
-    None where it touches what lies before.
+    None if it touches bytes before its room.
     """
     bits = asked.source_bits, asked.target_bits
     if any(span[0] < own[0] for span, own in zip(step.spans, room, strict=True)):
@@ -84,7 +84,7 @@ def _within(asked: _Case, step: VectorStep, room: Spans) -> Matched | None:
 
 
 def _last_word_apart(box: Box, side: int, bits: int) -> list[Box]:
-    """A box in parts, of which only the last one has elements in the word that lies last on one side."""
+    """A box in parts, of which only the last one has elements in the last word of one side."""
     parts: list[Box] = []
     while True:
         for place in sorted(range(len(box.axes)), key=lambda k: -nearness(_side(box.axes[k], side))):
@@ -99,7 +99,7 @@ def _last_word_apart(box: Box, side: int, bits: int) -> list[Box]:
 
 
 def _last_index_apart(axis: Axis, side: int) -> tuple[Axis, Axis]:
-    """An axis without, and with nothing but, its first or its last index: whichever lies last on one side."""
+    """An axis without its index that lies last on one side, and with that index alone."""
     own, top = _side(axis, side), axis.extent - 1
     if own.at(0) > own.at(top):
         return cut(axis, 1, axis.extent), cut(axis, 0, 1)
@@ -107,7 +107,7 @@ def _last_index_apart(axis: Axis, side: int) -> tuple[Axis, Axis]:
 
 
 def _nearest(box: Box, side: int) -> int | None:
-    """The place of the axis with the smallest step on one side; None where that step goes backwards, or none goes."""
+    """The place of the axis with the smallest step on one side; None if it goes backwards, or nothing moves."""
     sides = [_side(axis, side) for axis in box.axes]
     if not sides:
         return None
@@ -115,14 +115,9 @@ def _nearest(box: Box, side: int) -> int | None:
     return place if sides[place].unit_stride > 0 else None
 
 
-def _unit(side: AxisMap) -> int:
-    """Indices until the lowest digit turns over at the earliest; 0 where it never does."""
-    return min((radix_map.unit for radix_map in side.radix_maps if radix_map.sizes), default=0)
-
-
 def _run(axis: Axis) -> int:
-    """The longest run of indices in which neither side turns over."""
-    units = _unit(axis.source), _unit(axis.target)
+    """The indices of a run in which neither side turns over."""
+    units = axis.source.unit, axis.target.unit
     return min((axis.extent, *(unit for unit in units if unit)))
 
 
@@ -135,7 +130,7 @@ def _rows(asked: _Case) -> VectorStep | None:
         return None
     if _run(axis) * bits < limits.current.run_bits and len(box.axes) > 1:
         return None
-    if len(box.axes) == 1 and not _unit(axis.source) and not _unit(axis.target):
+    if len(box.axes) == 1 and not axis.source.unit and not axis.target.unit:
         return _step_of("copy", box, bits, None, lane)
     return _step_of("rows", box, bits, _row_of(box, lane), lane)
 
@@ -167,9 +162,9 @@ def _is_short(box: Box, lane: int, bits: int) -> bool:
 
 
 def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> VectorStep | None:
-    """A step where the lanes of one side (1 source, 2 target) are words of 32 bits that hold several rows.
+    """The step if the lanes of one side (1 source, 2 target) are words of 32 bits that hold several rows, else None.
 
-    Words begin at multiples of 32 bits where all of them can, else with the byte of their first element: neither begins
+    Words begin at multiples of 32 bits if all of them can, else with the byte of their first element: neither begins
     before the buffer.
     """
     if bits not in (2, 4, 8, 16) or _side(box.axes[lane], side).unit_stride != WORD_BITS:
@@ -210,7 +205,7 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
 
 
 def _moved(box: Box, side: int, by: int) -> Box:
-    """A box that begins so many bits further on, on one side."""
+    """A box that begins `by` bits further on, on one side."""
     if side == 1:
         return box._replace(source_base=box.source_base + by)
     return box._replace(target_base=box.target_base + by)
@@ -228,7 +223,7 @@ def _transpose(asked: _Case) -> VectorStep | None:
         return None
     # Short runs make tiny blocks: a wider element, a staged copy or the nest does better.
     for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
-        if min(axis.extent, _unit(side) or axis.extent) * bits < limits.current.run_bits:
+        if min(axis.extent, side.unit or axis.extent) * bits < limits.current.run_bits:
             return None
     box, row, lane = _lengthened(box, row, lane, bits, 2)
     box, lane, row = _lengthened(box, lane, row, bits, 1)
@@ -236,9 +231,9 @@ def _transpose(asked: _Case) -> VectorStep | None:
 
 
 def _lengthened(box: Box, place: int, other: _Place, bits: int, side: int) -> tuple[Box, int, _Place]:
-    """The same box, and where two of its axes are now: the first joined with axes that count on from it on a side.
+    """The same box, and the new places of two of its axes, the first joined with axes that count on from it on a side.
 
-    As many as make it long. On the other side such runs may lie anywhere: a table says where.
+    Enough of them to make it long. On the other side such runs may lie anywhere: a table says where.
     """
     axes, own = list(box.axes), box.axes[place]
     if not (_is_plain(own.source) and _is_plain(own.target)):
@@ -259,7 +254,7 @@ def _lengthened(box: Box, place: int, other: _Place, bits: int, side: int) -> tu
 
 
 def _is_plain(side: AxisMap) -> bool:
-    """Whether an axis begins at 0 on one side, and every step is the same."""
+    """Whether an axis begins at 0 on one side and all its steps are equal."""
     return side.radix_map is not None and not side.radix_map.sizes and not side.radix_map.start
 
 
@@ -299,7 +294,7 @@ def _step_of(
     member: int = 0,
     units: tuple[int, int] = (8, 8),
 ) -> VectorStep | None:
-    """The step for a box, in units of so many bits on either side; None where something lies between units."""
+    """The step of a box, with offsets in `units` of bits; None if an offset is no multiple of its unit."""
     axes = []
     if box.source_base % units[0] or box.target_base % units[1]:
         return None
@@ -309,7 +304,7 @@ def _step_of(
             return None
         axes.append(Axis(axis.extent, source, target))
     outer = outer_order(axes, [k for k in (row, lane) if k is not None])
-    # Words of packed elements are read and written again, whatever else lies in them.
+    # Words of packed elements are read and written again, with all that lies in them.
     strides = [s for axis in box.axes for radix_map in axis.target.radix_maps for s in radix_map.strides]
     divides = kernel != "interleave_bits" or not any(s % WORD_BITS for s in strides)
     return VectorStep(
@@ -330,7 +325,7 @@ def _step_of(
 
 
 def _widened(asked: _Case, room: Spans | None) -> Matched | None:
-    """The same with each short run as one wider element; what does not fill one is left over."""
+    """The steps with each short run as one wider element; the remainder is left over."""
     box, place, other, bits, target_bits = asked
     radix_maps = box.axes[place].radix_maps
     if bits != target_bits or place != other or radix_maps is None or any(w.strides[0] != bits for w in radix_maps):
@@ -338,7 +333,7 @@ def _widened(asked: _Case, room: Spans | None) -> Matched | None:
     source, target = radix_maps
     extent = box.axes[place].extent
     times = _WIDEST_BITS // bits
-    # What would be left over of every one of many straight runs is worse than narrower elements.
+    # A remainder of each of many straight runs is worse than narrower elements.
     straight = not source.sizes and not target.sizes and len(box.axes) > 1
     while times > 1 and (any(w.sizes and w.unit % times for w in radix_maps) or (straight and extent % times)):
         times //= 2

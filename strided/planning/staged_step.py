@@ -30,7 +30,7 @@ from strided.planning.select_kernel import WORD_BITS, match
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 
-#: What kernels take in the cache for each bit of the target, `rows` being 1. Measured.
+#: Time of a kernel in the cache for each bit that it moves, `rows` being 1. Measured: see docs/maintainers.md.
 _COST = {
     "deinterleave8": 1.5,
     "deinterleave16": 1.2,
@@ -41,14 +41,14 @@ _COST = {
     "unpack": 1.5,
 }
 _COST |= {"pack": 2.0, "transpose64": 1.4, "transpose32": 1.6, "transpose16": 2.4, "transpose8": 3.6}
-#: How much longer a transposition takes where words are all that it reads: of each tile it wants few at a time.
+#: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 _FAR_WORDS = 1.8
-#: The same for each element that the nest moves.
+#: The same for each element that the nest moves, in bits.
 _NEST_COST = 400.0
 
 
 class StagingLayout(NamedTuple):
-    """How elements lie in a block: densely, rows in whole words.
+    """The layout of a block: dense, rows in whole words.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class StagingLayout(NamedTuple):
     order: tuple[int, ...]
 
     def strides(self, lengths: Sequence[int]) -> tuple[list[int], int]:
-        """The step of every axis in a block of these extents, and what all of it takes, in bits."""
+        """The step of every axis in a block of these extents, and the size of the block, in bits."""
         stride, strides = self.bits, [0] * len(self.order)
         for k in reversed(self.order):
             strides[k] = stride
@@ -89,7 +89,7 @@ class StagedCopy:
     lengths : tuple of int
         Extents of a block.
     divides : bool
-        Whether threads may share it: not where they could meet in a byte of packed elements.
+        Whether threads may share it: not if two could meet in a byte of packed elements.
     """
 
     kernel: str
@@ -116,13 +116,13 @@ class StagedCopy:
 
     @property
     def spans(self) -> Spans:
-        """The bytes, from and to, that are touched in the source and in the target: from the start of a word on."""
+        """The bytes, from and to, touched in the source and in the target; both begin with a word."""
         return room_of(self.box, self.bits)
 
     def stages(
         self, parts: TaskRanges, phase: tuple[int, int] = (0, 0)
     ) -> tuple[tuple[VectorStep | NestStep, ...], ...]:
-        """The steps of the copies of one block, as if its parts had no shift but `phase`, bits on either side."""
+        """The steps of each stage of one block, as if its ranges had no shift but `phase`, in bits on either side."""
         bases = self.box.source_base + phase[0], self.box.target_base + phase[1]
         stages = _stages(Box(*bases, self.box.axes), parts, self.staging, self.bits)
         return tuple((*stage.steps, *(nest_step_of(box, bits) for box, bits in stage.rest)) for stage in stages)
@@ -131,7 +131,7 @@ class StagedCopy:
 class _Stage(NamedTuple):
     """Vector steps, and boxes left over with the widths of their elements.
 
-    `between_bytes` tells that the elements are bytes here, but packed in another stage.
+    `between_bytes`: the elements are bytes here, but packed in another stage.
     """
 
     steps: tuple[VectorStep, ...]
@@ -165,7 +165,7 @@ class _Stage(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """About how long it takes: bits moved, weighted by what a kernel takes for each."""
+        """The time it takes, about: bits moved, each weighted by its kernel."""
         return sum(p.elements * p.bits * _COST.get(p.kernel, 1.0) for p in self.steps) + sum(
             box.elements * _NEST_COST for box, _ in self.rest
         )
@@ -174,7 +174,7 @@ class _Stage(NamedTuple):
 def staged_copy_of(box: Box, source_bits: int, target_bits: int, *, may_pack: bool = True) -> StagedCopy | None:
     """The cheapest staged copy of a box, or None.
 
-    `may_pack` is false where packed elements lie in opposite orders on the two sides.
+    `may_pack` is false if packed elements lie in opposite orders on the two sides.
     """
     bits = source_bits, target_bits
     widths = [max(8, *bits)]
@@ -233,7 +233,7 @@ def _candidate(
 
 
 def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
-    """Whether blocks of these extents never meet in what is written at once of the packed elements of the target."""
+    """Whether blocks of these extents never meet in a byte or word of packed elements of the target."""
     # Words that rows share are written as a whole, else bytes.
     unit = WORD_BITS if any(axis.target.unit_stride == WORD_BITS for axis in box.axes) else 8
     if box.target_base % unit:
@@ -252,14 +252,14 @@ def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
 
 
 class _Near(NamedTuple):
-    """The axes along which elements of one side lie next to each other, and those whose rows share words there."""
+    """The axes along which elements of one side are neighbours, and those whose rows share words there."""
 
     lanes: list[int]
     rows: list[int]
 
 
 def _near(box: Box, side: int, bits: int) -> _Near:
-    """The nearest axes of one side of a box (1 source, 2 target), whose elements have so many bits."""
+    """The nearest axes of one side of a box (1 source, 2 target), for elements of `bits`."""
     sides = [axis.source if side == 1 else axis.target for axis in box.axes]
     near = [k for k, own in enumerate(sides) if own.unit_stride == bits]
     words = [k for k, own in enumerate(sides) if own.unit_stride == WORD_BITS]
@@ -279,9 +279,9 @@ def _are_apart(box: Box, own: _Near, other: _Near) -> bool:
 
 
 def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | None:
-    """A box as several in which words of one side, that may be moved as such, have an axis for their rows alone.
+    """A box as several in which words of one side that may be moved as such have an axis of their own for their rows.
 
-    None where there are no such words, or they have it.
+    None if there are no such words, or they have it already.
     """
     near = _near(box, 1, source_bits), _near(box, 2, target_bits)
     for bits, own, other in zip((source_bits, target_bits), near, near[::-1], strict=True):
@@ -293,7 +293,7 @@ def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | Non
 def _lengths(
     axes: Sequence[Axis], near: Sequence[_Near], staging: Sequence[StagingLayout], bits: tuple[int, int]
 ) -> tuple[int, ...]:
-    """The extents of a block: long where a side is contiguous, and only a few rows of a word where they must be."""
+    """The extents of a block: long along contiguous axes, short along rows of words."""
     widest = max(layout.bits for layout in staging)
     budget, word = (
         limits.current.staging_bytes // len(staging) * 8 // widest,
@@ -334,9 +334,9 @@ def is_short_row(axis: Axis, bits: int) -> bool:
 
 
 def _stages(box: Box, parts: TaskRanges, staging: Sequence[StagingLayout], bits: tuple[int, int]) -> Iterator[_Stage]:
-    """How the first block is made, how each becomes the next one, and how the last one is used up.
+    """The stages from the source through the blocks to the target.
 
-    No stage touches anything behind the last byte of the elements in the source and the target, nor behind a block.
+    No stage touches anything behind the last element in the source and the target, nor behind a block.
     """
     axes = [cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True)]
     widths = bits[0], *(layout.bits for layout in staging), bits[1]

@@ -1,7 +1,7 @@
 """A vector kernel and the tables that it takes, as a step of a plan.
 
-The kernels are in `strided.kernels`; what a table means is said there. Here is decided how a step is cut into tasks and
-each task into blocks, so that lines stay in the cache until they are used up and targets are written front to back.
+`strided.kernels` has the kernels and says what tables mean. This module cuts a step into tasks, and each task into
+blocks, so that lines stay in the cache until they are used up and targets are written front to back.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ class VectorStep:
     kernel : str
         Name of the kernel.
     source_base, target_base : int
-        Where the first element lies, counted as the axes are.
+        Offset of the first element, in `units`.
     axes : tuple of Axis
-        The axes. On a interleaved side the row axis gives the offset of the word that a row shares.
+        The axes. On an interleaved side the row axis gives the offset of the word that a row shares.
     outer : tuple of int
         Places of the axes besides the two below, outermost first.
     row, lane : int
-        Places of the axes that the kernel is made for; -1 where there is no row axis. Along the lanes the source lies
-        closest together; along the rows, for a transposition, the target.
+        Places of the axes that the kernel is made for; -1 for no row axis. The lanes are the source's nearest axis; for
+        a transposition, the rows are the target's.
     bits : int
-        Bits of one element; where it is packed on one side, of the packed one.
+        Bits of one element; of the packed one if one side is packed.
     interleaved : int
         Which side has words shared by rows: 0 none, 1 the source, 2 the target.
     rows : int
         How many rows share a word.
     member : int
-        Which row of its word every row is, where they share none.
+        Which row of its word every row is, if no two share one.
     divides : bool
-        Whether threads may share it: not where they could meet in a byte of packed elements.
+        Whether threads may share it: not if two could meet in a byte of packed elements.
     units : (int, int)
         Bits that one offset of the source and of the target counts.
     """
@@ -84,7 +84,7 @@ class VectorStep:
 
     @property
     def elements(self) -> int:
-        """Elements that the kernel copies, in its own width."""
+        """Elements that the kernel copies, of its own width."""
         return math.prod(axis.extent for axis in self.axes)
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class VectorStep:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Bits of one element in the source and in the target; of several that became one, where they were joined."""
+        """Bits of one element in the source and in the target; neighbours that were joined count as one element."""
         if self.kernel in ("unpack", "deinterleave_bits"):
             return self.bits, 8
         return (8, self.bits) if self.kernel in ("pack", "interleave_bits") else (self.bits, self.bits)
@@ -104,7 +104,7 @@ class VectorStep:
 
     @property
     def is_transposition(self) -> bool:
-        """Whether the target is contiguous along the rows, not along the lanes."""
+        """Whether the target is contiguous along the rows instead of the lanes."""
         return self.kernel.startswith("transpose")
 
     @property
@@ -130,7 +130,7 @@ class VectorStep:
         return bytes_of(box, side, 8, bits)
 
     def tasks(self) -> Iterator[TaskRanges]:
-        """Boxes for threads to share, a part of each axis."""
+        """Boxes for threads to share, a range of each axis."""
         lengths, budget = [1] * len(self.axes), self._task_elements()
         periods = [tile_period_of(axis) for axis in self.axes]
         line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
@@ -157,7 +157,7 @@ class VectorStep:
         return boxes_of(self.axes, self._order, lengths, periods)
 
     def _task_elements(self) -> int:
-        """Elements of one task: all of what is small, else so few that threads end together, but worth a task."""
+        """Elements of one task: all, or enough to be worth one and few enough that threads end together."""
         width = max(8, self.bits) // 8
         size = self.elements * width
         task = limits.current.vector_task_bytes
@@ -166,13 +166,13 @@ class VectorStep:
         return max(1, size // width)
 
     def tables(self) -> Tables:
-        """Where the tables of this step are made."""
+        """The maker of this step's tables."""
         return Tables(self.axes)
 
     def arguments(self, tables: Tables, box: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
-        """What the kernel takes for one task, besides buffers and options.
+        """The kernel's tables for one task.
 
-        `shift` moves both sides, counted as the axes are.
+        `shift` moves both sides, in `units`.
         """
         bases = self.source_base + shift[0], self.target_base + shift[1]
         lane = box[self.lane]
@@ -203,7 +203,7 @@ class VectorStep:
         return outer, rows, pieces, row_cuts, tables.made("piece cuts", self.lane, lane, self._piece_cuts)
 
     def _pieces(self, axis: Axis, start: int, stop: int) -> Table:
-        """(source offset, target offset, length) of pieces; bytes where whole runs are copied, else lanes."""
+        """(source offset, target offset, length) of pieces; lengths in bytes for `rows`, else in lanes."""
         table = pieces_of(axis, start, stop)
         if self.kernel == "rows":
             table[:, 2] *= self.bits // 8
@@ -221,27 +221,27 @@ class VectorStep:
         return table
 
     def _block(self) -> tuple[int, int]:
-        """Rows and lanes of one block; 0 for all of them.
+        """Rows and lanes of one block; 0 means all.
 
-        Where the target is tiled: one of its tiles, so that it is written front to back, or some rows of a few tiles
-        where tiles are tall. Where only the source is: the rows of its tiles, as many tiles side by side as stay in
-        the first-level cache until they are used up.
+        If the target is tiled: one of its tiles, so that it is written front to back, or some rows of a few tiles if
+        tiles are tall. If only the source is: the rows of its tiles, and as many tiles side by side as stay in the
+        first-level cache until they are used up.
         """
         lane, row = self.axes[self.lane], self.axes[self.row]
         if row.extent * lane.extent * self.bits <= 8 * 2 * limits.current.tiled_block_bytes:
             return 0, 0
-        if _unit(lane.target):
+        if lane.target.unit:
             rows = max(self.rows, tile_period_of(row._replace(source=_STILL)))
             # More rows at once are more streams than the CPU fetches ahead.
             few = max(self.rows, limits.current.streams)
-            return (few, 4 * _unit(lane.target)) if rows > few and rows % few == 0 else (rows, _unit(lane.target))
-        if not _unit(lane.source):
+            return (few, 4 * lane.target.unit) if rows > few and rows % few == 0 else (rows, lane.target.unit)
+        if not lane.source.unit:
             return self.rows, 0
         rows = max(self.rows, tile_period_of(row._replace(target=_STILL)))
-        tile_bytes = _unit(lane.source) * lane.source.unit_stride * rows // self.rows
+        tile_bytes = lane.source.unit * lane.source.unit_stride * rows // self.rows
         # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
         page = self.rows > 1 and tile_bytes < _PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
-        lanes = max(1, (_PAGE_BYTES if page else limits.current.tiled_block_bytes) // tile_bytes) * _unit(lane.source)
+        lanes = max(1, (_PAGE_BYTES if page else limits.current.tiled_block_bytes) // tile_bytes) * lane.source.unit
         return (0, 0) if lane.extent <= lanes else (rows, lanes)
 
     def _row_cuts(self, axis: Axis, start: int, stop: int) -> Table:
@@ -258,7 +258,7 @@ _STILL = AxisMap(0, ())
 
 
 def _limits(axis: Axis, start: int, stop: int, block: int) -> Table:
-    """The ends of blocks of so many indices, which begin where its tiles do, counted from `start`."""
+    """The ends of blocks of `block` indices, which begin with tiles, counted from `start`."""
     if not block:
         return np.array([0, stop - start], np.int64)
     first = start + block - (start + phase_of(axis, block)) % block
@@ -268,8 +268,8 @@ def _limits(axis: Axis, start: int, stop: int, block: int) -> Table:
 def outer_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
     """The places of all axes but the inner ones, outermost first.
 
-    A step along an axis brings new pages on both sides, as many as the inner axes spread over unless it stays on them.
-    The axis that brings the fewest is walked innermost. Pages of the source count twice, for they are waited for.
+    A step along an axis brings new pages on both sides: as many as the inner axes spread over, unless it stays on them.
+    The axis that brings the fewest comes innermost. Pages of the source count twice, for they are waited for.
     """
     outer = tuple([k for k in range(len(axes)) if k not in inner])
     if len(outer) < 2:
@@ -295,7 +295,7 @@ def _target(axis: Axis) -> AxisMap:
 
 
 def _stride(side: AxisMap) -> int:
-    """How far the next index is."""
+    """The distance to the next index."""
     return abs(side.unit_stride)
 
 
@@ -323,8 +323,3 @@ def _runs(side: AxisMap, start: int, stop: int) -> Table:
 
 def _ends(count: int) -> Table:
     return np.array([0, count], np.int64)
-
-
-def _unit(side: AxisMap) -> int:
-    """Indices until the lowest digit turns over at the earliest; 0 where it never does."""
-    return min((radix_map.unit for radix_map in side.radix_maps if radix_map.sizes), default=0)

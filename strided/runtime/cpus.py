@@ -1,4 +1,4 @@
-"""How many CPUs this process may use: by its affinity, and by what its container grants."""
+"""The number of CPUs that this process may use, by its affinity mask and its container."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def usable_cpus() -> int:
 
 
 def container_cpus(membership: Path, root: Path) -> float | None:
-    """CPUs' worth of time that the tightest enclosing control group grants; None where nothing limits it.
+    """CPUs' worth of time that the tightest enclosing control group grants, or None without a limit.
 
     `membership` lists this process's groups (``/proc/self/cgroup``), `root` is where the groups are mounted.
     """
@@ -38,7 +38,7 @@ def container_cpus(membership: Path, root: Path) -> float | None:
 
 
 def _quotas(root: Path, group: str, quota_of: Callable[[Path], float | None]) -> Iterator[float]:
-    """The quotas of a group and of all groups around it. In a container the outer ones may not be visible."""
+    """The quotas of a group and of all groups around it; in a container the outer ones may be invisible."""
     folder = root / group.lstrip("/")
     while True:
         quota = quota_of(folder)

@@ -1,8 +1,8 @@
-"""Values that are computed once, when they are first asked for.
+"""Values computed once, on first use.
 
 `functools.cached_property` holds one lock for all instances of a class while it computes (in Python 3.11): threads wait
-for each other, and a child that is forked meanwhile waits for ever. Here two threads may compute the same value twice;
-both get the one that was ready first.
+for each other, and a child that is forked meanwhile waits for ever. Here two threads may both compute a value; both get
+the first one.
 """
 
 from __future__ import annotations

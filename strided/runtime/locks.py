@@ -1,4 +1,4 @@
-"""Locks of the whole package that a forked child finds free: another thread of the parent may have held them."""
+"""Locks that a forked child finds free, even if another thread of the parent held them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
-#: What `threading.Lock` and `threading.RLock` make.
+#: A `threading.Lock` or `threading.RLock`.
 Lock: TypeAlias = AbstractContextManager[Any]
 
 
 def own_lock(make: Callable[[], Lock] = threading.Lock) -> Callable[[], Lock]:
-    """Gives the lock of this process whenever it is called. Meant for modules: what it keeps is never given back.
+    """A function that returns the lock of this process. Meant for modules: the lock is never freed.
 
     >>> lock = own_lock()
     >>> with lock():

@@ -4,7 +4,7 @@ Kernels are serial and release the GIL; a conversion is cut into pieces of a few
 the pieces out to the calling thread and to helpers, which all conversions share. The calling thread always works too,
 so a conversion finishes even when every helper is busy (many Python threads at once, dask workers) or when none can be
 started (interpreter shutdown). A forked child starts with no helpers. An exception, Ctrl-C included, stops the
-remaining pieces and leaves when those under way are done.
+remaining pieces and is raised when those under way are done.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
-#: Threads that set_num_threads asked for; None means as many as this process has CPUs.
+#: Threads that set_num_threads asked for; None means one for each CPU of this process.
 _requested: int | None = None
 _available: int | None = None
-#: What the helpers are asked to work on, how many of them there are, and the lock for starting more.
+#: The queue of the helpers, how many of them there are, and the lock for starting more.
 _jobs: SimpleQueue[_Job] = SimpleQueue()
 _started = 0
 _lock = threading.Lock()
@@ -54,7 +54,7 @@ def get_num_threads() -> int:
     if _requested is not None:
         return _requested
     if _available is None:
-        # Loaded when first asked: with pathlib it costs more to import than all the rest of this package's small rooms.
+        # Imported when first asked for: pathlib costs more to import than the rest of this package's small modules.
         from strided.runtime.cpus import usable_cpus
 
         _available = usable_cpus()
@@ -62,7 +62,7 @@ def get_num_threads() -> int:
 
 
 def _ask(job: _Job, number: int) -> None:
-    """Have up to `number` helpers work on a job, started if need be; fewer where the system starts no more."""
+    """Have up to `number` helpers work on a job, started if need be; fewer if the system starts no more."""
     global _started
     try:
         with _lock:
@@ -76,7 +76,7 @@ def _ask(job: _Job, number: int) -> None:
 
 
 def _help(jobs: SimpleQueue[_Job]) -> None:
-    """What a helper does all its life."""
+    """Worker loop."""
     while True:
         job = jobs.get()
         job.help()
@@ -166,7 +166,7 @@ class _Job:
                 self._left.wait()
             except KeyboardInterrupt as error:
                 interruption = error
-        # A helper that was too busy to begin may find this job later: it must not keep buffers alive till then.
+        # A helper that was too busy to begin may find this job later: it must not keep buffers alive until then.
         self._work, self._pieces = _nothing, iter(())
         if interruption is not None:
             raise interruption

@@ -1,7 +1,7 @@
-"""Whether what is touched lies inside a buffer: the one place that says so, and refuses.
+"""Bounds: the one place that checks what is touched against a buffer, and refuses.
 
-A *span* is the bytes, from and to, of a buffer that something touches: the elements of a view, or what the kernels of a
-plan read and write, whole words included. Nothing is read or written before its span has been held against the buffer.
+A *span* is the bytes, from and to, of a buffer that something touches: the elements of a view, or all that the kernels
+of a plan read and write, whole words included. It is checked before anything is read or written.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ Span: TypeAlias = tuple[int, int]
 
 
 def holds(region: Region, span: Span | None) -> bool:
-    """Whether a span lies in the buffer; False where it is not known."""
+    """Whether a span lies in the buffer; False if it is not known."""
     return span is not None and span[0] >= 0 and span[1] <= region.buffer.size
 
 
 def holds_view(region: Region) -> bool:
-    """Whether the buffer is known to hold all elements of the view, without looking at each."""
+    """Whether the buffer is known to hold all elements of the view; False for irregular views."""
     return holds(region, span_of(region.map, region.storage))
 
 
 def least_size(span: Span | None) -> int:
-    """Bytes of the smallest buffer that holds a span; more than any buffer has where none does, or it is not known."""
+    """Bytes of the smallest buffer that holds a span; `sys.maxsize` if none does, or it is not known."""
     return sys.maxsize if span is None or span[0] < 0 else span[1]
 
 
 def refuse_outside(region: Region, span: Span | None, name: str) -> None:
-    """Raise BufferSizeError unless a span lies in the buffer. One that is not known is found element by element.
+    """Raise BufferSizeError unless a span lies in the buffer; an unknown one is computed from every offset.
 
-    `name` says in the message which region it is.
+    `name` names the region in the message.
     """
     if span is None:
         span = _span_of_offsets(region)
@@ -50,12 +50,12 @@ def refuse_outside(region: Region, span: Span | None, name: str) -> None:
 
 
 def refuse_offsets_outside(region: Region, offsets: npt.NDArray[np.int64], name: str) -> None:
-    """Raise BufferSizeError where an element at one of these offsets (at least one) is not in the buffer."""
+    """Raise BufferSizeError unless the elements at these offsets (at least one) lie in the buffer."""
     refuse_outside(region, region.storage.byte_span(int(offsets.min()), int(offsets.max())), name)
 
 
 def check_offsets(offsets: npt.NDArray[np.int64], elements: int) -> None:
-    """Raise BufferSizeError where an offset is none of a buffer of this many elements."""
+    """Raise BufferSizeError unless all offsets are below `elements` and none is negative."""
     if offsets.size and (offsets.min() < 0 or offsets.max() >= elements):
         raise BufferSizeError(
             f"offsets run from {offsets.min()} to {offsets.max()}, but the buffer holds {elements} elements"
@@ -63,7 +63,7 @@ def check_offsets(offsets: npt.NDArray[np.int64], elements: int) -> None:
 
 
 def _span_of_offsets(region: Region) -> Span:
-    """The span of an irregular view; (0, 0) where even the largest offset that it may have is in the buffer."""
+    """The span of an irregular view; (0, 0) if its upper bound lies in the buffer, so that none need be computed."""
     if region.map.size == 0 or region.map.upper_bound * region.bits <= 8 * region.buffer.size:
         return 0, 0
     ends = [(int(part.min()), int(part.max())) for part in map(region.map.offsets, chunks(region.map.shape))]

@@ -1,12 +1,11 @@
 """Copies between mapped buffers: check them, choose a plan, carry it out.
 
-A `Region` is a flat buffer and the map of a view on it. `copy` moves element patterns bit for bit from one region to
-another of the same shape, whatever their layouts; `fill`, `gather` and `scatter` are its smaller sisters. Small copies
-are done by NumPy alone, so that looking at a few elements never waits for a compiler. Larger ones go to the kernels.
+A `Region` is a flat buffer and the map of a view on it. `copy` moves elements bit for bit from one region to another of
+the same shape, between any layouts; `fill`, `gather` and `scatter` are its smaller sisters. NumPy alone does small
+copies, so that looking at a few elements never waits for a compiler; kernels do the others.
 
-No byte outside a buffer is touched: what a plan says that its kernels touch is compared with the sizes of the buffers
-before anything is done. Where the words that kernels take as a whole do not fit, but the elements do, another plan
-does without these words.
+No byte outside a buffer is touched: the spans of a plan are checked against the buffers before anything is done
+(`bounds`). If whole words do not fit, but the elements do, another plan does without these words.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ __all__ = [
     "scatter",
 ]
 
-#: Conversions that are remembered with all that carrying them out takes.
+#: Conversions remembered with all that carrying them out takes.
 _MOST_REMEMBERED = 128
 
 
 class _Conversion(NamedTuple):
-    """A plan and what carries it out, and the maps that they are for, kept alive.
+    """A plan, the function that carries it out, and its maps, kept alive.
 
-    A plan that is computed as it goes has nothing to `run`. `ends` are sizes of buffers that hold all that the plan
-    touches; for shorter ones it is made again.
+    `run` is None for a plan without kernels. Buffers of sizes `ends` hold all that the plan touches; for shorter ones
+    it is made again.
     """
 
     maps: tuple[AddressMap, AddressMap]
@@ -64,8 +63,8 @@ class _Conversion(NamedTuple):
     ends: tuple[int, int]
 
 
-#: By the identity of both maps, which takes no time to hash, and the widths. Bare maps were asked for once, and are not
-#: planned.
+#: By the identity of both maps, which is quick to hash, and the widths. Bare maps were asked for once and are not
+#: planned yet.
 _remembered = forgettable(
     BoundedCache[tuple[object, ...], _Conversion | tuple[AddressMap, AddressMap]](_MOST_REMEMBERED)
 )
@@ -134,7 +133,7 @@ def _conversion(source: Region, destination: Region) -> _Conversion:
 
 
 def _fitting_plan(source: Region, destination: Region) -> Plan:
-    """A plan that touches nothing outside the buffers: whole words where they have them, else without the last ones."""
+    """A plan that touches nothing outside the buffers: with whole words if they fit, else without the last ones."""
     question = source.map, destination.map, source.storage, destination.storage
     plan = plan_copy(*question)
     if holds(source, plan.source_span) and holds(destination, plan.target_span):
@@ -174,12 +173,12 @@ def fill(destination: Region, pattern: int) -> None:
 
 @lru_cache(maxsize=256)
 def _still(shape: tuple[int, ...]) -> AddressMap:
-    """The map of a view that is one element everywhere; the same one again, so that conversions are recognised."""
+    """The map of a view that is one element everywhere; cached, so that conversions are recognised by it."""
     return AddressMap(shape, 0, ((),) * len(shape), (), 0 if 0 in shape else 1)
 
 
 def _repeated(pattern: int, bits: int) -> Bytes:
-    """The pattern over and over, as many bytes as the fill kernel wants."""
+    """The pattern repeated, `PATTERN_BYTES` long."""
     while bits < 8:
         pattern, bits = pattern | pattern << bits, 2 * bits
     return np.tile(np.frombuffer(pattern.to_bytes(bits // 8, "little"), np.uint8), PATTERN_BYTES * 8 // bits)

@@ -1,7 +1,7 @@
 """Plans carried out by kernels, in tasks that threads share.
 
-An `Execution` belongs to the steps of a plan and knows no buffer, so it serves again whenever these steps do: what
-their tasks look like, and the tables that they take, is then known.
+An `Execution` belongs to the steps of a plan and knows no buffer. It serves again whenever these steps do, with their
+tasks and tables ready.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BLOCKS = 512
 #: Blocks of a staged copy repeat where they are shifted by a multiple of this.
 _PHASE_BITS = 64
 
-#: What copies from a buffer to another.
+#: A copy from one buffer to another.
 Copy: TypeAlias = Callable[[Bytes, Bytes], None]
 #: A kernel with its options: with tables, it copies.
 BoundKernel: TypeAlias = Callable[[tuple[Any, ...]], Copy]
@@ -50,12 +50,12 @@ class Execution:
                 self._works.append(_Staged(step, source, target))
             elif isinstance(step, VectorStep | NestStep):
                 streaming = _streams(step, step.bits)
-                # What fits into one task is done at once, with tables at hand.
+                # A single task is done at once, with tables at hand.
                 made = _call_of if len(list(islice(step.tasks(), 2))) == 1 else _Shared
                 self._works.append(made(step, source, target, streaming))
 
     def at(self, shift: tuple[int, int]) -> Copy:
-        """The copy from buffer to buffer, in both so many bits further on than the steps say."""
+        """The copy from buffer to buffer, with `shift` bits added to the offsets of the steps on both sides."""
         copies = [work.at(shift) for work in self._works]
         if len(copies) == 1:
             return copies[0]
@@ -75,7 +75,7 @@ class _Call(NamedTuple):
     tables: tuple[Any, ...]
 
     def at(self, shift: tuple[int, int]) -> Copy:
-        """The call so many bits further on in the source and the target."""
+        """The call with `shift` bits added on both sides."""
         if shift == (0, 0):
             return self.bound(self.tables)
         units = shift[0] // self.units[0], shift[1] // self.units[1]
@@ -101,7 +101,7 @@ class _Shared:
         self._bound = _bound(step, source, target, streaming)
 
     def at(self, shift: tuple[int, int]) -> Copy:
-        """The step so many bits further on."""
+        """The step with `shift` bits added on both sides."""
         bound, step, tables = self._bound, self._step, self._tables
         units = shift[0] // step.units[0], shift[1] // step.units[1]
 
@@ -124,16 +124,16 @@ class _Staged:
         signed = source.signed and step.bits[1] >= 8
         staging = [ElementFormat(layout.bits >= 8 or low_first, signed) for layout in step.staging]
         self._formats = list(pairwise((source, *staging, target)))
-        # Blocks repeat but for where they begin: what a block takes is made once.
+        # Blocks repeat at other offsets: their tables are made once.
         self._known = BoundedCache[tuple[object, ...], list[list[_Call]]](_MOST_BLOCKS)
 
     def at(self, shift: tuple[int, int]) -> Copy:
-        """The step so many bits further on."""
+        """The step with `shift` bits added on both sides."""
         first = list(islice(self._step.tasks(), 2))
         if len(first) == 1:
             return self._block(first[0], shift)
 
-        # Threads wait for each other while Python makes a block ready: what the first conversion made is kept.
+        # Threads wait for each other while Python prepares a block: the first conversion's blocks are kept.
         known: dict[TaskRanges, Copy] = {}
 
         def copy(source: Bytes, target: Bytes) -> None:
@@ -151,7 +151,7 @@ class _Staged:
         return copy
 
     def _block(self, parts: TaskRanges, place: tuple[int, int]) -> Copy:
-        """The copy of one block, which is so many bits further on."""
+        """The copy of one block at `place`, in bits."""
         phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
         stages = self._calls(parts, phase)
         shifts = [(0, 0)] * len(stages)
@@ -181,7 +181,7 @@ class _Staged:
 
 
 def _bound(step: VectorStep | NestStep, source: ElementFormat, target: ElementFormat, streaming: int) -> BoundKernel:
-    """A kernel with all that it takes besides buffers and tables."""
+    """A kernel with its options: all its arguments but buffers and tables."""
     kernel = kernels.load(step.kernel)
     signed = int(source.signed and step.widths[0] < 8 == step.widths[1])
     orders = int(not source.low_first), int(not target.low_first)
@@ -203,7 +203,7 @@ def _bound(step: VectorStep | NestStep, source: ElementFormat, target: ElementFo
 
 
 def _streams(step: VectorStep | NestStep | StagedCopy, bits: int) -> int:
-    """Whether the target is so large that its lines are better written past the caches."""
+    """Whether the target is large enough to write its lines past the caches."""
     return int(step.elements * bits >= 8 * limits.current.stream_bytes)
 
 
@@ -229,7 +229,7 @@ def _blocks(count: int) -> list[Bytes]:
 
 
 def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
-    """Carry out the steps of a fill; `pattern` is one element over and over."""
+    """Carry out the steps of a fill; `pattern` is one element, repeated."""
     fills = [step for step in steps if isinstance(step, FillStep)]
     found = {step.kernel: kernels.load(step.kernel) for step in fills}
     size = sum(step.elements for step in fills)
@@ -242,6 +242,6 @@ def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
         else:
             found[step.kernel](pattern, target, *tables)
 
-    # Little is done before another thread has begun.
+    # A small fill is done before another thread has begun.
     threads = get_num_threads() if size > limits.current.shared_fill_bytes else 1
     run(task, ((step, *task) for step in fills for task in step.tasks()), threads=threads)

@@ -1,7 +1,7 @@
 """Elements chosen one by one: taken from element offsets and put there.
 
-Small numbers go through NumPy alone. So do elements of fewer than eight bits and those at unusual steps, whatever
-their number. Kernels take the rest, several times as fast as ``take``.
+NumPy alone takes small numbers of them, and elements of fewer than eight bits or at unusual steps. Kernels take the
+rest, several times as fast as ``take``.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Places:
 
 
 def _as_table(term: Term) -> Offsets:
-    """The digits of a term as rows. The last one's size is never reached; a power of two is cheaper to compute with."""
+    """The digits of a term as rows. The last one's size is never reached: a power of two is cheaper to divide by."""
     rows = [*term.digits[:-1], *(digit._replace(size=1 << 62) for digit in term.digits[-1:])]
     return np.array(rows, np.int64).reshape(-1, 3)
 
@@ -181,14 +181,14 @@ def _ranges(size: int) -> Iterator[tuple[int, int]]:
 
 
 def copy_by_offsets(source: Region, destination: Region) -> None:
-    """Copy a view by computing the offset of every element on both sides, a bounded number at a time."""
+    """Copy a view by computing every offset on both sides, a bounded number at a time."""
     for box in chunks(source.map.shape):
         values = take(source, source.map.offsets(box), whole_bytes=destination.bits >= 8)
         put(destination, destination.map.offsets(box), values)
 
 
 def copy_small(source: Region, destination: Region) -> None:
-    """Copy a view of few elements, with no more calls of NumPy than it takes."""
+    """Copy a view of few elements, with as few calls of NumPy as possible."""
     if source.map.size == 0:
         return
     from_, to = _as_ndarray(source, "source"), _as_ndarray(destination, "destination")
@@ -208,7 +208,7 @@ def copy_small(source: Region, destination: Region) -> None:
 
 
 def _as_ndarray(region: Region, name: str) -> npt.NDArray[Any] | None:
-    """The view as an ndarray of bit patterns on the same memory; None where it takes no equal steps."""
+    """The view as an ndarray of bit patterns on the same memory, or None if its steps are unequal."""
     strides = region.map.strides if region.bits >= 8 else None
     if strides is None:
         return None
@@ -233,7 +233,7 @@ def _by_byte(region: Region, offsets: Offsets) -> Offsets:
 
 
 def _packed(region: Region, offsets: Offsets) -> tuple[Bytes, Bytes, Offsets]:
-    """The byte of every packed element, and its place in there: as a shift, and counted."""
+    """The byte of every packed element, its shift there, and its number there."""
     each = 8 // region.bits
     byte, place = np.divmod(offsets, each)
     shift = (place if region.low_first else each - 1 - place) * region.bits
@@ -241,7 +241,7 @@ def _packed(region: Region, offsets: Offsets) -> tuple[Bytes, Bytes, Offsets]:
 
 
 def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[Any]:
-    """The elements at offsets, those of fewer than eight bits in the low bits of a byte.
+    """The elements at offsets; those of fewer than eight bits in the low bits of a byte.
 
     With `whole_bytes` these are sign-extended, if the region is signed.
     """
@@ -260,7 +260,7 @@ def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[
 
 
 def put(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
-    """Write elements at offsets; of a byte that goes into fewer than eight bits, the low ones stay."""
+    """Write elements at offsets; into fewer than eight bits go the low bits of a byte."""
     if region.bits < 8:
         byte, shift, place = _packed(region, offsets)
         mask = np.uint8((1 << region.bits) - 1)

@@ -1,8 +1,8 @@
-"""Reading windows of mapped files: telling the system which pages will be wanted.
+"""Read-ahead: telling the system which pages of a mapped file a window wants.
 
 Left alone, the system reads well over a hundred kilobytes around every page that is touched first. That is right for
-whole files, and wrong for a window of a large tiled array, whose tiles lie far apart. So for the time of a copy that
-touches few pages of a mapping it is told to read no others, and which ones.
+whole files, and wrong for a window of a large tiled array, whose tiles lie far apart. So during a copy that touches few
+pages of a mapping, the system is told which ones, and to read no others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Mapping(NamedTuple):
 
 
 def mapping_of(buffer: Bytes) -> Mapping | None:
-    """The file mapping that a buffer lies in; None where it is other memory, or so small that it is read as it is."""
+    """The file mapping that a buffer lies in, or None for other memory and for buffers too small to matter."""
     if buffer.size <= limits.current.advised_bytes or buffer.base is None or not hasattr(mmap.mmap, "madvise"):
         return None
     owner: Any = buffer.base
@@ -68,7 +68,7 @@ def few_pages(mapping: Mapping, region: Region) -> Iterator[None]:
 @forgettable
 @lru_cache(maxsize=64)
 def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
-    """(first, behind the last) of the ranges of pages in which a view lies, in order; None where they are not few.
+    """(first page, page behind the last) of the ranges in which a view lies, in order; None if they are not few.
 
     `start` is the byte of the mapping at which the buffer begins.
     """
@@ -88,7 +88,7 @@ def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
 
 
 def _runs(map_: AddressMap, storage: Storage) -> tuple[Table, Table | int] | None:
-    """Where runs of bytes begin that make up a view, and how long they are; None where they are too many."""
+    """First bytes and lengths of the runs that make up a view, or None if they are too many."""
     runs = runs_of(map_, storage.bits, storage.unit)
     if runs and sum(part.number for part in runs) <= limits.current.advised_runs:
         return table_of(runs)

@@ -1,7 +1,7 @@
 """Regions: a flat buffer, and the map of a view on it.
 
-That is what conversions take and all that they know: whether a region belongs to a file in some TPU layout or to an
-ndarray that was sliced backwards is not visible any more.
+That is all that conversions know: a region of a file in some TPU layout and one of an ndarray that was sliced backwards
+look alike.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from strided.runtime.threads import get_num_threads, run
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-#: The dtype itself: NumPy makes it of the type anew each time.
+#: The dtype itself: NumPy would make it of the type each time.
 _BYTE = np.dtype(np.uint8)
 _LINE_BYTES = 64
-#: MADV_POPULATE_WRITE, since Linux 5.14; older ones refuse it and nothing is lost.
+#: MADV_POPULATE_WRITE, since Linux 5.14; older systems refuse it, which does no harm.
 _POPULATE_WRITE = 23
 
 
@@ -64,7 +64,7 @@ class Region(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """How many elements the buffer has room for."""
+        """Elements for which the buffer has room."""
         return self.buffer.size * 8 // self.bits
 
 
@@ -82,7 +82,7 @@ class _Memory:
 
 
 def region_of_ndarray(x: npt.NDArray[Any], *, signed: bool = False) -> Region:
-    """A region of any ndarray, with whatever strides.
+    """A region of an ndarray with any strides.
 
     >>> region_of_ndarray(np.zeros((4, 6), np.float32)[::2, ::-1]).map.strides
     (12, -1)
@@ -108,11 +108,10 @@ def _row_major(shape: tuple[int, ...]) -> AddressMap:
 
 
 def empty_aligned(nbytes: int) -> Bytes:
-    """Flat memory that begins on a cache line, its contents undefined, to be written as a whole.
+    """Flat memory that begins on a cache line; its contents are undefined.
 
-    It comes from NumPy, which asks the system for huge pages where an array is large. The pages of a large one are
-    there when this returns, where the system can do that: it takes a third of the time that they take one by one,
-    while streaming stores wait for each.
+    It comes from NumPy, which asks the system for huge pages for large arrays. The pages of a large one exist when this
+    returns, if the system can do that: it takes a third of the time of page faults, which streaming stores wait for.
 
     >>> empty_aligned(100).ctypes.data % 64
     0
@@ -126,7 +125,7 @@ def empty_aligned(nbytes: int) -> Bytes:
 
 
 def _populate(memory: Bytes) -> None:
-    """Have the system put pages behind memory. Where it cannot, they come when they are written."""
+    """Have the system put pages behind memory; if it cannot, they come with the first write."""
     madvise = _madvise()
     if madvise is None:
         return
@@ -159,7 +158,7 @@ def _address(x: npt.NDArray[Any]) -> int:
 
 
 def may_overlap(first: Region, second: Region) -> bool:
-    """Whether a byte may belong to both regions: False is certain, True only means that their spans meet."""
+    """Whether a byte may belong to both regions: False is certain, True means that their spans meet."""
     if not np.may_share_memory(first.buffer, second.buffer):
         return False
     if first.map.size == 0 or second.map.size == 0:
@@ -175,7 +174,7 @@ def _addresses(region: Region) -> tuple[int, int]:
 
 
 def read_only(buffer: Bytes) -> Bytes:
-    """The same bytes, not to be written."""
+    """The same bytes, read-only."""
     if not buffer.flags.writeable:
         return buffer
     buffer = buffer.view()
