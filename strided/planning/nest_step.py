@@ -99,7 +99,7 @@ class NestStep:
 
         `shift` moves both sides, in `units`.
         """
-        p, q = (_ONE if k < 0 else tables.made("pieces", k, box[k], pieces_of) for k in (self.p, self.q))
+        p, q = (_ONE if k < 0 else tables.get("pieces", k, box[k], pieces_of) for k in (self.p, self.q))
         p_steps, q_steps = (
             (0, 0) if k < 0 else (self.axes[k].source.unit_stride, self.axes[k].target.unit_stride)
             for k in (self.p, self.q)

@@ -152,7 +152,7 @@ class Tables:
         # Few ranges repeat.
         self._made = BoundedCache[tuple[object, ...], Table](_MOST_KEPT)
 
-    def made(self, kind: str, place: int, part: AxisRange, make: Callable[[Axis, int, int], Table]) -> Table:
+    def get(self, kind: str, place: int, part: AxisRange, make: Callable[[Axis, int, int], Table]) -> Table:
         """The table of one kind for a range of the axis at `place`: ``make(axis, start, stop)``, called once."""
         key = (kind, place, part.start, part.stop)
         table = self._made.get(key)

@@ -184,23 +184,21 @@ class VectorStep:
         if self.is_transposition:
             return (
                 outer,
-                tables.made("source rows", self.row, box[self.row], _source_offsets),
-                tables.made("target rows", self.lane, lane, _target_offsets),
-                tables.made("source runs", self.lane, lane, _source_runs),
-                tables.made("target runs", self.row, box[self.row], _target_runs),
+                tables.get("source rows", self.row, box[self.row], _source_offsets),
+                tables.get("target rows", self.lane, lane, _target_offsets),
+                tables.get("source runs", self.lane, lane, _source_runs),
+                tables.get("target runs", self.row, box[self.row], _target_runs),
             )
-        pieces = tables.made("pieces", self.lane, lane, self._pieces)
+        pieces = tables.get("pieces", self.lane, lane, self._pieces)
         rows = (
-            np.array([[0, 0, self.member]])
-            if self.row < 0
-            else tables.made("rows", self.row, box[self.row], self._rows)
+            np.array([[0, 0, self.member]]) if self.row < 0 else tables.get("rows", self.row, box[self.row], self._rows)
         )
         if self.kernel in ("pack", "unpack"):
             return outer, rows, pieces
         if self.row < 0:
             return outer, rows, pieces, _ends(1), _ends(len(pieces))
-        row_cuts = tables.made("row cuts", self.row, box[self.row], self._row_cuts)
-        return outer, rows, pieces, row_cuts, tables.made("piece cuts", self.lane, lane, self._piece_cuts)
+        row_cuts = tables.get("row cuts", self.row, box[self.row], self._row_cuts)
+        return outer, rows, pieces, row_cuts, tables.get("piece cuts", self.lane, lane, self._piece_cuts)
 
     def _pieces(self, axis: Axis, start: int, stop: int) -> Table:
         """(source offset, target offset, length) of pieces; lengths in bytes for `rows`, else in lanes."""
