@@ -90,7 +90,7 @@ class AxisMap(NamedTuple):
     @property
     def unit(self) -> int:
         """Indices in the shortest run before a lowest digit turns over; 0 if none ever does."""
-        return min((radix_map.unit for radix_map in self.radix_maps if radix_map.sizes), default=0)
+        return min((m.unit for m in self.radix_maps if m.sizes), default=0)
 
     @property
     def unit_stride(self) -> int:
@@ -103,7 +103,7 @@ class AxisMap(NamedTuple):
 
     def at(self, v: int) -> int:
         """The offset that one index adds, without `base`."""
-        return sum(radix_map.at(v) for radix_map in self.radix_maps)
+        return sum(m.at(v) for m in self.radix_maps)
 
     def table(self, start: int, stop: int) -> Table:
         """Element offsets of the indices from `start` to `stop`, without `base`."""

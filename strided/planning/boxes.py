@@ -243,23 +243,18 @@ def _split_digits(radix_map: RadixMap, weight: int) -> tuple[RadixMap, RadixMap]
 def divided(side: AxisMap, unit: int) -> AxisMap | None:
     """The same axis map with offsets in a larger unit, or None if one is no multiple of it."""
     radix_maps = []
-    for radix_map in side.radix_maps:
-        for stride in radix_map.strides:
+    for m in side.radix_maps:
+        for stride in m.strides:
             if stride % unit:
                 return None
-        radix_maps.append(
-            RadixMap(radix_map.start, radix_map.step, radix_map.sizes, tuple([s // unit for s in radix_map.strides]))
-        )
+        radix_maps.append(RadixMap(m.start, m.step, m.sizes, tuple([s // unit for s in m.strides])))
     return AxisMap(0, tuple(radix_maps))
 
 
 def cut(axis: Axis, first: int, last: int) -> Axis:
     """A range of an axis."""
     source, target = (
-        AxisMap(
-            0,
-            tuple(radix_map._replace(start=radix_map.start + radix_map.step * first) for radix_map in side.radix_maps),
-        )
+        AxisMap(0, tuple(m._replace(start=m.start + m.step * first) for m in side.radix_maps))
         for side in (axis.source, axis.target)
     )
     return Axis(last - first, source, target)

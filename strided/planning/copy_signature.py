@@ -62,5 +62,5 @@ def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> t
 
 def _in_bits(side: AxisMap, unit: int) -> AxisMap:
     """The same side without its base, in bits."""
-    radix_maps = [RadixMap(w.start, w.step, w.sizes, tuple([s * unit for s in w.strides])) for w in side.radix_maps]
+    radix_maps = [RadixMap(m.start, m.step, m.sizes, tuple([s * unit for s in m.strides])) for m in side.radix_maps]
     return AxisMap(0, tuple(radix_maps))

@@ -72,9 +72,7 @@ class _AxisRanges:
     def __init__(self, axis: Axis, length: int, period: int) -> None:
         self.axis, self.length = axis, length
         self.head = length - (phase_of(axis, period) if length % period == 0 else 0)
-        self.repeat = math.lcm(
-            *(_repeat(radix_map) for side in (axis.source, axis.target) for radix_map in side.radix_maps)
-        )
+        self.repeat = math.lcm(*(_repeat(m) for side in (axis.source, axis.target) for m in side.radix_maps))
         self.known: list[AxisRange] | None = None
 
     def __iter__(self) -> Iterator[AxisRange]:
@@ -118,27 +116,27 @@ def phase_of(axis: Axis, period: int) -> int:
 
 def tile_period_of(axis: Axis) -> int:
     """The number of indices after which the tiles of an axis repeat on both sides; 1 without tiles."""
-    return math.lcm(*(radix_map.period for side in (axis.source, axis.target) for radix_map in side.radix_maps))
+    return math.lcm(*(m.period for side in (axis.source, axis.target) for m in side.radix_maps))
 
 
-def length_of(axis: Axis, budget: int, period: int = 1, *, in_pieces: bool = False) -> int:
+def length_of(axis: Axis, budget: int, multiple: int = 1, *, in_pieces: bool = False) -> int:
     """The indices of an axis that one task takes: all, or as many whole tiles as `budget` indices hold.
 
     With `in_pieces` its tables have a row for each piece, not for each index.
     """
-    units = [w.unit for s in (axis.target, axis.source) for w in s.radix_maps if w.sizes]
+    units = [m.unit for s in (axis.target, axis.source) for m in s.radix_maps if m.sizes]
     most = limits.current.table_rows * min(units, default=1 << 40) if in_pieces else limits.current.table_rows
     budget = max(1, min(budget, most))
     if axis.extent <= budget:
         return axis.extent
     whole = tile_period_of(axis)
     for tile in (whole, *units):
-        if 1 < tile <= budget and tile % period == 0:
+        if 1 < tile <= budget and tile % multiple == 0:
             return budget - budget % tile
-    if whole == 1 and period == 1:
+    if whole == 1 and multiple == 1:
         # No tiles to end on: parts of equal size.
         return -(-axis.extent // -(-axis.extent // budget))
-    return max(period, budget - budget % period)
+    return max(multiple, budget - budget % multiple)
 
 
 class Tables:

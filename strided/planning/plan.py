@@ -271,29 +271,27 @@ def _steps(
     """The steps of all copies of a signature whose first elements lie `phase` bits past a multiple of 64."""
     whole = Box(phase[0], phase[1], signature.axes)
     room = None if whole_words else room_of(whole, signature.bits)
-    vector_steps: list[VectorStep | StagedCopy] = []
+    steps: list[VectorStep | StagedCopy] = []
     rest: list[tuple[Box, tuple[int, int]]] = []
     waiting = list(simplified(whole))
     while waiting:
         part = waiting.pop()
         found = match(part, *signature.bits, widen=signature.same_order, room=room)
-        around = None
-        if (
-            found is None or _breaks_rows(found, part, signature.bits[1])
-        ) and part.elements >= limits.current.staged_elements:
+        staged, is_poor = None, found is None or _breaks_rows(found, part, signature.bits[1])
+        if is_poor and part.elements >= limits.current.staged_elements:
             apart = words_apart(part, *signature.bits) if found is None else None
             if apart is not None:
                 waiting += apart
                 continue
-            around = staged_copy_of(part, *signature.bits, may_pack=signature.same_order or max(signature.bits) == 8)
-        if found is not None and around is None:
-            vector_steps += found.steps
+            staged = staged_copy_of(part, *signature.bits, may_pack=signature.same_order or max(signature.bits) == 8)
+        if found is not None and staged is None:
+            steps += found.steps
             rest += found.rest
-        elif around is not None:
-            vector_steps.append(around)
+        elif staged is not None:
+            steps.append(staged)
         else:
             rest.append((part, signature.bits))
     # If the vector steps have only the smaller part, one nest over everything is simpler, and no slower.
-    if not vector_steps or 2 * sum(part.elements for part, _ in rest) > whole.elements:
+    if not steps or 2 * sum(part.elements for part, _ in rest) > whole.elements:
         return (nest_step_of(whole, signature.bits),)
-    return (*vector_steps, *(nest_step_of(part, widths) for part, widths in rest))
+    return (*steps, *(nest_step_of(part, widths) for part, widths in rest))

@@ -71,13 +71,12 @@ def runs_of(map_: AddressMap, bits: int, unit: int) -> tuple[Runs, ...] | None:
         return ()
     base, axes = map_.base, []
     for terms, extent in zip(map_.axes, map_.shape, strict=True):
-        side = axis_map_of(terms, extent)
-        if side.radix_map is None:
+        axis_map = axis_map_of(terms, extent)
+        radix_map = axis_map.radix_map
+        if radix_map is None:
             return None
-        base += side.base
-        axes.append(
-            _leaves(side.radix_map, side.radix_map.start, side.radix_map.start + extent, len(side.radix_map.sizes))
-        )
+        base += axis_map.base
+        axes.append(_leaves(radix_map, radix_map.start, radix_map.start + extent, len(radix_map.sizes)))
     if math.prod(map(len, axes)) > limits.current.fill_boxes:
         return None
     found = []

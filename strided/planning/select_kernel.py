@@ -176,7 +176,7 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     assert isinstance(base, int)
     if side == 1:
         box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
-    strides = [s for k, a in enumerate(box.axes) if k != row for w in _side(a, side).radix_maps for s in w.strides]
+    strides = [s for k, a in enumerate(box.axes) if k != row for m in _side(a, side).radix_maps for s in m.strides]
     inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
     if row is None:
         # Every row is the only one of its words.
@@ -273,12 +273,10 @@ def _packed(asked: _Case) -> VectorStep | None:
     row = _row_of(box, lane)
     found = _step_of(kernel, box, bits, row, lane, units=(source_bits, target_bits))
     others = [a.target for k, a in enumerate(box.axes) if k != lane]
-    between = [
-        radix_map.at(0) + stride for side in others for radix_map in side.radix_maps for stride in radix_map.strides
-    ]
-    whole = not any(n % 8 for n in (box.target_base, *between, *(w.at(0) for w in axis.target.radix_maps)))
+    between = [m.at(0) + stride for side in others for m in side.radix_maps for stride in m.strides]
+    whole = not any(n % 8 for n in (box.target_base, *between, *(m.at(0) for m in axis.target.radix_maps)))
     # Tasks end on tiles of the source.
-    whole = whole and not any(w.sizes and w.start * bits % 8 for w in axis.source.radix_maps)
+    whole = whole and not any(m.sizes and m.start * bits % 8 for m in axis.source.radix_maps)
     return found if found is None or whole or target_bits == 8 else replace(found, divides=False)
 
 
@@ -305,7 +303,7 @@ def _step_of(
         axes.append(Axis(axis.extent, source, target))
     outer = outer_order(axes, [k for k in (row, lane) if k is not None])
     # Words of packed elements are read and written again, with all that lies in them.
-    strides = [s for axis in box.axes for radix_map in axis.target.radix_maps for s in radix_map.strides]
+    strides = [s for axis in box.axes for m in axis.target.radix_maps for s in m.strides]
     divides = kernel != "interleave_bits" or not any(s % WORD_BITS for s in strides)
     return VectorStep(
         kernel=kernel,
@@ -328,14 +326,14 @@ def _widened(asked: _Case, room: Spans | None) -> Matched | None:
     """The steps with each short run as one wider element; the remainder is left over."""
     box, place, other, bits, target_bits = asked
     radix_maps = box.axes[place].radix_maps
-    if bits != target_bits or place != other or radix_maps is None or any(w.strides[0] != bits for w in radix_maps):
+    if bits != target_bits or place != other or radix_maps is None or any(m.strides[0] != bits for m in radix_maps):
         return None
     source, target = radix_maps
     extent = box.axes[place].extent
     times = _WIDEST_BITS // bits
     # A remainder of each of many straight runs is worse than narrower elements.
     straight = not source.sizes and not target.sizes and len(box.axes) > 1
-    while times > 1 and (any(w.sizes and w.unit % times for w in radix_maps) or (straight and extent % times)):
+    while times > 1 and (any(m.sizes and m.unit % times for m in radix_maps) or (straight and extent % times)):
         times //= 2
     if times < 2 or (source.start - target.start) % times:
         return None
@@ -348,11 +346,9 @@ def _widened(asked: _Case, room: Spans | None) -> Matched | None:
     for first, last in ((0, head), (head + count * times, extent)):
         if first < last:
             rest.append((box.with_axes(place, [cut(box.axes[place], first, last)]), (bits, bits)))
-    wide = Axis.of_radix_maps(count, *(_grouped(w._replace(start=w.start + head), times) for w in radix_maps))
-    shift = [
-        w.at(head) - g.at(0)
-        for w, g in zip(radix_maps, (wide.source.radix_maps[0], wide.target.radix_maps[0]), strict=True)
-    ]
+    wide = Axis.of_radix_maps(count, *(_grouped(m._replace(start=m.start + head), times) for m in radix_maps))
+    grouped = wide.source.radix_maps[0], wide.target.radix_maps[0]
+    shift = [m.at(head) - g.at(0) for m, g in zip(radix_maps, grouped, strict=True)]
     moved = Box(box.source_base + shift[0], box.target_base + shift[1], box.axes)
     found = match(moved.with_axes(place, [wide]), bits * times, bits * times, room=room)
     return None if found is None else Matched(found.steps, (*found.rest, *rest))

@@ -238,7 +238,7 @@ def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
     unit = WORD_BITS if any(axis.target.unit_stride == WORD_BITS for axis in box.axes) else 8
     if box.target_base % unit:
         return False
-    shared = [k for k, axis in enumerate(box.axes) if any(s % unit for w in axis.target.radix_maps for s in w.strides)]
+    shared = [k for k, axis in enumerate(box.axes) if any(s % unit for m in axis.target.radix_maps for s in m.strides)]
     if len(shared) > 1:
         return False
     for k in shared:
@@ -264,7 +264,7 @@ def _near(box: Box, side: int, bits: int) -> _Near:
     near = [k for k, own in enumerate(sides) if own.unit_stride == bits]
     words = [k for k, own in enumerate(sides) if own.unit_stride == WORD_BITS]
     each = WORD_BITS // bits if bits < WORD_BITS and words else 0
-    rows = [k for k in near if each in (w.unit for w in sides[k].radix_maps) or box.axes[k].extent <= each]
+    rows = [k for k in near if each in (m.unit for m in sides[k].radix_maps) or box.axes[k].extent <= each]
     return _Near([*words, *(k for k in near if k not in rows)], rows) if each and rows else _Near(near, [])
 
 
@@ -295,10 +295,8 @@ def _lengths(
 ) -> tuple[int, ...]:
     """The extents of a block: long along contiguous axes, short along rows of words."""
     widest = max(layout.bits for layout in staging)
-    budget, word = (
-        limits.current.staging_bytes // len(staging) * 8 // widest,
-        max(1, WORD_BITS // min(layout.bits for layout in staging)),
-    )
+    budget = limits.current.staging_bytes // len(staging) * 8 // widest
+    word = max(1, WORD_BITS // min(layout.bits for layout in staging))
     lanes = tuple(layout.order[-1] for layout in staging)
     long = limits.current.staging_lane_bytes * 8 // widest
     source, target = near
@@ -318,9 +316,9 @@ def _lengths(
     lengths = [1] * len(axes)
     for k, goal in goals:
         # Runs take whole words, and threads do not meet in those of the target.
-        grain = word if k in lanes else 1
+        multiple = word if k in lanes else 1
         others = math.prod(-(-n // word) * word if i in lanes else n for i, n in enumerate(lengths) if i != k)
-        room = budget // others // grain * grain
+        room = budget // others // multiple * multiple
         apart = WORD_BITS // bits[1] if axes[k].target.unit_stride == bits[1] < 8 else 1
         lengths[k] = max(lengths[k], length_of(axes[k], min(goal, room), apart))
     return tuple(lengths)
@@ -328,9 +326,7 @@ def _lengths(
 
 def is_short_row(axis: Axis, bits: int) -> bool:
     """Whether an axis that is contiguous in the target is one short run there."""
-    return axis.extent * bits <= 8 * SHORT_ROW_BYTES and not any(
-        radix_map.sizes for radix_map in axis.target.radix_maps
-    )
+    return axis.extent * bits <= 8 * SHORT_ROW_BYTES and not any(m.sizes for m in axis.target.radix_maps)
 
 
 def _stages(box: Box, parts: TaskRanges, staging: Sequence[StagingLayout], bits: tuple[int, int]) -> Iterator[_Stage]:
