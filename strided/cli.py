@@ -1,7 +1,7 @@
-"""The command line: one function a command, which prints what the package returns.
+"""The command line: one function for each command, which prints what the package returns.
 
-Exit codes are 0, 2 for every error, 130 after Ctrl-C and 128 plus the signal's number where the process was asked to
-end by another one. Errors are one or two lines on standard error.
+The exit code is 0, 2 for every error, 130 after Ctrl-C, and 128 plus the number of another signal that ended the
+process. Errors are one or two lines on standard error.
 """
 
 from __future__ import annotations
@@ -34,41 +34,39 @@ from strided.io import convert_file, file_array
 if TYPE_CHECKING:
     from strided.dumps.directory.programs import RunArrays
 
-#: Elements from which on work is long enough for a progress bar.
+#: Elements of an array that is large enough for a progress bar.
 LONG = 1 << 26
 
 _SHAPE_HELP = "SHAPE is XLA's text, as in 'bf16[17,300]{1,0:T(8,128)(2,1)}'; quote it for the shell."
-
-
 _INDEX_HELP = "INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'."
 _SOURCE_HELP = "FILE may be a .npy file, which needs no SHAPE; gzipped; or - for standard input."
 _TARGET_HELP = (
-    "OUT becomes NumPy's where it ends in .npy. It holds raw bytes, row-major without --to, where it ends in .bin, "
-    ".raw or .dat, has no ending or is - for standard output; with --to also where it has any other ending, but for "
-    "those of other formats, as .npz and .csv. What is there already stays without --force; OUT is never FILE itself."
+    "An OUT that ends in .npy is a NumPy file. One that ends in .bin, .raw or .dat or has no ending holds raw bytes, "
+    "row-major without --to; - is standard output. With --to other endings hold raw bytes too, except those of other "
+    "formats, such as .npz and .csv. An OUT that exists is kept without --force; OUT is never FILE itself."
 )
-#: Endings of names under which raw bytes are expected.
+#: Endings of files that hold raw bytes.
 _RAW_ENDINGS = ("", ".bin", ".raw", ".dat")
 _STANDARD = "-"
 
 _offset = click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Bytes in front of the array.")
 _kind = click.option(
-    "--kind", type=click.Choice(["hlo", "snapshot", "allocations"]), help="What a file is, where its content misleads."
+    "--kind", type=click.Choice(["hlo", "snapshot", "allocations"]), help="What the file is, if its content misleads."
 )
 _bitorder = click.option(
     "--bitorder",
     type=click.Choice(["little", "big"]),
     default="little",
-    help="Packed elements: the first one in the low bits of a byte, or in the high ones (jaxlib up to 0.5.2).",
+    help="Whether the first packed element of a byte is in its low or its high bits (high: jaxlib up to 0.5.2).",
 )
 
 
-#: Signals that ask a process to end, as far as the system has them.
+#: Signals that ask a process to end. Some systems lack some of them.
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 class _Ended(KeyboardInterrupt):
-    """The process was asked to end, by a signal of some number: it stops as after Ctrl-C, and leaves nothing behind."""
+    """The process was asked to end, by the signal of this number. It stops as after Ctrl-C."""
 
 
 def _end(number: int, *_: object) -> NoReturn:
@@ -76,7 +74,7 @@ def _end(number: int, *_: object) -> NoReturn:
 
 
 class _Commands(click.Group):
-    """The commands, in the order in which they are written here; a reader that went away ends them quietly."""
+    """The commands, in the order of this file. They end quietly when nobody reads their output any more."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -89,7 +87,7 @@ class _Commands(click.Group):
         except _Ended as ended:
             sys.exit(128 + ended.args[0])
         except BrokenPipeError:
-            # Python flushes standard output once more at the end: let that go nowhere.
+            # Python flushes standard output once more at the end: send that nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -109,7 +107,10 @@ def commands(context: click.Context) -> None:
 @click.option("--byte", type=int, metavar="N", help="Explain what lies at a byte of the buffer.")
 @click.option("--plan", nargs=2, metavar="A B", help="Show how a buffer of shape A is converted to layout B.")
 def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, plan: tuple[str, str] | None) -> None:
-    """Sizes, padding and tiles of a shape, with a picture."""
+    """Show size, padding and tiles of a shape.
+
+    A picture shows where the elements lie.
+    """
     if plan is not None:
         if shape is not None:
             raise click.UsageError("--plan takes two shapes of its own; leave the other one out")
@@ -141,7 +142,10 @@ def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, 
 @_bitorder
 @_kind
 def show(operands: tuple[str, ...], offset: int, bitorder: str, kind: str | None) -> None:
-    """The values in a raw buffer, a .npy file, a dump folder or a snapshot, with their extremes and mean."""
+    """Show the values of an array.
+
+    It lies in a raw buffer, a .npy file, a dump folder or a snapshot. Extremes and mean are shown too.
+    """
     if wrong := [operand for operand in operands if operand.startswith("--")]:
         raise click.NoSuchOption(wrong[0])
 
@@ -165,7 +169,7 @@ def show(operands: tuple[str, ...], offset: int, bitorder: str, kind: str | None
 @_offset
 @_bitorder
 def convert(operands: tuple[str, ...], layout: str | None, force: bool, offset: int, bitorder: str) -> None:
-    """Convert a raw buffer or a .npy file to a .npy file, or to raw bytes in another layout."""
+    """Convert a file to .npy or to another layout."""
     file, shape, out = _operands_of_convert(operands)
     if layout is not None and _ending(out) == ".npy":
         raise click.UsageError(".npy files are row-major: leave --to out, or choose another name for raw bytes")
@@ -195,7 +199,7 @@ def convert(operands: tuple[str, ...], layout: str | None, force: bool, offset: 
 
 
 def _operands_of_convert(operands: Sequence[str]) -> tuple[str, str | None, str]:
-    """FILE, SHAPE and OUT; SHAPE may be left out, and OUT may not."""
+    """FILE, SHAPE and OUT. SHAPE may be left out."""
     match operands:
         case (file, shape, out):
             return file, shape, out
@@ -207,7 +211,7 @@ def _operands_of_convert(operands: Sequence[str]) -> tuple[str, str | None, str]
 
 
 def _is_shape(text: str) -> bool:
-    """Whether a word is meant as a shape, well written or not: no index and no usual name of a file looks like one."""
+    """Whether a word is meant as a shape, well written or not. No index and no usual file name looks like one."""
     return re.match(r"\s*(\{|\(?\s*[a-z]\w*\[)", text) is not None
 
 
@@ -216,7 +220,7 @@ def _ending(name: str) -> str:
 
 
 def _source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
-    """The file of a name, open, and what errors call it."""
+    """The open file, and its name in errors."""
     if name != _STANDARD:
         return stack.enter_context(open(name, "rb")), name
     if sys.stdin.isatty():
@@ -227,7 +231,7 @@ def _source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
 def _write_to_standard_output(
     array: file_array.FileArray, layout: strided.Layout | None, advance: Callable[[int], object]
 ) -> None:
-    """By way of a file without a name, which is written out of order."""
+    """Write a nameless file first: blocks are not written in order."""
     with tempfile.TemporaryFile() as file:
         with named_when_full(tempfile.gettempdir()):
             convert_file.write_file(
@@ -248,7 +252,10 @@ def _what_was_written(shape: strided.Shape, layout: strided.Layout | None) -> st
 @click.argument("path", metavar="DIR | FILE", type=click.Path(exists=True))
 @_kind
 def ls(path: str, kind: str | None) -> None:
-    """What is in a dump folder, and what is missing and why; or what is in one file."""
+    """List what is in a dump folder or file.
+
+    Of a folder it says also what is missing, and why.
+    """
     if Path(path).is_dir():
         click.echo(str(strided.open_dump(path, mapped=False)))
         return
@@ -262,10 +269,10 @@ def ls(path: str, kind: str | None) -> None:
 @commands.command()
 @click.argument("file")
 @click.option("--top", type=click.IntRange(0), default=20, show_default=True, metavar="N", help="Values to list.")
-@click.option("--padding", "by_padding", is_flag=True, help="List those with the most padding first.")
+@click.option("--padding", "by_padding", is_flag=True, help="Values with the most padding first.")
 @click.option("--name", metavar="PATTERN", help="Only instructions of this name, as in 'fusion*'.")
 @click.option("--opcode", metavar="PATTERN", help="Only these operations, as in 'copy*'.")
-@click.option("--shape", metavar="SHAPE", help="Only results of this shape; any layout where it has none.")
+@click.option("--shape", metavar="SHAPE", help="Only results of this shape; of any layout if it names none.")
 @click.option("--space", type=int, metavar="N", help="Only results in this memory space.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def hlo(
@@ -278,7 +285,10 @@ def hlo(
     space: int | None,
     as_json: bool,
 ) -> None:
-    """The entry of an HLO module, and its largest values with and without padding."""
+    """Show the largest values of an HLO module.
+
+    Their sizes are given with and without padding, after a line on the entry computation.
+    """
     if not Path(file).is_file():
         raise FileNotFoundError(2, "No such file", file)
     module = strided.read_hlo(Path(file))
@@ -309,13 +319,16 @@ def hlo(
 
 @commands.command("demo")
 def demo() -> None:
-    """Read, slice, explain and convert a small tiled buffer, on one screen."""
+    """Read and convert a small tiled buffer."""
     click.echo(demonstration.run())
 
 
 @commands.command()
 def warmup() -> None:
-    """Compile all kernels now, so that no conversion waits for it later."""
+    """Compile all kernels now.
+
+    No conversion has to wait for that later.
+    """
     start = time.perf_counter()
     with _progress(LONG, "compiling", total=len(kernels.HOMES)) as advance:
         for name in kernels.HOMES:
@@ -334,7 +347,7 @@ def _width() -> int:
 def _array_of(
     operands: Sequence[str], offset: int, bitorder: str, kind: str | None, stack: contextlib.ExitStack
 ) -> tuple[Any, Sequence[str]]:
-    """The array that the operands of `show` name, and the operands behind it."""
+    """The array that the operands of `show` name, and the operands after it."""
     first, *rest = operands
     path = Path(first)
     if (first != _STANDARD and not path.exists()) or path.is_dir():
@@ -354,14 +367,14 @@ def _array_of(
         array = file_array.open_file(source, name, shape, offset=offset, bitorder=bitorder)
         return stack.enter_context(array), rest[shape is not None :]
     except UnsupportedError:
-        # NumPy's files may hold what XLA has no type for.
+        # .npy files may hold types that XLA lacks.
         if shape is not None or path.suffix != ".npy" or (other := strided.load_npy(path)).dtype.kind == "V":
             raise
         return other, rest
 
 
 def _named_arrays(content: Any) -> RunArrays:
-    """The values of a snapshot, named as in a dump folder; none of anything else."""
+    """The values of a snapshot, named as in a dump folder. Other contents have none."""
     from strided.dumps.directory.programs import RunArrays
     from strided.dumps.snapshots.snapshot import Snapshot
 
@@ -381,7 +394,7 @@ def _named(place: str, arrays: Mapping[str, Any], name: str) -> Any:
 
 @contextlib.contextmanager
 def _progress(size: int, label: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
-    """What to call with work done: a bar on a terminal where there is much to do, and nothing anywhere else."""
+    """A function to call with each amount of work done. It draws a bar on a terminal if there is much to do."""
     if size < LONG or not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -390,14 +403,14 @@ def _progress(size: int, label: str, total: int | None = None) -> Iterator[Calla
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Carry out a command line, `sys.argv` without one, and leave the process."""
+    """Run a command line (by default `sys.argv`) and end the process."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another one
+            stream.reconfigure(errors="replace")  # a terminal may lack a sign; it shows another
     warnings.showwarning = _warn
     for name in _ENDING:
         number = getattr(signal, name, None)
-        # Whoever started the process may have it ignore them, as nohup does.
+        # The process may have been told to ignore it, as by nohup.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
     try:
@@ -433,12 +446,12 @@ def _fail(message: str) -> NoReturn:
 
 
 def _in_a_line(message: str) -> str:
-    """A message without line ends; of a long one, which quotes something, the start and the end."""
+    """A message on one line. Of a long one, the start and the end."""
     return visible(" ".join(message.split()), 2000)
 
 
 def _fail_at(error: NotationError) -> NoReturn:
-    """Two lines: the text, and under it a caret with what was expected there."""
+    """Print the text, and under it a caret with what was expected there."""
     if error.position is None:
         _fail(error.message)
     room = max(20, _width() - len("strided: ") - 1)

@@ -1,7 +1,7 @@
 """``strided demo``: a small tiled buffer, from scrambled bytes to the right numbers, on one screen.
 
-The buffer is a table of cosines as position embeddings use it, 5 rows of 131 columns, in the layout that a TPU gives
-it. Its padding holds what an earlier buffer left there.
+The buffer is a table of cosines, 5 by 131, as position embeddings use it, in the layout that a TPU gives it. Its
+padding holds what an earlier buffer left there.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def sample() -> bytes:
 
 
 def expected() -> npt.NDArray[Any]:
-    """What the buffer must hold, computed afresh: row k is ``cos(column * 100 ** (-k / 5))``, rounded to bfloat16."""
+    """The right values: row k is ``cos(column * 100 ** (-k / 5))``, rounded to bfloat16."""
     rows, columns = np.arange(5)[:, None], np.arange(131)
     return np.cos(columns * 100.0 ** (-rows / 5)).astype(ml_dtypes.bfloat16)
 

@@ -12,7 +12,7 @@ from strided.layout.sizes import Sizes, sizes, tile_of
 
 
 def facts(shape: Shape | BufferShape | TupleShape) -> dict[str, Any]:
-    """What is known of a shape, in types that JSON has. Sizes of a shape without a known size are None.
+    """The properties of a shape, in types that JSON has. Sizes that are not known are None.
 
     >>> from strided import parse
     >>> found = facts(parse("bf16[17,300]{1,0:T(8,128)(2,1)}"))
@@ -53,7 +53,7 @@ def facts(shape: Shape | BufferShape | TupleShape) -> dict[str, Any]:
 
 
 def describe(shape: Shape | BufferShape | TupleShape, *, width: int = 80) -> str:
-    """The same in words.
+    """The properties of a shape, in words: lines of at most `width` columns.
 
     >>> from strided import parse
     >>> print(describe(parse("f32[3,5]{0,1}")))
@@ -86,7 +86,7 @@ def _describe_tuple(shape: TupleShape, width: int) -> str:
 
 
 def _rows(shape: Shape) -> Iterator[tuple[str, str]]:
-    """Labels and texts."""
+    """The lines of `describe`, each as a label and a text."""
     if shape.layout is None:
         yield "elements", "none: a value of this type is no array"
         return
@@ -143,7 +143,7 @@ def _particulars(shape: Shape, layout: Layout) -> Iterator[tuple[str, str]]:
 
 
 def order_in_words(shape: Shape) -> str:
-    """Which dimension varies fastest, and which slowest.
+    """Which dimension varies fastest and which slowest, in words.
 
     >>> from strided import parse
     >>> order_in_words(parse("f32[2,3,5]{1,2,0}"))
@@ -159,7 +159,7 @@ def order_in_words(shape: Shape) -> str:
 
 
 def tiles_in_words(shape: Shape) -> str:
-    """What the tiles of a layout do.
+    """The tiles of a layout, in words.
 
     >>> from strided import parse
     >>> tiles_in_words(parse("bf16[17,300]{1,0:T(8,128)(2,1)}"))
@@ -184,7 +184,7 @@ def tiles_in_words(shape: Shape) -> str:
 
 
 def strides(shape: Shape) -> list[int] | None:
-    """Elements from one index to the next, for each dimension; None where tiles make them differ.
+    """Elements from one index to the next in each dimension; None if a tile makes them differ.
 
     >>> from strided import parse
     >>> strides(parse("f32[3,5]{0,1}")), strides(parse("f32[3,5]{0,1:T(2,2)}"))
@@ -219,5 +219,5 @@ def _byte_size(shape: Shape | BufferShape) -> int | None:
 
 
 def _or_none(size: int) -> int | None:
-    """A size; None for ``?`` in dimensions, and for ``*`` in tiles."""
+    """A size, or None for the ``?`` of a dimension or the ``*`` of a tile."""
     return None if size < 0 else size

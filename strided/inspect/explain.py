@@ -1,7 +1,7 @@
 """Where an element lies and why, and what lies at a byte.
 
-An explanation lists the parts into which a layout's tiles cut an index, with the stride of each: the sum of the
-products is the offset.
+Tiles cut an index into parts. An explanation lists the parts, each with its stride: value times stride, added up, is
+the offset.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Part:
     Attributes
     ----------
     expression : str
-        How it comes from the index: ``"d0 // 8"``, where ``d0`` is the index in dimension 0.
+        How to compute it: ``"d0 // 8"``, where ``d0`` is the index in dimension 0.
     value : int
-        What it is here, below `size`.
+        Its value for this element, from 0 to ``size - 1``.
     size : int
-        How many values it can have.
+        Number of possible values.
     stride : int
         Elements from one value to the next.
     """
@@ -41,24 +41,24 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A slot of a buffer.
+    """What lies in one slot of a buffer, and why. As text: a table of the parts.
 
     Attributes
     ----------
     shape : Shape
     index : tuple of int or None
-        The element's index; None for padding.
+        Index of the element; None for padding.
     padding_of : int or None
-        For padding: the dimension that the slot lies outside of. The rank, where it is outside of none: past the last
-        tile, or in a dimension that only the tile has.
+        For padding, the dimension beyond whose end the slot lies. It is the rank of the array if there is none: past
+        the last tile, or in a dimension that only the tile has.
     parts : tuple of Part
-        Whose values times strides add up to the offset.
+        The parts of the index; value times stride, added up, is the offset.
     offset : int
         Elements from the start of the buffer.
     byte, bit : int
-        Where the slot starts; `bit` counts from the least significant one and is 0 unless elements are packed.
+        Where the slot starts. `bit` counts from the least significant bit; it is 0 unless elements are packed.
     bits : int
-        Bits of one slot.
+        Size of a slot, in bits.
     """
 
     shape: Shape
@@ -72,7 +72,7 @@ class Explanation:
 
     @property
     def place(self) -> str:
-        """The slot's bytes, or its bits, in words."""
+        """Which bytes or bits the slot takes, in words."""
         if self.bits < 8:
             last = self.bit + self.bits - 1
             return (
@@ -107,12 +107,12 @@ class Explanation:
 
 
 def explain(shape: AnyShape | str, index: Sequence[int] | int) -> Explanation:
-    """Where the element at an index lies.
+    """Where the element at an index lies, and why.
 
     Raises
     ------
     IndexError
-        The index is out of bounds, or has not one number a dimension.
+        The index is out of bounds, or does not have one integer for each dimension.
 
     >>> print(explain("bf16[17,300]{1,0:T(8,128)(2,1)}", (9, 200)))
     bf16[17,300]{1,0:T(8,128)(2,1)}
@@ -139,7 +139,7 @@ def explain_byte(shape: AnyShape | str, byte: int, bit: int = 0) -> Explanation:
     Raises
     ------
     IndexError
-        The byte lies outside the buffer.
+        The byte is outside the buffer, or the bit is not 0 to 7.
 
     >>> print(explain_byte("f32[3,5]{1,0:T(2,2)}", 36).subject)
     padding of dimension 1, which ends at 5
@@ -168,7 +168,7 @@ def _explanation(shape: Shape, offset: int) -> Explanation:
 
 
 def expression(node: IndexExpr) -> str:
-    """A node in Python's words, ``d0`` being the index in dimension 0.
+    """An index expression as Python code, where ``d0`` is the index in dimension 0.
 
     >>> expression(Remainder(Remainder(Coordinate(0), 8), 2))
     'd0 % 2'

@@ -11,7 +11,7 @@ _EXPECTED = "expected integers, slices, '...', None or lists of integers, as bet
 
 
 def parse_index(text: str) -> Any:
-    """The key that stands between NumPy's brackets; a pair of brackets around all of it is taken off.
+    """The key that a text between NumPy's brackets means. Brackets around the whole text are dropped.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def parse_index(text: str) -> Any:
 
 
 def _closes_last(text: str) -> bool:
-    """Whether the bracket that opens a text is closed by its last character."""
+    """Whether the first bracket of a text is closed by the last character."""
     depth = 0
     for place, character in enumerate(text):
         depth += (character == "[") - (character == "]")

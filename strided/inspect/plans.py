@@ -1,4 +1,4 @@
-"""How a conversion between two layouts would be carried out."""
+"""The plan of a conversion, without carrying it out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from strided.planning.plan import Plan, Storage, plan_copy
 
 
 def plan_between(source: str | AnyShape, target: str | AnyShape | Layout) -> Plan:
-    """The plan of a conversion from one shape to another one, or to another layout.
+    """The plan of a conversion from a shape to another shape or layout.
 
     Raises
     ------
     LayoutError
-        The shapes have not the same dimensions and element type.
+        The shapes differ in dimensions or element type.
 
     >>> plan_between("f32[1024,1024]{1,0:T(8,128)}", "{1,0}").kernel
     'rows'

@@ -1,4 +1,4 @@
-"""What values an array holds: extremes, mean, NaNs and infinities, in one pass and bounded memory."""
+"""Extremes, mean, NaNs and infinities of an array, in one pass and bounded memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from strided.arrays.blocks import blocks
 from strided.layout.element_types import is_builtin
 
-#: Elements looked at in one go.
+#: Elements of one block.
 _BLOCK_ELEMENTS = 1 << 22
 
 
@@ -26,11 +26,11 @@ class Statistics:
     size : int
         Elements.
     minimum, maximum : int, float, bool or None
-        Of the finite values; None where there are none, and for complex numbers, which have no order.
+        Of the finite values. None if there are none, or if they are complex and so have no order.
     mean : float, complex or None
-        Of the finite values, summed in double precision; None where there are none.
+        Of the finite values, summed in double precision. None if there are none.
     nan, inf : int
-        How many are NaN, and how many are infinite.
+        Numbers of NaNs and of infinities.
     """
 
     size: int
@@ -49,14 +49,14 @@ class Statistics:
 
 
 def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -> Statistics:
-    """Summarise a LayoutArray, or an ndarray.
+    """A summary of the values of a LayoutArray or an ndarray.
 
     Parameters
     ----------
     array : LayoutArray, ndarray, or a function that returns one
-        A function is called for each block: if it maps a file, no more than the block's pages stay in memory.
+        A function is called once for each block. If it maps a file, only the pages of one block stay in memory.
     progress : callable, optional
-        Called after each block with the number of elements that it held.
+        Called after each block with its number of elements.
 
     >>> import numpy as np
     >>> print(statistics(np.array([1.5, np.nan, -4, np.inf])))
@@ -93,10 +93,10 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
 
 
 def _widened(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same values in one of NumPy's own types, which it reduces fast and without overflow."""
+    """The same values in a type of NumPy's own, which NumPy reduces fast and without overflow."""
     if is_builtin(values.dtype) and values.dtype.kind in "iufc":
         return values
     if values.dtype.kind == "b":
         return values.view(np.uint8)
-    # An ml_dtypes type: single precision, or a byte, holds each of its values exactly.
+    # A type of ml_dtypes: float32 or int8 holds each of its values exactly.
     return values.astype(np.int8 if np.can_cast(values.dtype, np.int8) else np.float32)

@@ -1,1 +1,1 @@
-"""What a layout looks like: grids of slots as text and SVG. Needs layouts alone."""
+"""What a layout looks like, as text and SVG."""

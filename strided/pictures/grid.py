@@ -1,7 +1,7 @@
-"""Which cells of an array a picture shows, and what is in them.
+"""Which cells of an array a picture shows, and their offsets.
 
-A picture shows the two most minor dimensions (the others at index 0) as NumPy prints them: rows and columns. Large
-arrays are shown in part: their first cells, those at the edges of the first tile, and their last ones.
+A picture shows the two most minor dimensions as rows and columns, as NumPy prints them; the other dimensions are at
+index 0. Of a large array it shows the first cells, those at the edges of the first tile, and the last ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from strided.layout import Shape
 from strided.layout.sizes import padded_dimensions, tile_of
 
-#: Stands for a gap in `Axis.places`: what lies between its neighbours is left out.
+#: A gap in `Axis.places`: the indices between its neighbours are not shown.
 GAP = -1
 
 
@@ -26,13 +26,13 @@ class Axis:
     Attributes
     ----------
     dimension : int or None
-        Of the array; None where the array has no such dimension.
+        Dimension of the array; None if the array has none here.
     size, padded : int
-        Its length, and up to where it is stored.
+        Its size, without and with padding.
     tile, piece : int
-        Length of a tile, and of a tile inside that; the whole length where nothing cuts it.
+        Size of a tile, and of a tile inside it; the whole size if there is none.
     places : tuple of int
-        The indices shown, in order; GAP between those that are no neighbours.
+        The indices shown, in order, with GAP between those that are not neighbours.
     """
 
     dimension: int | None
@@ -53,7 +53,7 @@ class Grid:
     offsets : ndarray of int64
         The offset of the element in each cell; -1 for padding and gaps.
     fixed : tuple of int
-        The dimensions that are not shown: the picture is at index 0 of each.
+        The other dimensions, all at index 0.
     """
 
     rows: Axis
@@ -63,7 +63,7 @@ class Grid:
 
 
 def grid(shape: Shape, max_rows: int, max_columns: int) -> Grid:
-    """The cells to show of an array, in at most so many rows and columns, gaps included."""
+    """The cells to show of an array. Gaps count as rows and columns."""
     minor_to_major = shape.layout.minor_to_major if shape.layout is not None else ()
     shown = sorted(minor_to_major[:2])
     row_dimension, column_dimension = (None, *shown)[-2:] if shown else (None, None)
@@ -90,10 +90,10 @@ def _axis(shape: Shape, dimension: int | None, limit: int) -> Axis:
 
 
 def _places(size: int, padded: int, tiles: tuple[int, int], limit: int) -> tuple[int, ...]:
-    """At most `limit` indices to show, gaps counted."""
+    """At most `limit` indices to show, gaps included."""
     if padded <= limit:
         return tuple(range(padded))
-    # In order of interest: the first elements, the last one, the edges of the first tiles, the padding, and then more.
+    # Most telling first: the first elements, the last one, the edges of the first tiles, the padding, then the rest.
     edges = [place for t in tiles if t > 1 for place in (t, t - 1)]
     wanted = [0, 1, size - 1, *edges, size, 2, 3, *(t + 1 for t in tiles), *range(4, limit)]
     chosen: list[int] = []

@@ -1,7 +1,7 @@
 """A layout as a picture: text for terminals, SVG for pages.
 
-Each cell shows the offset of its element in the buffer, so that following the numbers shows how memory runs through the
-array. Lines are the edges of tiles.
+Each cell shows the offset of its element in the buffer: follow the numbers to see how memory runs through the array.
+Lines are the edges of tiles.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ ELISION = "…"
 
 
 def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
-    """The offsets of an array's elements as text of at most `width` columns, if that is at all possible.
+    """A picture of a layout: the offsets of the elements, as text.
 
-    An array without elements has an empty picture.
+    It has at most `width` columns if three cells fit into them. Without elements it is empty.
 
     >>> print(picture("f32[3,5]{1,0:T(2,2)}"))
         0  1 |  2  3 |  4  ·
@@ -41,7 +41,7 @@ def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
 
 
 def captioned_picture(shape: AnyShape, *, width: int = 80, max_rows: int = 12) -> str:
-    """A picture under a line that says what it shows; nothing for what has no picture: a tuple, a scalar, no elements.
+    """A picture with a caption; empty for a tuple, a scalar, or a shape without elements or addresses.
 
     >>> from strided.layout.parser import parse
     >>> print(captioned_picture(parse("s8[2,3,2]{0,2,1}"), width=70))
@@ -65,7 +65,7 @@ def captioned_picture(shape: AnyShape, *, width: int = 80, max_rows: int = 12) -
 
 
 def _text(cells: Grid) -> list[str]:
-    """The lines of a picture; none where the array has no cells."""
+    """The lines of a picture; none if the array has no cells."""
     if not (cells.rows.places and cells.columns.places):
         return []
     names = [_name(cells.columns, place) for place in cells.columns.places]

@@ -1,8 +1,8 @@
 """A layout as an SVG picture, written as plain strings.
 
-Above, the array as NumPy prints it: each cell shows the offset of its element; cells of one tile share a colour, thick
-lines are tiles, thin ones the tiles inside them, hatched cells are padding. Below, the start of the buffer in memory's
-order: each slot shows the index of its element.
+The upper part is the array as NumPy prints it. Each cell shows the offset of its element. Cells of one tile share a
+colour, thick lines are tiles, thin lines the tiles inside them, hatched cells are padding. The lower part is the start
+of the buffer in memory order. Each slot shows the index of its element.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
     Parameters
     ----------
     max_rows, max_columns : int
-        Cells at most, gaps included; of larger arrays the most telling parts are drawn.
+        Most rows and columns to draw, gaps included. Of a larger array the most telling ones are drawn.
     memory : int
-        Slots of the buffer's start to draw below; none with 0.
+        Slots to draw of the start of the buffer; 0 draws none.
 
     >>> svg("f32[3,5]{1,0:T(2,2)}").startswith("<svg xmlns=")
     True
@@ -54,7 +54,7 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
 
 
 def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
-    """The array's cells; what was drawn, and how far it reaches to the right and down."""
+    """The cells of the array as SVG, and their width and height."""
     wide = max(32, 14 + 8 * len(str(int(cells.offsets.max(initial=0)))))
     labels = [_name(cells.rows, place) for place in cells.rows.places]
     left = _MARGIN + 8 * max(map(len, labels), default=0) + 8
@@ -81,7 +81,7 @@ def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
 
 
 def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str], int, int]:
-    """The first slots of the buffer; what was drawn, and how far it reaches to the right and down."""
+    """The first slots of the buffer as SVG, their width, and where they end below."""
     slots = shape.expansion.allocated_elements
     shown = min(slots, count)
     found = [shape.index_at(k) for k in range(shown)]
@@ -108,12 +108,12 @@ def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str],
 
 
 def _colour(cells: Grid, row: int, column: int) -> str:
-    """A colour a tile; neighbours differ."""
+    """One colour for each tile; neighbours differ."""
     return _COLOURS[(3 * (row // cells.rows.tile) + column // cells.columns.tile) % len(_COLOURS)]
 
 
 def _edges(axis: Axis) -> list[tuple[int, float]]:
-    """Where lines stand between cells, and how thick they are."""
+    """The lines between cells, each as a place and a thickness."""
     edges = [(0, 2.0)]
     for k in range(1, len(axis.places)):
         before, after = axis.places[k - 1 : k + 1]
