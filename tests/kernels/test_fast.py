@@ -402,4 +402,5 @@ def test_kernels_are_right_on_lesser_cpus(features, tmp_path):
     }
     code = "from tests.kernels.test_fast import check_all; check_all()"
     root = paths.ROOT
-    subprocess.run([sys.executable, "-c", code], env=environment, cwd=root, check=True, timeout=600)
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, cwd=root, check=False, timeout=600)
+    assert ran.returncode == 0

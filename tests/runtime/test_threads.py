@@ -96,7 +96,9 @@ def test_every_piece_is_done_once(number: int) -> None:
 
 
 def test_no_pieces() -> None:
-    threads.run(print, [], threads=3)
+    done: list[int] = []
+    threads.run(done.append, [], threads=3)
+    assert done == []
 
 
 def test_pieces_are_begun_in_order() -> None:

@@ -180,7 +180,9 @@ class TestFill:
         np.testing.assert_array_equal(after, memory)
 
     def test_size_zero(self) -> None:
-        transfer.fill(Region(np.zeros(0, np.uint8), row_major((0, 4)), 32), 1)
+        memory = np.zeros(8, np.uint8)
+        transfer.fill(Region(memory, row_major((0, 4)), 32), 1)
+        assert not memory.any()
 
     @pytest.mark.parametrize("pattern", [-1, 256])
     def test_a_pattern_must_fit(self, pattern: int) -> None:
