@@ -381,7 +381,7 @@ def groups() -> dict[str, list[str]]:
 _TITLES = {
     "views": "give views: nothing is read",
     "questions": "ask for shapes, types and memory: nothing is read",
-    "streams": "stream, from 16 MiB of values on, window by window and over threads",
+    "streams": "stream, from 16 MiB of values on, block by block, with all threads",
     "in part": "read what they need: the chosen elements, or up to the first difference",
     "writes": "write to the buffer",
     "converted": "get a converted array",
@@ -407,8 +407,8 @@ def counts() -> str:
                 tally["accepted" if verdict.accepted else "refused"] += 1
     total, accepted, refused = sum(tally.values()), tally["accepted"], tally["refused"]
     return (
-        f"With NumPy {np.__version__}: {len(functions())} functions in {total:,} calls, of which NumPy accepts "
-        f"{accepted:,} and refuses {refused:,}, and {len(ufuncs())} universal functions."
+        f"This was tested with NumPy {np.__version__}: {len(functions())} functions in {total:,} calls (NumPy accepts "
+        f"{accepted:,} of them and refuses {refused:,}) and {len(ufuncs())} universal functions."
     )
 
 

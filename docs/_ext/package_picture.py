@@ -91,10 +91,11 @@ def draw() -> str:
     """The picture, as SVG text."""
     rows = layers()
     found = {name: read(name) for row in rows for name in row}
-    low = {name for row in rows[-2:] for name in row}
     level = {name: k for k, row in enumerate(rows) for name in row}
-    known = level.keys() - low
-    edges = reduced({name: (found[name][1] & known if name not in low else set()) for name in level})
+    drawn_down_to = len(rows) - 3
+    edges = reduced(
+        {name: {to for to in found[name][1] if level[name] < level.get(to, 0) <= drawn_down_to} for name in level}
+    )
     cells, links = _threaded(rows, edges, level)
     places = _places(cells, links)
     width = max(x for x, _ in places.values()) + _BOX // 2 + 8
