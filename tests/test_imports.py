@@ -16,7 +16,7 @@ import strided
 
 PACKAGE = Path(strided.__file__).parent
 
-#: What even the public door must not load.
+#: Modules that `import strided` must not load.
 HEAVY = [
     *("numba", "llvmlite", "click", "dask", "xarray", "jax", "jaxlib", "torch", "pandas", "rich", "scipy"),
     *("concurrent.futures.process", "multiprocessing", "unittest", "asyncio"),
