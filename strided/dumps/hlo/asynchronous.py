@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from strided.dumps.hlo.attributes import COMMON
-from strided.dumps.hlo.instruction import CALLEES
 from strided.dumps.hlo.lexer import inside, split_list, unescape
 from strided.dumps.hlo.module import Computation
-from strided.dumps.hlo.text_instruction import TextInstruction
+from strided.dumps.hlo.text_instruction import CALLEES, TextInstruction
 
 _THREAD = "async_execution_thread"
 _MAIN_THREAD = "main"

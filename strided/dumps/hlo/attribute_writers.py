@@ -62,10 +62,15 @@ def text_or_braces(value: str | bytes | memoryview) -> str:
     return f'"{escape(data)}"'
 
 
-def frontend_attributes(message: Message) -> str | None:
-    """A FrontendAttributes message, its keys in alphabetical order, the last value of each; None where it is empty."""
+def frontend_attribute_values(message: Message) -> dict[str, str]:
+    """A FrontendAttributes message, its keys in alphabetical order, the last value of each."""
     last = {entry.get("key", ""): entry.get("value", "") for entry in message.get("map", ())}
-    return f"{{{','.join(f'{key}={text_or_braces(last[key])}' for key in sorted(last))}}}" if last else None
+    return dict(sorted(last.items()))
+
+
+def frontend_attributes_text(values: Mapping[str, str]) -> str:
+    """Frontend attributes as XLA prints them."""
+    return f"{{{','.join(f'{key}={text_or_braces(value)}' for key, value in values.items())}}}"
 
 
 def listed(field: str) -> Writer:
@@ -303,7 +308,8 @@ def write_sharding(message: Message, names: Names) -> str | None:
 
 
 def write_frontend_attributes(message: Message, names: Names) -> str | None:
-    return frontend_attributes(message.get("frontend_attributes", {}))
+    values = frontend_attribute_values(message.get("frontend_attributes", {}))
+    return frontend_attributes_text(values) if values else None
 
 
 def write_predecessors(message: Message, names: Names) -> str | None:
@@ -340,9 +346,14 @@ def write_metadata(message: Message, names: Names) -> str | None:
 
 
 def write_backend_config(message: Message, names: Names) -> str | None:
-    config: memoryview | bytes = message.get("backend_config", b"")
-    config = config or payload_of(message.get("backend_config_payload", {}), names.payload)
+    config = backend_config_of(message, names)
     return text_or_braces(config) if config else None
+
+
+def backend_config_of(message: Message, names: Names) -> bytes | memoryview:
+    """What the backend wrote down for itself; empty where it wrote nothing."""
+    config: memoryview | bytes = message.get("backend_config", b"")
+    return config or payload_of(message.get("backend_config_payload", {}), names.payload)
 
 
 def write_outfeed_shape(message: Message, names: Names) -> str | None:

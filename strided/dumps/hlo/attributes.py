@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from strided.dumps.hlo import attribute_writers as writers
@@ -24,7 +24,7 @@ def attributes_of(opcode: str, message: Message, names: Names) -> list[Attribute
     own = OWN.get(opcode, "dimensions" if message.get("dimensions") else "").split()
     return [
         *_written(own, message, names),
-        *callees_of(opcode, message, names).items(),
+        *_callees_text(opcode, message, names),
         *_written(COMMON, message, names),
     ]
 
@@ -53,18 +53,31 @@ def _written(wanted: Iterable[str], message: Message, names: Names) -> Iterator[
             yield _PRINTED_AS.get(name, name), text
 
 
-def callees_of(opcode: str, message: Message, names: Names) -> dict[str, str]:
-    """The computations that an instruction calls, by the name under which it prints them."""
-    ids = message.get("called_computation_ids", ())
-    called = [f"%{names.computation_name(id)}" for id in ids]
-    if not called:
+def callee_ids(opcode: str, ids: Sequence[int], operand: AnyShape | None) -> dict[str, int | Sequence[int]]:
+    """The computations that an instruction calls, by the name under which it prints them: one, or a list in braces.
+
+    `operand` is the shape of its first operand.
+
+    >>> callee_ids("while", (1, 2), None), callee_ids("fusion", (3,), None), callee_ids("custom-call", (4,), None)
+    ({'condition': 2, 'body': 1}, {'calls': 3}, {'called_computations': (4,)})
+    """
+    if not ids:
         return {}
     keys, reversed_ids = CALLEES.get(opcode, ("calls", False))
-    if opcode == "conditional" and len(called) == 2 and _is_pred(names.operand_shape(0)):
+    if opcode == "conditional" and len(ids) == 2 and _is_pred(operand):
         keys = "true_computation false_computation"
-    if len(keys.split()) == len(called) and keys not in _LISTS:
-        return dict(zip(keys.split(), reversed(called) if reversed_ids else called, strict=True))
-    return {keys.split()[0]: f"{{{', '.join(called)}}}"}
+    if len(keys.split()) == len(ids) and keys not in _LISTS:
+        return dict(zip(keys.split(), reversed(ids) if reversed_ids else ids, strict=True))
+    return {keys.split()[0]: ids}
+
+
+def _callees_text(opcode: str, message: Message, names: Names) -> Iterator[Attribute]:
+    ids = message.get("called_computation_ids", ())
+    for key, called in callee_ids(opcode, ids, names.operand_shape(0)).items():
+        if isinstance(called, int):
+            yield key, f"%{names.computation_name(called)}"
+        else:
+            yield key, f"{{{', '.join(f'%{names.computation_name(id)}' for id in called)}}}"
 
 
 def _is_pred(shape: AnyShape | None) -> bool:

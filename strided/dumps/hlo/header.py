@@ -1,27 +1,18 @@
 """What stands above the computations of an HLO module: layouts of the entry, aliases, donors, and source tables.
 
-The values here are read from the text of the header's attributes::
-
-    entry_computation_layout={(f32[3,5]{0,1}, s32[])->f32[3,5]{1,0}}
-    input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {2}, must-alias) }
-    buffer_donor={ (2, {}) }
+A `Header` gives these values, and the text of its attributes; `text_header` reads the values from the text,
+`proto_header` writes the text from the values.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from strided.dumps.hlo.lexer import escape, inside, integer, read_fields, skip_space, split_list, unescape
-from strided.errors import DumpError, NotationError
+from strided.dumps.hlo.lexer import escape
 from strided.escape import visible
-from strided.layout import AnyShape, TupleShape, parser
-
-_INDEX = r"\{([0-9,\s]*)\}"
-_ALIAS = re.compile(rf"{_INDEX}\s*:\s*\(\s*([0-9]{{1,18}})\s*(?:,\s*{_INDEX})?\s*(?:,\s*([\w-]+))?\s*\)")
-_DONOR = re.compile(rf"\(\s*([0-9]{{1,18}})\s*,\s*{_INDEX}\s*\)")
-_ROW = re.compile(r"\s*([0-9]{1,18})\s+(.*\S)")
+from strided.layout import AnyShape, TupleShape
 
 #: The lines that begin the source tables, in the order in which XLA prints them.
 TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
@@ -31,8 +22,9 @@ TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 class EntryLayout:
     """Shapes of a program's parameters and of its result; prints as XLA does.
 
-    >>> print(entry_layout("{(f32[2]{0}, s32[])->f32[2]{0}}"))
-    (f32[2]{0}, s32[])->f32[2]{0}
+    >>> from strided import parse
+    >>> print(EntryLayout((parse("f32[2]"),), parse("s32[]")))
+    (f32[2]{0})->s32[]
     """
 
     parameters: tuple[AnyShape, ...]
@@ -171,74 +163,37 @@ class SourceTables:
 NO_TABLES = SourceTables({}, {}, {}, {})
 
 
-def entry_layout(text: str) -> EntryLayout:
-    """The shapes in ``{(parameter, ...)->result}``.
+class Header(Protocol):
+    """What stands above a module's computations. `Module` says what each part is."""
 
-    Raises
-    ------
-    DumpError
-        Text that is none; the message shows it.
-    """
-    body = inside(text) if text.lstrip().startswith("{") else text
-    try:
-        parameters, position = parser.parse_prefix(body)
-        position = skip_space(body, position)
-        if not isinstance(parameters, TupleShape) or not body.startswith("->", position):
-            raise DumpError(f"expected (parameters)->result, found {text[:80]!r}")
-        result, _ = parser.parse_prefix(body, position + 2)
-    except NotationError as error:
-        raise DumpError(f"an entry layout that cannot be read: {error}") from error
-    return EntryLayout(tuple(parameters.elements), result)
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Text of each attribute by name, in XLA's order."""
 
+    @property
+    def is_scheduled(self) -> bool: ...
 
-def aliases(text: str) -> tuple[Alias, ...]:
-    """The entries of ``input_output_alias``.
+    @property
+    def replica_count(self) -> int: ...
 
-    >>> aliases("{ {0}: (1, {2}, must-alias) }")
-    (Alias(output_index=(0,), parameter_number=1, parameter_index=(2,), kind='must-alias'),)
-    """
-    return tuple(
-        Alias(_index(found[1]), int(found[2]), _index(found[3] or ""), found[4] or "may-alias")
-        for found in _entries(_ALIAS, text)
-    )
+    @property
+    def num_partitions(self) -> int: ...
 
+    @property
+    def entry_layout(self) -> EntryLayout | None:
+        """None where the header does not say it."""
 
-def donors(text: str) -> tuple[Donor, ...]:
-    """The entries of ``buffer_donor``.
+    @property
+    def aliases(self) -> tuple[Alias, ...]: ...
 
-    >>> donors("{ (2, {}) }")
-    (Donor(parameter_number=2, parameter_index=()),)
-    """
-    return tuple(Donor(int(found[1]), _index(found[2])) for found in _entries(_DONOR, text))
+    @property
+    def donors(self) -> tuple[Donor, ...]: ...
 
+    @property
+    def frontend_attributes(self) -> dict[str, str]: ...
 
-def _entries(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """The entries of a list in braces, every one of which has the form of `pattern`.
-
-    Raises
-    ------
-    DumpError
-        One that has another form.
-    """
-    for part in split_list(inside(text)):
-        found = pattern.fullmatch(part)
-        if found is None:
-            raise DumpError(f"no entry of this list: {part[:60]!r}")
-        yield found
-
-
-def aliases_text(found: Iterable[Alias]) -> str:
-    """Aliases as XLA prints them.
-
-    >>> aliases_text(aliases("{ {0}: (1, {}) }"))
-    '{ {0}: (1, {}, may-alias) }'
-    """
-    return f"{{ {', '.join(map(str, found))} }}"
-
-
-def donors_text(found: Iterable[Donor]) -> str:
-    """Donors as XLA prints them."""
-    return f"{{ {', '.join(map(str, found))} }}"
+    @property
+    def tables(self) -> SourceTables: ...
 
 
 def index_text(index: Iterable[int]) -> str:
@@ -248,32 +203,3 @@ def index_text(index: Iterable[int]) -> str:
     '{2,0}'
     """
     return f"{{{','.join(map(str, index))}}}"
-
-
-def _index(text: str) -> tuple[int, ...]:
-    return tuple(number for part in text.split(",") if (number := integer(part.strip())) is not None)
-
-
-def source_tables(tables: Mapping[str, list[str]]) -> SourceTables:
-    """The source tables from the lines below each of their headings; lines of another form are left out.
-
-    A stack frame's parent counts one more in text than in a proto: a frame without a parent prints 1.
-    """
-    rows: dict[str, dict[int, str]] = {}
-    for name in TABLES:
-        matches = (_ROW.fullmatch(line) for line in tables.get(name, []))
-        rows[name] = {int(found[1]): found[2] for found in matches if found}
-    frames = {}
-    for number, text in rows["StackFrames"].items():
-        frame = _numbers(text)
-        frames[number] = frame.get("file_location_id", 0), frame.get("parent_frame_id", 1) - 1
-    return SourceTables(
-        {number: unescape(text) for number, text in rows["FileNames"].items()},
-        {number: unescape(text) for number, text in rows["FunctionNames"].items()},
-        {number: _numbers(text) for number, text in rows["FileLocations"].items()},
-        frames,
-    )
-
-
-def _numbers(text: str) -> dict[str, int]:
-    return {name: number for name, text in read_fields(text).items() if (number := integer(text)) is not None}

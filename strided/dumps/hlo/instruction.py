@@ -8,23 +8,8 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from strided.dumps.hlo.header import Frame, SourceTables
-from strided.dumps.hlo.lexer import inside, integer, read_fields, split_list, unescape
 from strided.escape import visible
 from strided.layout import AnyShape, BufferShape, TupleShape
-
-#: The attributes that name computations.
-CALLEES = (
-    "to_apply",
-    "calls",
-    "condition",
-    "body",
-    "select",
-    "scatter",
-    "true_computation",
-    "false_computation",
-    "branch_computations",
-    "called_computations",
-)
 
 
 class ModuleLike(Protocol):
@@ -135,9 +120,8 @@ class Instruction(ABC):
     @abstractmethod
     def _read_attributes(self) -> dict[str, str]: ...
 
-    def _read_callees(self) -> tuple[ComputationLike, ...]:
-        named = [name for key in CALLEES if key in self.attributes for name in split_list(inside(self.attributes[key]))]
-        return tuple(self.computation.module.computation(name) for name in named)
+    @abstractmethod
+    def _read_callees(self) -> tuple[ComputationLike, ...]: ...
 
     def _read_operands(self) -> tuple[Instruction, ...]:
         return tuple(self.computation.instruction(name) for name in self.operand_names)
@@ -181,10 +165,9 @@ class Instruction(ABC):
         return self._read_callees()
 
     @property
+    @abstractmethod
     def control_predecessors(self) -> tuple[Instruction, ...]:
         """The instructions that must run before this one although it does not take their values."""
-        names = split_list(inside(self.attributes.get("control-predecessors", "")))
-        return tuple(self.computation.instruction(name) for name in names)
 
     @property
     def memory_space(self) -> int | None:
@@ -198,24 +181,19 @@ class Instruction(ABC):
         return self.attributes.get("sharding")
 
     @property
+    @abstractmethod
     def metadata(self) -> dict[str, str | int]:
         """Where the instruction came from: ``op_name``, ``op_type``, ``source_file``, ``source_line``, ..."""
-        found: dict[str, str | int] = {}
-        for name, text in read_fields(self.attributes.get("metadata", "")).items():
-            number = integer(text)
-            found[name] = unescape(text) if number is None else number
-        return found
 
     @property
+    @abstractmethod
     def frontend_attributes(self) -> dict[str, str]:
         """What the frontend wrote down for itself, by name."""
-        return frontend_attributes_in(self.attributes)
 
     @property
+    @abstractmethod
     def backend_config(self) -> str | None:
         """What the backend wrote down for itself, often JSON; quotes and escapes undone."""
-        text = self.attributes.get("backend_config")
-        return unescape(text) if text is not None and text[:1] in ('"', "'") else text
 
     @property
     def stack(self) -> tuple[Frame, ...]:
@@ -241,8 +219,3 @@ def memory_spaces(shape: AnyShape | None) -> frozenset[int]:
     if isinstance(shape, BufferShape):
         return memory_spaces(shape.shape)
     return frozenset() if shape is None or shape.layout is None else frozenset((shape.layout.memory_space,))
-
-
-def frontend_attributes_in(attributes: Mapping[str, str]) -> dict[str, str]:
-    """The pairs of a ``frontend_attributes`` attribute, quotes and escapes undone."""
-    return {name: unescape(value) for name, value in read_fields(attributes.get("frontend_attributes", "")).items()}

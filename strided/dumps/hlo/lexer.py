@@ -194,6 +194,24 @@ def _field_end(text: str, position: int) -> int:
     return position
 
 
+def read_strings(text: str) -> dict[str, str]:
+    """The ``name="value"`` pairs of a braced list; quotes and escapes are undone, values without quotes stay.
+
+    >>> read_strings(r'{x="a\"b",y={"z":1}}')
+    {'x': 'a"b', 'y': '{"z":1}'}
+    """
+    return {name: unquote(value) for name, value in read_fields(text).items()}
+
+
+def unquote(text: str) -> str:
+    """The text between quotes, escapes undone; text without quotes as it is.
+
+    >>> unquote(r'"a\tb"'), unquote('{"a":1}')
+    ('a\\tb', '{"a":1}')
+    """
+    return unescape(text) if text[:1] in ('"', "'") else text
+
+
 def integer(text: str) -> int | None:
     """The number that `text` is, of up to 19 digits; None for anything else.
 

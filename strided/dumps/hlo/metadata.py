@@ -36,10 +36,29 @@ def metadata_text(message: Message, payload: Callable[[int], bytes | memoryview]
     'op_name="f" deduplicated_name="g"'
     >>> metadata_text({"deduplicated_name": "g"}, lambda id: b"")
     """
-    carried = message.get("metadata_payload", {})
-    if not carried and not any(message.get(name) for name in _NEEDED):
+    if not _is_printed(message):
         return None
-    return parts_text(message, payload_of(carried, payload))
+    return parts_text(message, payload_of(message.get("metadata_payload", {}), payload))
+
+
+def metadata_values(message: Message, payload: Callable[[int], bytes | memoryview]) -> dict[str, str | int]:
+    """The parts that `metadata_text` prints, by name.
+
+    >>> metadata_values({"op_name": "f", "source_line": 3}, lambda id: b"")
+    {'op_name': 'f', 'source_line': 3}
+    """
+    if not _is_printed(message):
+        return {}
+    values = {name: message[name] for name, _ in _PARTS if message.get(name)}
+    if "profile_type" in values:
+        values["profile_type"] = index_text(values["profile_type"])
+    if carried := payload_of(message.get("metadata_payload", {}), payload):
+        values["metadata_payload"] = str(carried, "utf-8", "backslashreplace")
+    return values
+
+
+def _is_printed(message: Message) -> bool:
+    return bool(message.get("metadata_payload")) or any(message.get(name) for name in _NEEDED)
 
 
 def parts_text(message: Message, payload: bytes | memoryview = b"") -> str:

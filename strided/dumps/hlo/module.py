@@ -1,8 +1,8 @@
 """An HLO module as values: Module, Computation, Instruction, and the questions that people put to them.
 
 What text and proto say of a program comes out alike. Attributes are text as XLA prints it, by name and in XLA's order;
-the properties beside them (`Instruction.metadata`, `Module.aliases`, ...) read that text when they are asked. Nothing
-else is read before somebody asks for it: the readers hand over names, opcodes, and where the rest lies.
+the properties beside them (`Instruction.metadata`, `Module.aliases`, ...) are values. Of a text, the values are read
+from the attributes; of a proto, the attributes are printed from the values; either only when somebody asks.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from strided.dumps.hlo import header as hlo_header
-from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unparsed
+from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Header, SourceTables, Unparsed
 from strided.dumps.hlo.inference import left_out
-from strided.dumps.hlo.instruction import Instruction, frontend_attributes_in, memory_spaces
-from strided.dumps.hlo.lexer import integer
+from strided.dumps.hlo.instruction import Instruction, memory_spaces
 from strided.errors import DumpError, DumpWarning
 from strided.escape import visible
 from strided.layout import AnyShape, Layout, parser
@@ -128,8 +126,6 @@ class Module:
     computations : tuple of Computation
         In the order of the text: callees before callers.
     entry : Computation
-    attributes : mapping of str to str
-        Text of each attribute of the header, in order.
     unread : tuple of Unparsed
         The lines that were not understood, by their numbers. They were kept; a DumpWarning counted them.
     renamed : mapping of str to str
@@ -140,19 +136,17 @@ class Module:
     def __init__(
         self,
         name: str,
-        attributes: Mapping[str, str],
+        header: Header,
         computations: Iterable[Computation],
         entry: Computation,
         *,
         renamed: Mapping[str, str] = MappingProxyType({}),
-        read_tables: Callable[[], SourceTables] = lambda: hlo_header.NO_TABLES,
         unread: Iterable[Unparsed] = (),
         path: str | None = None,
     ) -> None:
-        self.name, self.attributes = name, MappingProxyType(dict(attributes))
+        self.name, self._header, self.renamed = name, header, renamed
         self.computations, self.entry = tuple(computations), entry
         self.unread, self.path = tuple(sorted(unread, key=lambda part: part.line or 0)), path
-        self._read_tables, self.renamed = read_tables, renamed
         entry.is_entry = True
         for computation in self.computations:
             computation.module = self
@@ -169,20 +163,25 @@ class Module:
 
     # ---- the header -------------------------------------------------------------------------------------------------
 
+    @lazy
+    def attributes(self) -> Mapping[str, str]:
+        """Text of each attribute of the header by name, in order."""
+        return MappingProxyType(dict(self._header.attributes))
+
     @property
     def is_scheduled(self) -> bool:
         """Whether the order of the instructions is the order in which they run."""
-        return self.attributes.get("is_scheduled") == "true"
+        return self._header.is_scheduled
 
     @property
     def replica_count(self) -> int:
         """Replicas that run the program; 1 where the dump does not say, as most protos do not."""
-        return _count(self.attributes, "replica_count")
+        return self._header.replica_count
 
     @property
     def num_partitions(self) -> int:
         """Partitions of the program; 1 where the dump does not say, as most protos do not."""
-        return _count(self.attributes, "num_partitions")
+        return self._header.num_partitions
 
     @lazy
     def entry_layout(self) -> EntryLayout:
@@ -195,9 +194,8 @@ class Module:
         DumpError
             Shapes that cannot be read.
         """
-        text = self.attributes.get("entry_computation_layout")
-        if text is not None:
-            return hlo_header.entry_layout(text)
+        if (said := self._header.entry_layout) is not None:
+            return said
         shapes = [instruction.shape for instruction in (*self.parameters, self.entry.root)]
         if None in shapes:
             raise DumpError("neither the header nor the entry says the shapes of all parameters", path=self.path)
@@ -207,22 +205,22 @@ class Module:
     @lazy
     def aliases(self) -> tuple[Alias, ...]:
         """Results that take a parameter's buffer (``input_output_alias``)."""
-        return hlo_header.aliases(self.attributes.get("input_output_alias", ""))
+        return self._header.aliases
 
     @lazy
     def donors(self) -> tuple[Donor, ...]:
         """Parameters whose buffers any result may take (``buffer_donor``)."""
-        return hlo_header.donors(self.attributes.get("buffer_donor", ""))
+        return self._header.donors
 
     @property
     def frontend_attributes(self) -> dict[str, str]:
         """What the frontend wrote down for itself, by name."""
-        return frontend_attributes_in(self.attributes)
+        return self._header.frontend_attributes
 
     @lazy
     def tables(self) -> SourceTables:
         """Source files, functions and stack frames that metadata refer to."""
-        return self._read_tables()
+        return self._header.tables
 
     # ---- what it holds ----------------------------------------------------------------------------------------------
 
@@ -380,10 +378,6 @@ class Module:
     def __repr__(self) -> str:
         counts = f"{len(self.computations)} computations, {len(self.instructions)} instructions"
         return visible(f"<Module {self.name}: {counts}>")
-
-
-def _count(attributes: Mapping[str, str], name: str) -> int:
-    return integer(attributes.get(name, "1")) or 1
 
 
 def _grouped(pairs: Iterable[tuple[str, Instruction]]) -> dict[str, list[Instruction]]:

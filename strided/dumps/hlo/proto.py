@@ -9,27 +9,21 @@ body is one instruction is that instruction's start or done (``slice-start``), i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import TypeVar
 
-from strided.dumps.hlo.attribute_writers import MAIN_THREAD, frontend_attributes
-from strided.dumps.hlo.header import Alias, Donor, SourceTables, aliases_text, donors_text
+from strided.dumps.hlo.attribute_writers import MAIN_THREAD
 from strided.dumps.hlo.module import Computation, Module
-from strided.dumps.hlo.origin import array_text
+from strided.dumps.hlo.proto_header import ProtoHeader, message_of
 from strided.dumps.hlo.proto_instruction import ProtoComputation, ProtoInstruction, Records
-from strided.dumps.protobuf.decode import decode
 from strided.dumps.protobuf.parts import View, loaded
-from strided.dumps.protobuf.shapes import read_program_shape
 from strided.dumps.protobuf.wire import BYTES, Field, fields, read_varint, take
 from strided.errors import DumpError
-from strided.layout import TupleShape
 
 _V = TypeVar("_V", bound=View)
 
 #: Messages around a module: HloSnapshot holds an HloProto, which holds the module, each as field 1.
 _MAX_WRAPPERS = 3
-
-_ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
 _OPCODE = re.compile(rb"[a-z][a-z0-9\-]*")
 
@@ -118,13 +112,8 @@ class _ModuleReader:
         self.computations.sort(key=lambda computation: computation.id)
         _unfold_async(self.context)
 
-    def _message(self, number: int, name: str, kind: str) -> dict[str, Any]:
-        """A field of the module that is a message; empty where there is none."""
-        field = self.singular.get(number)
-        return {} if field is None else decode(kind, field.view(f"HloModuleProto.{name}"), field.at)
-
     def _read_schedule(self) -> Iterator[tuple[int, list[int]]]:
-        for entry in self._message(7, "schedule", "HloScheduleProto").get("sequences", ()):
+        for entry in message_of(self.singular, 7).get("sequences", ()):
             yield entry.get("key", 0), entry.get("value", {}).get("instruction_ids", [])
 
     def _read_computation(self, outer: Field) -> None:
@@ -169,16 +158,25 @@ class _ModuleReader:
         entry = self.context.computations.get(entry_id) or next(named, shown[-1])
         module = Module(
             self.singular[1].text("HloModuleProto.name") if 1 in self.singular else "",
-            dict(self._attributes()),
+            ProtoHeader(self.singular, self._print_module, self.depth),
             shown,
             entry,
-            read_tables=self._read_tables,
             unread=self.context.unread,
             path=self.path,
         )
         for computation in hidden:
             computation.module = module
         return module
+
+    def _print_module(self, view: memoryview, tab: str) -> str:
+        """A module in the recovery table; a comment says why one cannot be printed."""
+        try:
+            if self.depth == _MAX_MODULES:
+                raise DumpError(f"modules nested more than {_MAX_MODULES} deep")
+            text = _ModuleReader(view, 0, self.path, self.depth + 1).module().to_text(indent=f"{tab}  ")
+        except DumpError as error:
+            return f" /* {error} */"
+        return f',\n{tab}"\n{text}\n{tab}"'
 
     def _in_order(self) -> list[Computation]:
         """The computations as text has them: callees before their callers, in the order of the ids of the calls."""
@@ -204,62 +202,6 @@ class _ModuleReader:
                         begun.add(callee)
                         waiting.append((callee, iter(calls[callee])))
         return done
-
-    def _attributes(self) -> Iterator[tuple[str, str]]:
-        """The header's attributes, as far as a proto holds them, in the order of the text."""
-        if 7 in self.singular:
-            yield "is_scheduled", "true"
-        if found := self._message(8, "input_output_alias", "HloInputOutputAliasProto").get("entries"):
-            yield "input_output_alias", aliases_text(map(_alias, found))
-        if found := self._message(18, "buffer_donor", "HloBufferDonorProto").get("entries"):
-            yield "buffer_donor", donors_text(map(_donor, found))
-        if (field := self.singular.get(4)) is not None:
-            shape = read_program_shape(field.view("HloModuleProto.host_program_shape"), field.at)
-            if shape.result is not None:
-                yield "entry_computation_layout", f"{{{TupleShape(shape.parameters)}->{shape.result}}}"
-        devices = self._message(15, "device_assignment", "DeviceAssignmentProto")
-        for name, number in (("replica_count", "replica_count"), ("num_partitions", "computation_count")):
-            if devices.get(number, 1) > 1:
-                yield name, str(devices[number])
-        text = frontend_attributes(self._message(19, "frontend_attributes", "FrontendAttributes"))
-        if text is not None:
-            yield "frontend_attributes", text
-        if found := self._message(20, "original_value_recovery_table", "OriginalValueRecoveryTableProto").get(
-            "entries"
-        ):
-            yield "origin_recovery_table", f"{{\n{''.join(self._recoveries(found))}}}"
-
-    def _recoveries(self, entries: list[Mapping[str, Any]]) -> Iterator[str]:
-        """What each array that is gone is recovered from, and by which module, sorted by the names of the arrays."""
-        found: dict[tuple[str, tuple[int, ...]], Mapping[str, Any]] = {}
-        for entry in entries:
-            old = entry.get("old_original_array", {})
-            found[old.get("instruction_name", ""), tuple(old.get("shape_index", ()))] = entry
-        tab = "  " * (2 * self.depth + 1)
-        for _, entry in sorted(found.items(), key=lambda pair: pair[0]):
-            old, new = (array_text(entry.get(f"{side}_original_array", {})) for side in ("old", "new"))
-            yield f"{tab}{old} : {new}{self._recovery_module(entry.get('recovery_module'), tab)}\n"
-
-    def _recovery_module(self, view: memoryview | None, tab: str) -> str:
-        if view is None:
-            return ""
-        try:
-            if self.depth == _MAX_MODULES:
-                raise DumpError(f"modules nested more than {_MAX_MODULES} deep")
-            text = _ModuleReader(view, 0, self.path, self.depth + 1).module().to_text(indent=f"{tab}  ")
-        except DumpError as error:
-            return f" /* {error} */"
-        return f',\n{tab}"\n{text}\n{tab}"'
-
-    def _read_tables(self) -> SourceTables:
-        found = self._message(17, "stack_frame_index", "StackFrameIndexProto")
-        frames = ((f.get("file_location_id", 0), f.get("parent_frame_id", 0)) for f in found.get("stack_frames", ()))
-        return SourceTables(
-            dict(enumerate(found.get("file_names", ()), 1)),
-            dict(enumerate(found.get("function_names", ()), 1)),
-            dict(enumerate(found.get("file_locations", ()), 1)),
-            dict(enumerate(frames, 1)),
-        )
 
 
 def _unfold_async(context: Records) -> None:
@@ -292,16 +234,3 @@ def _unfold_async(context: Records) -> None:
             if link.opcode.startswith("async-"):
                 link.async_body = body
                 link.opcode = f"{body.root.opcode}-{link.opcode.removeprefix('async-')}"
-
-
-def _alias(entry: Mapping[str, Any]) -> Alias:
-    return Alias(
-        tuple(entry.get("output_shape_index", ())),
-        entry.get("parameter_number", 0),
-        tuple(entry.get("parameter_shape_index", ())),
-        _ALIAS_KINDS.get(entry.get("kind", 0), "undefined-alias"),
-    )
-
-
-def _donor(entry: Mapping[str, Any]) -> Donor:
-    return Donor(entry.get("parameter_number", 0), tuple(entry.get("parameter_shape_index", ())))

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from strided.dumps.hlo import literal_text as hlo_constants
-from strided.dumps.hlo.attributes import Attribute, async_start_attributes_of, attributes_of
+from strided.dumps.hlo.attribute_writers import backend_config_of, frontend_attribute_values
+from strided.dumps.hlo.attributes import Attribute, async_start_attributes_of, attributes_of, callee_ids
 from strided.dumps.hlo.braced import sorted_json
 from strided.dumps.hlo.header import Unparsed
-from strided.dumps.hlo.instruction import Instruction
+from strided.dumps.hlo.instruction import ComputationLike, Instruction
+from strided.dumps.hlo.metadata import metadata_values
 from strided.dumps.hlo.module import Computation
 from strided.dumps.literals.literal import Literal
-from strided.dumps.protobuf.decode import decode
+from strided.dumps.protobuf.decode import Fields, decode
 from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.protobuf.wire import fields
 from strided.errors import DumpError
 from strided.layout import AnyShape
-
-#: Opcodes whose text may be that of the instruction in their body.
-ASYNC = ("async-start", "async-update", "async-done")
 
 
 class ProtoInstruction(Instruction):
@@ -121,13 +120,51 @@ class ProtoInstruction(Instruction):
     def _written_attributes(self) -> list[Attribute]:
         """The attributes as the text has them; that of an asynchronous start may say a name twice."""
         message = self.message
-        if self._kind == "async-start" and self.async_body is not None:
-            wrapped = self.async_body.root
-            assert isinstance(wrapped, ProtoInstruction)
+        if (wrapped := self._wrapped) is not None:
             return async_start_attributes_of(message, self, wrapped._kind, wrapped.message, wrapped)
         if self._kind in ("async-update", "async-done"):
             message.pop("called_computation_ids", None)
         return attributes_of(self._kind, message, self)
+
+    def _read_callees(self) -> tuple[ComputationLike, ...]:
+        if self._kind in ("async-update", "async-done"):
+            return ()
+        caller = self._wrapped or self
+        found = callee_ids(caller._kind, caller.called_computation_ids, caller.operand_shape(0)).values()
+        ids = [id for called in found for id in ([called] if isinstance(called, int) else called)]
+        return tuple(self._context.computation(id) for id in ids)
+
+    @property
+    def _wrapped(self) -> ProtoInstruction | None:
+        """The instruction as which an asynchronous start is printed, if it is."""
+        if self._kind != "async-start" or self.async_body is None:
+            return None
+        wrapped = self.async_body.root
+        assert isinstance(wrapped, ProtoInstruction)
+        return wrapped
+
+    def _field(self, number: int, name: str, kind: str) -> dict[str, Any]:
+        """One message of the proto; empty where there is none."""
+        found = Fields(self._view, "HloInstructionProto", self._at)[number]
+        return decode(kind, found[-1].view(f"HloInstructionProto.{name}"), found[-1].at) if found else {}
+
+    @property
+    def metadata(self) -> dict[str, str | int]:
+        return metadata_values(self._field(7, "metadata", "OpMetadata"), self.payload)
+
+    @property
+    def frontend_attributes(self) -> dict[str, str]:
+        own = frontend_attribute_values(self._field(68, "frontend_attributes", "FrontendAttributes"))
+        return own or (self._wrapped.frontend_attributes if self._wrapped else {})
+
+    @property
+    def backend_config(self) -> str | None:
+        config = backend_config_of(self.message, self)
+        return str(config, "utf-8", "backslashreplace") if config else None
+
+    @property
+    def control_predecessors(self) -> tuple[Instruction, ...]:
+        return tuple(self._context.instruction(id) for id in self.message.get("control_predecessor_ids", ()))
 
     def _read_operands(self) -> tuple[Instruction, ...]:
         return tuple(self._context.instruction(id) for id in self.operand_ids)
@@ -139,8 +176,7 @@ class ProtoInstruction(Instruction):
             inside = self._literal(large=print_large_constants)
         else:
             inside = _commented([f"%{name}" for name in self.operand_names])
-        twice = self._kind == "async-start" and self.async_body is not None
-        written = self._written_attributes() if twice else self.attributes.items()
+        written = self.attributes.items() if self._wrapped is None else self._written_attributes()
         if sort_backend_config:
             written = [(name, sorted_json(text) if name == "backend_config" else text) for name, text in written]
         attributes = "".join(f", {name}={text}" for name, text in written)
@@ -190,6 +226,12 @@ class Records:
         found = self.instructions.get(id)
         if found is None:
             raise DumpError(f"the module holds no instruction with the id {id}")
+        return found
+
+    def computation(self, id: int) -> Computation:
+        found = self.computations.get(id)
+        if found is None:
+            raise DumpError(f"the module holds no computation with the id {id}")
         return found
 
 

@@ -18,13 +18,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
-from strided.dumps.hlo import header as hlo_header
 from strided.dumps.hlo.asynchronous import unfold
 from strided.dumps.hlo.header import TABLES, Unparsed
-from strided.dumps.hlo.instruction import CALLEES
 from strided.dumps.hlo.lexer import Gatherer, inside, read_attributes, split_list, trimmed, unescape
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import NameUniquer, rename
@@ -39,7 +36,9 @@ from strided.dumps.hlo.statements import (
     opening_of,
     split_statements,
 )
+from strided.dumps.hlo.text_header import TextHeader
 from strided.dumps.hlo.text_instruction import (
+    CALLEES,
     NAME,
     UNFINISHED,
     TextInstruction,
@@ -207,11 +206,10 @@ class _Reader:
         renamed = rename(sorted(self.computations, key=lambda one: one is not self.single))
         module = Module(
             f"module_{entry.name}" if self.name is None else self.name,
-            self.attributes,
+            TextHeader(self.attributes, self.tables),
             [computation for computation in self.computations if computation not in folded],
             entry,
             renamed=renamed,
-            read_tables=partial(hlo_header.source_tables, self.tables),
             unread=self.unread,
             path=self.path,
         )

@@ -6,15 +6,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from sys import intern
 
-from strided.dumps.hlo.instruction import CALLEES, Instruction
+from strided.dumps.hlo.instruction import ComputationLike, Instruction
 from strided.dumps.hlo.lexer import (
     Gatherer,
     closing,
     inside,
     integer,
     read_attributes,
+    read_fields,
+    read_strings,
     split_list,
     trimmed,
+    unescape,
+    unquote,
     without_comments,
 )
 from strided.dumps.hlo.module import Computation
@@ -58,6 +62,19 @@ _BATCH = 1 << 12
 _NO_OPERAND = re.compile(r"[+-]?[0-9][\w.+\-]*+|true|false|[+-]?(?:inf|nan)|")
 _ELISION = re.compile(r"\.\.\.(?:\(\+\d+\))?")
 
+#: The attributes that name computations.
+CALLEES = (
+    "to_apply",
+    "calls",
+    "condition",
+    "body",
+    "select",
+    "scatter",
+    "true_computation",
+    "false_computation",
+    "branch_computations",
+    "called_computations",
+)
 #: Attributes that list computations in braces, be they many or one.
 _LISTS = ("branch_computations", "called_computations")
 
@@ -210,6 +227,32 @@ class TextInstruction(Instruction):
             names = ", ".join(f"%{body.name}" for body in bodies)
             found[key] = f"{{{names}}}" if key in _LISTS else names
         return found
+
+    def _read_callees(self) -> tuple[ComputationLike, ...]:
+        named = [name for key in CALLEES if key in self.attributes for name in split_list(inside(self.attributes[key]))]
+        return tuple(self.computation.module.computation(name) for name in named)
+
+    @property
+    def control_predecessors(self) -> tuple[Instruction, ...]:
+        names = split_list(inside(self.attributes.get("control-predecessors", "")))
+        return tuple(self.computation.instruction(name) for name in names)
+
+    @property
+    def metadata(self) -> dict[str, str | int]:
+        found: dict[str, str | int] = {}
+        for name, text in read_fields(self.attributes.get("metadata", "")).items():
+            number = integer(text)
+            found[name] = unescape(text) if number is None else number
+        return found
+
+    @property
+    def frontend_attributes(self) -> dict[str, str]:
+        return read_strings(self.attributes.get("frontend_attributes", ""))
+
+    @property
+    def backend_config(self) -> str | None:
+        text = self.attributes.get("backend_config")
+        return None if text is None else unquote(text)
 
     def rewrite(self, opcode: str, attributes: Mapping[str, str]) -> None:
         """Make it another operation, with other attributes."""

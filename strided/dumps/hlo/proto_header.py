@@ -1,0 +1,134 @@
+"""The header of a module as fields of its HloModuleProto: the text of its attributes is printed when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from strided.dumps.hlo.attribute_writers import frontend_attribute_values, frontend_attributes_text
+from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables
+from strided.dumps.hlo.origin import array_text
+from strided.dumps.protobuf.decode import decode
+from strided.dumps.protobuf.shapes import read_program_shape
+from strided.dumps.protobuf.wire import Field
+from strided.runtime.lazy import lazy
+
+_ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
+
+#: The fields of an HloModuleProto that are messages of the header: name and type.
+_MESSAGES = {
+    7: ("schedule", "HloScheduleProto"),
+    8: ("input_output_alias", "HloInputOutputAliasProto"),
+    15: ("device_assignment", "DeviceAssignmentProto"),
+    17: ("stack_frame_index", "StackFrameIndexProto"),
+    18: ("buffer_donor", "HloBufferDonorProto"),
+    19: ("frontend_attributes", "FrontendAttributes"),
+    20: ("original_value_recovery_table", "OriginalValueRecoveryTableProto"),
+}
+
+#: Prints the module in a recovery table, each line behind some blanks.
+PrintModule: TypeAlias = Callable[[memoryview, str], str]
+
+
+def message_of(fields: Mapping[int, Field], number: int) -> dict[str, Any]:
+    """A message of the header; empty where there is none."""
+    name, kind = _MESSAGES[number]
+    field = fields.get(number)
+    return {} if field is None else decode(kind, field.view(f"HloModuleProto.{name}"), field.at)
+
+
+class ProtoHeader:
+    """A header as fields.
+
+    Parameters
+    ----------
+    fields : mapping of int to Field
+        The last of each number.
+    print_module : callable
+        Prints a module inside the module.
+    depth : int
+        Modules around this one.
+
+    Raises
+    ------
+    DumpError
+        Bytes that are no such messages, but for the source tables, which are read when somebody asks.
+    """
+
+    def __init__(self, fields: Mapping[int, Field], print_module: PrintModule, depth: int) -> None:
+        self._fields, self._print_module, self._depth = fields, print_module, depth
+        self.is_scheduled = 7 in fields
+        self.aliases = tuple(map(_alias, message_of(fields, 8).get("entries", ())))
+        self.donors = tuple(map(_donor, message_of(fields, 18).get("entries", ())))
+        devices = message_of(fields, 15)
+        self.replica_count = max(devices.get("replica_count", 1), 1)
+        self.num_partitions = max(devices.get("computation_count", 1), 1)
+        self.frontend_attributes = frontend_attribute_values(message_of(fields, 19))
+        self._recoveries = message_of(fields, 20).get("entries", ())
+        self.entry_layout: EntryLayout | None = None
+        if (field := fields.get(4)) is not None:
+            shape = read_program_shape(field.view("HloModuleProto.host_program_shape"), field.at)
+            if shape.result is not None:
+                self.entry_layout = EntryLayout(tuple(shape.parameters), shape.result)
+
+    @lazy
+    def attributes(self) -> Mapping[str, str]:
+        return dict(self._attributes())
+
+    def _attributes(self) -> Iterator[tuple[str, str]]:
+        """As far as a proto holds them, in the order of the text."""
+        if self.is_scheduled:
+            yield "is_scheduled", "true"
+        if self.aliases:
+            yield "input_output_alias", _listed(self.aliases)
+        if self.donors:
+            yield "buffer_donor", _listed(self.donors)
+        if self.entry_layout is not None:
+            yield "entry_computation_layout", f"{{{self.entry_layout}}}"
+        for name, count in (("replica_count", self.replica_count), ("num_partitions", self.num_partitions)):
+            if count > 1:
+                yield name, str(count)
+        if self.frontend_attributes:
+            yield "frontend_attributes", frontend_attributes_text(self.frontend_attributes)
+        if self._recoveries:
+            yield "origin_recovery_table", f"{{\n{''.join(self._recovery_lines())}}}"
+
+    def _recovery_lines(self) -> Iterator[str]:
+        """What each array that is gone is recovered from, and by which module, sorted by the names of the arrays."""
+        found: dict[tuple[str, tuple[int, ...]], Mapping[str, Any]] = {}
+        for entry in self._recoveries:
+            old = entry.get("old_original_array", {})
+            found[old.get("instruction_name", ""), tuple(old.get("shape_index", ()))] = entry
+        tab = "  " * (2 * self._depth + 1)
+        for _, entry in sorted(found.items(), key=lambda pair: pair[0]):
+            old, new = (array_text(entry.get(f"{side}_original_array", {})) for side in ("old", "new"))
+            module = "" if (view := entry.get("recovery_module")) is None else self._print_module(view, tab)
+            yield f"{tab}{old} : {new}{module}\n"
+
+    @lazy
+    def tables(self) -> SourceTables:
+        found = message_of(self._fields, 17)
+        frames = ((f.get("file_location_id", 0), f.get("parent_frame_id", 0)) for f in found.get("stack_frames", ()))
+        return SourceTables(
+            dict(enumerate(found.get("file_names", ()), 1)),
+            dict(enumerate(found.get("function_names", ()), 1)),
+            dict(enumerate(found.get("file_locations", ()), 1)),
+            dict(enumerate(frames, 1)),
+        )
+
+
+def _alias(entry: Mapping[str, Any]) -> Alias:
+    return Alias(
+        tuple(entry.get("output_shape_index", ())),
+        entry.get("parameter_number", 0),
+        tuple(entry.get("parameter_shape_index", ())),
+        _ALIAS_KINDS.get(entry.get("kind", 0), "undefined-alias"),
+    )
+
+
+def _donor(entry: Mapping[str, Any]) -> Donor:
+    return Donor(entry.get("parameter_number", 0), tuple(entry.get("parameter_shape_index", ())))
+
+
+def _listed(entries: Iterable[object]) -> str:
+    return f"{{ {', '.join(map(str, entries))} }}"

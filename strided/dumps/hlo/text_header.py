@@ -1,0 +1,163 @@
+"""The header of a module in HLO text: values are read from the text of its attributes when somebody asks.
+
+::
+
+    entry_computation_layout={(f32[3,5]{0,1}, s32[])->f32[3,5]{1,0}}
+    input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {2}, must-alias) }
+    buffer_donor={ (2, {}) }
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from strided.dumps.hlo.header import TABLES, Alias, Donor, EntryLayout, SourceTables
+from strided.dumps.hlo.lexer import inside, integer, read_fields, read_strings, skip_space, split_list, unescape
+from strided.errors import DumpError, NotationError
+from strided.layout import TupleShape, parser
+from strided.runtime.lazy import lazy
+
+_INDEX = r"\{([0-9,\s]*)\}"
+_ALIAS = re.compile(rf"{_INDEX}\s*:\s*\(\s*([0-9]{{1,18}})\s*(?:,\s*{_INDEX})?\s*(?:,\s*([\w-]+))?\s*\)")
+_DONOR = re.compile(rf"\(\s*([0-9]{{1,18}})\s*,\s*{_INDEX}\s*\)")
+_ROW = re.compile(r"\s*([0-9]{1,18})\s+(.*\S)")
+
+
+class TextHeader:
+    """A header as text.
+
+    Parameters
+    ----------
+    attributes : mapping of str to str
+    tables : mapping of str to list of str
+        The lines below the heading of each source table.
+    """
+
+    def __init__(self, attributes: Mapping[str, str], tables: Mapping[str, list[str]]) -> None:
+        self._attributes, self._tables = attributes, tables
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        return self._attributes
+
+    @property
+    def is_scheduled(self) -> bool:
+        return self._attributes.get("is_scheduled") == "true"
+
+    @property
+    def replica_count(self) -> int:
+        return self._count("replica_count")
+
+    @property
+    def num_partitions(self) -> int:
+        return self._count("num_partitions")
+
+    def _count(self, name: str) -> int:
+        return integer(self._attributes.get(name, "1")) or 1
+
+    @property
+    def entry_layout(self) -> EntryLayout | None:
+        text = self._attributes.get("entry_computation_layout")
+        return None if text is None else entry_layout(text)
+
+    @property
+    def aliases(self) -> tuple[Alias, ...]:
+        return aliases(self._attributes.get("input_output_alias", ""))
+
+    @property
+    def donors(self) -> tuple[Donor, ...]:
+        return donors(self._attributes.get("buffer_donor", ""))
+
+    @property
+    def frontend_attributes(self) -> dict[str, str]:
+        return read_strings(self._attributes.get("frontend_attributes", ""))
+
+    @lazy
+    def tables(self) -> SourceTables:
+        return source_tables(self._tables)
+
+
+def entry_layout(text: str) -> EntryLayout:
+    """The shapes in ``{(parameter, ...)->result}``.
+
+    Raises
+    ------
+    DumpError
+        Text that is none; the message shows it.
+    """
+    body = inside(text) if text.lstrip().startswith("{") else text
+    try:
+        parameters, position = parser.parse_prefix(body)
+        position = skip_space(body, position)
+        if not isinstance(parameters, TupleShape) or not body.startswith("->", position):
+            raise DumpError(f"expected (parameters)->result, found {text[:80]!r}")
+        result, _ = parser.parse_prefix(body, position + 2)
+    except NotationError as error:
+        raise DumpError(f"an entry layout that cannot be read: {error}") from error
+    return EntryLayout(tuple(parameters.elements), result)
+
+
+def aliases(text: str) -> tuple[Alias, ...]:
+    """The entries of ``input_output_alias``.
+
+    >>> aliases("{ {0}: (1, {2}, must-alias) }")
+    (Alias(output_index=(0,), parameter_number=1, parameter_index=(2,), kind='must-alias'),)
+    """
+    return tuple(
+        Alias(_index(found[1]), int(found[2]), _index(found[3] or ""), found[4] or "may-alias")
+        for found in _entries(_ALIAS, text)
+    )
+
+
+def donors(text: str) -> tuple[Donor, ...]:
+    """The entries of ``buffer_donor``.
+
+    >>> donors("{ (2, {}) }")
+    (Donor(parameter_number=2, parameter_index=()),)
+    """
+    return tuple(Donor(int(found[1]), _index(found[2])) for found in _entries(_DONOR, text))
+
+
+def _entries(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """The entries of a list in braces, every one of which has the form of `pattern`.
+
+    Raises
+    ------
+    DumpError
+        One that has another form.
+    """
+    for part in split_list(inside(text)):
+        found = pattern.fullmatch(part)
+        if found is None:
+            raise DumpError(f"no entry of this list: {part[:60]!r}")
+        yield found
+
+
+def _index(text: str) -> tuple[int, ...]:
+    return tuple(number for part in text.split(",") if (number := integer(part.strip())) is not None)
+
+
+def source_tables(tables: Mapping[str, list[str]]) -> SourceTables:
+    """The source tables from the lines below each of their headings; lines of another form are left out.
+
+    A stack frame's parent counts one more in text than in a proto: a frame without a parent prints 1.
+    """
+    rows: dict[str, dict[int, str]] = {}
+    for name in TABLES:
+        matches = (_ROW.fullmatch(line) for line in tables.get(name, []))
+        rows[name] = {int(found[1]): found[2] for found in matches if found}
+    frames = {}
+    for number, text in rows["StackFrames"].items():
+        frame = _numbers(text)
+        frames[number] = frame.get("file_location_id", 0), frame.get("parent_frame_id", 1) - 1
+    return SourceTables(
+        {number: unescape(text) for number, text in rows["FileNames"].items()},
+        {number: unescape(text) for number, text in rows["FunctionNames"].items()},
+        {number: _numbers(text) for number, text in rows["FileLocations"].items()},
+        frames,
+    )
+
+
+def _numbers(text: str) -> dict[str, int]:
+    return {name: number for name, text in read_fields(text).items() if (number := integer(text)) is not None}
