@@ -197,17 +197,17 @@ def _field_end(text: str, position: int) -> int:
 def read_strings(text: str) -> dict[str, str]:
     """The ``name="value"`` pairs of a braced list; quotes and escapes are undone, values without quotes stay.
 
-    >>> read_strings(r'{x="a\"b",y={"z":1}}')
-    {'x': 'a"b', 'y': '{"z":1}'}
+    >>> read_strings('{x="a b",y={"z":1}}')
+    {'x': 'a b', 'y': '{"z":1}'}
     """
     return {name: unquote(value) for name, value in read_fields(text).items()}
 
 
 def unquote(text: str) -> str:
-    """The text between quotes, escapes undone; text without quotes as it is.
+    r"""The text between quotes, escapes undone; text without quotes as it is.
 
-    >>> unquote(r'"a\tb"'), unquote('{"a":1}')
-    ('a\\tb', '{"a":1}')
+    >>> print(unquote(r'"a\"b"'), unquote(r'{"a":"\n"}'))
+    a"b {"a":"\n"}
     """
     return unescape(text) if text[:1] in ('"', "'") else text
 

@@ -13,9 +13,9 @@ from strided.dumps.hlo.instruction import ComputationLike, Instruction
 from strided.dumps.hlo.metadata import metadata_values
 from strided.dumps.hlo.module import Computation
 from strided.dumps.literals.literal import Literal
-from strided.dumps.protobuf.decode import Fields, decode
+from strided.dumps.protobuf.decode import decode
 from strided.dumps.protobuf.shapes import read_shape
-from strided.dumps.protobuf.wire import fields
+from strided.dumps.protobuf.wire import Field, fields
 from strided.errors import DumpError
 from strided.layout import AnyShape
 
@@ -37,7 +37,9 @@ class ProtoInstruction(Instruction):
     __slots__ = (
         "_at",
         "_context",
+        "_frontend_attributes",
         "_kind",
+        "_metadata",
         "_shape",
         "_view",
         "async_body",
@@ -52,6 +54,8 @@ class ProtoInstruction(Instruction):
         self._shape: AnyShape | None = None
         self.operand_ids: tuple[int, ...] = ()
         self.called_computation_ids: tuple[int, ...] = ()
+        self._metadata: Field | None = None
+        self._frontend_attributes: Field | None = None
         for field in fields(view, "HloInstructionProto", at):
             number = field.number
             if number == 1:
@@ -63,12 +67,16 @@ class ProtoInstruction(Instruction):
                     self._shape = read_shape(field.view("HloInstructionProto.shape"), field.at)
                 except DumpError as error:
                     problem = str(error)
+            elif number == 7:
+                self._metadata = field
             elif number == 35:
                 self.id = field.integer("HloInstructionProto.id")
             elif number == 36:
                 self.operand_ids += tuple(field.integers("HloInstructionProto.operand_ids"))
             elif number == 38:
                 self.called_computation_ids += tuple(field.integers("HloInstructionProto.called_computation_ids"))
+            elif number == 68:
+                self._frontend_attributes = field
         super().__init__(name, opcode, False, None)
         self._view, self._at, self._context, self._kind = view, at, context, opcode
         if self._shape is None:
@@ -143,18 +151,13 @@ class ProtoInstruction(Instruction):
         assert isinstance(wrapped, ProtoInstruction)
         return wrapped
 
-    def _field(self, number: int, name: str, kind: str) -> dict[str, Any]:
-        """One message of the proto; empty where there is none."""
-        found = Fields(self._view, "HloInstructionProto", self._at)[number]
-        return decode(kind, found[-1].view(f"HloInstructionProto.{name}"), found[-1].at) if found else {}
-
     @property
     def metadata(self) -> dict[str, str | int]:
-        return metadata_values(self._field(7, "metadata", "OpMetadata"), self.payload)
+        return metadata_values(_message("OpMetadata", self._metadata), self.payload)
 
     @property
     def frontend_attributes(self) -> dict[str, str]:
-        own = frontend_attribute_values(self._field(68, "frontend_attributes", "FrontendAttributes"))
+        own = frontend_attribute_values(_message("FrontendAttributes", self._frontend_attributes))
         return own or (self._wrapped.frontend_attributes if self._wrapped else {})
 
     @property
@@ -233,6 +236,11 @@ class Records:
         if found is None:
             raise DumpError(f"the module holds no computation with the id {id}")
         return found
+
+
+def _message(kind: str, field: Field | None) -> dict[str, Any]:
+    """A field of the proto that is a message; empty where there is none."""
+    return {} if field is None else decode(kind, field.view(f"HloInstructionProto's {kind}"), field.at)
 
 
 def _bare(shape: AnyShape | None) -> str:
