@@ -27,11 +27,11 @@ from strided.dumps.buffer_assignment.assignment import read_allocations
 from strided.dumps.buffer_assignment.text import HEADER
 from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.proto import find_module
-from strided.dumps.protobuf.parts import View
+from strided.dumps.protobuf.file_bytes import View
 from strided.dumps.protobuf.wire import fields
 from strided.dumps.snapshots.format import UNOPTIMIZED, form_of
 from strided.dumps.snapshots.snapshot import read_snapshot
-from strided.dumps.source import is_text, open_head, open_parts
+from strided.dumps.source import is_text, open_head, open_view
 from strided.errors import DumpError, UnsupportedError
 from strided.files.magic import NPY_MAGIC, ZIP_MAGIC
 
@@ -83,7 +83,7 @@ def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
         return "npz"
     if is_text(memoryview(head)):
         return _kind_of_text(head)
-    view, _ = open_parts(origin, max_bytes=max_bytes, mapped=False)
+    view, _ = open_view(origin, max_bytes=max_bytes, mapped=False)
     if _is_snapshot(view):
         return "snapshot"
     try:

@@ -7,7 +7,7 @@ import mmap
 import os
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
-from strided.dumps.protobuf.parts import FileBytes, View
+from strided.dumps.protobuf.file_bytes import FileBytes, View
 from strided.dumps.protobuf.wire import as_view
 from strided.errors import DumpError
 from strided.files import gzipped
@@ -77,7 +77,7 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
     """
     if not isinstance(origin, (str, os.PathLike)):
         view = as_view(origin).toreadonly()
-        return Source(_expand(_Window(view), None, max_bytes) if _begins_as_gzip(_Window(view)) else view, None)
+        return Source(_expand(_ViewFile(view), None, max_bytes) if _begins_as_gzip(_ViewFile(view)) else view, None)
     path = os.fspath(origin)
     with open_regular(path) as file:
         if _begins_as_gzip(file):
@@ -86,7 +86,7 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
         return Source(_content(file, path) if found is None else found, path)
 
 
-def open_parts(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> tuple[View, str | None]:
+def open_view(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> tuple[View, str | None]:
     """The bytes for those who look at parts of them, and the name to report.
 
     A file is mapped, as by `open_source`; or stays open and is read where somebody looks. Parameters and errors as
@@ -105,7 +105,7 @@ def open_parts(origin: Origin, *, max_bytes: int | None = None, mapped: bool) ->
 def open_head(origin: Origin, size: int) -> bytes:
     """At most the first `size` bytes, gzip undone no further than that. Errors as for `open_source`."""
     if not isinstance(origin, (str, os.PathLike)):
-        return _head(_Window(as_view(origin)), None, size)
+        return _head(_ViewFile(as_view(origin)), None, size)
     with open_regular(origin) as file:
         return _head(file, os.fspath(origin), size)
 
@@ -199,7 +199,7 @@ class _Rewound(gzipped.Readable, Protocol):
         """Go to a place."""
 
 
-class _Window:
+class _ViewFile:
     """A memoryview as a file, without a copy of the whole."""
 
     def __init__(self, view: memoryview) -> None:

@@ -1,1 +1,1 @@
-"""A whole dump folder, as a catalogue of what is in it."""
+"""A whole dump folder: what is in it."""

@@ -16,7 +16,7 @@ from strided.dumps.hlo.attribute_writers import MAIN_THREAD
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.proto_header import ProtoHeader, message_of
 from strided.dumps.hlo.proto_instruction import ProtoComputation, ProtoInstruction, Records
-from strided.dumps.protobuf.parts import View, loaded
+from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.wire import BYTES, Field, fields, read_varint, take
 from strided.errors import DumpError
 

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.protobuf import schema, wire
-from strided.dumps.protobuf.parts import FileBytes, View, loaded
+from strided.dumps.protobuf.file_bytes import FileBytes, View, loaded
 from strided.dumps.protobuf.shapes import read_shape, write_shape
 from strided.dumps.protobuf.varints import decode_varints, encode_varints
 from strided.dumps.protobuf.wire import BYTES, FIXED32, FIXED64, MAX_DEPTH, VARINT, Buffer, Field

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
-from strided.dumps.protobuf.parts import View, loaded
+from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.errors import DumpError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5

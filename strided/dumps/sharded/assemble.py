@@ -14,7 +14,7 @@ import numpy as np
 
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.sharded.sharded_array import Array, ShardedArray, holders_of, with_layout
-from strided.dumps.sharding.sharding import Sharding, Window, as_sharding
+from strided.dumps.sharding.sharding import Index, Sharding, as_sharding
 from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
@@ -114,13 +114,13 @@ def shard(
     shape = with_layout(name, sharding.shard_shape(values.shape), layout)
     found: dict[int, LayoutArray] = {}
     for cell, owners in holders.items():
-        laid = _laid_out(values, slices.window(cell), shape, padding)
+        laid = _laid_out(values, slices.of_tile(cell), shape, padding)
         found.update(dict.fromkeys(owners, laid))
     return dict(sorted(found.items()))
 
 
-def _laid_out(values: Array | LayoutArray, window: Window, shape: Shape, padding: Any) -> LayoutArray:
-    part = values[window] if values.ndim else values
+def _laid_out(values: Array | LayoutArray, index: Index, shape: Shape, padding: Any) -> LayoutArray:
+    part = values[index] if values.ndim else values
     if part.shape == shape.dimensions:
         return LayoutArray.from_numpy(part, shape, padding)
     fill = np.zeros((), values.dtype) if padding is None else np.asarray(padding).astype(values.dtype)

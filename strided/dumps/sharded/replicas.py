@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.layout_array import LayoutArray
-from strided.dumps.sharding.sharding import Window
+from strided.dumps.sharding.sharding import Index
 from strided.runtime.threads import get_num_threads, run
 
 Array = npt.NDArray[Any]
@@ -43,7 +43,7 @@ class Difference:
 
     device: int
     reference: int
-    window: Window
+    window: Index
     count: int
     index: tuple[int, ...]
     value: Any
@@ -93,7 +93,7 @@ class ReplicaReport:
         return "\n".join(lines)
 
 
-def compare_tiles(tiles: Sequence[tuple[Window, Mapping[int, LayoutArray | Array]]]) -> ReplicaReport:
+def compare_tiles(tiles: Sequence[tuple[Index, Mapping[int, LayoutArray | Array]]]) -> ReplicaReport:
     """Compare the copies of each tile; a difference is one of bits, so NaNs of the same bits are the same."""
     digests: dict[tuple[int, int], bytes] = {}
 
@@ -143,7 +143,7 @@ def _digest(copy: LayoutArray | Array) -> bytes:
 
 
 def _difference(
-    device: int, copy: LayoutArray | Array, reference: int, expected: LayoutArray | Array, window: Window
+    device: int, copy: LayoutArray | Array, reference: int, expected: LayoutArray | Array, window: Index
 ) -> Difference:
     count, first, before = 0, -1, 0
     for key in _chunks(copy):

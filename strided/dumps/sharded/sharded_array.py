@@ -20,7 +20,7 @@ import numpy.typing as npt
 from strided.arrays.keys import Selection, Span, index_arrays, normalise
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
-from strided.dumps.sharding.sharding import DeviceSlices, Sharding, Window
+from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
 from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
@@ -62,7 +62,7 @@ class ShardedArray:
         self._opened: dict[int, LayoutArray | Array] = {}
         self._holders = holders_of(sharding, self._counts, self._given)
         self.dtype: np.dtype[Any] = self._dtype()
-        self.missing: tuple[Window, ...] = tuple(self._slices.window(cell) for cell in self._missing_cells())
+        self.missing: tuple[Index, ...] = tuple(self._slices.of_tile(cell) for cell in self._missing_cells())
 
     def _dtype(self) -> np.dtype[Any]:
         if self._xla is not None:
@@ -73,7 +73,7 @@ class ShardedArray:
 
     def _missing_cells(self) -> Iterator[Cell]:
         for cell in itertools.product(*map(range, self._counts)):
-            if cell not in self._holders and all(s.start < s.stop for s in self._slices.window(cell)):
+            if cell not in self._holders and all(s.start < s.stop for s in self._slices.of_tile(cell)):
                 yield cell
 
     # ---- the shards -------------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ class ShardedArray:
         return LayoutArray(given, self._xla)
 
     def _checked(self, device: int, found: LayoutArray | Array) -> LayoutArray | Array:
-        window = self._slices[device]
-        short = () if window is None else tuple(s.stop - s.start for s in window)
+        index = self._slices[device]
+        short = () if index is None else tuple(s.stop - s.start for s in index)
         if found.shape not in (self.shard_shape, short):
             raise DumpError(f"the shard of device {device} has the shape {found.shape}, not {self.shard_shape}")
         if self._xla is not None and found.dtype != self._xla.dtype:
@@ -117,7 +117,7 @@ class ShardedArray:
     def _tile(self, cell: Cell) -> LayoutArray | Array:
         """The tile's buffer, from the first device that holds it."""
         if cell not in self._holders:
-            raise DumpError(f"no shard holds {_shown(self._slices.window(cell))} of the array")
+            raise DumpError(f"no shard holds {_shown(self._slices.of_tile(cell))} of the array")
         return self.shard(self._holders[cell][0])
 
     def compare_replicas(self) -> ReplicaReport:
@@ -131,10 +131,10 @@ class ShardedArray:
         """
         tiles = []
         for cell, devices in sorted(self._holders.items()):
-            window = self._slices.window(cell)
-            own = tuple(slice(0, s.stop - s.start) for s in window)
+            index = self._slices.of_tile(cell)
+            own = tuple(slice(0, s.stop - s.start) for s in index)
             if len(devices) > 1 and all(s.stop for s in own):
-                tiles.append((window, {device: self.shard(device)[own] for device in devices}))
+                tiles.append((index, {device: self.shard(device)[own] for device in devices}))
         return compare_tiles(tiles)
 
     # ---- reading ----------------------------------------------------------------------------------------------------
@@ -199,10 +199,10 @@ class ShardedArray:
 
     def _fill(self, out: Array | LayoutArray) -> None:
         for cell in itertools.product(*map(range, self._counts)):
-            window = self._slices.window(cell)
-            own = tuple(slice(0, s.stop - s.start) for s in window)
+            index = self._slices.of_tile(cell)
+            own = tuple(slice(0, s.stop - s.start) for s in index)
             if all(s.stop for s in own):
-                _copy(self._tile(cell), own, out, window)
+                _copy(self._tile(cell), own, out, index)
 
     def __getitem__(self, key: Any) -> Any:
         selection = normalise(key, self.shape)
@@ -298,7 +298,7 @@ def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice
 
 
 def _copy(tile: LayoutArray | Array, local: Any, out: Array | LayoutArray, place: Any) -> None:
-    """One window of a tile into its place: one conversion where the tile has a layout."""
+    """One box of a tile into its place: one conversion where the tile has a layout."""
     source = tile[local] if local else tile
     if isinstance(source, LayoutArray) and isinstance(out, np.ndarray):
         source.to_numpy(out=out[(*place, ...)])  # the dots keep a 0-d array an array
@@ -306,5 +306,5 @@ def _copy(tile: LayoutArray | Array, local: Any, out: Array | LayoutArray, place
         out[(*place, ...)] = source
 
 
-def _shown(window: Window) -> str:
-    return f"[{', '.join(f'{s.start}:{s.stop}' for s in window)}]"
+def _shown(index: Index) -> str:
+    return f"[{', '.join(f'{s.start}:{s.stop}' for s in index)}]"

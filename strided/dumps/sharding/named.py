@@ -6,7 +6,7 @@ factors p, k, n/(p*k) and means the middle one. A ``?`` keeps a dimension open f
 about where the data are.
 
 Everything else is a `TileAssignment`: the mesh is one, cutting its axes at the sub-axes reshapes it, and bringing the
-axes into the order of the array's dimensions transposes it (`NamedSharding.grid`).
+axes into the order of the array's dimensions transposes it (`NamedSharding.tile_assignment`).
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ class NamedSharding:
     """
 
     mesh: Mesh
-    cuts: tuple[DimensionSharding, ...] = ()
+    dim_shardings: tuple[DimensionSharding, ...] = ()
     replicated: tuple[Axis, ...] = ()
     unreduced: tuple[Axis, ...] = ()
     manual: tuple[Axis, ...] = ()
 
     def __post_init__(self) -> None:
-        lists = [*(cut.axes for cut in self.cuts), self.replicated, self.unreduced, self.manual]
+        lists = [*(dim.axes for dim in self.dim_shardings), self.replicated, self.unreduced, self.manual]
         for axis in chain.from_iterable(lists):
             self._check_axis(axis)
         self._check_overlaps(chain.from_iterable(lists))
@@ -130,7 +130,7 @@ class NamedSharding:
 
         for word in ("unreduced", "manual"):
             axes = getattr(self, word)
-            if axes and not self.cuts and self._total(axes) == math.prod(self.mesh.sizes):
+            if axes and not self.dim_shardings and self._total(axes) == math.prod(self.mesh.sizes):
                 every = tuple(map(Axis, range(len(self.mesh.names))))
                 for name, value in (("replicated", ()), ("unreduced", ()), ("manual", ()), (word, every)):
                     object.__setattr__(self, name, value)
@@ -162,7 +162,7 @@ class NamedSharding:
                 if first[1] > last[0] or last[0] % first[1] or 0 in (one.size, other.size):
                     raise LayoutError(f"{self._axis_text(one)} and {self._axis_text(other)} overlap")
 
-    def grid(self) -> tuple[TileAssignment, tuple[str, ...]]:
+    def tile_assignment(self) -> tuple[TileAssignment, tuple[str, ...]]:
         """The same sharding as a grid of the array's dimensions, then one each for manual, unreduced and copied axes.
 
         Returns
@@ -180,7 +180,11 @@ class NamedSharding:
         order: list[int] = []
         dimensions: list[int] = []
         subgroups: list[str] = []
-        axes_of = [*((None, cut.axes) for cut in self.cuts), ("manual", self.manual), ("unreduced", self.unreduced)]
+        axes_of = [
+            *((None, dim.axes) for dim in self.dim_shardings),
+            ("manual", self.manual),
+            ("unreduced", self.unreduced),
+        ]
         for subgroup, axes in axes_of:
             before = len(order)
             for axis in axes:
@@ -202,12 +206,12 @@ class NamedSharding:
     def _parts(self) -> list[tuple[int, int, int]]:
         """The mesh axes cut wherever a sub-axis begins or ends: (axis, factor before, factor up to its end)."""
         points = [{1, size} for size in self.mesh.sizes]
-        for axis in chain(*(cut.axes for cut in self.cuts), self.replicated, self.unreduced, self.manual):
+        for axis in chain(*(dim.axes for dim in self.dim_shardings), self.replicated, self.unreduced, self.manual):
             points[axis.index].update(axis.bounds(self.mesh.sizes[axis.index]))
         return [
             (index, low, high)
-            for index, cut in enumerate(points)
-            for low, high in (pairwise(sorted(cut)) if len(cut) > 1 else [(1, 1)])
+            for index, ends in enumerate(points)
+            for low, high in (pairwise(sorted(ends)) if len(ends) > 1 else [(1, 1)])
         ]
 
     def _axis_text(self, axis: Axis) -> str:
@@ -226,12 +230,17 @@ class NamedSharding:
             return str(self.mesh)
         words = ("replicated", "unreduced", "manual")
         lists = [getattr(self, word) for word in words]
-        if not self.cuts and not any(lists):
+        if not self.dim_shardings and not any(lists):
             return f"{self.mesh}, replicated"
         for word, axes in zip(words[1:], lists[1:], strict=True):
-            if axes and not self.cuts and len(axes) == len(self.mesh.names) and not any(axis.size for axis in axes):
+            if (
+                axes
+                and not self.dim_shardings
+                and len(axes) == len(self.mesh.names)
+                and not any(axis.size for axis in axes)
+            ):
                 return f"{self.mesh}, {word}"
-        shown = [f"[{', '.join(self._list_text(cut.axes, '?' if cut.open else '') for cut in self.cuts)}]"]
+        shown = [f"[{', '.join(self._list_text(dim.axes, '?' if dim.open else '') for dim in self.dim_shardings)}]"]
         shown += [f"{word}={self._list_text(axes)}" for word, axes in zip(words, lists, strict=True) if axes]
         return ", ".join([str(self.mesh), *shown])
 

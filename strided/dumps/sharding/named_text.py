@@ -91,7 +91,7 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
     elif word:
         lexer.fail("expected replicated, manual, unreduced or '['", at)
     else:
-        axes["cuts"] = _cuts(lexer, index)
+        axes["dim_shardings"] = _dim_shardings(lexer, index)
     while not lexer.take("}"):
         lexer.expect(",", "',' or '}'")
         at, word = lexer.start, lexer.take_word()
@@ -99,7 +99,7 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
             metadata += read_metadata(lexer)
             continue
         name = word.rstrip("=")
-        if "cuts" not in axes or not word.endswith("=") or name not in ("replicated", "unreduced", "manual"):
+        if "dim_shardings" not in axes or not word.endswith("=") or name not in ("replicated", "unreduced", "manual"):
             lexer.fail("expected replicated=, unreduced=, manual= or metadata=", at)
         if name in axes:
             lexer.fail(f"{word} stands twice", at)
@@ -113,17 +113,17 @@ def _expect_word(lexer: Lexer, word: str) -> None:
     lexer.take_word()
 
 
-def _cuts(lexer: Lexer, index: Mapping[str, int]) -> tuple[DimensionSharding, ...]:
+def _dim_shardings(lexer: Lexer, index: Mapping[str, int]) -> tuple[DimensionSharding, ...]:
     lexer.expect("[", "replicated, manual, unreduced or '['")
-    cuts: list[DimensionSharding] = []
+    found: list[DimensionSharding] = []
     if lexer.take("]"):
         return ()
     while True:
-        cuts.append(DimensionSharding(*_axes(lexer, index, ends=True)))
+        found.append(DimensionSharding(*_axes(lexer, index, ends=True)))
         if not lexer.take(","):
             break
     lexer.expect("]", "',' or ']'")
-    return tuple(cuts)
+    return tuple(found)
 
 
 def _axes(lexer: Lexer, index: Mapping[str, int], *, ends: bool) -> tuple[tuple[Axis, ...], bool]:

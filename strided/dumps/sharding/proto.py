@@ -176,8 +176,8 @@ def _write_named(named: NamedSharding) -> bytes:
         reshape, perm = devices.iota_form
         parts.append(bytes_field(3, integers_field(1, reshape) + integers_field(2, perm)))
     message = [bytes_field(2, b"".join(parts))]
-    for cut in named.cuts:
-        message.append(bytes_field(3, _write_axes(1, cut.axes) + integer_field(2, not cut.open)))
+    for dim in named.dim_shardings:
+        message.append(bytes_field(3, _write_axes(1, dim.axes) + integer_field(2, not dim.open)))
     for number, word in _AXIS_LISTS:
         message.append(_write_axes(number, getattr(named, word)))
     return b"".join(message)

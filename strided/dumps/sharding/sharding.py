@@ -22,7 +22,7 @@ from strided.errors import LayoutError, UnsupportedError
 from strided.escape import visible
 
 #: A slice of every dimension.
-Window = tuple[slice, ...]
+Index = tuple[slice, ...]
 
 
 class Sharding(ShardingValue):
@@ -192,7 +192,7 @@ class DeviceSlices:
         self._sharding, self._dims, self._num_devices = sharding, dims, num_devices
         self._shard = sharding.shard_shape(dims)
 
-    def __getitem__(self, device: int) -> Window | None:
+    def __getitem__(self, device: int) -> Index | None:
         device = device.__index__()
         if device < 0 or (self._num_devices is not None and device >= self._num_devices):
             raise IndexError(f"device {device} is out of range for {self._num_devices} devices")
@@ -201,9 +201,9 @@ class DeviceSlices:
         if self._sharding.grid is None:
             return tuple(slice(0, size) for size in self._dims)
         cell = self._sharding.grid.cell_of(device)
-        return None if cell is None else self.window(cell)
+        return None if cell is None else self.of_tile(cell)
 
-    def window(self, cell: Sequence[int]) -> Window:
+    def of_tile(self, cell: Sequence[int]) -> Index:
         """The slice of the tile at `cell`, whose coordinates begin with those of the array's dimensions."""
         return tuple(
             slice(min(k * step, size), min((k + 1) * step, size))
@@ -215,7 +215,7 @@ class DeviceSlices:
             raise TypeError(f"{self._sharding} does not say how many devices there are: pass num_devices")
         return self._num_devices
 
-    def __iter__(self) -> Iterator[Window | None]:
+    def __iter__(self) -> Iterator[Index | None]:
         return (self[device] for device in range(len(self)))
 
     def __repr__(self) -> str:

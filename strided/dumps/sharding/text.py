@@ -9,9 +9,9 @@ r"""The text of a sharding, as XLA's parser takes it and as XLA prints it.
              | "last_tile_dim_replicate" | "last_tile_dims={" [kind {"," kind}] "}"
              | ("shard_as" | "shard_like") int | "metadata={" ... "}"
     leaf     = "{" "maximal_mesh[device_id=" int "]" "}"
-             | "{" mesh [","] (word | "[" cuts "]" {"," word "={" axes "}"}) ["," "metadata={" ... "}"] "}"
+             | "{" mesh [","] (word | "[" [dim {"," dim}] "]" {"," word "={" axes "}"}) ["," "metadata={" ... "}"] "}"
     mesh     = "mesh[" [name "=" int {"," ...}] "]" [",device_ids=(" (ints | "[" ints "]" ["T(" ints ")"]) ")"]
-    cut      = "{" [axis {"," axis}] ["," "?"] "}"
+    dim      = "{" [axis {"," axis}] ["," "?"] "}"
     axis     = name [":(" int ")" int]                                   names are quoted; a quoted number is an index
 
 Blanks and comments stand between any two tokens, but not between ``devices`` and its ``=``. What XLA's parser takes by

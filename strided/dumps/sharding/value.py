@@ -87,7 +87,7 @@ def canonical(grid: TileAssignment, subgroups: tuple[str, ...]) -> tuple[str, Ti
 def _parts_of(named: NamedSharding) -> tuple[str, TileAssignment | None, tuple[str, ...], int | None]:
     if named.mesh.is_maximal and named.mesh.devices is not None:
         return "maximal", None, (), named.mesh.devices.devices[0]
-    grid, subgroups = named.grid()
+    grid, subgroups = named.tile_assignment()
     if grid.size == 1 and not subgroups and all(size == 1 for size in grid.dimensions):
         return "replicated", None, (), None
     return *canonical(grid, subgroups), None

@@ -13,7 +13,7 @@ from typing import overload
 
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf import textproto, wire
-from strided.dumps.protobuf.parts import View, loaded
+from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.wire import BYTES, VARINT, Field
 from strided.errors import DumpError
 

@@ -22,11 +22,11 @@ from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.module import Module
 from strided.dumps.literals.literal import Literal, literal_pieces, message_pieces
 from strided.dumps.protobuf import wire
-from strided.dumps.protobuf.parts import View, loaded
+from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
 from strided.dumps.protobuf.wire import Buffer, Field
 from strided.dumps.snapshots.format import FORMS, SNAPSHOT, Outline, form_of, read_outline
-from strided.dumps.source import Origin, open_parts, refuse_truncated
+from strided.dumps.source import Origin, open_view, refuse_truncated
 from strided.errors import DumpError, UnsupportedError
 from strided.escape import visible
 from strided.files.atomic import replaced
@@ -332,7 +332,7 @@ def read_snapshot(
     >>> np.asarray(snapshot.results[0]).tolist()
     [4.0, 5.0]
     """
-    view, path = open_parts(origin, max_bytes=max_bytes, mapped=mapped)
+    view, path = open_view(origin, max_bytes=max_bytes, mapped=mapped)
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
     guess = form or form_of(view)

@@ -17,7 +17,7 @@ from strided.errors import DumpError
 from strided.files.regular import read_at
 
 #: Bytes that are read at a time where single ones are looked at.
-_WINDOW_BYTES = 4096
+_BUFFER_BYTES = 4096
 
 
 class _OpenFile:
@@ -26,16 +26,16 @@ class _OpenFile:
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file, self._path = file, path
         self.size = os.fstat(file.fileno()).st_size
-        self._window = 0, memoryview(b"")
+        self._buffer = 0, memoryview(b"")
         # Unlike __del__ it keeps the file from being collected, and complained of, first.
         weakref.finalize(self, file.close)
 
     def byte(self, at: int) -> int:
-        first, window = self._window
-        if not first <= at < first + len(window):
+        first, buffer = self._buffer
+        if not first <= at < first + len(buffer):
             # One assignment: another thread sees the old pair or the new one.
-            first, window = self._window = at, self.read(at, min(_WINDOW_BYTES, self.size - at))
-        return window[at - first]
+            first, buffer = self._buffer = at, self.read(at, min(_BUFFER_BYTES, self.size - at))
+        return buffer[at - first]
 
     def read(self, at: int, size: int) -> memoryview:
         content = np.empty(size, np.uint8).data
