@@ -1,0 +1,286 @@
+"""The computations in HLO text: their instructions, and the computations printed inside those."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from strided.dumps.hlo.header import Unparsed
+from strided.dumps.hlo.lexer import Gatherer, inside, read_attributes, split_list, trimmed, unescape
+from strided.dumps.hlo.line_groups import CONTINUATION, LineGroups
+from strided.dumps.hlo.module import Computation
+from strided.dumps.hlo.names import NameUniquer
+from strided.dumps.hlo.operands import unnested
+from strided.dumps.hlo.statements import OPENING, STATEMENT_START, end_of, next_body, opening_of, split_statements
+from strided.dumps.hlo.text_instruction import (
+    CALLEES,
+    TextInstruction,
+    are_names,
+    is_alone,
+    is_whole,
+    match_line,
+    match_plain_line,
+    match_statement,
+    undefined_names,
+)
+from strided.errors import DumpError
+
+#: XLA's name for computations that stand inside their callers.
+BODY = "_"
+
+#: Bodies inside bodies inside bodies: deeper ones stay text.
+_MAX_BODIES = 32
+
+
+class RepeatedNameError(DumpError):
+    """A name that is defined a second time."""
+
+
+class _Mark(NamedTuple):
+    """A line, and how much had been read before it."""
+
+    position: int
+    found: int
+    unread: int
+    computations: int
+    anonymous: int
+
+
+class ComputationReader:
+    """Collects the computations of one module. Lines count from 0 here and from 1 in everything that is handed out.
+
+    Attributes
+    ----------
+    computations : list of Computation
+    entry : Computation or None
+        The one that says so.
+    unread : list of Unparsed
+    """
+
+    def __init__(self, groups: LineGroups, path: str | None) -> None:
+        self._groups, self.lines, self._path = groups, groups.lines, path
+        self.computations: list[Computation] = []
+        self.entry: Computation | None = None
+        self.unread: list[Unparsed] = []
+        self._named: set[str] = set()
+        self._anonymous = NameUniquer()
+
+    def read_computation(self, opening: str, first: int) -> int:
+        """The computation whose brace opens on line `first`; gives the line behind it."""
+        lines, found = self.lines, list[TextInstruction]()
+        mark, stray = self._mark(found, first), False
+        before: _Mark | None = None  # where the last statements began, if not on a plain line
+        position = first + 1
+        while position < len(lines):
+            line = lines[position]
+            plain = match_plain_line(line)
+            if plain is not None:
+                instruction = TextInstruction(plain, line, position + 1)
+                if instruction.shape_text is None or instruction.written_shape is not None:
+                    found.append(instruction)
+                    position += 1
+                    before = None
+                    continue
+            matched = match_line(line)
+            if matched is not None and is_whole(line) and is_alone(matched, line):
+                before = self._mark(found, position)
+                found += self._taken(TextInstruction(matched, line, position + 1), matched)
+                position += 1
+            elif not line.strip():
+                position += 1
+            elif (end := end_of(line)) is not None:
+                self._add(opening, found, end, first)
+                return position + 1
+            elif not line[0].isspace() and (opening_of(line) or "").strip():
+                self.leave(first, "a computation without a closing brace")
+                self._add(opening, found, {}, first)
+                return position
+            else:
+                if found and CONTINUATION.match(line.lstrip()):  # it goes on with what stands before
+                    before = before or self._mark(found[:-1], (found[-1].line or 1) - 1)
+                    if (after := self._read_again(found, before, position)) is not None:
+                        position = after
+                        continue
+                before = self._mark(found, position)
+                after = self._read_statements(found, position)
+                if after is None:  # a bracket closes that nobody opened: perhaps the computation's
+                    block_end = None if stray else self._read_by_token(first, mark)
+                    if block_end is not None:
+                        return block_end
+                    stray = True
+                    self.leave(position, "no instruction")
+                    after = position + 1
+                position = after
+        raise self._cut(first)
+
+    def _taken(self, instruction: TextInstruction, matched: re.Match[str]) -> Iterator[TextInstruction]:
+        """An instruction behind those that stand in the place of its operands."""
+        if not are_names(matched, instruction.text):
+            yield from self._unnested(instruction)
+        yield instruction
+        self.check(instruction)
+
+    def _mark(self, found: list[TextInstruction], position: int) -> _Mark:
+        return _Mark(position, len(found), len(self.unread), len(self.computations), len(self._anonymous))
+
+    def _read_again(self, found: list[TextInstruction], before: _Mark, position: int) -> int | None:
+        """Statements that began at a mark and go on at `position`, whole; None where they do not."""
+        text, end, whole = self._groups.gather(before.position, inner=True)
+        if not whole or end <= position:
+            return None
+        del found[before.found :], self.unread[before.unread :], self.computations[before.computations :]
+        self._anonymous.forget(before.anonymous)
+        found += self._statements(text, before.position, 0)
+        return end
+
+    def _read_by_token(self, first: int, mark: _Mark) -> int | None:
+        """The computation that opens on line `first`, wherever its lines end; None where it is no whole one.
+
+        `mark` says how much had been read before it: what came of its lines since then is forgotten.
+        """
+        text, end, whole = self._groups.gather(first)
+        unread, computations = self.unread[mark.unread :], self.computations[mark.computations :]
+        del self.unread[mark.unread :], self.computations[mark.computations :]
+        self._anonymous.forget(mark.anonymous)
+        if whole and self.read_block(text, first):
+            return end
+        self.unread += unread
+        self.computations += computations
+        return None
+
+    def _read_statements(self, found: list[TextInstruction], position: int) -> int | None:
+        """The statements that begin on this line, onto `found`; the line behind, None where the computation ends."""
+        text, end, whole = self._groups.gather(position, inner=True)
+        if not whole:
+            state = Gatherer()
+            state.feed(self.lines[position])
+            if state.closed_too_often:
+                return None
+            matched = match_line(self.lines[position])
+            if matched is not None:
+                found.append(TextInstruction(matched, self.lines[position], position + 1))
+            self.leave(position, "an instruction whose brackets do not close" if matched else "no instruction")
+            return position + 1
+        found += self._statements(text, position, 0)
+        return end
+
+    def _statements(self, text: str, first: int, depth: int) -> Iterator[TextInstruction]:
+        line, counted = first, 0
+        for start, stop in split_statements(text):
+            statement = text[start:stop].strip()
+            line, counted = line + text.count("\n", counted, start), start
+            matched = match_statement(statement)
+            if matched is None:
+                if trimmed(statement):
+                    self.leave(line, "no instruction", statement)
+                continue
+            instruction = TextInstruction(matched, matched.string, line + 1)
+            yield from self._taken(instruction, matched)
+            self.read_bodies(instruction, depth)
+
+    def _unnested(self, instruction: TextInstruction) -> list[TextInstruction]:
+        """The instructions that stand in the place of operands, which are named from now on."""
+        try:
+            return unnested(instruction, lambda opcode: self._anonymous.unique(f"{opcode}.anon"))
+        except DumpError as error:
+            self.leave((instruction.line or 1) - 1, str(error))
+            return []
+
+    def read_bodies(self, instruction: TextInstruction, depth: int) -> None:
+        """Computations that stand in braces where their names should: ``calls={ ROOT x = ... }``."""
+        for key, value in instruction.written_attributes.items():
+            if key not in CALLEES or not value.startswith("{") or "=" not in value:
+                continue
+            content = inside(value)
+            parts = [content] if STATEMENT_START.match(content) else [inside(part) for part in split_list(content)]
+            if depth >= _MAX_BODIES:
+                self.leave((instruction.line or 1) - 1, f"bodies that nest deeper than {_MAX_BODIES}")
+                return
+            bodies = instruction.bodies = instruction.bodies or {}
+            found = (self._body(instruction, part, depth) for part in parts)
+            bodies[key] = [body for body in found if body is not None]
+
+    def _body(self, caller: TextInstruction, text: str, depth: int) -> Computation | None:
+        line = (caller.line or 1) - 1 + caller.text.count("\n", 0, max(caller.text.find(text), 0))
+        found = tuple(self._statements(text, line, depth + 1))
+        if not found:
+            self.leave(line, "a computation without instructions")
+            return None
+        return self.keep(Computation(BODY, found), found)
+
+    def read_block(self, text: str, first: int) -> bool:
+        """Whole computations, wherever their lines end; False where the text is none."""
+        start, blocks = 0, []
+        while (body := next_body(text, start)) is not None:
+            brace, end = body
+            attributes, after = read_attributes(text, end)
+            blocks.append((text[start:brace], brace + 1, end - 1, attributes))
+            start = after
+        if not blocks or trimmed(text[start:]) or any(opening_of(trimmed(head) + "{") is None for head, *_ in blocks):
+            return False
+        line, counted = first, 0
+        for head, brace, end, attributes in blocks:
+            line, counted = line + text.count("\n", counted, brace), brace
+            self._add(trimmed(head), list(self._statements(text[brace:end], line, 0)), attributes, line)
+        return True
+
+    def _add(self, opening: str, found: list[TextInstruction], attributes: dict[str, str], first: int) -> None:
+        if not found:
+            self.leave(first, "a computation without instructions")
+            return
+        matched = OPENING.match(opening)
+        is_entry, name = (bool(matched[1]), matched[2] or "") if matched else (False, "")
+        thread = unescape(attributes.get("execution_thread", ""))
+        computation = Computation(name, tuple(found), signature=opening.strip(), execution_thread=thread)
+        if is_entry:
+            if self.entry is not None:
+                raise self._twice("a second ENTRY", first + 1)
+            self.entry = computation
+        if name:
+            if name in self._named:
+                raise self._twice(f"a second computation {name!r}", first + 1)
+            self._named.add(name)
+        self.keep(computation, found)
+
+    def keep(self, computation: Computation, found: Sequence[TextInstruction]) -> Computation:
+        """Add a computation to the module, and check the names in it.
+
+        Raises
+        ------
+        DumpError
+            A name that is defined twice.
+        """
+        names = {instruction.name for instruction in found}
+        if len(names) < len(found):
+            counts = Counter(instruction.name for instruction in found)
+            twice = [instruction for instruction in found if counts[instruction.name] > 1][-1]
+            raise self._twice(f"a second instruction {twice.name!r}", twice.line)
+        if len(roots := [instruction for instruction in found if instruction.is_root]) > 1:
+            raise self._twice("a second ROOT", roots[1].line)
+        self.computations.append(computation)
+        if undefined := list(undefined_names(found, names)):
+            told = {part.line for part in self.unread}
+            for instruction, name in undefined:
+                if instruction.line not in told:
+                    self.leave((instruction.line or 1) - 1, f"no instruction {name[:60]!r}")
+        return computation
+
+    def check(self, instruction: TextInstruction) -> None:
+        if instruction.shape_text is not None and instruction.written_shape is None:
+            self.leave((instruction.line or 1) - 1, f"no shape: {instruction.shape_text[:60]}")
+
+    def leave(self, position: int, reason: str, text: str | None = None) -> None:
+        self.unread.append(Unparsed(position + 1, self.lines[position] if text is None else text, reason))
+
+    def _twice(self, words: str, line: int | None) -> DumpError:
+        return RepeatedNameError(words, path=self._path, line=line, column=1)
+
+    def _cut(self, first: int) -> DumpError:
+        return DumpError(
+            f"the text ends inside the computation that begins on line {first + 1}",
+            path=self._path,
+            line=len(self.lines),
+            column=len(self.lines[-1]) + 1,
+        )

@@ -1,0 +1,90 @@
+"""Which lines of a text belong together, where statements and computations are written over many."""
+
+from __future__ import annotations
+
+import re
+
+from strided.dumps.hlo.lexer import Gatherer, trimmed
+from strided.dumps.hlo.shapes import shape_of
+from strided.dumps.hlo.statements import STATEMENT_START, end_of, indent_of, split_statements
+from strided.dumps.hlo.text_instruction import NAME, UNFINISHED, is_whole, match_line, match_statement
+
+#: What no statement and no computation begins with, so that it goes on with what stands before.
+CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
+#: The end of what a name or a computation must follow.
+_HEAD_ALONE = re.compile(rf"(?:^|\s)(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
+
+
+class LineGroups:
+    """The lines of a text, and what belongs together among them. Lines count from 0.
+
+    Attributes
+    ----------
+    lines : list of str
+    patience : int
+        Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
+        whose brackets never close would be gathered again from every line.
+    """
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.patience = 4 * (sum(map(len, lines)) + len(lines)) + 100_000
+
+    def gather(self, position: int, *, inner: bool = False) -> tuple[str, int, bool]:
+        """The lines from `position` on that belong together: text, the line behind, whether all brackets close."""
+        lines, state, end = self.lines, Gatherer(), position
+        indent = indent_of(lines[position])
+        while end < len(lines) and self.patience > 0:
+            state.feed(lines[end])
+            self.patience -= len(lines[end]) + 1
+            end += 1
+            if state.broken:
+                break
+            if state.whole and state.last not in UNFINISHED:
+                if not self._goes_on(position, end, inner):
+                    return "\n".join(lines[position:end]), end, True
+            elif inner and self._is_damage(end, indent, state):
+                break
+        return lines[position], position + 1, False
+
+    def _goes_on(self, position: int, end: int, inner: bool) -> bool:
+        """Whether line `end` goes on with a statement whose brackets are closed so far."""
+        after = end
+        while after < len(self.lines) and not self.lines[after].strip():
+            after += 1
+        self.patience -= after - end
+        following = self.lines[after].strip() if after < len(self.lines) else ""
+        if not following or CONTINUATION.match(following):
+            return bool(following)
+        last = next((line for line in reversed(self.lines[max(position, end - 9) : end]) if line.strip()), "")
+        if inner and trimmed(last).endswith("ROOT"):
+            return True
+        if inner and (STATEMENT_START.match(following) or following[0] == "}"):
+            return False
+        so_far = "\n".join(self.lines[position:end])
+        self.patience -= len(so_far)
+        if not inner:
+            return _HEAD_ALONE.search(trimmed(so_far)) is not None
+        start, stop = max(split_statements(so_far), default=(0, 0))
+        last = so_far[start:stop]
+        return bool(STATEMENT_START.match(last)) and match_statement(last) is None
+
+    def _is_damage(self, position: int, indent: int, state: Gatherer) -> bool:
+        """Whether line `position`, in the midst of a statement that began at `indent`, shows that the statement is cut.
+
+        So does a whole instruction that stands no deeper, and a brace that ends the computation. A brace may also end
+        a list of bodies: then the computation goes on behind it.
+        """
+        if position >= len(self.lines):
+            return False
+        line = self.lines[position]
+        if state.comment is not None and not state.comment.startswith("index="):
+            return False
+        if (matched := match_line(line)) is not None:
+            shape = matched[4]  # a string may hold other languages of this look, but hardly their shapes
+            return len(matched[1]) <= indent and shape is not None and shape_of(shape) is not None and is_whole(line)
+        if end_of(line) is None or indent_of(line) >= indent:
+            return False
+        behind = (self.lines[n] for n in range(position + 1, len(self.lines)))
+        following = next((text for text in behind if text.strip()), "")
+        return state.depth != 1 or (match_line(following) is None and end_of(following) is None)
