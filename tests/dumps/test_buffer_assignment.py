@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
-from strided.dumps.protobuf.wire import bytes_field, integer_field
 from strided.errors import DumpError, DumpWarning
 from tests import paths
+from tests.protos import serialized
 from tests.steps import check_linear
 
 DATA = paths.DATA / "allocations"
@@ -144,8 +144,8 @@ def test_lines_that_nobody_understands_are_kept_and_counted():
     [
         (b"", "without a buffer assignment"),
         (b"HloModule m\n", "expected a field"),
-        (bytes_field(1, b"m") + bytes_field(2, b"e") + bytes_field(3, b""), "a module alone"),
-        (bytes_field(1, b"") + bytes_field(3, integer_field(9, 1) + b"\x0a\xff\x01"), "logical_buffers|field 1"),
+        (serialized("HloModuleProto", name="m", entry_computation_name="e", computations=[{}]), "a module alone"),
+        (serialized("HloProto", hlo_module={}, buffer_assignment={})[:-1] + b"\x03\x0a\xff\x01", "field 1"),
     ],
 )
 def test_what_is_no_assignment_is_refused(data, words):

@@ -160,9 +160,6 @@ class SourceTables:
         return "\n".join(blocks)
 
 
-NO_TABLES = SourceTables({}, {}, {}, {})
-
-
 class Header(Protocol):
     """What stands above a module's computations. `Module` says what each part is."""
 
