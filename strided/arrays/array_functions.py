@@ -258,7 +258,7 @@ def _as_memory(x: Any) -> Any:
 
 
 def _comparing(function: Function) -> Function:
-    """A comparison of two arrays as a whole: of large ones window by window, up to the first difference."""
+    """A comparison of two arrays as a whole: of large ones block by block, up to the first difference."""
 
     def own(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
         if not (reductions.streams(a) or reductions.streams(b)) or np.shape(a) != np.shape(b):
@@ -266,9 +266,8 @@ def _comparing(function: Function) -> Function:
         read = [blocks.Reader(x) if isinstance(x, ArrayBase) else None for x in (a, b)]
         plain = [None if isinstance(x, ArrayBase) else np.asarray(x) for x in (a, b)]
         leader = a if isinstance(a, ArrayBase) else b
-        for box in blocks.boxes(leader.address_map, max(1, blocks.WINDOW_BYTES // leader.itemsize)):
-            key = tuple(slice(*edge) for edge in box)
-            parts = [p[key] if r is None else r(box) for r, p in zip(read, plain, strict=True)]  # type: ignore[index]
+        for box in blocks.boxes(blocks.tile_cuts(leader.address_map, max(1, blocks.BLOCK_BYTES // leader.itemsize))):
+            parts = [p[box] if r is None else r(box) for r, p in zip(read, plain, strict=True)]  # type: ignore[index]
             if not function(*parts, *rest, **named):
                 return False
         return True
@@ -349,7 +348,7 @@ QUESTIONS: dict[Function, Function] = {
     np.shares_memory: _shares_memory,
 }
 
-#: Functions of which large arrays are read in part, or window by window.
+#: Functions of which large arrays are read in part, or block by block.
 IN_PART: dict[Function, Function] = {
     np.take: _take,
     np.copyto: _copyto,

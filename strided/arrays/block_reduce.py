@@ -1,6 +1,6 @@
-"""Reductions of large arrays: window by window, over threads, in bounded memory.
+"""Reductions of large arrays: block by block, over threads, in bounded memory.
 
-Every window is reduced by NumPy itself, in pairwise sums. The partial results are then combined pairwise, too, and
+Every block is reduced by NumPy itself, in pairwise sums. The partial results are then combined pairwise, too, and
 those of floating point in double precision, so that the result is at least as accurate as NumPy's of the converted
 array. Which partial results are combined does not depend on the number of threads: neither does the result.
 """
@@ -24,33 +24,30 @@ from strided.runtime.threads import get_num_threads, run
 #: Partial results: arrays that are combined element by element, every reduced axis of size 1.
 Partial: TypeAlias = tuple[Array, ...]
 
-#: Elements of a run from which on NumPy is fast with values as they lie, whichever axes it reduces.
-_RUN = 16
-
-#: Windows of one axis-less result that one thread takes at a time.
+#: Blocks of one axis-less result that one thread takes at a time.
 _SEGMENT = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How windows are reduced.
+    """How blocks are reduced.
 
     Attributes
     ----------
     start : callable
-        ``start(values, where, box, axes)`` gives the state of a window. `where` is True or an array that broadcasts to
+        ``start(values, where, box, axes)`` gives the state of a block. `where` is True or an array that broadcasts to
         the values; reduced axes stay, of size 1.
     combine : callable
-        ``combine(first, second)`` gives the state of two windows, the one with lower indices first.
+        ``combine(first, second)`` gives the state of two blocks, the one with lower indices first.
     done : callable, optional
-        Whether a state is final whatever the other windows hold; asked where everything is reduced to one value.
+        Whether a state is final whatever the other blocks hold; asked where everything is reduced to one value.
     matters : callable, optional
-        ``matters(values)``, of the values of a window in any order: whether the result can depend on them.
+        ``matters(values)``, of the values of a block in any order: whether the result can depend on them.
     in_order : bool
-        Whether `start` needs the values of a window as they are indexed. Without, it may get them with several axes in
+        Whether `start` needs the values of a block as they are indexed. Without, it may get them with several axes in
         the place of one, and must leave of size 1 those that `axes` names.
     itemsize : int
-        Bytes of an element while it is reduced, where that is more than its own: windows are smaller for it.
+        Bytes of an element while it is reduced, where that is more than its own: blocks are smaller for it.
     """
 
     start: Callable[[Array, Any, Box, tuple[int, ...]], Partial]
@@ -79,22 +76,22 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
         if not decided:
             contexts[place].run(reduce, place, segment)
 
-    def window(box: Box) -> Partial | None:
-        """The state of a window; None where it does not matter."""
+    def one(box: Box) -> Partial | None:
+        """The state of a block; None where it does not matter."""
         digits = blocks.digits_of(array, box) if where is True else None
         if reduction.matters is not None and digits is not None and not reduction.matters(digits[0]):
             return None
-        if digits is None or reduction.in_order or not (len(axes) == array.ndim or _has_runs(digits[0])):
+        if digits is None or reduction.in_order or not (len(axes) == array.ndim or blocks.long_runs(digits[0])):
             return reduction.start(read(box), mask(box), box, axes)
         values, counts = digits
         ends = list(itertools.accumulate(counts, initial=0))
         gone = tuple(k for axis in axes for k in range(ends[axis], ends[axis + 1]))
-        kept = tuple(1 if k in axes else stop - start for k, (start, stop) in enumerate(box))
+        kept = tuple(1 if k in axes else block.stop - block.start for k, block in enumerate(box))
         return tuple(s.reshape(kept) if s.ndim else s for s in reduction.start(values, True, box, gone))
 
     def reduce(place: int, segment: list[Box]) -> None:
         nonlocal decided
-        states = [s for s in (window(box) for box in segment) if s is not None]
+        states = [s for s in (one(box) for box in segment) if s is not None]
         if not states:
             return
         state = found[place] = _pairwise(states, reduction.combine)
@@ -103,14 +100,9 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
 
     run(work, enumerate(segment for _, segment in pieces), threads=get_num_threads())
     if len(axes) == array.ndim:
-        # Windows that were left out cannot change the result.
+        # Blocks that were left out cannot change the result.
         return _pairwise((state for state in found if state is not None), reduction.combine)
     return _assembled(array.shape, axes, pieces, found, reduction.combine)
-
-
-def _has_runs(values: Array) -> bool:
-    """Whether many neighbours along an axis are neighbours in memory."""
-    return any(n >= _RUN and s == values.itemsize for n, s in zip(values.shape, values.strides, strict=True))
 
 
 def _assembled(
@@ -127,21 +119,20 @@ def _assembled(
         state = _pairwise((s for _, s in group if s is not None), combine)
         if result is None:
             result = tuple(np.empty(kept_shape, s.dtype) for s in state)
-        place = tuple(slice(0, 1) if k in axes else slice(*kept[k]) for k in range(len(shape)))
         for whole, s in zip(result, state, strict=True):
-            whole[place] = s
+            whole[kept] = s
     assert result is not None
     return result
 
 
 def _segments(array: ArrayBase, axes: tuple[int, ...], itemsize: int) -> Iterator[tuple[Box, list[Box]]]:
-    """Windows in pieces of work: those of one piece go into the same results, whose place stands in front."""
-    elements = max(1, blocks.WINDOW_BYTES // max(itemsize, array.itemsize))
-    cuts = blocks.cuts(array._map, blocks.window_shape(array._map, elements), whole_tiles=True)
-    kept = [[(0, 1)] if k in axes else own for k, own in enumerate(cuts)]
-    gone = [own if k in axes else [(0, 1)] for k, own in enumerate(cuts)]
+    """Blocks in pieces of work: those of one piece go into the same results, whose place stands in front."""
+    elements = max(1, blocks.BLOCK_BYTES // max(itemsize, array.itemsize))
+    cuts = blocks.tile_cuts(array._map, elements, whole_tiles=True)
+    kept = [[slice(0, 1)] if k in axes else own for k, own in enumerate(cuts)]
+    gone = [own if k in axes else [slice(0, 1)] for k, own in enumerate(cuts)]
     # Where results are large, their partial results are too: then one piece each.
-    few = math.prod(1 if k in axes else own[0][1] - own[0][0] for k, own in enumerate(cuts)) <= elements // 64
+    few = math.prod(1 if k in axes else own[0].stop - own[0].start for k, own in enumerate(cuts)) <= elements // 64
     count = math.prod(len(own) for own in gone)
     length = _SEGMENT if few else count
     for place in itertools.product(*kept):
@@ -160,7 +151,7 @@ def _mask_reader(where: Any, shape: tuple[int, ...]) -> Callable[[Box], Any]:
     if isinstance(where, ArrayBase):
         return blocks.Reader(where._with_map(where._map.broadcast_to(shape)))
     mask = np.broadcast_to(where, shape)
-    return lambda box: mask[tuple(slice(*edge) for edge in box)]
+    return lambda box: mask[box]
 
 
 def _pairwise(states: Iterable[Partial], combine: Callable[[Partial, Partial], Partial]) -> Partial:

@@ -1,8 +1,8 @@
-"""Arrays in windows: boxes of whole tiles that are converted one at a time.
+"""Arrays in blocks: boxes that cover an array and are read or written one at a time.
 
-What has to look at every element of an array that may be larger than memory goes through it in windows of about
-`WINDOW_BYTES`. Their edges lie on tiles, so that no tile is read twice, and they grow along the axes that lie closest
-together in the buffer, so that a file is read in its own order.
+What has to look at every element of an array that may be larger than memory goes through it in blocks. The shape of a
+block says what it is good for: whole tiles that lie together in the buffer (`tile_block`), one run in an order of
+dimensions (`run_block`), long runs in two layouts (`common_block`). `boxes` lists the blocks.
 """
 
 from __future__ import annotations
@@ -23,14 +23,38 @@ from strided.layout.element_types import MAX_NDIM
 from strided.runtime.cache import BoundedCache
 from strided.transfer import copy as transfer
 
-#: Bytes of values in a window: they stay in a core's own cache between being converted and being used.
-WINDOW_BYTES = 1 << 21
+#: Bytes of values in a block: they stay in a core's own cache between being converted and being used.
+BLOCK_BYTES = 1 << 21
 
-#: Maps of windows that a reader keeps: those of a regular array are few, those of others may be as many as windows.
+#: Elements of a run that NumPy is fast with as they lie.
+_RUN = 16
+#: Maps of blocks that a reader keeps: a regular array has few of them, any other may have one for every block.
 _MOST_MAPS = 256
 
-#: A window: start and stop along every axis.
-Box: TypeAlias = tuple[tuple[int, int], ...]
+#: A block: start and stop along every axis.
+Box: TypeAlias = tuple[slice, ...]
+
+
+def boxes(cuts: Sequence[Sequence[slice]], order: Sequence[int] | None = None) -> Iterator[Box]:
+    """All blocks that the cuts of every axis make.
+
+    The last axis of `order`, which lists all axes, varies fastest; that of the array without it.
+
+    >>> [tuple((s.start, s.stop) for s in box) for box in boxes(even_cuts((2, 5), (1, 3)))]
+    [((0, 1), (0, 3)), ((0, 1), (3, 5)), ((1, 2), (0, 3)), ((1, 2), (3, 5))]
+    """
+    order = range(len(cuts)) if order is None else order
+    places = [order.index(axis) for axis in range(len(cuts))]
+    for picked in itertools.product(*(cuts[axis] for axis in order)):
+        yield tuple([picked[place] for place in places])
+
+
+def even_cuts(shape: Sequence[int], block: Sequence[int]) -> list[list[slice]]:
+    """For every axis the ranges of blocks of a shape; the last one may be shorter."""
+    return [
+        [slice(start, min(start + size, n)) for start in range(0, n, size)] or [slice(0, 0)]
+        for n, size in zip(shape, block, strict=True)
+    ]
 
 
 def tile_of(map_: AddressMap) -> tuple[tuple[int, int], ...]:
@@ -56,11 +80,11 @@ def _tile(terms: tuple[Term, ...]) -> tuple[int, int]:
     return max(1, below // math.gcd(below, step)), 0
 
 
-def window_shape(map_: AddressMap, elements: int) -> tuple[int, ...]:
-    """The shape of windows of about so many elements: whole tiles, as many as lie together in the buffer.
+def tile_block(map_: AddressMap, elements: int) -> tuple[int, ...]:
+    """The shape of blocks of about this many elements: whole tiles, as many as lie together in the buffer.
 
     >>> import strided as sd
-    >>> window_shape(sd.parse("f32[4096,4096]{1,0:T(8,128)}").address_map, 1 << 18)
+    >>> tile_block(sd.parse("f32[4096,4096]{1,0:T(8,128)}").address_map, 1 << 18)
     (64, 4096)
     """
     shape = [min(n, size) for n, (size, _) in zip(map_.shape, tile_of(map_), strict=True)]
@@ -77,44 +101,39 @@ def _outer_stride(terms: tuple[Term, ...]) -> int:
     return max((abs(t.step * d.stride) for t in terms for d in t.digits[-1:]), default=0)
 
 
-def cuts(map_: AddressMap, window: Sequence[int], *, whole_tiles: bool = False) -> list[list[tuple[int, int]]]:
-    """For every axis the (start, stop) of its windows; they begin on tile edges where there are any.
+def tile_cuts(map_: AddressMap, elements: int, *, whole_tiles: bool = False) -> list[list[slice]]:
+    """For every axis the ranges of blocks of about this many elements; they begin on tile edges if there are any.
 
-    With `whole_tiles` a window that ends inside a tile has that part of it for itself.
+    With `whole_tiles`, a last block that would end inside a tile is cut in two: whole tiles, and the rest.
     """
     found = []
-    for n, w, (size, first) in zip(map_.shape, window, tile_of(map_), strict=True):
-        edges = [0, *range(first if first else w, n, w), n] if size > 1 and n else [*range(0, n, w), n]
+    for n, step, (size, first) in zip(map_.shape, tile_block(map_, elements), tile_of(map_), strict=True):
+        edges = [0, *range(first if first else step, n, step), n] if size > 1 and n else [*range(0, n, step), n]
         last = n - (n - first) % size
         if whole_tiles and size > 1 and edges[-2:-1] < [last] < edges[-1:]:
             edges.insert(-1, last)
-        found.append(list(itertools.pairwise(edges)))
+        found.append([slice(*pair) for pair in itertools.pairwise(edges)])
     return found
 
 
-def boxes(map_: AddressMap, elements: int, *, whole_tiles: bool = False) -> Iterator[Box]:
-    """Windows of about so many elements that cover a view."""
-    yield from itertools.product(*cuts(map_, window_shape(map_, elements), whole_tiles=whole_tiles))
-
-
 def part(array: ArrayBase, box: Box) -> Any:
-    """The view of a window."""
+    """The view of a block."""
     map_ = array._map
-    for axis, (start, stop) in enumerate(box):
-        if (start, stop) != (0, array.shape[axis]):
-            map_ = map_.sliced(axis, start, 1, stop - start)
+    for axis, block in enumerate(box):
+        if (block.start, block.stop) != (0, array.shape[axis]):
+            map_ = map_.sliced(axis, block.start, 1, block.stop - block.start)
     return array._with_map(map_)
 
 
 def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | None:
-    """A window as an ndarray on the array's own memory, with an axis for every digit, and how many each axis has.
+    """A block as an ndarray on the array's own memory, with an axis for every digit, and how many each axis has.
 
     Within whole tiles a layout is plain strides: only, the coordinate along an axis is made of several digits. The
     digits of an axis stand together, major first. None where a digit is not filled, or elements are packed.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray.from_numpy(np.arange(16).reshape(4, 4), "{1,0:T(2,2)}")
-    >>> values, counts = digits_of(a, ((0, 4), (2, 4)))
+    >>> values, counts = digits_of(a, np.s_[0:4, 2:4])
     >>> values.shape, counts, values.reshape(4, 2).tolist()
     ((2, 2, 2), (2, 1), [[2, 3], [6, 7], [10, 11], [14, 15]])
     """
@@ -122,11 +141,11 @@ def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | Non
     if memory.bits < 8 or map_.irregular:
         return None
     base, shape, strides, counts = map_.base, [], [], []
-    for (start, stop), terms in zip(box, map_.axes, strict=True):
-        n = stop - start
+    for block, terms in zip(box, map_.axes, strict=True):
+        n = block.stop - block.start
         if len(terms) > 1:
             return None
-        found = terms[0].moved(start).linear(n) if terms else (0, Term(0, 1, ()))
+        found = terms[0].moved(block.start).linear(n) if terms else (0, Term(0, 1, ()))
         if found is None:
             return None
         constant, (_, _, digits) = found
@@ -144,10 +163,16 @@ def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | Non
     return np.ndarray(shape, array.dtype, memory.buffer, base * array.itemsize, strides), tuple(counts)
 
 
-class Reader:
-    """Windows of an array as ndarrays, for several threads at once.
+def long_runs(values: Array) -> list[int]:
+    """The axes along which neighbours are neighbours in memory, enough of them that NumPy is fast with them."""
+    runs = zip(values.shape, values.strides, strict=True)
+    return [k for k, (n, stride) in enumerate(runs) if n >= _RUN and stride == values.itemsize]
 
-    An array of plain strides is not copied at all. Of any other, each thread converts a window at a time into memory of
+
+class Reader:
+    """Blocks of an array as ndarrays, for several threads at once.
+
+    An array of plain strides is not copied at all. Of any other, each thread converts a block at a time into memory of
     its own, which the next call from the same thread overwrites.
     """
 
@@ -157,15 +182,15 @@ class Reader:
         if self._whole is not None:
             self._whole.flags.writeable = False
         self._own = threading.local()
-        #: The maps of windows, each once: plans are remembered by them.
+        #: The maps of blocks, each once: plans are remembered by them.
         self._maps = BoundedCache[AddressMap, AddressMap](_MOST_MAPS)
 
     def __call__(self, box: Box) -> Array:
-        """The values in a window, read-only where they are the array's own memory."""
+        """The values in a block, read-only where they are the array's own memory."""
         if self._whole is not None:
-            return self._whole[tuple(slice(start, stop) for start, stop in box)]
+            return self._whole[box]
         array = self._array
-        shape = tuple(stop - start for start, stop in box)
+        shape = tuple(block.stop - block.start for block in box)
         nbytes = math.prod(shape) * array.itemsize
         scratch = getattr(self._own, "scratch", None)
         if scratch is None or scratch.size < nbytes:
@@ -178,7 +203,7 @@ class Reader:
 
 
 def near(region: transfer.Region) -> transfer.Region:
-    """The same elements, counted from near the first one: windows that are alike are then planned alike, once."""
+    """The same elements, counted from near the first one: blocks that are alike are then planned alike, once."""
     map_ = region.map
     if map_.irregular:
         return region
@@ -206,72 +231,61 @@ def _least(n: int, term: Term) -> int:
     return sum((d.size - 1) * d.stride for d in term.digits if d.stride < 0)
 
 
-def blocks(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> Iterator[tuple[slice, ...]]:
-    """Boxes of at most about `limit` elements that cover a shape, in the order of its elements.
+def run_block(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> tuple[int, ...]:
+    """The shape of blocks of at most about `limit` elements that are runs in an order of dimensions, major first.
 
-    `order` lists the dimensions from most major to most minor, and says what the order of elements is; row-major
-    without it. Cuts fall on multiples of usual tile sizes where boxes are long enough.
+    Row-major without an order. Cuts fall on multiples of usual tile sizes if blocks are long enough.
 
-    >>> [tuple((s.start, s.stop) for s in box) for box in blocks((2, 5), 3)]
-    [((0, 1), (0, 3)), ((0, 1), (3, 5)), ((1, 2), (0, 3)), ((1, 2), (3, 5))]
+    >>> run_block((6, 5, 40), 90)
+    (1, 2, 40)
     """
-    order = range(len(shape)) if order is None else order
-    if math.prod(shape) <= limit:
-        yield tuple(slice(0, n) for n in shape)
-        return
-    inner = [math.prod(shape[d] for d in order[k + 1 :]) for k in range(len(order))]
-    cut = next(k for k, below in enumerate(inner) if below <= limit)
-    step = max(1, limit // inner[cut])
-    step -= step % next(g for g in (1024, 128, 32, 8, 1) if g <= step)
-    outer, dimension = order[:cut], order[cut]
-    for place in np.ndindex(*(shape[d] for d in outer)):
-        box = [slice(0, n) for n in shape]
-        for d, i in zip(outer, place, strict=True):
-            box[d] = slice(i, i + 1)
-        for start in range(0, shape[dimension], step):
-            box[dimension] = slice(start, min(start + step, shape[dimension]))
-            yield tuple(box)
+    block = list(shape)
+    for d in range(len(shape)) if order is None else order:
+        size = math.prod(block)
+        if size <= limit:
+            break
+        step = max(1, limit // (size // block[d]))
+        block[d] = step - step % next(g for g in (1024, 128, 32, 8, 1) if g <= step)
+    return tuple(max(1, n) for n in block)
 
 
-def both_ways(shape: Shape, other: Shape, limit: int) -> Iterator[tuple[slice, ...]]:
-    """Boxes of at most about `limit` elements that cover an array and are long runs in two layouts of it.
+def common_block(first: Shape, second: Shape, limit: int) -> tuple[int, ...]:
+    """The shape of blocks of at most about `limit` elements that are long runs in two layouts of an array.
 
     They are whole tiles, and grow along the minor dimensions of the layout in which they are shorter runs.
 
     >>> import strided as sd
-    >>> first, second = sd.parse("f32[64,64,64]{2,1,0}"), sd.parse("f32[64,64,64]{0,1,2}")
-    >>> next(both_ways(first, second, 1 << 13))
-    (slice(0, 64, None), slice(0, 2, None), slice(0, 64, None))
+    >>> common_block(sd.parse("f32[64,64,64]{2,1,0}"), sd.parse("f32[64,64,64]{0,1,2}"), 1 << 13)
+    (64, 2, 64)
     """
-    dimensions = shape.dimensions
-    layouts = [each.layout for each in (shape, other) if each.layout is not None]
-    sides = [min(1, n) for n in dimensions]
+    shape = [max(1, n) for n in first.dimensions]
+    layouts = [each.layout for each in (first, second) if each.layout is not None]
+    block = [1] * len(shape)
+
+    def grows(d: int, to: int) -> bool:
+        """Whether a side grows to a size; not past the limit."""
+        if math.prod(block) // block[d] * to > limit:
+            return False
+        block[d] = to
+        return True
+
     for layout in layouts:
-        for d, n in zip(
-            layout.minor_to_major, reversed(layout.tiles[0].dimensions) if layout.tiles else (), strict=False
-        ):
-            grown = min(dimensions[d], math.lcm(max(1, sides[d]), max(1, n)))
-            if math.prod(sides) // max(1, sides[d]) * grown <= limit:
-                sides[d] = grown
-    growing = True
-    while growing:
-        growing = False
-        for _, d in sorted(run for layout in layouts for run in _run(layout.minor_to_major, sides, dimensions)):
-            grown = min(dimensions[d], 2 * sides[d])
-            if math.prod(sides) // sides[d] * grown <= limit:
-                sides[d], growing = grown, True
-                break
-    for place in np.ndindex(*(-(-n // max(1, side)) for n, side in zip(dimensions, sides, strict=True))):
-        yield tuple(
-            slice(i * side, min(n, (i + 1) * side)) for i, side, n in zip(place, sides, dimensions, strict=True)
-        )
+        tile = reversed(layout.tiles[0].dimensions) if layout.tiles else ()
+        for d, n in zip(layout.minor_to_major, tile, strict=False):
+            grows(d, min(shape[d], math.lcm(block[d], max(1, n))))
+    while any(
+        grows(d, min(shape[d], 2 * block[d]))
+        for _, d in sorted(run for layout in layouts for run in _run(layout.minor_to_major, block, shape))
+    ):
+        pass
+    return tuple(block)
 
 
-def _run(minor_to_major: Sequence[int], sides: Sequence[int], shape: Sequence[int]) -> list[tuple[int, int]]:
-    """How long the runs of a box are, in elements, and the dimension along which they could be longer, if any."""
+def _run(minor_to_major: Sequence[int], block: Sequence[int], shape: Sequence[int]) -> list[tuple[int, int]]:
+    """How long the runs of a block are, in elements, and the dimension along which they could be longer, if any."""
     length = 1
     for d in minor_to_major:
-        length *= sides[d]
-        if sides[d] < shape[d]:
+        length *= block[d]
+        if block[d] < shape[d]:
             return [(length, d)]
     return []

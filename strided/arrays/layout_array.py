@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from strided.arrays.blocks import window_shape
+from strided.arrays.blocks import tile_block
 from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.encode import encode, spec_for, wrap
 from strided.arrays.getitem import Indexing
@@ -162,7 +162,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         >>> LayoutArray(np.zeros(1 << 26, np.uint8), "f32[8192,2048]{1,0:T(8,128)}").chunk_shape
         (2048, 2048)
         """
-        return window_shape(self._map, max(1, _CHUNK_BYTES // self.itemsize))
+        return tile_block(self._map, max(1, _CHUNK_BYTES // self.itemsize))
 
 
 def map_array(

@@ -179,8 +179,8 @@ class Methods(ArrayBase):
         np.empty(0, self.dtype).astype(wanted, casting=casting)
         result = np.empty(self.shape, wanted)
         read = blocks.Reader(self)
-        for box in blocks.boxes(self._map, blocks.WINDOW_BYTES // self.itemsize):
-            np.copyto(result[tuple(slice(*edge) for edge in box)], read(box), casting=casting)
+        for box in blocks.boxes(blocks.tile_cuts(self._map, blocks.BLOCK_BYTES // self.itemsize)):
+            np.copyto(result[box], read(box), casting=casting)
         return result
 
     def getfield(self, dtype: Any, offset: int = 0) -> Array:
@@ -238,9 +238,8 @@ class Methods(ArrayBase):
         if not reductions.streams(self) or np.ndim(value):
             return bool(np.any(self == value))
         read = blocks.Reader(self)
-        return any(
-            bool(np.any(read(box) == value)) for box in blocks.boxes(self._map, blocks.WINDOW_BYTES // self.itemsize)
-        )
+        cuts = blocks.tile_cuts(self._map, blocks.BLOCK_BYTES // self.itemsize)
+        return any(bool(np.any(read(box) == value)) for box in blocks.boxes(cuts))
 
     def __delitem__(self, key: Any) -> NoReturn:
         raise ValueError("cannot delete array elements")

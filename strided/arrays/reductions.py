@@ -1,8 +1,8 @@
 """NumPy's reductions of large arrays: sums, extremes and their places, counts, means and variances.
 
-`stream` carries out what NumPy's function of the same name means, window by window (`streams`). NumPy itself says what
+`stream` carries out what NumPy's function of the same name means, block by block (`streams`). NumPy itself says what
 the result's type is and which arguments are wrong: it is asked with a stand-in of one element. Single precision is
-added up as such within a window, and in double precision from there on; shorter types as `sums` says.
+added up as such within a block, and in double precision from there on; shorter types as `sums` says.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strided.arrays.base import Array, ArrayBase
 from strided.arrays.block_reduce import Partial, Reduction, reduced
 from strided.arrays.blocks import Box
 
-#: Bytes of values from which on an array is looked at window by window. Below, NumPy reduces a converted copy.
+#: Bytes of values from which on an array is looked at block by block. Below, NumPy reduces a converted copy.
 STREAM_BYTES = 1 << 24
 
 Axes = tuple[int, ...]
@@ -43,7 +43,7 @@ class ReductionCall(NamedTuple):
     dtype : numpy.dtype
         Of NumPy's result.
     work : numpy.dtype
-        In which the elements of a window are added.
+        In which the elements of a block are added.
     where : True or mask
     initial : scalar or None
     ddof : float
@@ -159,7 +159,7 @@ def _wide(x: Any) -> Array:
 
 
 def _count(values: Array, where: Any, axes: Axes) -> Array:
-    """How many elements of a window count."""
+    """How many elements of a block count."""
     if where is True:
         return np.asarray(math.prod(values.shape[k] for k in axes), np.intp)
     return np.add.reduce(np.broadcast_to(where, values.shape), axis=axes, dtype=np.intp, keepdims=True)
@@ -186,7 +186,7 @@ def _sums(first: Partial, second: Partial) -> Partial:
 def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
     """How many elements, their mean as a large and a small part, and the sum of their squared distances from it.
 
-    Means of windows are close together; with one part alone, rounding would eat up what tells them apart.
+    Means of blocks are close together; with one part alone, rounding would eat up what tells them apart.
     """
     if skip and values.dtype.kind not in "iub":
         where = _numbers(values, where)
@@ -228,11 +228,11 @@ def _place(values: Array, where: Any, box: Box, axes: Axes, *, function: Any, sh
     """The extreme element, and its index: along the one axis that goes, or among all elements."""
     if len(axes) == values.ndim:
         local = np.unravel_index(function(values), values.shape)
-        index = tuple(i + start for i, (start, _) in zip(local, box, strict=True))
+        index = tuple(i + block.start for i, block in zip(local, box, strict=True))
         ones = (1,) * values.ndim
         return values[local].reshape(ones).copy(), np.reshape(np.ravel_multi_index(index, shape), ones)
     index = function(values, axis=axes[0], keepdims=True)
-    return np.take_along_axis(values, index, axes[0]), index + box[axes[0]][0]
+    return np.take_along_axis(values, index, axes[0]), index + box[axes[0]].start
 
 
 def _first_place(first: Partial, second: Partial, *, better: np.ufunc) -> Partial:

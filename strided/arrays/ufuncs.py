@@ -1,7 +1,7 @@
 """Universal functions of arrays in a layout.
 
 NumPy computes; the results are ndarrays, as if the arrays had been converted first. Large arrays are not converted as a
-whole, but in windows of whole tiles, over threads, and ``out=`` may be an array in a layout: then the results go
+whole, but in blocks of whole tiles, over threads, and ``out=`` may be an array in a layout: then the results go
 straight into its buffer.
 """
 
@@ -18,11 +18,8 @@ from strided.arrays.base import Array, ArrayBase
 from strided.arrays.blocks import Box
 from strided.runtime.threads import get_num_threads, run
 
-#: NumPy 2.4 leaves out some of their results where these do not follow on each other in memory, as in windows.
+#: NumPy 2.4 leaves out some of their results where these do not follow on each other in memory, as in blocks.
 _NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
-
-#: Elements of a run from which on NumPy takes operands as they lie.
-_RUN = 16
 
 
 def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -56,7 +53,7 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
         and ufunc.nout
         and any(map(reductions.streams, (*inputs, *outs)))
     ):
-        found = _in_windows(ufunc, inputs, outs, kwargs)
+        found = _in_blocks(ufunc, inputs, outs, kwargs)
         if found is not NotImplemented:
             return found
     return _converted(ufunc, method, inputs, kwargs, written)
@@ -111,8 +108,8 @@ def _same_bytes(x: Any, y: Array) -> bool:
     return np.asarray(x).tobytes() == y.tobytes()
 
 
-def _in_windows(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A universal function carried out window by window; NotImplemented where that might not give the same."""
+def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A universal function carried out block by block; NotImplemented where that might not give the same."""
     options = {name: value for name, value in kwargs.items() if name not in ("out", "where")}
     where = kwargs.get("where", True)
     sources = [x if isinstance(x, (ArrayBase, np.ndarray, np.generic)) else np.asarray(x) for x in inputs]
@@ -157,7 +154,7 @@ def _in_windows(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...],
 
 
 class _Task:
-    """A universal function on its way through the windows."""
+    """A universal function on its way through the blocks."""
 
     def __init__(
         self,
@@ -181,8 +178,8 @@ class _Task:
         )
         assert self.leader.view is not None
         width = max(x.dtype.itemsize for x in (*sources, *results))
-        elements = max(1, blocks.WINDOW_BYTES // width)
-        self.boxes = list(blocks.boxes(self.leader.view._map, elements, whole_tiles=True))
+        elements = max(1, blocks.BLOCK_BYTES // width)
+        self.boxes = list(blocks.boxes(blocks.tile_cuts(self.leader.view._map, elements, whole_tiles=True)))
         #: Two threads must never write to one byte.
         self.threads = 1 if any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results) else get_num_threads()
 
@@ -196,10 +193,10 @@ class _Task:
         )
 
     def one(self, box: Box) -> None:
-        """One window: as it is indexed, or where rows are runs of neighbours with an axis for every digit."""
+        """One block: as it is indexed, or where rows are runs of neighbours with an axis for every digit."""
         assert self.leader.view is not None
         digits = blocks.digits_of(self.leader.view, box)
-        shape = digits[0].shape if digits is not None and _has_runs(digits[0]) else None
+        shape = digits[0].shape if digits is not None and digits[0].ndim - 1 in blocks.long_runs(digits[0]) else None
         values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in self.readers]
         options = dict(self.options)
         if self.masks:
@@ -214,13 +211,8 @@ class _Task:
             target.write()
 
 
-def _has_runs(values: Array) -> bool:
-    """Whether neighbours along the last axis are neighbours in memory, so many that NumPy is fast with them."""
-    return bool(values.ndim) and values.strides[-1] == values.itemsize and values.shape[-1] >= _RUN
-
-
 class _Operand:
-    """An operand that is broadcast to a shape, window by window."""
+    """An operand that is broadcast to a shape, block by block."""
 
     def __init__(self, x: Any, shape: tuple[int, ...]) -> None:
         self.view: Any = None
@@ -231,10 +223,10 @@ class _Operand:
             self._read = lambda box: x
         else:
             spread = np.broadcast_to(x, shape)
-            self._read = lambda box: spread[tuple(slice(*edge) for edge in box)]
+            self._read = lambda box: spread[box]
 
     def values(self, box: Box, shape: tuple[int, ...] | None) -> Array:
-        """The values in a window, in the shape that its digits make."""
+        """The values in a block, in the shape that its digits make."""
         digits = None if shape is None or self.view is None else blocks.digits_of(self.view, box)
         if digits is not None and digits[0].shape == shape:
             return digits[0]
@@ -243,13 +235,12 @@ class _Operand:
 
 
 class _Target:
-    """Where a window of a result goes: straight to its place, or there from a copy."""
+    """Where a block of a result goes: straight to its place, or there from a copy."""
 
     def __init__(self, result: Any, box: Box, shape: tuple[int, ...] | None, *, filled: bool) -> None:
         self._part = None
-        key = tuple(slice(*edge) for edge in box)
         if not isinstance(result, ArrayBase):
-            part = result[key]
+            part = result[box]
             self.array = part if shape is None else part.reshape(shape)
             return
         digits = None if shape is None else blocks.digits_of(result, box)

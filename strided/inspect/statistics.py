@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strided.arrays.blocks import blocks
+from strided.arrays.blocks import boxes, even_cuts, run_block
 from strided.layout.element_types import is_builtin
 
 #: Elements of one block.
@@ -68,7 +68,7 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
     order = None
     if (layout := getattr(array, "layout", None)) is not None and len(layout.minor_to_major) == len(array.shape):
         order = layout.minor_to_major[::-1]  # in the order of memory: each page of a file is read once
-    for box in blocks(array.shape, _BLOCK_ELEMENTS, order):
+    for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS, order)), order):
         values = _widened(np.asarray(opened()[(*box, ...)]))
         if values.dtype.kind in "fc":
             good = np.isfinite(values)

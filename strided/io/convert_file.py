@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from strided.arrays.blocks import blocks, both_ways
+from strided.arrays.blocks import boxes, common_block, even_cuts, run_block
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import LayoutError, UnsupportedError
 from strided.files.atomic import refuse_existing, refuse_same, replaced
@@ -185,8 +185,10 @@ def write_file(
     target, pages = blank_array(shape), Pages(shape.buffer_byte_size)
     limit = max(1, BLOCK_BYTES // shape.dtype.itemsize)
     order, new_order = (layout.minor_to_major[::-1] for layout in (array.layout, shape.layout))
-    cuts = blocks(shape.dimensions, limit, order) if order == new_order else both_ways(array.xla_shape, shape, limit)
-    for box in affordable(cuts, [array.blank, target]):
+    same = order == new_order
+    block = run_block(shape.dimensions, limit, order) if same else common_block(array.xla_shape, shape, limit)
+    cuts = even_cuts(shape.dimensions, block)
+    for box in affordable(boxes(cuts, order if same else None), [array.blank, target]):
         store(target[(*box, ...)], array[(*box, ...)].read(), pages, file, start)
         if progress:
             progress(math.prod(s.stop - s.start for s in box))
@@ -196,7 +198,7 @@ def _write_rows(file: BinaryIO, array: Any, dtype: np.dtype[Any], progress: Prog
     """The values in row-major order."""
     limit = max(1, BLOCK_BYTES // dtype.itemsize)
     scratch = np.empty(min(math.prod(array.shape), limit), dtype)
-    for box in blocks(array.shape, limit):
+    for box in boxes(even_cuts(array.shape, run_block(array.shape, limit))):
         part = array[(*box, ...)]  # the dots make a view of an array without dimensions, too
         rows = scratch[: part.size].reshape(part.shape)
         if isinstance(part, LayoutArray):

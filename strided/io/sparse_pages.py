@@ -15,11 +15,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
+from strided.arrays.blocks import Box
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError
 from strided.files.regular import READS_AT_PLACES, read_at
@@ -40,8 +41,6 @@ _LONG_RUN_BYTES = 512
 _PART_BYTES = 1 << 22
 #: Runs that are listed from the steps of a plan.
 _MOST_RUNS = 1 << 20
-
-Box: TypeAlias = tuple[slice, ...]
 
 
 class Pages:

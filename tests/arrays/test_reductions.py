@@ -32,7 +32,7 @@ LAYOUTS = ["{1,0}", "{0,1}", "{1,0:T(8,128)}", "{0,1:T(2,2)}", "{1,0:T(8,4)(2,1)
 def small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything streams, in windows of a few elements."""
     monkeypatch.setattr(reductions, "STREAM_BYTES", 0)
-    monkeypatch.setattr(blocks, "WINDOW_BYTES", 64)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
     monkeypatch.setattr(block_reduce, "_SEGMENT", 3)
 
 
@@ -210,7 +210,7 @@ def test_universal_functions_and_methods_stream_too(monkeypatch: pytest.MonkeyPa
 def test_results_of_windows_that_lie_apart(ufunc: np.ufunc, monkeypatch: pytest.MonkeyPatch) -> None:
     """A window is one column here, and the results of a column lie apart."""
     monkeypatch.setattr(reductions, "STREAM_BYTES", 1)
-    monkeypatch.setattr(blocks, "WINDOW_BYTES", 256)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 256)
     for dtype in (np.float32, np.float64, np.int32):
         x = (np.arange(300).reshape(60, 5) - 99).astype(dtype)
         x[::3] = -1 if dtype is np.int32 else np.nan
@@ -291,7 +291,7 @@ def errors(name: str, values: np.ndarray, exact: float, layout: str) -> tuple[fl
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_sums_are_at_least_as_accurate(layout: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reductions, "STREAM_BYTES", 0)
-    monkeypatch.setattr(blocks, "WINDOW_BYTES", 1 << 14)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 14)
     rng = np.random.default_rng(11)
     step = np.finfo(dtype).eps
     for values in (rng.random((300, 700)), rng.standard_normal((300, 700)) * 1e-3 + 50):
@@ -320,7 +320,7 @@ def test_a_mean_of_bfloat16_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reductions, "STREAM_BYTES", 0)
-    monkeypatch.setattr(blocks, "WINDOW_BYTES", 1 << 12)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 12)
     a = sd.LayoutArray.from_numpy(np.random.default_rng(4).random((500, 300)), "{0,1:T(8,128)}")
     found = set()
     for threads in (1, 2, 5):
@@ -353,20 +353,19 @@ def test_windows_cover_every_element_once(case: Case, elements: int, data: st.Da
     a, values = a[(*key, ...)], values[(*key, ...)]
     seen = np.zeros(values.shape, int)
     read = blocks.Reader(a)
-    for box in blocks.boxes(a.address_map, elements):
-        place = tuple(slice(*edge) for edge in box)
-        seen[place] += 1
-        same_values(read(box), values[place], case.bits)
+    for box in blocks.boxes(blocks.tile_cuts(a.address_map, elements)):
+        seen[box] += 1
+        same_values(read(box), values[box], case.bits)
     assert (seen == 1).all()
 
 
-def test_windows_lie_on_tiles() -> None:
+def test_blocks_lie_on_tiles() -> None:
     shape = sd.parse("bf16[100,1000]{1,0:T(8,128)(2,1)}")
-    for rows, columns in blocks.boxes(shape.address_map, 1024):
-        assert rows[0] % 8 == 0
-        assert columns[0] % 128 == 0
+    for rows, columns in blocks.boxes(blocks.tile_cuts(shape.address_map, 1024)):
+        assert rows.start % 8 == 0
+        assert columns.start % 128 == 0
     part = sd.LayoutArray(np.zeros(shape.byte_size, np.uint8), shape)[5:, 100:]
-    edges = {(r[0] + 5, c[0] + 100) for r, c in blocks.boxes(part.address_map, 1024)}
+    edges = {(r.start + 5, c.start + 100) for r, c in blocks.boxes(blocks.tile_cuts(part.address_map, 1024))}
     assert all((r % 8 == 0 or r == 5) and (c % 128 == 0 or c == 100) for r, c in edges)
 
 

@@ -101,7 +101,7 @@ def test_reductions_and_functions_from_many_threads(monkeypatch: pytest.MonkeyPa
     from strided.arrays import blocks, reductions
 
     monkeypatch.setattr(reductions, "STREAM_BYTES", 1000)
-    monkeypatch.setattr(blocks, "WINDOW_BYTES", 1 << 14)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 14)
     a = array()
     jobs: list[Callable[[], Any]] = [
         lambda: a.sum() == np.float32(VALUES.sum(dtype=np.float64)),

@@ -29,7 +29,7 @@ LAYOUTS = ["{1,0}", "{0,1}", "{1,0:T(8,16)(2,1)}", "{0,1:T(3,2)(2,2)}"]
 def small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything streams, in windows of a few elements."""
     monkeypatch.setattr(reductions, "STREAM_BYTES", 0)
-    monkeypatch.setattr(blocks, "WINDOW_BYTES", 512)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 512)
     monkeypatch.setattr(block_reduce, "_SEGMENT", 3)
 
 
@@ -228,7 +228,7 @@ def test_results_do_not_depend_on_size_layout_or_threads(element_type: str, monk
     found: dict[str, set[tuple[str, bytes]]] = {}
     for least, threads in ((1 << 24, 1), (0, 1), (0, 3)):
         monkeypatch.setattr(reductions, "STREAM_BYTES", least)
-        monkeypatch.setattr(blocks, "WINDOW_BYTES", 512)
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", 512)
         sd.set_num_threads(threads)
         for layout in LAYOUTS:
             a = laid_out(x, layout, element_type)

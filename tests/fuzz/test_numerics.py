@@ -133,7 +133,7 @@ def test_random_calls(
         a, x, text = some_array(rng)
         mask = rng.integers(0, 2, x.shape).astype(bool)
         monkeypatch.setattr(reductions, "STREAM_BYTES", 0 if rng.integers(2) else 1 << 24)
-        monkeypatch.setattr(blocks, "WINDOW_BYTES", int(rng.choice([64, 512, 1 << 21])))
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", int(rng.choice([64, 512, 1 << 21])))
         for _ in range(4):
             name, call, options = some_call(rng, x.ndim, mask)
             accepted += judge(name, call, a, x, f"{name} {options} of {text}, seed {fuzz_seed}, {ran}")

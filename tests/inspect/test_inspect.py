@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.arrays.blocks import blocks, both_ways
+from strided.arrays.blocks import boxes, common_block, even_cuts, run_block
 from strided.inspect import (
     captioned_picture,
     describe,
@@ -237,10 +237,10 @@ def test_blocks_cover_everything_once(shape: list[int], limit: int, random: obje
     order = list(range(len(shape)))
     random.shuffle(order)  # type: ignore[attr-defined]
     other = sd.Shape("u8", tuple(shape), sd.Layout(tuple(order), [(2, 2)] if len(shape) > 1 else []))
-    both = list(both_ways(other.with_layout(None), other, limit))
-    for boxes in (list(blocks(shape, limit, order)), list(blocks(shape, limit)), both):
+    both = common_block(other.with_layout(None), other, limit)
+    for block in (run_block(shape, limit, order), run_block(shape, limit), both):
         seen = np.zeros(shape, int)
-        for box in boxes:
+        for box in boxes(even_cuts(shape, block), order):
             assert math.prod(s.stop - s.start for s in box) <= max(1, limit)
             seen[box] += 1
         assert (seen == 1).all()
@@ -248,7 +248,8 @@ def test_blocks_cover_everything_once(shape: list[int], limit: int, random: obje
 
 def test_blocks_are_in_the_order_of_elements() -> None:
     table = np.arange(5 * 7 * 3).reshape(5, 7, 3)
-    assert np.concatenate([table[box].ravel() for box in blocks(table.shape, 10)]).tolist() == list(range(105))
+    cuts = even_cuts(table.shape, run_block(table.shape, 10))
+    assert np.concatenate([table[box].ravel() for box in boxes(cuts)]).tolist() == list(range(105))
 
 
 # The rest.
