@@ -113,16 +113,6 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
     return not any(astray)
 
 
-def points_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Integers] | None:
-    """The arrays of a key of integer arrays of one shape, one for every axis; None of any other key."""
-    if len(key) != len(shape) or not shape:
-        return None
-    for x in key:
-        if type(x) is not np.ndarray or x.dtype.kind not in "iu" or x.ndim == 0 or x.shape != key[0].shape:
-            return None
-    return list(key)
-
-
 def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
     """Put the elements at arrays of indices, which broadcast to the shape of `out`, into `out`; all are in bounds.
 

@@ -1,6 +1,6 @@
 """``a[key]`` and ``a[key] = value``.
 
-Keys of integers and slices take a short way through `indexing`; all others are brought into its normal form first.
+A key is classified once (`keys`); what it selects is then read or written in the way that suits its kind.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strided.addressing.address_map import AddressMap
 from strided.arrays import fancy
 from strided.arrays.base import Array, ArrayBase, move
 from strided.arrays.encode import cast
-from strided.arrays.keys import element_at, index_arrays, normalise, refuse, view, view_at
+from strided.arrays.keys import Copy, Mask, Outer, Points, classify, element_at, indexed, refuse, view_at
 from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
 
@@ -30,33 +31,29 @@ class Indexing(ArrayBase):
     __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
+        selected = self._select(key)
+        if type(selected) is int:
+            return self._memory.value_at(selected)
+        if type(selected) is AddressMap:
+            return self._with_map(selected)
+        if type(selected) is Copy:
+            return self._with_map(selected.map).to_numpy()
+        if type(selected) is not Outer:
+            points = type(selected) is Points
+            found = self._at_points(selected.arrays) if points else fancy.gather_masked(self, selected.mask)
+            if found is not None:
+                return found
+            selected = indexed(self._map, selected[0])
+        return self._gathered(selected.shape, selected.arrays)
+
+    def _select(self, key: Any) -> Any:
+        """What a key selects: one of the kinds that `keys.classify` lists."""
         entries = key if type(key) is tuple else (key,)
         offset = element_at(self._map, entries)
         if offset is not None:
-            return self._memory.value_at(offset)
+            return offset
         moved = view_at(self._map, entries)
-        if moved is not None:
-            return self._with_map(moved)
-        key = _as_ndarrays(key)
-        entries = key if type(key) is tuple else (key,)
-        chosen = self._chosen(entries)
-        if chosen is not None:
-            return chosen
-        selection = normalise(key, self._map.shape)
-        if selection.is_element:
-            return self._memory.value_at(int(self._map.offset_of(selection.items)))  # type: ignore[arg-type]
-        if selection.is_basic:
-            found = self._with_map(view(self._map, selection))
-            return found.to_numpy() if selection.copies else found
-        shape, index = index_arrays(selection)
-        return self._gathered(shape, index)
-
-    def _chosen(self, entries: tuple[Any, ...]) -> Array | None:
-        """What a key of long index arrays or a mask of the whole array selects; None of any other key."""
-        if len(entries) == 1 and type(entries[0]) is np.ndarray and entries[0].dtype == np.bool_:
-            return fancy.gather_masked(self, entries[0]) if entries[0].shape == self.shape else None
-        arrays = fancy.points_of(entries, self.shape)
-        return None if arrays is None else self._at_points(arrays)
+        return classify(self._map, _as_ndarrays(key)) if moved is None else moved
 
     def _at_points(self, arrays: Sequence[npt.NDArray[Any]]) -> Array | None:
         """The elements at index arrays of one shape, or at places; None where they are few, or NumPy has to refuse."""
@@ -79,36 +76,32 @@ class Indexing(ArrayBase):
             raise ValueError("assignment destination is read-only")
         if memory.file is not None:
             memory.file.touch()
-        entries = key if type(key) is tuple else (key,)
-        offset = element_at(self._map, entries)
-        if offset is not None:
-            self._set_element(offset, value)
+        try:
+            selected = self._select(key)
+            if type(selected) is Points or type(selected) is Mask:
+                selected = indexed(self._map, selected[0])
+        except Exception:
+            self._judge(key, value)  # which NumPy may look at first
+            raise
+        if type(selected) is int:
+            self._set_element(selected, value)
+        elif type(selected) is Outer:
+            self._set_elements(selected, value, key)
+        else:
+            self._with_map(selected.map if type(selected) is Copy else selected)._assign(value, key, self)
+
+    def _set_elements(self, selected: Outer, value: Any, key: Any) -> None:
+        """Set the elements at the index arrays that `key` stands for."""
+        shape, index, is_mask = selected
+        if 0 in shape:
+            self._judge(key, value)
             return
-        moved = view_at(self._map, entries)
-        if moved is None:
-            key = _as_ndarrays(key)
-            entries = key if type(key) is tuple else (key,)
-            try:
-                selection = normalise(key, self._map.shape)
-            except Exception:
-                self._judge(key, value)  # which NumPy may look at first
-                raise
-            if selection.is_element:
-                self._set_element(int(self._map.offset_of(selection.items)), value)  # type: ignore[arg-type]
-                return
-            if not selection.is_basic:
-                shape, index = index_arrays(selection)
-                if 0 in shape:
-                    self._judge(key, value)
-                    return
-                # NumPy's own scalars are cast here as arrays are, without a word on what does not fit.
-                values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, len(shape))
-                if not _broadcasts(values.shape, shape) or (np.ndim(value) > 1 and _is_mask_of(self.shape, entries)):
-                    refuse(self.shape, key, np.shape(value))
-                self._scatter(transfer.offsets_at(self._map, index, shape), _spread(values, shape))
-                return
-            moved = view(self._map, selection)
-        self._with_map(moved)._assign(value, key, self)
+        # NumPy's own scalars are cast here as arrays are, without a word on what does not fit.
+        values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, len(shape))
+        # To a mask of the whole array NumPy assigns one axis of values at most.
+        if not _broadcasts(values.shape, shape) or (is_mask and np.ndim(value) > 1):
+            refuse(self.shape, _as_ndarrays(key), np.shape(value))
+        self._scatter(transfer.offsets_at(self._map, index, shape), _spread(values, shape))
 
     def _set_element(self, offset: int, value: Any) -> None:
         """Set one element as NumPy sets one, by what its type makes of the value."""
@@ -140,7 +133,7 @@ class Indexing(ArrayBase):
 
     def _judge(self, key: Any, value: Any) -> None:
         """Raise what NumPy raises where this is assigned, if it does."""
-        self.stand_in(writeable=True)[key] = value.to_numpy() if isinstance(value, ArrayBase) else value
+        self.stand_in(writeable=True)[_as_ndarrays(key)] = value.to_numpy() if isinstance(value, ArrayBase) else value
 
     def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
         if self._memory.file is not None:
@@ -193,14 +186,6 @@ def _spread(values: Array, shape: tuple[int, ...]) -> Array:
     spread = np.empty(shape, values.dtype)
     spread[...] = values
     return spread
-
-
-def _is_mask_of(shape: tuple[int, ...], entries: tuple[Any, ...]) -> bool:
-    """Whether a key is one mask of a whole array of a shape. NumPy assigns to it one axis of values at most."""
-    if len(entries) > 1:
-        return False
-    mask = np.asarray(entries[0])
-    return mask.dtype == np.bool_ and mask.shape == shape
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

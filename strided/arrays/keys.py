@@ -1,8 +1,9 @@
-"""A NumPy key in one normal form, and what it does to an address map.
+"""What the key of ``a[key]`` selects.
 
-`normalise` turns what stands between the brackets of ``a[...]`` into a `Selection`: one item an entry, every axis
-spoken for, starts and sizes computed. Basic keys then move the map (`view`); keys with index arrays give one index
-array an axis, in the shape of the result (`index_arrays`).
+Most keys mean an element or a view, and are read in one pass (`element_at`, `view_at`). `classify` tells all kinds
+apart: `Element`, `View`, `Copy`, `Points`, `Mask` and `Outer`. For that `normalise` turns a key into a `Selection`: one
+item an entry, every axis spoken for, starts and sizes computed. Basic keys then move the map (`view`); keys with index
+arrays give one index array an axis, in the shape of the result (`index_arrays`).
 
 What NumPy would refuse is refused by NumPy itself, in its own words: the key is applied to an array of the same shape
 that takes no memory (`refuse`).
@@ -23,7 +24,6 @@ from strided.layout.element_types import MAX_NDIM
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 
-#: NumPy's own limit on axes.
 #: Index arrays from which on NumPy itself is asked whether they are too many: its limit depends on its version.
 _MANY_ARRAYS = 30
 
@@ -60,6 +60,8 @@ class Selection:
         Whether NumPy gives a copy of that view: a 0-d array stood for an integer.
     is_element : bool
         Whether one single element is meant: an integer for every axis, and nothing else.
+    is_mask : bool
+        Whether it is one mask of the whole array.
     before_ellipsis : int
         Items before the ellipsis, or -1 without one. It separates index arrays even where it stands for no axis.
     """
@@ -68,7 +70,39 @@ class Selection:
     is_basic: bool
     copies: bool
     is_element: bool
+    is_mask: bool
     before_ellipsis: int
+
+
+#: What a key selects. An element is its offset; a view is its map.
+Element: TypeAlias = int
+View: TypeAlias = AddressMap
+
+
+class Copy(NamedTuple):
+    """A view of which NumPy gives a copy."""
+
+    map: AddressMap
+
+
+class Points(NamedTuple):
+    """An index array of the same shape for every axis, not checked; `indexed` checks them."""
+
+    arrays: tuple[npt.NDArray[Any], ...]
+
+
+class Mask(NamedTuple):
+    """A mask of the whole array; `indexed` finds its indices."""
+
+    mask: npt.NDArray[np.bool_]
+
+
+class Outer(NamedTuple):
+    """Arrays of indices, one for every axis, that are in bounds and broadcast to a shape; whether a mask made them."""
+
+    shape: tuple[int, ...]
+    arrays: list[Any]
+    is_mask: bool
 
 
 def refuse(shape: tuple[int, ...], key: Any, value_shape: tuple[int, ...] | None = None) -> NoReturn:
@@ -132,7 +166,15 @@ def normalise(key: Any, shape: tuple[int, ...]) -> Selection:
     if ndim > MAX_NDIM:
         refuse(shape, key)
     is_element = ellipsis < 0 and is_basic and len(items) == len(shape) and all(type(i) is int for i in items)
-    return Selection(tuple(items), is_basic, copies, is_element, before if ellipsis >= 0 else -1)
+    is_mask = ellipsis < 0 and len(entries) == 1 and _is_mask_of(entries[0], shape)
+    return Selection(tuple(items), is_basic, copies, is_element, is_mask, before if ellipsis >= 0 else -1)
+
+
+def _is_mask_of(entry: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an entry is a mask of an array of a shape."""
+    if isinstance(entry, Flag):
+        return not shape
+    return isinstance(entry, np.ndarray) and entry.dtype == np.bool_ and entry.shape == shape
 
 
 def _span(entry: slice, n: int) -> tuple[int, int, int]:
@@ -226,6 +268,42 @@ def _fancy_shape(items: list[Item] | tuple[Item, ...]) -> tuple[int, ...]:
             raise ValueError("shapes do not broadcast together")
         common.append(wanted.pop())
     return tuple(common)
+
+
+def classify(source: AddressMap, key: Any) -> Element | View | Copy | Points | Mask | Outer:
+    """What a key selects of a view with this map.
+
+    Raises
+    ------
+    IndexError, TypeError, ValueError
+        As NumPy does; for `Points` and `Mask` only `indexed` does.
+    """
+    entries, shape = key if type(key) is tuple else (key,), source.shape
+    if len(entries) == 1 and type(entries[0]) is np.ndarray and _is_mask_of(entries[0], shape):
+        return Mask(entries[0])
+    if len(entries) == len(shape) > 0 and all(_is_index_array(x) and x.shape == entries[0].shape for x in entries):
+        return Points(entries)
+    return indexed(source, key)
+
+
+def _is_index_array(x: Any) -> bool:
+    return type(x) is np.ndarray and x.dtype.kind in "iu" and x.ndim > 0
+
+
+def indexed(source: AddressMap, key: Any) -> Element | View | Copy | Outer:
+    """What a key selects, checked: masks and points become index arrays.
+
+    Raises
+    ------
+    IndexError, TypeError, ValueError
+        As NumPy does.
+    """
+    selection = normalise(key, source.shape)
+    if selection.is_element:
+        return int(source.offset_of(selection.items))  # type: ignore[arg-type]
+    if selection.is_basic:
+        return Copy(view(source, selection)) if selection.copies else view(source, selection)
+    return Outer(*index_arrays(selection), selection.is_mask)
 
 
 def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:

@@ -14,9 +14,10 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from strided.addressing.address_map import AddressMap
 from strided.arrays import formatting
 from strided.arrays.buffers import GRANULES, extent
-from strided.arrays.keys import index_arrays, normalise, view
+from strided.arrays.keys import Copy, indexed
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files import gzipped
@@ -52,16 +53,15 @@ class FileArray:
 
     def __getitem__(self, key: Any) -> Any:
         map_ = self.blank.address_map
-        selection = normalise(key, self.shape)
-        if selection.is_basic and not selection.is_element:
-            moved = self.blank._with_map(view(map_, selection))
+        selected = indexed(map_, key)
+        if isinstance(selected, (AddressMap, Copy)):
+            moved = self.blank._with_map(selected.map if isinstance(selected, Copy) else selected)
             found = FileArray(self._file, self._name, self._start, moved, self._pages)
-            return found.to_numpy() if selection.copies else found
-        if selection.is_element:
-            offsets = np.array([map_.offset_of(selection.items)])  # type: ignore[arg-type]
+            return found.to_numpy() if isinstance(selected, Copy) else found
+        if isinstance(selected, int):
+            offsets = np.array([selected])
         else:
-            shape, index = index_arrays(selection)
-            offsets = transfer.offsets_at(map_, index, shape)
+            offsets = transfer.offsets_at(map_, selected.arrays, selected.shape)
         return self._fetched(element_ranges(offsets, self.blank.region.storage, GAP_BYTES))[key]
 
     def read(self) -> LayoutArray:

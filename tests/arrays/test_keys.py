@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strided.addressing.address_map import AddressMap
-from strided.arrays.keys import Flag, Span, index_arrays, normalise, view
+from strided.arrays.keys import Copy, Flag, Mask, Outer, Points, Span, classify, index_arrays, indexed, normalise, view
 from tests.checks import outcome, same_error
 from tests.strategies import basic_keys, dimensions, keys
 
@@ -239,3 +239,28 @@ def test_a_key_is_left_as_it_was() -> None:
 def test_integers_of_any_size(shape: tuple[int, ...], number: int, axis: int) -> None:
     if shape:
         check_key(shape, (slice(None),) * (axis % len(shape)) + (number,))
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ((np.int64(1), 2), int),
+        ((1, ...), AddressMap),
+        ((np.array(1), slice(None)), Copy),
+        ((np.array([1, -1]), np.array([0, 2])), Points),
+        ((np.array([1, -1]), [0, 2]), Outer),
+        (np.array([1, -1]), Outer),
+        (np.ones((2, 3), np.bool_), Mask),
+        (np.ones(2, np.bool_), Outer),
+    ],
+    ids=str,
+)
+def test_kinds_of_keys(key: Any, kind: type) -> None:
+    """Those that a kernel might take select the same where it does not."""
+    source = AddressMap.from_strides((2, 3), (3, 1))
+    found = classify(source, key)
+    assert type(found) is kind
+    checked = indexed(source, found[0]) if isinstance(found, (Points, Mask)) else found
+    if isinstance(checked, Outer):
+        assert np.array_equal(source.offset_of(checked.arrays), np.arange(6).reshape(2, 3)[key])
+        assert checked.is_mask == (kind is Mask)
