@@ -33,6 +33,7 @@ from strided.errors import (
     StridedWarning,
     UnsupportedError,
 )
+from strided.interop import register as _register_partners
 from strided.layout import COMBINE, UNBOUNDED, BufferShape, Layout, PaddingValue, Shape, SplitConfig, Tile, TupleShape
 from strided.layout.parser import parse, parse_layout, parse_shape
 from strided.opening import open_array as open
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
     from strided.io.convert_file import convert_file, save_npy
     from strided.io.npy import load_npy
+
+_register_partners()
 
 __version__ = "0.1.0"
 

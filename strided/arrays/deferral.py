@@ -1,22 +1,18 @@
 """Objects of other libraries beside an array: who carries out an operation.
 
-`precedes` and `opts_out` decide about operators as an ndarray does, `ask` gives the word to those who carry out NumPy's
-functions in their own way, and `meet` introduces our arrays to libraries that want to know them.
+`precedes` and `opts_out` decide about operators as an ndarray does; `ask` lets those answer who carry out NumPy's
+functions in their own way.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from strided.arrays import partners
 from strided.arrays.base import ArrayBase
-
-#: What loads as soon as the library that it names is there, and introduces our arrays to it.
-_INTRODUCTIONS = {"dask.array": "strided.interop.dask"}
 
 #: Libraries that take no arrays but ndarrays, and fail in other ways than by saying so.
 _NDARRAYS_ONLY = {"pandas"}
@@ -73,7 +69,7 @@ def with_a_say(values: Iterable[Any], protocol: str) -> list[Any]:
 
 def ask(others: Iterable[Any], question: Callable[[Any], Any]) -> Any:
     """The first answer of the others, who see our arrays as they are; NotImplemented where they do not know them."""
-    meet()
+    partners.introduce()
     for x in others:
         if type(x).__module__.split(".")[0] in _NDARRAYS_ONLY:
             continue
@@ -81,11 +77,3 @@ def ask(others: Iterable[Any], question: Callable[[Any], Any]) -> Any:
         if answer is not NotImplemented:
             return answer
     return NotImplemented
-
-
-def meet() -> bool:
-    """Introduce our arrays to the libraries that are loaded; whether one of them did not know them before."""
-    new = [own for library, own in _INTRODUCTIONS.items() if library in sys.modules and own not in sys.modules]
-    for own in new:
-        importlib.import_module(own)
-    return bool(new)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
-from strided.arrays import array_functions, deferral, dlpack, formatting, overlap
+from strided.arrays import array_functions, dlpack, formatting, overlap, partners
 from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.buffers import flat_bytes
@@ -147,8 +146,7 @@ class Interchange(ArrayBase):
 
     def __jax_array__(self) -> Any:
         """The values as a ``jax.Array`` of the type that JAX makes of theirs. JAX's functions ask for it."""
-        # By name: partners stand above this room. Only JAX asks, so this loads nothing that is not there.
-        return import_module("strided.interop.jax").as_jax(self)
+        return partners.convert("jax", self)
 
     # Copies.
 
@@ -217,7 +215,7 @@ class Interchange(ArrayBase):
     # Telling arrays apart, and showing them.
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        deferral.meet()
+        partners.introduce()
         memory = self._memory
         about = type(self).__name__, str(memory.spec), str(memory.dtype), memory.bitorder, repr(self._map)
         # Writes through a mapping need not change the time of the file: only what cannot write is told by its file.

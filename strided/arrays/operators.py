@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays import deferral, ufuncs
+from strided.arrays import deferral, partners, ufuncs
 from strided.arrays.base import ArrayBase
 
 
@@ -45,7 +45,7 @@ def _reflected(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
     def method(self: Operators, other: Any) -> Any:
         if deferral.is_plain(other):
             return ufunc(other, self)
-        if deferral.meet():
+        if partners.introduce():
             return operation(other, self)  # it knows by now
         if deferral.wants_ndarray(other) or hasattr(type(other), method.__name__.replace("__r", "__", 1)):
             return operation(other, np.asarray(self))
