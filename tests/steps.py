@@ -241,7 +241,7 @@ def _followed(add: Callable[[int], None]) -> Iterator[None]:
     try:
         for module in kept:
             for name, value in list(vars(module).items()):
-                if hasattr(value, "cache_clear"):
+                if hasattr(value, "cache_clear") and not isinstance(value, type):
                     value.cache_clear()
                 if not name.startswith("__") and (other := counted(value)) is not value:
                     changed.append((module, name, value))
@@ -254,7 +254,7 @@ def _followed(add: Callable[[int], None]) -> Iterator[None]:
             setattr(module, name, value)
         for module in kept:
             for value in vars(module).values():
-                if hasattr(value, "cache_clear"):
+                if hasattr(value, "cache_clear") and not isinstance(value, type):
                     value.cache_clear()
 
 
