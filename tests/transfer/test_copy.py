@@ -329,7 +329,9 @@ class TestRegions:
 def _modules(code: str) -> set[str]:
     """What of Numba is loaded after some code."""
     ending = "; import sys; print(*(m for m in ('numba', 'llvmlite') if m in sys.modules))"
-    out = subprocess.run([sys.executable, "-c", code + ending], capture_output=True, text=True, timeout=120, check=True)
+    environment = {**os.environ, limits.FORCE: "0"}
+    command = [sys.executable, "-c", code + ending]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
     return set(out.stdout.split())
 
 
