@@ -1,4 +1,4 @@
-"""How a file becomes an array: `strided.open`."""
+"""`strided.open`: the array in a file."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def open_array(
     bitorder: str = "little",
     allow_excess: bool = False,
 ) -> LayoutArray:
-    """The array in a file, mapped: nothing is read before it is asked for.
+    """The array in a file, which is mapped: nothing is read until it is used.
 
-    A mapped file has to stay as long as it is: every access looks at its size first, but the system ends the process
-    (SIGBUS) where somebody truncates it in the middle of one. So it does where a write to a sparse file, mapped with
-    mode "r+", finds the disk full. ``mapped=False`` reads the file into memory instead, all of the array at once.
+    A mapped file must not become shorter. Every access checks its size first, but a truncation in the middle of an
+    access kills the process (SIGBUS); so does a full disk when a sparse file, mapped with mode "r+", is written to.
+    ``mapped=False`` reads all of the array into memory instead.
 
     Parameters
     ----------
     path : path
     shape : str or Shape
     mode : {"r", "r+", "c"}
-        Read-only; assignments written through to the file; assignments kept in memory.
+        Read-only; assignments go to the file; assignments stay in memory.
     offset : int
-        Bytes in front of the array. With an offset, what follows the array in the file does not matter.
+        Bytes in front of the array. With an offset, the file may go on after the array.
     mapped : bool, optional
-        False reads the array into memory, which nothing that happens to the file changes. Not with mode "r+".
+        False reads the array into memory, independent of the file from then on. Not with mode "r+".
     bitorder, allow_excess
         As for LayoutArray.
 
@@ -72,12 +72,12 @@ def open_array(
 
 
 def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, allow_excess: bool) -> tuple[Bytes, int]:
-    """The bytes of an array in a file, in memory, and how many more the file has behind them.
+    """The bytes of an array in a file, read into memory, and the number of bytes behind them in the file.
 
     Raises
     ------
     ValueError
-        Mode "r+": nothing written to memory reaches the file.
+        Mode "r+": assignments to memory do not reach the file.
     BufferSizeError
         As `extent`; or the file was truncated while it was read.
     """

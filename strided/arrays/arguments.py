@@ -1,8 +1,8 @@
-"""Arrays in a layout where NumPy wants ndarrays: handed over, and written back afterwards.
+"""Arguments for NumPy's functions: arrays in a layout become ndarrays, and are written back afterwards.
 
-`Arguments` turns every array in a layout among some arguments into an ndarray: its own memory where the layout is plain
-strides, a converted copy where it is not. Views of one buffer are views of one copy, so that NumPy sees which elements
-they have in common. What NumPy wrote to a copy goes back to the buffer, and what it returns of one is read-only.
+An array of plain strides becomes an ndarray on its own memory, any other a converted copy. Views of one buffer become
+views of one copy, so that NumPy sees which elements they share. What NumPy writes to a copy goes back to the buffer;
+what it returns of a copy is made read-only.
 """
 
 from __future__ import annotations
@@ -25,70 +25,70 @@ class Arguments:
     given : objects
         The arguments; lists, tuples and dicts of arguments.
     may_write : function of an array, optional
-        Whether NumPy may write to what it gets for it; without, it may.
+        Whether NumPy may write to the ndarray that it gets for an array; true for all by default.
     """
 
     def __init__(self, *given: Any, may_write: Callable[[ArrayBase], bool] = lambda array: True) -> None:
         arrays = list({id(x): x for x in _arrays_in(given)}.values())
-        self._handed: dict[int, tuple[ArrayBase, Array]] = {}
+        self._ndarrays: dict[int, tuple[ArrayBase, Array]] = {}
         for array in arrays:
             if array.is_strided:
-                self._handed[id(array)] = array, array._as_strided()
+                self._ndarrays[id(array)] = array, array._as_strided()
         apart = [x for x in arrays if not x.is_strided]
         if len(apart) > 1:
             for group in _of_one_buffer(apart):
                 for array, values in _converted_together(group):
-                    self._handed[id(array)] = array, values
+                    self._ndarrays[id(array)] = array, values
         elif apart:
-            self._handed[id(apart[0])] = apart[0], apart[0].to_numpy()
-        for array, values in self._handed.values():
+            self._ndarrays[id(apart[0])] = apart[0], apart[0].to_numpy()
+        for array, values in self._ndarrays.values():
             # As in NumPy, views of a read-only array are read-only, and nothing is written to it.
             if not (array._memory.buffer.flags.writeable and may_write(array)):
                 values.flags.writeable = False
-        self._given = {id(values): array for array, values in self._handed.values()}
+        self._arrays = {id(values): array for array, values in self._ndarrays.values()}
 
-    def handed(self, x: Any) -> Any:
-        """An argument for NumPy: arrays become ndarrays, also within lists, tuples and dicts."""
+    def to_ndarray(self, x: Any) -> Any:
+        """An argument for NumPy: arrays become ndarrays, also in lists, tuples and dicts."""
         if isinstance(x, ArrayBase):
-            return self._handed[id(x)][1]
+            return self._ndarrays[id(x)][1]
         if type(x) in (list, tuple):
-            return type(x)(self.handed(item) for item in x)
+            return type(x)(self.to_ndarray(item) for item in x)
         if type(x) is dict:
-            return {name: self.handed(item) for name, item in x.items()}
+            return {name: self.to_ndarray(item) for name, item in x.items()}
         return x
 
-    def returned(self, result: Any) -> Any:
-        """What NumPy returned, with the array in a layout where it returned the ndarray that it got for it."""
+    def from_ndarray(self, result: Any) -> Any:
+        """A result of NumPy's, with the array in place of the ndarray that NumPy got for it."""
         if type(result) is tuple:
-            return tuple(self.returned(item) for item in result)
-        return self._given.get(id(result), result)
+            return tuple(self.from_ndarray(item) for item in result)
+        return self._arrays.get(id(result), result)
 
-    def touch(self) -> None:
-        """Remember of files that their bytes may be changed: NumPy writes to what it was given, or others do."""
-        for array, _ in self._handed.values():
+    def mark_dirty(self) -> None:
+        """Mark the files behind the arrays as changed: NumPy, or the caller, may write to their ndarrays."""
+        for array, _ in self._ndarrays.values():
             if array.is_strided and array.file is not None and array.size:
                 array.file.touch()
 
-    def touch_shared(self, result: Any) -> None:
-        """The same of arrays that a result may be a view of."""
-        for array, values in self._handed.values():
+    def mark_dirty_if_shared(self, result: Any) -> None:
+        """Mark the files behind arrays of which a result may be a view."""
+        for array, values in self._ndarrays.values():
             if array.is_strided and array.file is not None and array.size and _may_hold(result, values):
                 array.file.touch()
 
     def write_back(self, *arrays: Any) -> None:
-        """Write what NumPy put into the copies of these arrays to their buffers."""
+        """Write the copies of these arrays to their buffers."""
         for array in arrays:
-            given, values = self._handed.get(id(array), (None, None))
+            given, values = self._ndarrays.get(id(array), (None, None))
             if given is not None and not given.is_strided:
                 given[...] = values
 
     def protect(self, result: Any) -> None:
-        """Make what NumPy returned of a copy read-only: what is written there would reach no buffer."""
+        """Make results that are views of a copy read-only: writes to them would reach no buffer."""
         if isinstance(result, (tuple, list)):
             for item in result:
                 self.protect(item)
         elif isinstance(result, np.ndarray) and result.flags.writeable:
-            copies = (values for array, values in self._handed.values() if not array.is_strided)
+            copies = (values for array, values in self._ndarrays.values() if not array.is_strided)
             if any(np.may_share_memory(result, values) for values in copies):
                 result.flags.writeable = False
 
@@ -105,7 +105,7 @@ def _arrays_in(x: Any) -> Iterator[ArrayBase]:
 
 
 def _of_one_buffer(arrays: list[ArrayBase]) -> Iterator[list[ArrayBase]]:
-    """The arrays, those on the same buffer together."""
+    """The arrays, grouped by buffer."""
     groups: dict[Any, list[ArrayBase]] = {}
     for array in arrays:
         memory = array._memory
@@ -115,7 +115,7 @@ def _of_one_buffer(arrays: list[ArrayBase]) -> Iterator[list[ArrayBase]]:
 
 
 def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Array]]:
-    """Views of one buffer with their values: views of one copy, unless that would be more than all of them."""
+    """Views of one buffer with their values: views of one copy, unless that would be larger than all of them."""
     known = [(array, index_ranges_of(array)) for array in arrays]
     together = [(array, found) for array, found in known if found is not None]
     if len(together) > 1:
@@ -137,7 +137,7 @@ def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Ar
 
 
 def _hull(progressions: Sequence[IndexRange]) -> tuple[int, int, int]:
-    """Start, step and size of the closest progression that holds all of some."""
+    """Start, step and size of the smallest progression that contains all of these."""
     ends = [at for p in progressions for at in (p.start, p.start + p.step * (p.size - 1))]
     low, high = min(ends), max(ends)
     step = math.gcd(*(at - low for at in ends), *(p.step for p in progressions if p.size > 1)) or 1
@@ -145,7 +145,7 @@ def _hull(progressions: Sequence[IndexRange]) -> tuple[int, int, int]:
 
 
 def _seen(values: Array, spans: list[tuple[int, int, int]], view: IndexRanges, shape: tuple[int, ...]) -> Array:
-    """A view of a buffer as the same view of values at the indices `spans` of every dimension."""
+    """The same view of values that were read at the indices `spans` of every dimension."""
     offset, strides = 0, []
     for (start, _, _), (low, step, _), stride in zip(view.dimensions, spans, values.strides, strict=True):
         offset += (start - low) // step * stride
@@ -156,7 +156,7 @@ def _seen(values: Array, spans: list[tuple[int, int, int]], view: IndexRanges, s
 
 
 def _may_hold(result: Any, memory: Array) -> bool:
-    """Whether something may lead to the memory of an array."""
+    """Whether a result may refer to the memory of an array."""
     if isinstance(result, np.ndarray):
         return result.dtype.hasobject or bool(np.may_share_memory(result, memory))
     if isinstance(result, (tuple, list)):

@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 
 
 def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a function of NumPy gives.
+    """The result of one of NumPy's functions.
 
     Arguments of types that carry it out in their own way are asked first. Where they know nothing of our arrays, they
     get ndarrays.
@@ -46,25 +46,25 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
 
 
 def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The function of converted arrays; what it writes to one of them goes back to the buffer."""
+    """The function called with converted arrays; what it writes to one goes back to the buffer."""
     out = kwargs.get("out")
     writes = function in WRITING or out is not None
     calls_back = any(map(_is_function, (*args, *kwargs.values())))
-    # What a function of the caller's writes to a copy would be lost: it gets read-only ones.
+    # Writes of the caller's own function to a copy would be lost: it gets read-only ones.
     operands = Arguments(args, kwargs, may_write=lambda x: writes or not calls_back or x.is_strided)
-    handed, named = operands.handed(args), operands.handed(kwargs)
+    given, named = operands.to_ndarray(args), operands.to_ndarray(kwargs)
     if writes or calls_back:
-        operands.touch()
+        operands.mark_dirty()
     try:
-        result = function(*handed, **named)
+        result = function(*given, **named)
     except BaseException:
-        operands.touch()
-        # What was written before something was refused stays, as in NumPy.
+        operands.mark_dirty()
+        # What was written before an error stays, as in NumPy.
         given = _first(function, args, kwargs)[0] if function in WRITING else None
         operands.write_back(*(x for x in (given, out) if isinstance(x, ArrayBase) and x.flags.writeable))
         raise
-    operands.touch_shared(result)
-    returned = operands.returned(result)
+    operands.mark_dirty_if_shared(result)
+    returned = operands.from_ndarray(result)
     written = [*(out if isinstance(out, tuple) else [out])]
     if returned is not result:
         written.append(returned)  # perhaps an `out` given by position
@@ -76,7 +76,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _relevant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
-    """The arguments, and what is in lists of them."""
+    """The arguments, and the items of lists and tuples among them."""
     for x in (*args, *kwargs.values()):
         yield from (x if type(x) in (list, tuple) else (x,))
 
@@ -86,7 +86,7 @@ def _is_function(x: Any) -> bool:
 
 
 def _first(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """The first argument, wherever it stands, and the others."""
+    """The first argument, by position or name, and the others."""
     if args:
         return args[0], args[1:], kwargs
     rest = dict(kwargs)
@@ -97,7 +97,7 @@ def _first(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _rearranging(function: Function) -> Function:
-    """A function that moves, turns round, adds or drops axes."""
+    """A function that moves, flips, adds or drops axes."""
 
     def own(x: Any, *rest: Any, **named: Any) -> Any:
         if not isinstance(x, ArrayBase):
@@ -111,7 +111,7 @@ def _rearranging(function: Function) -> Function:
 
 
 def _at_least(function: Function) -> Function:
-    """A function that adds axes to every one of its arguments."""
+    """A function that adds axes to each of its arguments."""
     one = _rearranging(function)
 
     def own(x: Any, *rest: Any) -> Any:
@@ -121,7 +121,7 @@ def _at_least(function: Function) -> Function:
 
 
 def _method(name: str, **fixed: Any) -> Function:
-    """A function that is a method of an array as well."""
+    """A function that is also a method of an array."""
 
     def own(x: Any, *rest: Any, **named: Any) -> Any:
         return getattr(x, name)(*rest, **fixed, **named) if isinstance(x, ArrayBase) else NotImplemented
@@ -152,7 +152,7 @@ def _diag(x: Any, k: int = 0) -> Any:
 def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
     stand_ins = [x.stand_in() if isinstance(x, ArrayBase) else x for x in arrays]
     spread = np.broadcast_arrays(*stand_ins, subok=subok)
-    # What NumPy gives here can be written to, unless the array itself cannot.
+    # NumPy's result is writeable if the array is.
     found = [
         (x if x.shape == s.shape else x._with_map(x._map.broadcast_to(s.shape))) if isinstance(x, ArrayBase) else s
         for x, s in zip(arrays, spread, strict=True)
@@ -166,7 +166,7 @@ def _splitting(function: Function, default: Any) -> Function:
     def own(x: Any, sections: Any, axis: Any = None) -> Any:
         if not isinstance(x, ArrayBase) or isinstance(sections, ArrayBase):
             return NotImplemented
-        # The same cuts along a stand-in of one axis, whose entries are told by their addresses.
+        # The same cuts along a stand-in of one axis, in which an address tells the entry.
         function(x.stand_in(), sections, *(() if axis is None else (axis,)))
         along = normalize_axis_index(default(x) if axis is None else axis, x.ndim)
         line = as_strided(np.zeros(1, np.int8), x.shape[along : along + 1], (1,))
@@ -186,7 +186,7 @@ def _unstack(x: Any, *, axis: int = 0) -> Any:
 
 
 def _asking(function: Function) -> Function:
-    """A function that only wants to know shapes and types."""
+    """A function that needs shapes and dtypes alone."""
 
     def own(*args: Any, **named: Any) -> Any:
         if any(isinstance(x, (list, tuple)) for x in args):
@@ -203,7 +203,7 @@ def _without_values(x: Any) -> Any:
 
 
 def _alike(function: Function) -> Function:
-    """A function that makes a new array of the shape and type of its first argument."""
+    """A function that makes a new array with the shape and dtype of its first argument."""
 
     def own(x: Any, *rest: Any, **named: Any) -> Any:
         return function(_without_values(x), *rest, **named) if isinstance(x, ArrayBase) else NotImplemented
@@ -258,7 +258,7 @@ def _as_memory(x: Any) -> Any:
 
 
 def _comparing(function: Function) -> Function:
-    """A comparison of two arrays as a whole: of large ones block by block, up to the first difference."""
+    """A comparison of two arrays as a whole: large ones block by block, up to the first difference."""
 
     def own(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
         if not (reductions.streams(a) or reductions.streams(b)) or np.shape(a) != np.shape(b):
@@ -286,7 +286,7 @@ def _text(function: Function) -> Function:
     return own
 
 
-#: Functions that give views: nothing is read.
+#: Functions that return views: nothing is read.
 VIEWS: dict[Function, Function] = {
     **{
         f: _rearranging(f)
@@ -325,7 +325,7 @@ VIEWS: dict[Function, Function] = {
 if hasattr(np, "unstack"):
     VIEWS[np.unstack] = _unstack
 
-#: Functions that ask for shapes, types and addresses: nothing is read.
+#: Functions that need shapes, dtypes and addresses: nothing is read.
 QUESTIONS: dict[Function, Function] = {
     **{
         f: _asking(f)
@@ -348,7 +348,7 @@ QUESTIONS: dict[Function, Function] = {
     np.shares_memory: _shares_memory,
 }
 
-#: Functions of which large arrays are read in part, or block by block.
+#: Functions that read a large array in part, or block by block.
 IN_PART: dict[Function, Function] = {
     np.take: _take,
     np.copyto: _copyto,
@@ -362,7 +362,7 @@ WRITING = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_alo
 
 _OWN = {**VIEWS, **QUESTIONS, **IN_PART}
 
-#: Functions that know what to do with several arrays in a layout.
+#: Functions that take several arrays in a layout unconverted.
 _OF_SEVERAL = {
     np.allclose,
     np.array_equal,

@@ -1,7 +1,7 @@
-"""What a LayoutArray is made of: memory with a layout, and a map of what is seen of it.
+"""What a LayoutArray is made of: a buffer, and a map from indices to the elements in it.
 
-`LayoutBuffer` is what all views of one array have in common; `ArrayBase` is one view. The rooms above give it NumPy's
-manners, and `layout_array` puts them together.
+All views of an array share one `LayoutBuffer`. `ArrayBase` is one view; everything tests against it. Mixins beside each
+other give it NumPy's behaviour, and `layout_array` puts them together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(eq=False)
 class LayoutBuffer:
-    """A buffer, and what its elements are.
+    """A buffer and the type of its elements.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ class LayoutBuffer:
     dtype : numpy.dtype
         The type of the values.
     bits : int
-        Bits that one element takes.
+        Bits of one element.
     bitorder : str
         "little" or "big".
     excess : int
-        Bytes that the buffer had behind the array.
+        Bytes of the given buffer behind the array.
     file : MappedFile or None
-        Where the bytes are mapped from, whoever did it.
+        The file from which the bytes are mapped.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -59,7 +59,7 @@ class LayoutBuffer:
 
     @lazy
     def elements(self) -> Array:
-        """The elements by their offsets, on the same memory; below eight bits every value by its pattern."""
+        """The elements by offset, on the same memory; below eight bits, the value of every bit pattern."""
         if self.bits < 8:
             return np.arange(1 << self.bits, dtype=np.uint8).view(self.dtype)
         return self.buffer[: self.buffer.size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
@@ -76,14 +76,14 @@ class LayoutBuffer:
         return self.elements[int(self.buffer[byte]) >> shift & ((1 << self.bits) - 1)]
 
     def read_only(self) -> LayoutBuffer:
-        """The same memory, not to be written to."""
+        """The same memory, read-only."""
         buffer = self.buffer.view()
         buffer.flags.writeable = False
         return replace(self, buffer=buffer)
 
 
 class ArrayBase:
-    """A view of an array in a layout: its memory, and the map from indices to offsets."""
+    """A view of an array in a layout: a buffer, and the map from indices to offsets."""
 
     __slots__ = ("__weakref__", "_map", "_memory")
 
@@ -118,7 +118,7 @@ class ArrayBase:
         other._map = map_
         return other
 
-    # What it is.
+    # Properties.
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -199,17 +199,17 @@ class ArrayBase:
 
     @property
     def excess_bytes(self) -> int:
-        """Bytes that the buffer had behind the array."""
+        """Bytes of the given buffer behind the array."""
         return self._memory.excess
 
     @property
     def bitorder(self) -> str:
-        """Where the first packed element of a byte lies: "little" in its low bits, "big" in its high bits."""
+        """Where the first packed element of a byte lies: "little" its low bits, "big" its high bits."""
         return self._memory.bitorder
 
     @property
     def file(self) -> MappedFile | None:
-        """The file that `strided.open` mapped the buffer from; None for memory that was given."""
+        """The file from which `strided.open` mapped the buffer; None for memory that was given."""
         file = self._memory.file
         return file if file is not None and file.path else None
 
@@ -220,13 +220,13 @@ class ArrayBase:
 
     @property
     def is_view(self) -> bool:
-        """Whether this is a part of the buffer's array, or sees it otherwise than its shape says."""
+        """Whether this differs from the whole array in the buffer: in elements, order, shape or dtype."""
         memory = self._memory
         return self._map is not memory.spec.address_map or memory.dtype != memory.spec.dtype
 
     @property
     def region(self) -> transfer.Region:
-        """Buffer, map and width, as conversions take them.
+        """Buffer, map and element width, as conversions take them.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class ArrayBase:
             memory.file.check()
         return transfer.Region(memory.buffer, self._map, memory.bits, memory.bitorder == "little")
 
-    # As an ndarray.
+    # Conversion to an ndarray.
 
     def to_numpy(self, out: Array | None = None) -> Array:
         """The values as an ndarray: a new one, or `out`, which must have the same shape and dtype.
@@ -257,12 +257,12 @@ class ArrayBase:
         return out
 
     def as_strided(self) -> Array:
-        """An ndarray on the same memory, where the layout is plain strides over whole bytes.
+        """An ndarray on the same memory, if the layout is plain strides over whole bytes.
 
         Raises
         ------
         BufferError
-            It is not; `to_numpy` converts.
+            The layout is not plain strides; `to_numpy` converts.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray(np.arange(6, dtype=np.int16), "s16[2,3]{0,1}")
@@ -275,7 +275,7 @@ class ArrayBase:
         return values
 
     def _as_strided(self) -> Array:
-        """As `as_strided`, for those who only read, and keep nothing of it."""
+        """As `as_strided`, for callers that only read, and keep no reference."""
         memory = self._memory
         if memory.file is not None:
             memory.file.check()
@@ -288,7 +288,7 @@ class ArrayBase:
         return np.ndarray(self.shape, self.dtype, memory.buffer, start, strides)
 
     def _values(self) -> Array:
-        """The values for those who only read, and keep nothing of it: the own memory of plain strides, else a copy."""
+        """The values for callers that only read: a view on plain strides, else a copy."""
         return self._as_strided() if self.is_strided else self.to_numpy()
 
     @property
@@ -303,11 +303,11 @@ class ArrayBase:
         return self.size == 0 or self._byte_strides() is not None
 
     def _byte_strides(self) -> tuple[int, ...] | None:
-        """Bytes from one index to the next along each axis, where that is the same everywhere."""
+        """Bytes from one index to the next along each axis; None if that varies."""
         strides = self._map.strides if self._memory.bits >= 8 else None
         if strides is None:
             return None
-        # Along an axis of one entry nothing is ever added; say what NumPy would for an array without padding.
+        # An axis of one entry has no stride of its own; give it NumPy's for an array without padding.
         found: list[int] = []
         next_ = self.itemsize
         for n, stride in zip(reversed(self.shape), reversed(strides), strict=True):
@@ -316,7 +316,7 @@ class ArrayBase:
         return tuple(found)
 
     def _what(self) -> str:
-        """What this is, for messages."""
+        """How messages call this array."""
         return f"{'a view of ' if self.is_view else ''}{self._memory.spec}"
 
     def _why_no_strides(self) -> str:
@@ -326,9 +326,9 @@ class ArrayBase:
         return f"{what} is not plain strides; to_numpy() converts it"
 
     def stand_in(self, *, writeable: bool = False) -> Array:
-        """An ndarray of the same shape and type that takes no memory; all its elements are one, which is zero.
+        """An ndarray of zeros with the same shape and dtype that takes no memory.
 
-        What NumPy says to it is what it would say to this array's values, as long as these do not matter.
+        NumPy's functions answer for it as for this array, unless the values matter; above all, they refuse the same.
         """
         memory = bytearray(self.itemsize) if writeable else bytes(self.itemsize)
         return np.ndarray(self.shape, self.dtype, memory, 0, (0,) * self.ndim)

@@ -2,7 +2,7 @@
 
 Every block is reduced by NumPy itself, in pairwise sums. The partial results are then combined pairwise, too, and
 those of floating point in double precision, so that the result is at least as accurate as NumPy's of the converted
-array. Which partial results are combined does not depend on the number of threads: neither does the result.
+array. The order in which they are combined, and so the result, does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from strided.arrays.base import Array, ArrayBase
 from strided.arrays.blocks import Box
 from strided.runtime.threads import get_num_threads, run
 
-#: Partial results: arrays that are combined element by element, every reduced axis of size 1.
+#: A partial result: arrays that are combined element by element, with every reduced axis of size 1.
 Partial: TypeAlias = tuple[Array, ...]
 
-#: Blocks of one axis-less result that one thread takes at a time.
+#: Blocks that a thread reduces at a time, if they have the same place in the result.
 _SEGMENT = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How blocks are reduced.
+    """How blocks are reduced and their partial results combined.
 
     Attributes
     ----------
     start : callable
-        ``start(values, where, box, axes)`` gives the state of a block. `where` is True or an array that broadcasts to
-        the values; reduced axes stay, of size 1.
+        ``start(values, where, box, axes)`` gives the partial result of a block. `where` is True or an array that
+        broadcasts to the values; reduced axes stay, of size 1.
     combine : callable
-        ``combine(first, second)`` gives the state of two blocks, the one with lower indices first.
+        ``combine(first, second)`` gives the partial result of two blocks, the one with lower indices first.
     done : callable, optional
-        Whether a state is final whatever the other blocks hold; asked where everything is reduced to one value.
+        Whether a partial result is final whatever the other blocks hold; asked if all axes are reduced.
     matters : callable, optional
-        ``matters(values)``, of the values of a block in any order: whether the result can depend on them.
+        ``matters(values)``: whether the result can depend on a block with these values, which come in any order.
     in_order : bool
-        Whether `start` needs the values of a block as they are indexed. Without, it may get them with several axes in
-        the place of one, and must leave of size 1 those that `axes` names.
+        Whether `start` needs the values of a block in the array's axes. Otherwise it may get them with several axes in
+        place of one, and leaves those that `axes` names with size 1.
     itemsize : int
-        Bytes of an element while it is reduced, where that is more than its own: blocks are smaller for it.
+        Bytes of an element while it is reduced, if more than its own: blocks are smaller then.
     """
 
     start: Callable[[Array, Any, Box, tuple[int, ...]], Partial]
@@ -59,7 +59,7 @@ class Reduction:
 
 
 def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where: Any = True) -> Partial:
-    """The state of the whole array, every reduced axis of size 1. The array must have elements.
+    """The partial result of the whole array, every reduced axis of size 1. The array must have elements.
 
     `where` is True, or a mask (an ndarray or a LayoutArray) that broadcasts to the array.
     """
@@ -69,7 +69,7 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
     found: list[Partial | None] = [None] * len(pieces)
     decided = False
 
-    # What np.errstate says here holds in the helping threads, too.
+    # Settings of np.errstate hold in the worker threads, too.
     contexts = [contextvars.copy_context() for _ in pieces]
 
     def work(place: int, segment: list[Box]) -> None:
@@ -77,7 +77,7 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
             contexts[place].run(reduce, place, segment)
 
     def one(box: Box) -> Partial | None:
-        """The state of a block; None where it does not matter."""
+        """The partial result of a block; None if it does not matter."""
         digits = blocks.digits_of(array, box) if where is True else None
         if reduction.matters is not None and digits is not None and not reduction.matters(digits[0]):
             return None
@@ -100,7 +100,7 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
 
     run(work, enumerate(segment for _, segment in pieces), threads=get_num_threads())
     if len(axes) == array.ndim:
-        # Blocks that were left out cannot change the result.
+        # Blocks left out cannot change the result.
         return _pairwise((state for state in found if state is not None), reduction.combine)
     return _assembled(array.shape, axes, pieces, found, reduction.combine)
 
@@ -112,7 +112,7 @@ def _assembled(
     found: list[Partial | None],
     combine: Callable[[Partial, Partial], Partial],
 ) -> Partial:
-    """The states of several results, each put in its place."""
+    """The partial results of several places, each put in its place."""
     result: Partial | None = None
     kept_shape = tuple(1 if k in axes else n for k, n in enumerate(shape))
     for kept, group in itertools.groupby(zip(pieces, found, strict=True), key=lambda item: item[0][0]):
@@ -126,12 +126,12 @@ def _assembled(
 
 
 def _segments(array: ArrayBase, axes: tuple[int, ...], itemsize: int) -> Iterator[tuple[Box, list[Box]]]:
-    """Blocks in pieces of work: those of one piece go into the same results, whose place stands in front."""
+    """Blocks in pieces of work, each with the place of its result; the blocks of a piece have the same place."""
     elements = max(1, blocks.BLOCK_BYTES // max(itemsize, array.itemsize))
     cuts = blocks.tile_cuts(array._map, elements, whole_tiles=True)
     kept = [[slice(0, 1)] if k in axes else own for k, own in enumerate(cuts)]
     gone = [own if k in axes else [slice(0, 1)] for k, own in enumerate(cuts)]
-    # Where results are large, their partial results are too: then one piece each.
+    # Large results have large partial results: then there is one piece for each.
     few = math.prod(1 if k in axes else own[0].stop - own[0].start for k, own in enumerate(cuts)) <= elements // 64
     count = math.prod(len(own) for own in gone)
     length = _SEGMENT if few else count
@@ -155,7 +155,7 @@ def _mask_reader(where: Any, shape: tuple[int, ...]) -> Callable[[Box], Any]:
 
 
 def _pairwise(states: Iterable[Partial], combine: Callable[[Partial, Partial], Partial]) -> Partial:
-    """States combined in pairs, pairs of pairs and so on: rounding errors grow with the logarithm of their number."""
+    """Partial results combined in pairs, then pairs of pairs: errors grow with the logarithm of their number."""
     waiting: list[tuple[int, Partial]] = []
     for state in states:
         level = 0

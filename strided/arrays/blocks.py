@@ -97,7 +97,7 @@ def tile_block(map_: AddressMap, elements: int) -> tuple[int, ...]:
 
 
 def _outer_stride(terms: tuple[Term, ...]) -> int:
-    """Elements from one tile to the next: the axis of the least lies closest together."""
+    """Elements from one tile to the next: least for the axis whose tiles lie closest together."""
     return max((abs(t.step * d.stride) for t in terms for d in t.digits[-1:]), default=0)
 
 
@@ -128,8 +128,8 @@ def part(array: ArrayBase, box: Box) -> Any:
 def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | None:
     """A block as an ndarray on the array's own memory, with an axis for every digit, and how many each axis has.
 
-    Within whole tiles a layout is plain strides: only, the coordinate along an axis is made of several digits. The
-    digits of an axis stand together, major first. None where a digit is not filled, or elements are packed.
+    Within whole tiles a layout is plain strides, once the coordinate along an axis is split into digits. The digits of
+    an axis stand together, major first. None if a digit is not filled, or elements are packed.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray.from_numpy(np.arange(16).reshape(4, 4), "{1,0:T(2,2)}")
@@ -172,8 +172,8 @@ def long_runs(values: Array) -> list[int]:
 class Reader:
     """Blocks of an array as ndarrays, for several threads at once.
 
-    An array of plain strides is not copied at all. Of any other, each thread converts a block at a time into memory of
-    its own, which the next call from the same thread overwrites.
+    An array of plain strides is not copied. Of any other, each thread converts one block at a time into its own memory,
+    which its next call overwrites.
     """
 
     def __init__(self, array: ArrayBase) -> None:
@@ -203,7 +203,7 @@ class Reader:
 
 
 def near(region: transfer.Region) -> transfer.Region:
-    """The same elements, counted from near the first one: blocks that are alike are then planned alike, once."""
+    """The same elements, with offsets from near the first one: equal blocks then share one plan."""
     map_ = region.map
     if map_.irregular:
         return region
@@ -216,7 +216,7 @@ def near(region: transfer.Region) -> transfer.Region:
             moved.append(term if found is None else found[1])
         axes.append(tuple(moved))
     unit = region.storage.unit
-    # Whole bytes from the start, as many as no element reaches back over.
+    # Skip whole bytes at the start that hold no element.
     lowest = base + sum(min(0, _least(n, t)) for n, terms in zip(map_.shape, axes, strict=True) for t in terms)
     skipped = max(0, lowest) * unit // 8
     base -= skipped * 8 // unit
@@ -227,7 +227,7 @@ def near(region: transfer.Region) -> transfer.Region:
 
 
 def _least(n: int, term: Term) -> int:
-    """The least that a term adds: less than nothing only where a stride is negative."""
+    """The least that a term adds: negative only if a stride is."""
     return sum((d.size - 1) * d.stride for d in term.digits if d.stride < 0)
 
 

@@ -21,12 +21,12 @@ GRANULES = (512, 1024, 4096)
 
 
 def flat_bytes(buffer: Any) -> Bytes:
-    """Any contiguous buffer as an array of bytes on the same memory, read-only where the buffer is.
+    """Any contiguous buffer as an array of bytes on the same memory, read-only if the buffer is.
 
     Raises
     ------
     TypeError
-        No buffer.
+        The object has no buffer.
     UnsupportedError
         An array whose elements do not lie one after another.
 
@@ -98,7 +98,7 @@ def extent(size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: b
 
 
 def _is_explained(spec: BufferSpec, have: int, needed: int, prefix: int) -> bool:
-    """Whether a buffer is longer than needed as allocators make it."""
+    """Whether an allocator's rounding explains that a buffer is too long."""
     if any(have <= -(-needed // granule) * granule for granule in GRANULES):
         return True
     # The CPU runtime reports packed elements with one byte each, and allocates as much.

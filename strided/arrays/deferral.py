@@ -1,4 +1,4 @@
-"""Objects of other libraries beside an array: who carries out an operation.
+"""Operations with objects of other libraries: which side carries them out.
 
 `precedes` and `opts_out` decide about operators as an ndarray does; `ask` lets those answer who carry out NumPy's
 functions in their own way.
@@ -14,22 +14,22 @@ import numpy as np
 from strided.arrays import partners
 from strided.arrays.base import ArrayBase
 
-#: Libraries that take no arrays but ndarrays, and fail in other ways than by saying so.
+#: Libraries that take ndarrays alone and fail on others without returning NotImplemented.
 _NDARRAYS_ONLY = {"pandas"}
 
-#: The priority of an ndarray, and of what says nothing about it.
+#: The priority of an ndarray, and of objects without one.
 NDARRAY_PRIORITY, _NO_PRIORITY = 0.0, -1e6
 
 _MISSING = object()
 
 
 def _special(x: Any, name: str) -> Any:
-    """A special attribute, looked up as NumPy does it: in the class, not in the object."""
+    """A special attribute, looked up in the class as NumPy does."""
     return getattr(type(x), name, _MISSING)
 
 
 def is_plain(x: Any) -> bool:
-    """Whether something is an array or a value to NumPy, and has no say in what is done with it."""
+    """Whether NumPy takes something for an array or a scalar, which does not take part in dispatch."""
     return type(x) is np.ndarray or isinstance(x, (ArrayBase, np.generic)) or type(x).__module__ == "builtins"
 
 
@@ -39,14 +39,14 @@ def opts_out(x: Any) -> bool:
 
 
 def wants_ndarray(x: Any) -> bool:
-    """Whether something may only know ndarrays: an ndarray of another class, or what never heard of other arrays."""
+    """Whether something may know ndarrays alone: a subclass of ndarray, or a class without ``__array_ufunc__``."""
     return not is_plain(x) and (isinstance(x, np.ndarray) or _special(x, "__array_ufunc__") in (_MISSING, None))
 
 
 def precedes(x: Any) -> bool:
-    """Whether an ndarray on the left leaves the operation to something for its priority.
+    """Whether an ndarray on the left would defer to something because of its ``__array_priority__``.
 
-    That counts where there is no ``__array_ufunc__``, which is younger, and has to be higher than ndarray's own.
+    The priority counts only without ``__array_ufunc__``, and must be higher than that of an ndarray.
     """
     if is_plain(x) or _special(x, "__array_ufunc__") is not _MISSING:
         return False
@@ -57,7 +57,7 @@ def precedes(x: Any) -> bool:
 
 
 def with_a_say(values: Iterable[Any], protocol: str) -> list[Any]:
-    """The operands that carry out universal functions ("__array_ufunc__") or others in their own way."""
+    """The operands with their own ``__array_ufunc__`` or ``__array_function__``."""
     usual = getattr(np.ndarray, protocol)
     found = []
     for x in values:
@@ -68,7 +68,7 @@ def with_a_say(values: Iterable[Any], protocol: str) -> list[Any]:
 
 
 def ask(others: Iterable[Any], question: Callable[[Any], Any]) -> Any:
-    """The first answer of the others, who see our arrays as they are; NotImplemented where they do not know them."""
+    """The first answer of the others, which get our arrays unconverted; NotImplemented if none knows them."""
     partners.introduce()
     for x in others:
         if type(x).__module__.split(".")[0] in _NDARRAYS_ONLY:

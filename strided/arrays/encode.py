@@ -1,4 +1,4 @@
-"""Values into a layout: the memory of a new array, or of one that is there already."""
+"""Writing values in a layout: to a new buffer, or to an existing one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def spec_for(
 def _spec_for(
     dimensions: tuple[int, ...], dtype: np.dtype[Any], layout: str | Layout | BufferSpec | None, name: str | None
 ) -> BufferSpec:
-    """The same, kept: conversions of small arrays would spend most of their time on making it again."""
+    """As `spec_for`, cached: small conversions would spend most of their time here."""
     wanted = parse(layout) if isinstance(layout, str) else layout
     if wanted is None or isinstance(wanted, Layout):
         return spec_of(Shape(name or element_type_of_dtype(dtype).name, dimensions, wanted))
@@ -124,7 +124,7 @@ def _target(spec: BufferSpec, out: Any, bitorder: str) -> LayoutBuffer:
 
 
 def cast(value: Any, dtype: np.dtype[Any]) -> Array:
-    """Values cast as NumPy casts what is assigned to an array of a type."""
+    """Values cast to a dtype as in assignment."""
     if isinstance(value, ArrayBase):
         value = value.to_numpy()
     if isinstance(value, np.ndarray) and value.dtype == dtype:

@@ -1,11 +1,11 @@
-"""Large selections: index arrays, rows and masks, each in the way that reads least.
+"""Fast paths for large fancy reads.
 
-``a[i, j]`` of arrays as long as the result goes through one kernel that checks, wraps and follows the indices, a block
-at a time. In ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]`` the offset of an element is the sum of an outer and
-an inner one: two short tables, and runs of neighbours are left to the kernels of conversions. ``a[mask]`` of many
-elements converts some rows at a time and picks from these.
+- ``a[i, j]`` with index arrays of the result's shape: one kernel checks, wraps and follows the indices, block by block.
+- ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]``: an element's offset is the sum of an outer and an inner one.
+  Two short tables say them; runs of neighbours go to the kernels of conversions.
+- ``a[mask]`` with many elements: some rows at a time are converted, and the elements picked from them.
 
-Each function says NotImplemented where it does not apply; `gathering` then does.
+Where none applies, `transfer.gather_scatter` reads the elements.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ Integers: TypeAlias = npt.NDArray[np.intp]
 
 #: Elements in one task, and the fewest that the kernel for index arrays is given: it takes 1024 at a time.
 _TASK_ELEMENTS, _LEAST_POINTS = 1 << 16, 1 << 11
-#: Inner offsets: at least as many make a table worth while, and at most.
+#: The fewest inner offsets that make a table worthwhile, and the most that it may have.
 _LEAST_INNER, _MOST_INNER = 8, 1 << 16
-#: Average length of the runs in a row that make it one for vectors.
+#: Average length of runs from which vector kernels take a row.
 _LEAST_RUN = 8
 #: Bytes of the word that a sub-tile fills with elements of neighbouring rows.
 _WORD_BYTES = 4
-#: Of a mask: bytes of values that are converted at a time, and one element in how many must be chosen for that.
+#: For masks: bytes of values converted at a time, and the sparsest mask for that, one element in this many.
 _BAND_BYTES = 1 << 20
 _SPARSE = 24
 
 
 def is_large(source: Region, size: int) -> bool:
-    """Whether a selection of so many elements is worth a kernel, and of a kind that these kernels know."""
+    """Whether a selection of `size` elements is worth a kernel, and the kernels can read the source."""
     least = limits.current.indexed_elements if kernels.is_loaded() else limits.current.loading_elements
     regular = source.map.is_regular and source.map.ndim > 0
     return 0 < size >= least and 8 <= source.bits <= 64 and not source.unit_bits and regular
 
 
 class _Points:
-    """Index arrays of one shape, one for every axis of a map; or one array of places in row-major order.
+    """Index arrays of one shape, one for every axis of a map; or one array of flat, row-major indices.
 
     Attributes
     ----------
@@ -83,21 +83,21 @@ class _Points:
 
 
 def _logarithm(number: int) -> int:
-    """The logarithm of a power of two; -1 of other numbers."""
+    """The logarithm of a power of two; -1 for other numbers."""
     return -1 if number & (number - 1) or number < 1 else number.bit_length() - 1
 
 
 def _in_line(x: Integers) -> Integers:
-    """An index array in one axis; not copied where its entries lie at equal steps."""
+    """An index array in one axis; not copied if its entries lie at equal steps."""
     x = x.astype(np.int64, copy=False)
     return x if x.ndim == 1 and x.strides[0] % 8 == 0 else np.ascontiguousarray(x).reshape(-1)
 
 
 def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> bool:
-    """Put the elements at index arrays into `out`, a contiguous array of their shape; negative indices count backwards.
+    """Gather the elements at index arrays into `out`, a contiguous array of their shape; negative indices wrap.
 
-    One array for every axis, or one of places in row-major order. Returns False where an index is out of bounds, what
-    is in `out` being of no use then, where they are few, or where the buffer does not hold all of the view.
+    There is one array for every axis, or one of flat, row-major indices. Returns False, leaving `out` undefined, if
+    there are few indices, one is out of bounds, or the buffer does not hold all of the view.
     """
     if not source.map.size or out.size < _LEAST_POINTS or not holds_view(source):
         return False
@@ -114,9 +114,9 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
 
 
 def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
-    """Put the elements at arrays of indices, which broadcast to the shape of `out`, into `out`; all are in bounds.
+    """Gather the elements at arrays of indices in bounds, which broadcast to the shape of `out`, into `out`.
 
-    Returns False, and does nothing, where the offsets are not sums of outer and inner ones.
+    Returns False, leaving `out` alone, if the offsets are not sums of outer and inner ones.
     """
     split = _split([np.shape(at) for at in index], out.shape)
     if split is None:
@@ -140,7 +140,7 @@ def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
 
 
 def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
-    """How many axes are outer ones, so that each index array varies along outer or along inner axes alone."""
+    """How many axes are outer ones: each index array varies along outer or inner axes alone. None if impossible."""
     varies = []
     for shape in shapes:
         front = len(out) - len(shape)
@@ -189,14 +189,14 @@ class _Lanes(NamedTuple):
 
 
 def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> _Lanes | None:
-    """Rows that begin anywhere, of long runs of neighbours, or of one place in neighbouring words; None of others."""
+    """Tables of rows made of long runs of neighbours, or of one member of neighbouring words; None for other rows."""
     width = source.bits // 8
     for step in {1, max(1, _WORD_BYTES // width)}:
         heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - step - 1) != step)
         if _LEAST_RUN * len(heads) > len(inner) or (inner[heads] % step).any():
             continue
         members = outer % step
-        # A word is read as a whole: its other members must be in the buffer, too.
+        # A word is read whole, so its other members must be in the buffer, too.
         if not holds(source, (0, int((outer - members).max() + inner.max() + step) * width)):
             continue
         places = np.arange(len(outer), dtype=np.int64) * len(inner)
@@ -208,7 +208,7 @@ def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> _Lanes | None:
 
 
 def gather_masked(array: ArrayBase, mask: npt.NDArray[np.bool_]) -> Array | None:
-    """The elements where a mask of the array's shape is true; None where they are so few that a look-up is better."""
+    """The elements where a mask of the array's shape is true; None if there are too few of them."""
     count = int(np.count_nonzero(mask))
     if not mask.ndim or count * _SPARSE < mask.size or mask.size < limits.current.loading_elements:
         return None

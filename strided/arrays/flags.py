@@ -1,4 +1,4 @@
-"""``a.flags``: NumPy's promises about memory, as far as an array in a layout has an answer."""
+"""``a.flags``: NumPy's flags of an array's memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NumpyFlags = type(np.empty(0).flags)
 
 
 class Flags:
-    """What ``a.flags`` is: NumPy's names, as far as an array in a layout has an answer."""
+    """The flags of an array, under NumPy's names."""
 
     __slots__ = ("_array",)
 
@@ -25,13 +25,13 @@ class Flags:
 
     @property
     def c_contiguous(self) -> bool:
-        """Whether the buffer holds the elements in row-major order and nothing else."""
+        """Whether the elements lie in row-major order without gaps."""
         flags = self._strided()
         return flags is not None and bool(flags.c_contiguous)
 
     @property
     def f_contiguous(self) -> bool:
-        """Whether the buffer holds the elements in column-major order and nothing else."""
+        """Whether the elements lie in column-major order without gaps."""
         flags = self._strided()
         return flags is not None and bool(flags.f_contiguous)
 
@@ -40,7 +40,7 @@ class Flags:
 
     @property
     def aligned(self) -> bool:
-        """Whether every element lies where the machine likes it."""
+        """Whether every element is aligned for its dtype."""
         memory = self._array._memory
         return memory.bits < 8 or memory.elements.flags.aligned
 

@@ -1,4 +1,4 @@
-"""``a.flat``: the elements one after another, in row-major order, to be read and assigned."""
+"""``a.flat``: the elements in row-major order, read and assigned by flat index."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from strided.arrays.flags import Flags
 from strided.arrays.keys import Span, normalise
 from strided.transfer import copy as transfer
 
-#: Elements that an iteration converts at a time.
+#: Elements that iteration converts at a time.
 _AHEAD = 1 << 12
 
 
 class Flat:
-    """An iterator over an array's elements that can be indexed, as NumPy's ``flatiter``.
+    """An iterator over an array's elements that can be indexed, like NumPy's ``flatiter``.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray.from_numpy(np.arange(6).reshape(2, 3), "{0,1:T(2,2)}")
@@ -42,7 +42,7 @@ class Flat:
 
     @property
     def index(self) -> int:
-        """Place of the next element."""
+        """Flat index of the next element."""
         return self._next
 
     @property
@@ -51,7 +51,7 @@ class Flat:
         return tuple(int(i) for i in np.unravel_index(self._next, self._array.shape))
 
     def copy(self) -> Array:
-        """All elements, in an ndarray of one axis."""
+        """All elements in an ndarray of one axis."""
         return self._array.to_numpy().reshape(-1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -118,13 +118,13 @@ class Flat:
         values = cast(np.asarray(value) if isinstance(value, np.generic) else value, array.dtype).reshape(-1)
         if not values.size:
             return
-        # Too few values begin anew.
+        # Too few values are repeated.
         chosen = values[np.arange(places.size) % values.size].reshape(places.shape)
         index = np.unravel_index(places, array.shape) if array.ndim else ()
         array._scatter(transfer.offsets_at(array._map, index, places.shape), chosen)
 
     def _places(self, key: Any) -> int | npt.NDArray[np.intp]:
-        """The places in row-major order that a key means."""
+        """The flat indices that a key selects."""
         entry = key[0] if isinstance(key, tuple) and len(key) == 1 else key
         if isinstance(key, tuple) and not key:
             entry = Ellipsis

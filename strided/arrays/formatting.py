@@ -1,4 +1,4 @@
-"""What an array in a layout looks like: as text, in a notebook, in a line. Of a large one only corners are read."""
+"""Text of an array: ``str``, ``repr``, HTML and one line. Of a large array only the corners are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strided.escape import visible
 
 
 def corners(a: ArrayBase) -> tuple[Array, int]:
-    """Values to print and the threshold to print them with: of a large array only its corners.
+    """The values to print, and the threshold for it: of a large array only its corners.
 
     The corners have one more entry along every long axis, so that NumPy puts its dots there.
     """
@@ -40,20 +40,20 @@ def representation(a: ArrayBase) -> str:
     if not a.size and a.shape != (0,):
         shown += f", shape={a.shape}"
     about = f"dtype={a.dtype.name}, {'view of ' if a.is_view else ''}{a.spec})"
-    # As NumPy does: on a line of its own where the last one would grow too long.
+    # As NumPy does: on a line of its own if the last one would become too long.
     last = len(shown) - (shown.rfind("\n") + 1)
     too_long = last + len(about) + 2 > int(np.get_printoptions()["linewidth"])
     return f"{shown},\n{' ' * len(prefix)}{about}" if too_long and a.size else f"{shown}, {about}"
 
 
 def in_line(a: ArrayBase, width: int) -> str:
-    """At most `width` characters: the shape of the buffer, and the values as far as there is room."""
+    """The class and the spec of the buffer in at most `width` characters."""
     about = f"{type(a).__name__} {'view of ' if a.is_view else ''}{a.spec}"
     return about if len(about) <= width else about[: max(0, width - 3)] + "..."
 
 
 def as_html(a: ArrayBase) -> str:
-    """A table of what the array is, and its values, for notebooks."""
+    """An HTML table of properties, and the values, for notebooks."""
     buffer = a._memory.buffer.nbytes
     rows: list[tuple[str, Any]] = [
         ("shape", a.shape),

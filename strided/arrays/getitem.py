@@ -20,13 +20,13 @@ from strided.arrays.keys import Copy, Mask, Outer, Points, classify, element_at,
 from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
 
-#: Held while elements of fewer than eight bits are written: their neighbours in the byte are written back with them,
-#: and must not have changed meanwhile.
+#: Held while packed elements are written: their neighbours in the byte are written back, too, and must not change
+#: meanwhile.
 _packed = own_lock(threading.RLock)
 
 
 class Indexing(ArrayBase):
-    """A view that can be indexed and assigned to."""
+    """Mixin: indexing and assignment."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class Indexing(ArrayBase):
         return classify(self._map, _as_ndarrays(key)) if moved is None else moved
 
     def _at_points(self, arrays: Sequence[npt.NDArray[Any]]) -> Array | None:
-        """The elements at index arrays of one shape, or at places; None where they are few, or NumPy has to refuse."""
+        """The elements at index arrays of one shape, or at flat ones; None if few, or if one is out of bounds."""
         source = self.region
         if not fancy.is_large(source, arrays[0].size):
             return None
@@ -104,7 +104,7 @@ class Indexing(ArrayBase):
         self._scatter(transfer.offsets_at(self._map, index, shape), _spread(values, shape))
 
     def _set_element(self, offset: int, value: Any) -> None:
-        """Set one element as NumPy sets one, by what its type makes of the value."""
+        """Set one element; the dtype converts the value as in NumPy."""
         memory = self._memory
         if memory.file is not None:
             memory.file.check()
@@ -125,14 +125,14 @@ class Indexing(ArrayBase):
             self._judge(key, value)
             raise
         if values.ndim > ndim and not isinstance(value, (np.ndarray, ArrayBase)):
-            # Of nested sequences NumPy takes no more levels than there are axes.
+            # NumPy takes no more levels of nested sequences than there are axes.
             self._judge(key, value)
         while values.ndim > ndim and values.shape[0] == 1:
             values = values[0]
         return values
 
     def _judge(self, key: Any, value: Any) -> None:
-        """Raise what NumPy raises where this is assigned, if it does."""
+        """Raise what NumPy raises for this assignment, if anything."""
         self.stand_in(writeable=True)[_as_ndarrays(key)] = value.to_numpy() if isinstance(value, ArrayBase) else value
 
     def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
@@ -145,7 +145,7 @@ class Indexing(ArrayBase):
             transfer.scatter(self.region, offsets, values)
 
     def _assign(self, value: Any, key: Any, whole: ArrayBase) -> None:
-        """Set every element of this view, which is what `key` is in `whole`."""
+        """Set every element of this view, which is ``whole[key]``."""
         if not self.size:
             whole._judge(key, value)
             return
@@ -160,7 +160,7 @@ class Indexing(ArrayBase):
         spread, target = source._replace(map=source.map.broadcast_to(self.shape)), self.region
         for axis in reversed(range(self.ndim)):
             if target.map.is_still(axis):
-                # All values along it go to one place, where the last one stays.
+                # All values along a broadcast axis go to one element; the last one stays.
                 last = self.shape[axis] - 1
                 spread, target = (r._replace(map=r.map.at(axis, last)) for r in (spread, target))
         if self._memory.bits >= 8:
@@ -171,14 +171,14 @@ class Indexing(ArrayBase):
 
 
 def _as_ndarrays(key: Any) -> Any:
-    """A key whose arrays in a layout are ndarrays: NumPy keeps the type of an empty index array only of these."""
+    """A key with ndarrays in place of arrays in a layout: only of these NumPy keeps the dtype of an empty index."""
     if type(key) is tuple:
         return tuple(x._values() if isinstance(x, ArrayBase) else x for x in key)
     return key._values() if isinstance(key, ArrayBase) else key
 
 
 def _spread(values: Array, shape: tuple[int, ...]) -> Array:
-    """Values broadcast to a shape that they broadcast to. (NumPy's own function for it stops at 32 axes.)"""
+    """Values broadcast to a shape. (``numpy.broadcast_to`` stops at 32 axes.)"""
     if values.shape == shape:
         return values
     if len(shape) <= 32:

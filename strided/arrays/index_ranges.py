@@ -1,8 +1,8 @@
-"""Views as NumPy knows them: which indices of the buffer's array each one shows.
+"""The indices of the whole array that a view has.
 
-A view made by slicing, transposing and broadcasting takes indices ``start, start + step, ...`` of every dimension. From
-these follow whether two views have an element in common, what strides the same view of an ndarray would have, and how
-one conversion serves several views.
+A view made by slicing, transposing and broadcasting has indices ``start, start + step, ...`` of every dimension. They
+tell whether two views share an element, which strides the same view of an ndarray would have, and how one conversion
+serves several views.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class IndexRange(NamedTuple):
 
 
 class IndexRanges(NamedTuple):
-    """The indices that a view shows.
+    """The indices of a view.
 
     Attributes
     ----------
     dimensions : tuple of IndexRange
-        Of every dimension of the buffer's array.
+        For every dimension of the whole array.
     axes : tuple of (int or None)
-        For every axis of the view the dimension that it runs along; None where nothing changes along it.
+        For every axis of the view the dimension along which it runs; None if nothing changes along it.
     """
 
     dimensions: tuple[IndexRange, ...]
@@ -38,7 +38,7 @@ class IndexRanges(NamedTuple):
 
 
 def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
-    """The indices that a view shows; None where it is empty, or not made by slicing, transposing and broadcasting.
+    """The indices of a view; None if it is empty, or not made by slicing, transposing and broadcasting.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray(bytes(128), "f32[4,8]{1,0:T(2,4)}")
@@ -66,7 +66,7 @@ def index_ranges_of(view: ArrayBase) -> IndexRanges | None:
 
 
 def _first_index(map_: AddressMap, whole: AddressMap) -> list[int] | None:
-    """The index in the whole array of the first element of a view; None if it is not known."""
+    """The index of a view's first element in the whole array; None if unknown."""
     if map_.irregular:
         return [start for start, _ in map_.irregular[0].coordinates]
     offset = rest = int(map_.offset_of((0,) * map_.ndim))
@@ -82,7 +82,7 @@ def _first_index(map_: AddressMap, whole: AddressMap) -> list[int] | None:
 
 
 def _moved(map_: AddressMap, axis: int, whole: AddressMap) -> list[tuple[int, int, int]] | None:
-    """The dimensions that change along an axis, with start and step; None where that is not known."""
+    """The dimensions that change along an axis, with start and step; None if unknown."""
     if map_.irregular:
         return [(d, c, steps[axis]) for d, (c, steps) in enumerate(map_.irregular[0].coordinates) if steps[axis]]
     found = []
@@ -97,7 +97,7 @@ def _moved(map_: AddressMap, axis: int, whole: AddressMap) -> list[tuple[int, in
 def strides_in_order(view: ArrayBase) -> tuple[int, ...] | None:
     """The strides, in elements, of the same view of an ndarray whose axes lie in memory in the layout's order.
 
-    Of plain strides they are the view's own. None where nothing can be said.
+    For plain strides they are the view's own. None if unknown.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray(bytes(128), "f32[4,8]{1,0:T(2,4)}")

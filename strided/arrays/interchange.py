@@ -1,4 +1,4 @@
-"""The protocols by which others take an array: as an ndarray, by DLPack, to be copied, pickled, told apart."""
+"""The protocols by which others take an array: NumPy's, buffers, DLPack, copies, pickles, dask's tokens, text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from strided.files.mapping import map_file
 from strided.layout import Layout
 from strided.layout.element_types import is_builtin
 
-#: ``PyBUF_FORMAT``: who asks for a buffer wants to know its type.
+#: ``PyBUF_FORMAT``: the consumer of a buffer asks for its type.
 _WITH_FORMAT = 4
 
 
 class Interchange(ArrayBase):
-    """A view that goes where an ndarray goes."""
+    """Mixin: the protocols of other libraries and of Python."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ class Interchange(ArrayBase):
             )
         values = self.to_numpy()
         cast = values if dtype is None else values.astype(dtype, copy=False)
-        # An ndarray would have shown its own memory here: what is written to a copy must not be lost without a word.
+        # Of an ndarray this would be its memory; writes to a copy must not be lost silently.
         return overlap.shown(values, self) if cast is values and not copy else cast
 
     @property
@@ -62,9 +62,9 @@ class Interchange(ArrayBase):
 
     @property
     def data(self) -> Array:
-        """The elements as an ndarray on the same memory, where the layout is plain strides.
+        """The elements as an ndarray on the same memory, if the layout is plain strides.
 
-        No memoryview: netCDF4 takes whatever has one under this name for an ndarray, and fails.
+        Not a memoryview: netCDF4 takes any object with a memoryview of this name for an ndarray, and fails.
 
         Raises
         ------
@@ -75,9 +75,9 @@ class Interchange(ArrayBase):
 
     @property
     def ctypes(self) -> Any:
-        """Address and shape for ctypes, where the elements lie in row-major order without gaps.
+        """Address and shape for ctypes, if the elements lie in row-major order without gaps.
 
-        Many who take an address look at nothing else, safetensors among them.
+        Many consumers of an address look at nothing else, safetensors among them.
 
         Raises
         ------
@@ -92,9 +92,9 @@ class Interchange(ArrayBase):
         return self.as_strided().ctypes
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """The memory for ``memoryview(a)`` and others that want a buffer, where the layout is plain strides.
+        """The memory for ``memoryview(a)`` and other consumers of buffers, if the layout is plain strides.
 
-        Python asks from 3.12 on. Types that NumPy lacks have no name in a buffer; who asks for bytes alone gets them.
+        Python 3.12 and later ask. A buffer cannot name types that NumPy lacks; it can hold them as bytes.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class Interchange(ArrayBase):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule of the same memory, where the layout is plain strides; of a copy with ``copy=True``.
+        """A DLPack capsule of the same memory, if the layout is plain strides; of a copy with ``copy=True``.
 
         Raises
         ------
@@ -140,21 +140,21 @@ class Interchange(ArrayBase):
         """
         values = self.to_numpy() if copy else self.as_strided()
         if dlpack.runs_backwards(values):
-            # Few consumers know negative strides; torch ends the process.
+            # Few consumers know negative strides; torch crashes.
             raise BufferError(f"the view of {self.spec} runs backwards; to_numpy() or copy=True copies it")
         return dlpack.capsule(values, stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __jax_array__(self) -> Any:
-        """The values as a ``jax.Array`` of the type that JAX makes of theirs. JAX's functions ask for it."""
+        """The values as a ``jax.Array`` of the dtype to which JAX converts theirs. JAX's functions call this."""
         return partners.convert("jax", self)
 
     # Copies.
 
     def copy(self, order: str = "K") -> Self:
-        """The same values in a buffer of their own: in the same layout, or with "C" and "F" row- or column-major.
+        """The same values in a new buffer: in the same layout, or row-major ("C") or column-major ("F").
 
-        Of a view, the values alone are copied, row-major by default. An array in a file that is mapped read-only is
-        mapped once more instead: nothing is read, and what is assigned to the copy stays in memory.
+        Of a view, only its values are copied, row-major by default. An array in a file that is mapped read-only is
+        mapped again instead: nothing is read, and assignments to the copy stay in memory.
         """
         if order not in ("C", "F", "A", "K"):
             self.stand_in().copy(order)  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ class Interchange(ArrayBase):
         )
 
     def _mapped_anew(self, mode: str) -> Self | None:
-        """The same view of the same file through a mapping of its own; None where the path leads elsewhere."""
+        """The same view of the same file through another mapping; None if the path no longer leads to the file."""
         memory = self._memory
         assert memory.file is not None
         memory.file.check()
@@ -212,17 +212,17 @@ class Interchange(ArrayBase):
             content = content.tobytes() if not content.flags.writeable else bytearray(content)
         return _rewrapped, (type(self), content, memory.spec, memory.bitorder, memory.excess)
 
-    # Telling arrays apart, and showing them.
+    # Tokens and text.
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         partners.introduce()
         memory = self._memory
         about = type(self).__name__, str(memory.spec), str(memory.dtype), memory.bitorder, repr(self._map)
-        # Writes through a mapping need not change the time of the file: only what cannot write is told by its file.
+        # Writes through a mapping need not change the file's time: only a read-only mapping is identified by its file.
         if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file:
             start = _offset_in(memory.buffer, memory.file.content)
             return (*about, *memory.file.identity, memory.file.offset + start)
-        import hashlib  # only dask asks, and every import of this package would pay for it
+        import hashlib  # for dask alone, which not every import should pay for
 
         return (*about, hashlib.blake2b(self.region.buffer.data, digest_size=20).hexdigest())
 
@@ -240,7 +240,7 @@ class Interchange(ArrayBase):
 
 
 def _offset_in(part: Array, whole: Array) -> int:
-    """Bytes from the start of an array of bytes to a part of it."""
+    """Bytes from the start of an array of bytes to the start of a part of it."""
     if not part.size:
         return 0
     start: int = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
@@ -261,7 +261,7 @@ def _reopened(
     excess: int,
     seen: tuple[AddressMap, np.dtype[Any], int] | None,
 ) -> ArrayBase:
-    """An unpickled array in a file: the file is mapped anew."""
+    """An unpickled array in a file, which is mapped again."""
     file = map_file(*where)
     memory = LayoutBuffer(file.content, spec, spec.dtype, spec.element_bits, bitorder, excess, file)
     if seen is None:

@@ -24,7 +24,7 @@ from strided.layout.element_types import MAX_NDIM
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 
-#: Index arrays from which on NumPy itself is asked whether they are too many: its limit depends on its version.
+#: From this many index arrays NumPy itself is asked whether they are too many: its limit depends on its version.
 _MANY_ARRAYS = 30
 
 
@@ -276,7 +276,7 @@ def classify(source: AddressMap, key: Any) -> Element | View | Copy | Points | M
     Raises
     ------
     IndexError, TypeError, ValueError
-        As NumPy does; for `Points` and `Mask` only `indexed` does.
+        As NumPy does; `Points` and `Mask` are checked by `indexed`.
     """
     entries, shape = key if type(key) is tuple else (key,), source.shape
     if len(entries) == 1 and type(entries[0]) is np.ndarray and _is_mask_of(entries[0], shape):
@@ -307,7 +307,7 @@ def indexed(source: AddressMap, key: Any) -> Element | View | Copy | Outer:
 
 
 def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
-    """The offset of the element that a key of integers means, in elements; None where `normalise` has to look.
+    """The offset of the element that a key of integers means, in elements; None for keys left to `normalise`.
 
     >>> element_at(AddressMap.from_strides((3, 5), (5, 1)), (2, -1))
     14

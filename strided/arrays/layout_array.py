@@ -1,7 +1,7 @@
 """LayoutArray: a buffer in an XLA layout that behaves like an ndarray.
 
-An adapter without arithmetic: `notation` and `layout` say what the buffer is, `address` where its elements lie,
-`indexing` what a key means, `convert` moves the elements. What this module adds is NumPy's manners.
+The class is put together from mixins, and adds how arrays are made. Nothing is computed here: `layout` parses what the
+buffer holds, `addressing` says where elements lie, `keys` what an index means, and `transfer` moves elements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from strided.files.mapping import map_file
 from strided.layout import AnyShape, Layout
 from strided.layout.parser import array_shape
 
-#: Bytes of values in one of `LayoutArray.chunk_shape`: enough that a task's own cost does not matter.
+#: Bytes of values in a chunk of `LayoutArray.chunk_shape`: enough that a task's overhead does not matter.
 _CHUNK_BYTES = 1 << 24
 
 
@@ -34,21 +34,21 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
     Parameters
     ----------
     buffer : bytes, bytearray, memoryview, ndarray, mmap or anything with a buffer
-        The raw bytes, padding included. They are not copied; a read-only buffer makes a read-only array.
+        The raw bytes, padding included; not copied. The array is read-only if the buffer is.
     shape : str, Shape or BufferSpec
         XLA's text, or the value; or a spec of another kind of layout.
     offset : int, optional
         Bytes in front of the array.
     bitorder : {"little", "big"}, optional
-        Packed elements of fewer than eight bits: whether the first one of a byte lies in its low bits, or in its high
-        bits as in dumps of jaxlib up to 0.5.2.
+        For packed elements: whether the first one of a byte lies in its low bits, or in its high bits as in dumps of
+        jaxlib up to 0.5.2.
     allow_excess : bool, optional
         Accept a buffer that is longer than padding explains.
 
     Raises
     ------
     NotationError
-        The text is no shape.
+        The text is not a shape.
     BufferSizeError
         The buffer is too short, or longer than rounding up to 512, 1024 or 4096 bytes explains.
     UnsupportedError
@@ -97,26 +97,26 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         element_type: str | None = None,
         bitorder: str = "little",
     ) -> Self:
-        """The values of an array, laid out anew.
+        """A new array with the values of another, in a layout.
 
         Parameters
         ----------
         x : array_like
         layout : str, Layout, Shape or BufferSpec, optional
-            Row-major without. A shape or a spec must have the dimensions of `x`; it names the element type, too.
+            Row-major by default. A shape or a spec must have the dimensions of `x`; it names the element type, too.
         padding : scalar, PaddingValue or str, optional
             What fills the padding: a value, or one of "zero", "one", "lowest", "highest"; "unknown" leaves it as it
-            is. Zero clears also those bits of the last byte that hold neither elements nor padding. Without, what a
-            legacy layout says, else zero.
+            is. Zero also clears bits of the last byte that hold neither elements nor padding. By default what a legacy
+            layout says, else zero.
         out : writable buffer, optional
-            Where to; allocated without.
+            The buffer to write to; a new one by default.
         element_type : str, optional
-            XLA's name, ``"s4"``; that of ``x.dtype`` without. Values are cast as ``astype`` does it.
+            XLA's name, such as ``"s4"``; by default that of ``x.dtype``. Values are cast as by ``astype``.
 
         Raises
         ------
         NotationError, LayoutError
-            The layout is none, or does not fit the array.
+            The layout is invalid, or does not fit the array.
         UnsupportedError
             XLA has no element type for the dtype.
         BufferSizeError
@@ -155,9 +155,9 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """The shape of chunks that the array is best read in: whole tiles, some megabytes, together in the buffer.
+        """The shape of chunks that suits reading the array: whole tiles, some megabytes, together in the buffer.
 
-        It is not called ``chunks``: xarray takes every duck array with an attribute of that name for one of dask's.
+        Not called ``chunks``, because xarray takes any duck array with that attribute for one of dask's.
 
         >>> LayoutArray(np.zeros(1 << 26, np.uint8), "f32[8192,2048]{1,0:T(8,128)}").chunk_shape
         (2048, 2048)

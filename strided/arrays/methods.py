@@ -1,7 +1,6 @@
 """The methods of an ndarray.
 
-Each is NumPy's function of the same name, or NumPy's method of the converted array. Those that change an ndarray change
-the buffer.
+Each is NumPy's function of the same name, or NumPy's method of the converted array. In-place methods change the buffer.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from strided.layout.element_types import is_builtin
 
 
 def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
-    """A method that is one of NumPy's functions, but for keywords that the method does not know."""
+    """A method that is one of NumPy's functions, without keywords that the method does not have."""
 
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         if any(word in kwargs for word in unknown):
@@ -25,7 +24,7 @@ def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
         try:
             return function(self, *args, **kwargs)
         except TypeError:
-            # Methods have other words for wrong arguments.
+            # NumPy's methods refuse wrong arguments in other words.
             given = [x.stand_in(writeable=True) if isinstance(x, ArrayBase) else x for x in (*args, *kwargs.values())]
             getattr(self.stand_in(), name)(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
             raise
@@ -47,7 +46,7 @@ def _converted(name: str) -> Any:
 
 
 def _changing(name: str) -> Any:
-    """A method of ndarray that changes it: carried out on a copy, which is written back."""
+    """An in-place method of ndarray: called on a copy, which is written back."""
 
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         if self.is_strided:
@@ -57,7 +56,7 @@ def _changing(name: str) -> Any:
         try:
             return getattr(values, name)(*args, **kwargs)
         finally:
-            # Also what was changed before something was refused.
+            # Also what was changed before an error.
             if values.flags.writeable:
                 self[...] = values
 
@@ -72,7 +71,7 @@ def _clip(a: ArrayBase, min: Any = None, max: Any = None, out: Any = None, **kwa
 
 
 class Methods(ArrayBase):
-    """An array with NumPy's methods."""
+    """Mixin: NumPy's methods, and Python's special ones."""
 
     __slots__ = ()
 
@@ -91,7 +90,7 @@ class Methods(ArrayBase):
     all = _function(np.all, "all")
 
     def count(self, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
-        """How many elements a function of ndarrays finds true: ``a.count(np.isnan)``; large arrays stream.
+        """The number of elements for which a function of ndarrays is true: ``a.count(np.isnan)``; large arrays stream.
 
         >>> import strided as sd
         >>> int(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]").count(np.isnan))
@@ -134,7 +133,7 @@ class Methods(ArrayBase):
         self[...] = one
 
     def byteswap(self, inplace: bool = False) -> Any:
-        """The elements with their bytes in reverse."""
+        """The elements with their bytes reversed."""
         swapped = self._values().byteswap()
         if not inplace:
             return swapped
@@ -144,7 +143,7 @@ class Methods(ArrayBase):
         return self
 
     def resize(self, *shape: Any, refcheck: bool = True) -> None:
-        """Refused, but for the shape that the array has: the memory is the buffer's, and has a fixed size."""
+        """Refused unless the shape stays the same: the buffer has a fixed size."""
         if shape in ((), (None,), self.shape, (self.shape,)):
             return
         raise ValueError("cannot resize this array: it does not own its data")
@@ -170,7 +169,7 @@ class Methods(ArrayBase):
     def astype(
         self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
-        """The values as another type, in an ndarray; the array itself where it is of that type and `copy` is False."""
+        """The values as another dtype, in an ndarray; the array itself if it has that dtype and `copy` is False."""
         wanted = np.dtype(dtype)
         if not copy and wanted == self.dtype and order in ("K", "A"):
             return self
@@ -184,11 +183,11 @@ class Methods(ArrayBase):
         return result
 
     def getfield(self, dtype: Any, offset: int = 0) -> Array:
-        """Some of the bytes of every element as another type: of a layout of plain strides on the same memory."""
+        """Some bytes of every element as another dtype; a view if the layout is plain strides."""
         return np.asarray(self).getfield(dtype, offset)
 
     def conjugate(self, *args: Any, **kwargs: Any) -> Any:
-        """The complex conjugates; the array itself where NumPy's own types are real."""
+        """The complex conjugates; the array itself if its dtype is a real one of NumPy's."""
         if is_builtin(self.dtype) and self.dtype.kind != "c" and not args and not kwargs:
             return self
         return np.conjugate(self, *args, **kwargs)
@@ -196,7 +195,7 @@ class Methods(ArrayBase):
     conj = conjugate
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
-        """The entries along an axis where a condition holds."""
+        """The entries along an axis for which a condition is true."""
         return np.compress(condition, self, axis, out)
 
     def flatten(self, order: Any = "C") -> Array:
@@ -209,16 +208,16 @@ class Methods(ArrayBase):
 
     @property
     def base(self) -> Array:
-        """The buffer: it owns the memory."""
+        """The buffer, which owns the memory."""
         return self.buffer
 
     @property
     def device(self) -> str:
-        """Where the array is, as the array API names it."""
+        """The device in the array API: the CPU."""
         return "cpu"
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
-        """The array itself: it is on the only device there is."""
+        """The array itself: the CPU is the only device."""
         self.stand_in().to_device(device, stream=stream)
         return self
 
@@ -245,7 +244,7 @@ class Methods(ArrayBase):
         raise ValueError("cannot delete array elements")
 
     def _one(self) -> Array:
-        """The array where it has one element; else a stand-in, for NumPy to refuse."""
+        """The array if it has one element; else a stand-in, for NumPy to refuse."""
         return self.to_numpy() if self.size == 1 else self.stand_in()
 
     def __bool__(self) -> bool:

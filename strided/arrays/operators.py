@@ -1,7 +1,7 @@
-"""The operators of an array: universal functions, in-place ones written through.
+"""The operators of an array: universal functions; in-place ones write to the buffer.
 
-Who carries one out is decided as for an ndarray. Where something else is to do it that may only know ndarrays, it gets
-one: ``a * csr`` is what ``np.asarray(a) * csr`` is.
+They defer to other operands as those of an ndarray do. Another operand that may know ndarrays alone gets one:
+``a * csr`` is ``np.asarray(a) * csr``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strided.arrays.base import ArrayBase
 
 
 class _Asked(np.ndarray[Any, Any]):
-    """An ndarray that does not compute, but says by which universal function NumPy would."""
+    """An ndarray whose operators return the universal function that NumPy would call."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         # NumPy 2.0 raises integers to the power 2.0 by squaring a converted copy in place: not these values.
@@ -29,7 +29,7 @@ def _forward(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
 
     def method(self: Operators, other: Any) -> Any:
         if isinstance(other, np.ndarray) and deferral.wants_ndarray(other):
-            return operation(np.asarray(self), other)  # a matrix multiplies in its own way, whichever side it is on
+            return operation(np.asarray(self), other)  # a matrix multiplies in its own way on either side
         if deferral.opts_out(other):
             return NotImplemented
         if deferral.precedes(other):
@@ -40,13 +40,13 @@ def _forward(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
 
 
 def _reflected(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
-    """``x + a``, where `x` does not know what to do with `a`: perhaps it does with an ndarray."""
+    """``x + a`` after `x` returned NotImplemented: it may know ndarrays."""
 
     def method(self: Operators, other: Any) -> Any:
         if deferral.is_plain(other):
             return ufunc(other, self)
         if partners.introduce():
-            return operation(other, self)  # it knows by now
+            return operation(other, self)  # now it knows our arrays
         if deferral.wants_ndarray(other) or hasattr(type(other), method.__name__.replace("__r", "__", 1)):
             return operation(other, np.asarray(self))
         return ufunc(other, self)
@@ -66,7 +66,7 @@ def _in_place(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
 
 
 def _methods(names: str, make: Callable[..., Any], *, prefix: str = "") -> dict[str, Any]:
-    """Methods by name, of operators that are given as ``name=ufunc``."""
+    """Methods by name, for operators given as ``name=ufunc``."""
     found = {}
     for item in names.split():
         name, _, ufunc = item.partition("=")
@@ -86,10 +86,10 @@ _BINARY = f"{_WITH_IN_PLACE} divmod=divmod"
 
 
 class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
-    """Operators by way of universal functions, in-place ones written through."""
+    """Mixin: operators, by way of universal functions."""
 
     __slots__ = ()
-    #: That of an ndarray: whoever takes precedence over one, takes it here.
+    #: That of an ndarray: other classes take precedence as over an ndarray.
     __array_priority__ = deferral.NDARRAY_PRIORITY
 
     def _applied(self, ufunc: np.ufunc, other: Any) -> Any:
@@ -104,10 +104,10 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
     def _changed(self, ufunc: np.ufunc, other: Any) -> Any:
         if ufunc is np.power and (chosen := self._power(other)) is not np.power:
             return chosen(self, out=(self,))
-        call: Any = ufunc  # mypy takes it for one of ndarrays alone
+        call: Any = ufunc  # mypy takes it for a function of ndarrays alone
         if ufunc is not np.matmul:
             return call(self, other, out=(self,))
-        # As NumPy does it: with these axes the result is not broadcast into the array.
+        # As NumPy does: with these axes the result is not broadcast into the array.
         axes = [(-1,), (-2, -1), (-1,)] if self.ndim == 1 else [(-2, -1)] * 3
         try:
             return call(self, other, out=(self,), axes=axes)
@@ -121,11 +121,11 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
         try:
             return ufunc(self, other)
         except np._core._exceptions._UFuncNoLoopError:  # type: ignore[attr-defined]
-            # NumPy finds things equal to nothing that cannot be compared with it.
+            # To NumPy, operands that cannot be compared are unequal.
             return (operator.eq if ufunc is np.equal else operator.ne)(self.stand_in(), other)
 
     def _power(self, exponent: Any) -> np.ufunc:
-        """NumPy raises to some powers by other functions: to the second by `square`."""
+        """The universal function by which NumPy raises to a power: to the second by `square`."""
         if not isinstance(exponent, (int, float, complex, np.generic, np.ndarray)) or np.ndim(exponent):
             return np.power
         chosen: Any = np.zeros((1,) * self.ndim, self.dtype).view(_Asked) ** exponent

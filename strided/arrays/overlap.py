@@ -1,7 +1,7 @@
-"""Whether two arrays share memory: the exact answer, and the quick one.
+"""Whether two arrays share memory: exactly, or by their bounds alone.
 
-Two views of the same array are compared axis by axis, as arithmetic progressions of indices. Anything else that is not
-plain strides is enumerated, byte by byte, up to a limit.
+Two views of one array are compared axis by axis, as arithmetic progressions of indices. Other pairs without plain
+strides are enumerated byte by byte, up to a limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import IndexRange, index_ranges_of
 from strided.planning.plan import span_of
 
-#: Elements of two arrays together that are enumerated at most.
+#: The most elements, of both arrays together, that are enumerated.
 _MOST_ELEMENTS = 1 << 24
 
 
@@ -37,13 +37,13 @@ class _Values:
 
 
 def shown(values: Array, array: ArrayBase) -> Array:
-    """Converted values of an array as an ndarray that can never be written to, contiguous as they are."""
+    """Converted values of an array as an ndarray that can never be made writeable."""
     owner = _Values(values, array._memory.buffer)
     return np.asarray(owner).view(values.dtype).reshape(values.shape)
 
 
 def _shows(x: Any, array: Any) -> bool:
-    """Whether an ndarray shows values that were converted from the buffer of an array."""
+    """Whether an ndarray holds values converted from the buffer of an array."""
     while type(x) is np.ndarray:
         x = x.base
     buffer = x.buffer() if isinstance(x, _Values) and isinstance(array, ArrayBase) else None
@@ -51,7 +51,7 @@ def _shows(x: Any, array: Any) -> bool:
 
 
 def may_share(first: Any, second: Any) -> bool:
-    """Whether the bytes that two arrays lie in meet, or one shows values converted from the other: False is certain.
+    """Whether two arrays' byte ranges overlap, or one holds values converted from the other: False is certain.
 
     NumPy asks this of ``np.asarray(a)`` and `a` before it writes to the former.
     """
@@ -71,7 +71,7 @@ def share(first: Any, second: Any, max_work: Any = -1) -> bool:
     Raises
     ------
     numpy.exceptions.TooHardError
-        That would take too long to find out.
+        Finding out would take too long.
     """
     if max_work == 0:
         return may_share(first, second)
@@ -99,7 +99,7 @@ def _address(buffer: Array) -> int:
 
 
 def _span(x: Any) -> tuple[int, int]:
-    """Addresses from and to."""
+    """The first address, and the one past the last."""
     if not isinstance(x, ArrayBase):
         return byte_bounds(x)
     start = _address(x._memory.buffer)
@@ -123,7 +123,7 @@ def _bytes_of(x: Any) -> npt.NDArray[np.int64]:
 
 
 def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:
-    """Whether two views of one array have an element in common; None where that cannot be told from their indices."""
+    """Whether two views of one array share an element; None if their indices do not tell."""
     own, other = first._memory, second._memory
     if own.spec != other.spec or own.bits != other.bits or _address(own.buffer) != _address(other.buffer):
         return None
@@ -136,7 +136,7 @@ def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:
 
 
 def _meet(first: IndexRange, second: IndexRange) -> bool:
-    """Whether two arithmetic progressions have a number in common."""
+    """Whether two arithmetic progressions share a number."""
     a, b = (range(p[0], p[0] + p[1] * p[2], p[1]) if p[1] else range(p[0], p[0] + 1) for p in (first, second))
     a, b = (r if r.step > 0 else r[::-1] for r in (a, b))
     common = math.gcd(a.step, b.step)

@@ -1,7 +1,6 @@
-"""What lies between the elements: filling the padding of a buffer.
+"""Filling the padding of a buffer.
 
-XLA leaves the contents of padding open. Here it is never read as data, and written only when a buffer is made, with the
-value that was asked for.
+XLA leaves the contents of padding open. It is never read as data here, and written only when a buffer is made.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from strided.planning.plan import FillStep, Storage, plan_fill
 from strided.runtime.cache import forgettable
 from strided.transfer import copy as transfer
 
-#: Bytes that are filled one after the other in the time that a short run takes, as long as they stay in the cache.
+#: Contiguous bytes that are filled in the time of one short run, as long as they stay in the cache.
 _RUN_BYTES, _CACHED_BYTES = 1 << 10, 1 << 21
 
 _NAMES = {
@@ -33,9 +32,9 @@ _NAMES = {
 
 
 def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:
-    """The value that `padding` asks for, as a 0-d array of a type; None for "unknown".
+    """The value that `padding` names, as a 0-d array of a dtype; None for "unknown".
 
-    Lowest and highest are the infinities where the type has them, as XLA's legacy padding for maxima and minima.
+    Lowest and highest are infinities if the dtype has them, as in XLA's legacy padding for maxima and minima.
 
     Raises
     ------
@@ -65,7 +64,7 @@ def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
-    """The lowest or highest value of a type: every value of a small one is looked at."""
+    """The lowest or highest value of a dtype, for small ones by looking at every value."""
     if dtype.kind == "c":
         raise UnsupportedError(f"{dtype} has no lowest or highest value")
     if dtype.kind in "iu":

@@ -1,8 +1,8 @@
-"""NumPy's reductions of large arrays: sums, extremes and their places, counts, means and variances.
+"""NumPy's reductions of large arrays: sums, extremes and their indices, counts, means and variances.
 
-`stream` carries out what NumPy's function of the same name means, block by block (`streams`). NumPy itself says what
-the result's type is and which arguments are wrong: it is asked with a stand-in of one element. Single precision is
-added up as such within a block, and in double precision from there on; shorter types as `sums` says.
+`stream` does what NumPy's function does, block by block. NumPy itself, asked with a stand-in of one element, gives the
+dtype of the result and refuses wrong arguments. Single precision is added as such within a block, and in double
+precision across blocks; for shorter types see `wide_sums`.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from strided.arrays.base import Array, ArrayBase
 from strided.arrays.block_reduce import Partial, Reduction, reduced
 from strided.arrays.blocks import Box
 
-#: Bytes of values from which on an array is looked at block by block. Below, NumPy reduces a converted copy.
+#: Arrays of at least this many bytes of values are read block by block; of smaller ones NumPy reduces a converted copy.
 STREAM_BYTES = 1 << 24
 
 Axes = tuple[int, ...]
 
 
 def streams(array: Any) -> bool:
-    """Whether something is an array in a layout that is too large to be converted as a whole."""
+    """Whether something is an array in a layout too large to be converted as a whole."""
     return isinstance(array, ArrayBase) and array.nbytes >= STREAM_BYTES and array.size > 0 and array.ndim > 0
 
 
 class ReductionCall(NamedTuple):
-    """A reduction as it was asked for.
+    """The arguments of a reduction.
 
     Attributes
     ----------
     array : ArrayBase
     axes : tuple of int
-        Those that go, normalised.
+        Axes that are reduced, normalised.
     dtype : numpy.dtype
-        Of NumPy's result.
+        Dtype of NumPy's result.
     work : numpy.dtype
-        In which the elements of a block are added.
+        Dtype in which the elements of a block are added.
     where : True or mask
     initial : scalar or None
     ddof : float
@@ -63,20 +63,20 @@ class ReductionCall(NamedTuple):
         return self.work.itemsize if wide_sums.wide(self.array.dtype) else self.array.itemsize
 
     def reduced(self, reduction: Reduction) -> Partial:
-        """The state of the whole array."""
+        """The partial result of the whole array."""
         return reduced(self.array, self.axes, reduction, self.where)
 
 
 def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What one of NumPy's reductions gives for a large array; NotImplemented where NumPy has to be asked itself.
+    """The result of one of NumPy's reductions for a large array; NotImplemented if NumPy itself must be called.
 
     Raises
     ------
     TypeError, ValueError
         As NumPy does.
     """
-    answer = IMPLEMENTATIONS.get(function)
-    if answer is None or not streams(args[0] if args else kwargs.get("a")):
+    implementation = IMPLEMENTATIONS.get(function)
+    if implementation is None or not streams(args[0] if args else kwargs.get("a")):
         return NotImplemented
     try:
         bound = wide_sums.signature(function).bind(*args, **kwargs).arguments
@@ -109,13 +109,13 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, given_dtype, dtype)
     if function in _SUMS and work is None:
         return NotImplemented
-    question = ReductionCall(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
-    result = wide_sums.rounded(answer(question), dtype)
+    call = ReductionCall(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
+    result = wide_sums.rounded(implementation(call), dtype)
     return _delivered(result.reshape(kept), example, out)
 
 
 def _fits(where: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a mask is one, and broadcasts to the shape."""
+    """Whether `where` is boolean and broadcasts to the shape."""
     if where is True:
         return True
     own = where if isinstance(where, ArrayBase) else np.asarray(where)
@@ -124,7 +124,7 @@ def _fits(where: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The type in which elements are added; None where only NumPy knows how."""
+    """The dtype in which elements are added; None if only NumPy knows how."""
     wanted = result if asked is None else asked
     if given.kind == "c":
         if wanted.kind == "c" and wanted.isbuiltin == 1:
@@ -136,7 +136,7 @@ def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[An
 
 
 def _delivered(result: Array, example: Any, out: Any) -> Any:
-    """A result as NumPy gives it: in `out`, as a scalar, or as it is."""
+    """A result as NumPy gives it: in `out`, as a scalar, or as an array."""
     if out is not None:
         np.copyto(out, result, casting="unsafe")
         return out
@@ -149,7 +149,7 @@ def _delivered(result: Array, example: Any, out: Any) -> Any:
 
 
 def _wide(x: Any) -> Array:
-    """In double precision, where it is floating point."""
+    """Floating point in double precision, other types unchanged."""
     array: Array = np.asarray(x)
     if array.dtype.kind == "c":
         array = array.astype(np.complex128, copy=False)
@@ -159,20 +159,20 @@ def _wide(x: Any) -> Array:
 
 
 def _count(values: Array, where: Any, axes: Axes) -> Array:
-    """How many elements of a block count."""
+    """How many elements of a block are reduced."""
     if where is True:
         return np.asarray(math.prod(values.shape[k] for k in axes), np.intp)
     return np.add.reduce(np.broadcast_to(where, values.shape), axis=axes, dtype=np.intp, keepdims=True)
 
 
 def _numbers(values: Array, where: Any) -> Any:
-    """Where there are numbers, and not NaN."""
+    """A mask of the elements that are not NaN."""
     found = values == values
     return found if where is True else found & where
 
 
 def _sum(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
-    """How many elements, and their sum."""
+    """The number of elements and their sum."""
     if skip and values.dtype.kind not in "iub":
         where = _numbers(values, where)
     total = np.add.reduce(values, axis=axes, dtype=work, keepdims=True, where=where)
@@ -184,9 +184,9 @@ def _sums(first: Partial, second: Partial) -> Partial:
 
 
 def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
-    """How many elements, their mean as a large and a small part, and the sum of their squared distances from it.
+    """The number of elements, their mean as a large and a small part, and the sum of squared distances from it.
 
-    Means of blocks are close together; with one part alone, rounding would eat up what tells them apart.
+    Means of blocks are close together; in one part, rounding would swamp their differences.
     """
     if skip and values.dtype.kind not in "iub":
         where = _numbers(values, where)
@@ -197,7 +197,7 @@ def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[
     some = np.maximum(n, 1)
     near = np.asarray(add(values) / some).astype(work, copy=False)
     apart = np.subtract(values, near, out=own)
-    # `near` is rounded; what is left over corrects both the mean and the squares.
+    # `near` is rounded; the remainder corrects both the mean and the squares.
     rest = _wide(add(apart)) / some
     squares = _wide(add(_squared(apart) if apart.dtype.kind == "c" else np.square(apart, out=apart)))
     return n, _wide(near), rest, np.maximum(squares - _squared(rest) * n, 0)
@@ -225,7 +225,7 @@ def _extreme(values: Array, where: Any, box: Box, axes: Axes, *, ufunc: np.ufunc
 
 
 def _place(values: Array, where: Any, box: Box, axes: Axes, *, function: Any, shape: tuple[int, ...]) -> Partial:
-    """The extreme element, and its index: along the one axis that goes, or among all elements."""
+    """The extreme element and its index: along the one reduced axis, or among all elements."""
     if len(axes) == values.ndim:
         local = np.unravel_index(function(values), values.shape)
         index = tuple(i + block.start for i, block in zip(local, box, strict=True))
@@ -236,7 +236,7 @@ def _place(values: Array, where: Any, box: Box, axes: Axes, *, function: Any, sh
 
 
 def _first_place(first: Partial, second: Partial, *, better: np.ufunc) -> Partial:
-    """The extreme of two, NaN before any number; the lower index of equals."""
+    """The more extreme of two, NaN before any number; of equals, the one with the lower index."""
     (value, index), (other, place) = first, second
     is_nan, other_nan = value != value, other != other
     same = (value == other) | (is_nan & other_nan)
@@ -248,15 +248,15 @@ def _combined(first: Partial, second: Partial, *, ufunc: np.ufunc) -> Partial:
     return (ufunc(first[0], second[0]),)
 
 
-# --- answers ----------------------------------------------------------------------------------------------------------
+# --- implementations --------------------------------------------------------------------------------------------------
 
 
-def _answer_sum(q: ReductionCall, *, skip: bool = False) -> Array:
+def _sum_of(q: ReductionCall, *, skip: bool = False) -> Array:
     _, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums, itemsize=q.itemsize))
     return total if q.initial is None else np.add(np.asarray(q.initial, q.work), total)
 
 
-def _answer_mean(q: ReductionCall, *, skip: bool = False) -> Array:
+def _mean_of(q: ReductionCall, *, skip: bool = False) -> Array:
     count, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums, itemsize=q.itemsize))
     if not np.all(count):
         warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=5)
@@ -266,7 +266,7 @@ def _answer_mean(q: ReductionCall, *, skip: bool = False) -> Array:
         return np.true_divide(total, count)
 
 
-def _answer_var(q: ReductionCall, *, skip: bool = False) -> Array:
+def _var_of(q: ReductionCall, *, skip: bool = False) -> Array:
     count, _, _, squares = q.reduced(
         Reduction(partial(_moments, work=q.work, skip=skip), _merged_moments, itemsize=q.itemsize)
     )
@@ -279,22 +279,22 @@ def _answer_var(q: ReductionCall, *, skip: bool = False) -> Array:
         return np.where(freedom <= 0, np.nan, np.true_divide(squares, freedom))
 
 
-def _answer_std(q: ReductionCall, *, skip: bool = False) -> Array:
-    return np.sqrt(_answer_var(q, skip=skip))
+def _std_of(q: ReductionCall, *, skip: bool = False) -> Array:
+    return np.sqrt(_var_of(q, skip=skip))
 
 
-def _answer_extreme(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
+def _extreme_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
     return q.reduced(Reduction(partial(_extreme, ufunc=ufunc, initial=q.initial), partial(_combined, ufunc=ufunc)))[0]
 
 
-def _answer_extreme_number(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
-    found = _answer_extreme(q, ufunc=ufunc)
+def _extreme_number_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
+    found = _extreme_of(q, ufunc=ufunc)
     if np.any(found != found):
         warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=5)
     return found
 
 
-def _answer_place(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
+def _place_of(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
     start = partial(_place, function=function, shape=q.array.shape)
     combine = partial(_first_place, better=better)
     if len(q.axes) < q.array.ndim:
@@ -303,7 +303,7 @@ def _answer_place(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array
     best: list[Any] = []
 
     def matters(values: Array) -> bool:
-        """Whether the extreme may be in here: only then it is worth while to find out where."""
+        """Whether the extreme may be among these: only then its index is looked for."""
         own = extreme(values)
         if not best or own != own or not better(best[0], own):
             best[:] = [own]
@@ -313,17 +313,17 @@ def _answer_place(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array
     return q.reduced(Reduction(start, combine, matters=matters, in_order=True))[1]
 
 
-def _answer_range(q: ReductionCall) -> Array:
-    return _answer_extreme(q, ufunc=np.maximum) - _answer_extreme(q, ufunc=np.minimum)
+def _range_of(q: ReductionCall) -> Array:
+    return _extreme_of(q, ufunc=np.maximum) - _extreme_of(q, ufunc=np.minimum)
 
 
-def _answer_truth(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
+def _truth_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
     start = partial(_extreme, ufunc=ufunc, initial=None)
     decisive = ufunc is np.logical_or
     return q.reduced(Reduction(start, partial(_combined, ufunc=ufunc), lambda s: bool(s[0].all()) is decisive))[0]
 
 
-def _answer_count(q: ReductionCall, *, predicate: Callable[[Array], Array] | None = None) -> Array:
+def _count_of(q: ReductionCall, *, predicate: Callable[[Array], Array] | None = None) -> Array:
     def start(values: Array, where: Any, box: Box, axes: Axes) -> Partial:
         found = values if predicate is None else predicate(values)
         return (np.asarray(np.count_nonzero(found, axis=axes, keepdims=True)),)
@@ -335,26 +335,26 @@ _SUMS = {np.sum, np.nansum, np.mean, np.nanmean, np.var, np.nanvar, np.std, np.n
 
 #: NumPy's reductions that stream.
 IMPLEMENTATIONS: dict[Callable[..., Any], Callable[[ReductionCall], Array]] = {
-    np.sum: _answer_sum,
-    np.nansum: partial(_answer_sum, skip=True),
-    np.mean: _answer_mean,
-    np.nanmean: partial(_answer_mean, skip=True),
-    np.var: _answer_var,
-    np.nanvar: partial(_answer_var, skip=True),
-    np.std: _answer_std,
-    np.nanstd: partial(_answer_std, skip=True),
-    np.max: partial(_answer_extreme, ufunc=np.maximum),
-    np.amax: partial(_answer_extreme, ufunc=np.maximum),
-    np.min: partial(_answer_extreme, ufunc=np.minimum),
-    np.amin: partial(_answer_extreme, ufunc=np.minimum),
-    np.nanmax: partial(_answer_extreme_number, ufunc=np.fmax),
-    np.nanmin: partial(_answer_extreme_number, ufunc=np.fmin),
-    np.ptp: _answer_range,
-    np.argmax: partial(_answer_place, function=np.argmax, better=np.greater),
-    np.argmin: partial(_answer_place, function=np.argmin, better=np.less),
-    np.any: partial(_answer_truth, ufunc=np.logical_or),
-    np.all: partial(_answer_truth, ufunc=np.logical_and),
-    np.count_nonzero: _answer_count,
+    np.sum: _sum_of,
+    np.nansum: partial(_sum_of, skip=True),
+    np.mean: _mean_of,
+    np.nanmean: partial(_mean_of, skip=True),
+    np.var: _var_of,
+    np.nanvar: partial(_var_of, skip=True),
+    np.std: _std_of,
+    np.nanstd: partial(_std_of, skip=True),
+    np.max: partial(_extreme_of, ufunc=np.maximum),
+    np.amax: partial(_extreme_of, ufunc=np.maximum),
+    np.min: partial(_extreme_of, ufunc=np.minimum),
+    np.amin: partial(_extreme_of, ufunc=np.minimum),
+    np.nanmax: partial(_extreme_number_of, ufunc=np.fmax),
+    np.nanmin: partial(_extreme_number_of, ufunc=np.fmin),
+    np.ptp: _range_of,
+    np.argmax: partial(_place_of, function=np.argmax, better=np.greater),
+    np.argmin: partial(_place_of, function=np.argmin, better=np.less),
+    np.any: partial(_truth_of, ufunc=np.logical_or),
+    np.all: partial(_truth_of, ufunc=np.logical_and),
+    np.count_nonzero: _count_of,
 }
 
 #: The reductions behind the methods ``reduce`` of ufuncs.
@@ -368,7 +368,7 @@ OF_UFUNC: dict[np.ufunc, Callable[..., Any]] = {
 
 
 def count(array: ArrayBase, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
-    """How many elements a function of an ndarray finds true, along an axis or altogether; large arrays stream.
+    """The number of elements for which a function of ndarrays is true, along an axis or of all; large arrays stream.
 
     >>> import strided as sd
     >>> int(count(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]"), np.isnan))
@@ -377,7 +377,7 @@ def count(array: ArrayBase, predicate: Callable[[Array], Array], axis: Any = Non
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if not streams(array):
         return np.count_nonzero(predicate(np.asarray(array)), axis=axis)
-    question = ReductionCall(array, axes, np.dtype(np.intp), np.dtype(np.intp), True, None, 0)
-    found = _answer_count(question, predicate=predicate)
+    call = ReductionCall(array, axes, np.dtype(np.intp), np.dtype(np.intp), True, None, 0)
+    found = _count_of(call, predicate=predicate)
     kept = tuple(n for k, n in enumerate(array.shape) if k not in axes)
     return found.reshape(kept) if kept else int(found.reshape(())[()])

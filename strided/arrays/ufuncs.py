@@ -1,8 +1,7 @@
 """Universal functions of arrays in a layout.
 
-NumPy computes; the results are ndarrays, as if the arrays had been converted first. Large arrays are not converted as a
-whole, but in blocks of whole tiles, over threads, and ``out=`` may be an array in a layout: then the results go
-straight into its buffer.
+NumPy computes; the results are ndarrays, as if the arrays had been converted first. Large arrays are converted in
+blocks of whole tiles, over threads. ``out=`` may be an array in a layout: results go straight into its buffer.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from strided.arrays.base import Array, ArrayBase
 from strided.arrays.blocks import Box
 from strided.runtime.threads import get_num_threads, run
 
-#: NumPy 2.4 leaves out some of their results where these do not follow on each other in memory, as in blocks.
+#: NumPy 2.4 leaves out some of their results if these are not contiguous, as in blocks.
 _NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
 
 
 def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a method of a universal function gives.
+    """The result of a universal function's method.
 
-    Arguments that carry it out in their own way are asked first. Where they know nothing of our arrays, they get
+    Arguments with an ``__array_ufunc__`` of their own are asked first. If they do not know our arrays, they get
     ndarrays.
     """
     outs: Any = kwargs.get("out", ())
-    if not isinstance(outs, tuple):  # as Numba hands it over
+    if not isinstance(outs, tuple):  # as Numba passes it
         outs = (outs,)
         kwargs = {**kwargs, "out": outs}
     written = inputs[:1] if method == "at" else outs
@@ -62,41 +61,41 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
 def _converted(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], written: tuple[Any, ...]
 ) -> Any:
-    """A method of a universal function, of converted arrays; what it writes to some of them goes to their buffers."""
+    """A universal function's method called with converted arrays; what it writes goes back to the buffers."""
     operands = Arguments(inputs, kwargs, may_write=lambda array: any(array is x for x in written))
-    handed, options = operands.handed(inputs), operands.handed(kwargs)
+    given, options = operands.to_ndarray(inputs), operands.to_ndarray(kwargs)
     if written:
-        operands.touch()
+        operands.mark_dirty()
     try:
-        result = getattr(ufunc, method)(*handed, **options)
+        result = getattr(ufunc, method)(*given, **options)
     except Exception as error:
         if _is_refused_write(error) and any(_is_writable(x) and not any(x is y for y in written) for x in inputs):
             return _writing_to_inputs(ufunc, method, inputs, kwargs, written)
         if method != "at":
-            # What was computed before something was refused stays, as in NumPy.
+            # What was computed before an error stays, as in NumPy.
             operands.write_back(*filter(_is_writable, written))
         raise
     operands.write_back(*written)
-    return operands.returned(result) if kwargs.get("out") else result
+    return operands.from_ndarray(result) if kwargs.get("out") else result
 
 
 def _writing_to_inputs(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], written: tuple[Any, ...]
 ) -> Any:
-    """A universal function that declares some of its inputs to be written to: which ones it does not say."""
+    """A universal function that writes to some of its inputs, without saying which."""
     operands = Arguments(inputs, kwargs)
-    handed, options = operands.handed(inputs), operands.handed(kwargs)
-    operands.touch()
-    before = [np.array(x) for x in handed]
+    given, options = operands.to_ndarray(inputs), operands.to_ndarray(kwargs)
+    operands.mark_dirty()
+    before = [np.array(x) for x in given]
     try:
-        return operands.returned(getattr(ufunc, method)(*handed, **options))
+        return operands.from_ndarray(getattr(ufunc, method)(*given, **options))
     finally:
-        changed = [x for x, now, old in zip(inputs, handed, before, strict=True) if not _same_bytes(now, old)]
+        changed = [x for x, now, old in zip(inputs, given, before, strict=True) if not _same_bytes(now, old)]
         operands.write_back(*filter(_is_writable, (*changed, *written)))
 
 
 def _is_refused_write(error: Exception) -> bool:
-    """Whether NumPy says that an operand cannot be written to. It does so before it computes anything."""
+    """Whether NumPy refused to write to an operand, which it does before it computes anything."""
     return isinstance(error, ValueError) and "array with iterator write flag set is read-only" in str(error)
 
 
@@ -109,7 +108,7 @@ def _same_bytes(x: Any, y: Array) -> bool:
 
 
 def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A universal function carried out block by block; NotImplemented where that might not give the same."""
+    """A universal function carried out block by block; NotImplemented if that might give another result."""
     options = {name: value for name, value in kwargs.items() if name not in ("out", "where")}
     where = kwargs.get("where", True)
     sources = [x if isinstance(x, (ArrayBase, np.ndarray, np.generic)) else np.asarray(x) for x in inputs]
@@ -129,7 +128,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
             out._memory.file.touch()
     if any(out.shape != shape for out in given) or any(not _fits(m.shape, shape) for m in masks):
         return NotImplemented
-    # Without an element, for the types of the results, and for what NumPy refuses.
+    # Called without elements: NumPy gives the types of the results, and refuses wrong arguments.
     empty = [
         x
         if isinstance(x, (bool, int, float, complex)) or (not s.ndim and not isinstance(s, ArrayBase))
@@ -154,7 +153,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
 
 
 class _Task:
-    """A universal function on its way through the blocks."""
+    """A universal function that is carried out block by block."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class _Task:
         shape: tuple[int, ...],
     ) -> None:
         self.ufunc, self.options, self.results = ufunc, options, results
-        # Python's own numbers stay what they are: NumPy gives them the type of the arrays beside them.
+        # Python's own numbers stay: NumPy gives them the type of the arrays beside them.
         self.readers = [
             x if isinstance(x, (bool, int, float, complex)) else _Operand(s, shape)
             for x, s in zip(inputs, sources, strict=True)
@@ -184,7 +183,7 @@ class _Task:
         self.threads = 1 if any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results) else get_num_threads()
 
     def run(self) -> None:
-        # What np.errstate says here holds in the helping threads, too.
+        # Settings of np.errstate hold in the worker threads, too.
         contexts = [contextvars.copy_context() for _ in self.boxes]
         run(
             lambda context, box: context.run(self.one, box),
@@ -193,7 +192,7 @@ class _Task:
         )
 
     def one(self, box: Box) -> None:
-        """One block: as it is indexed, or where rows are runs of neighbours with an axis for every digit."""
+        """Compute one block: in the array's axes, or with an axis for every digit if rows are long runs."""
         assert self.leader.view is not None
         digits = blocks.digits_of(self.leader.view, box)
         shape = digits[0].shape if digits is not None and digits[0].ndim - 1 in blocks.long_runs(digits[0]) else None
@@ -226,7 +225,7 @@ class _Operand:
             self._read = lambda box: spread[box]
 
     def values(self, box: Box, shape: tuple[int, ...] | None) -> Array:
-        """The values in a block, in the shape that its digits make."""
+        """The values in a block, in the given shape of its digits."""
         digits = None if shape is None or self.view is None else blocks.digits_of(self.view, box)
         if digits is not None and digits[0].shape == shape:
             return digits[0]
@@ -235,7 +234,7 @@ class _Operand:
 
 
 class _Target:
-    """Where a block of a result goes: straight to its place, or there from a copy."""
+    """A block of a result: the memory itself, or a copy that is written back."""
 
     def __init__(self, result: Any, box: Box, shape: tuple[int, ...] | None, *, filled: bool) -> None:
         self._part = None
@@ -248,12 +247,12 @@ class _Target:
             self.array = digits[0]
             return
         self._part = blocks.part(result, box)
-        # Where a mask leaves elements as they are, they have to be there first.
+        # A mask keeps some elements, so the copy must hold them.
         values = self._part.to_numpy() if filled else np.empty(self._part.shape, result.dtype)
         self.array = values if shape is None else values.reshape(shape)
 
     def write(self) -> None:
-        """Put the copy in its place."""
+        """Write the copy back."""
         if self._part is not None:
             self._part[...] = self.array.reshape(self._part.shape)
 

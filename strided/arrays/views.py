@@ -1,7 +1,7 @@
-"""Views beyond indexing: other axes, another shape, halves of complex numbers, another type of the same width.
+"""Views beyond indexing: transposes, reshapes, parts of complex numbers, other dtypes of the same width.
 
-Each is another map on the same memory and costs nothing. What NumPy refuses, it refuses here on a stand-in that has the
-same shape and takes no memory, in its own words.
+Each is another map on the same memory and copies nothing. NumPy itself refuses wrong arguments: the operation is first
+applied to a stand-in of the same shape that takes no memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strided.arrays.index_ranges import strides_in_order
 
 
 class Views(ArrayBase):
-    """A view that gives other views."""
+    """Mixin: views."""
 
     __slots__ = ()
 
@@ -52,9 +52,9 @@ class Views(ArrayBase):
         return self.rearranged(lambda x: x.squeeze(axis))
 
     def rearranged(self, operation: Callable[[Array], Array]) -> Self:
-        """The view that an operation of NumPy's gives which moves, turns round, adds or drops axes (of one entry).
+        """The view that an operation of NumPy's gives that moves, flips, adds or drops axes (of one entry).
 
-        The operation is carried out on a stand-in whose strides are the numbers of its axes; nothing is read there.
+        It is applied to a stand-in whose strides number its axes; nothing is read there.
         """
         numbers = tuple(range(1, self.ndim + 1))
         result = operation(as_strided(np.zeros(0, np.int8), self.shape, numbers))
@@ -75,7 +75,7 @@ class Views(ArrayBase):
         return self._with_map(map_)
 
     def expand_dims(self, axis: Any) -> Self:
-        """The view with new axes of one entry at these places of the result."""
+        """The view with new axes of one entry at these positions of the result."""
         places = axis if isinstance(axis, (tuple, list)) else (axis,)
         wanted = set(normalize_axis_tuple(places, self.ndim + len(places)))
         key = tuple(None if k in wanted else slice(None) for k in range(self.ndim + len(places)))
@@ -94,15 +94,15 @@ class Views(ArrayBase):
         return self._with_map(map_, self._memory.read_only())
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Self | Array:
-        """The same elements in another shape: a view where NumPy gives one and the layout allows it, else a copy.
+        """The same elements in another shape: a view if NumPy gives one and the layout allows it, else a copy.
 
-        NumPy gives a view where the strides allow it. Of a layout without strides those of an ndarray count whose axes
+        NumPy gives a view if the strides allow it. For a layout without strides, those of an ndarray count whose axes
         lie in memory in the same order: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot.
 
         Raises
         ------
         ValueError
-            The sizes do not fit, or `copy` is False where a copy is needed.
+            The sizes do not fit, or a copy is needed and `copy` is False.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
@@ -121,7 +121,7 @@ class Views(ArrayBase):
         return values.reshape(wanted, order="F" if backwards else "C")
 
     def ravel(self, order: str = "C") -> Self | Array:
-        """The elements in one axis, contiguous: a view where the array itself is contiguous in that order, else a copy.
+        """The elements in one axis: a view if the array is contiguous in that order, else a copy.
 
         >>> import strided as sd
         >>> a = sd.LayoutArray.from_numpy(np.arange(8).reshape(2, 4), "{1,0:T(2,2)}")
@@ -140,11 +140,11 @@ class Views(ArrayBase):
         return self.T.to_numpy().reshape(-1) if backwards else self.to_numpy().reshape(-1)
 
     def _reshaped(self, shape: Sequence[int], backwards: bool) -> Self | None:
-        """The view of another shape, read in column-major order if `backwards`; None where a copy is needed."""
+        """The view of another shape, in column-major order if `backwards`; None if a copy is needed."""
         axes = range(self.ndim)[::-1] if backwards else range(self.ndim)
         wanted = tuple(shape)[::-1] if backwards else tuple(shape)
         if self.size:
-            # Of strides that are all one no two axes can be joined: all that is left is to split some.
+            # With all strides one no two axes can be joined, only split.
             strides = strides_in_order(self) or (1,) * self.ndim
             judged = AddressMap.from_strides(self.shape, strides).transposed(axes).reshaped(wanted)
             if judged is None or judged.strides is None:
@@ -156,7 +156,7 @@ class Views(ArrayBase):
 
     @property
     def real(self) -> Self | Array:
-        """The real parts: a view of every other half of complex numbers, and the array itself of others."""
+        """The real parts: a view for complex numbers, the array itself for others."""
         return self._half(0) if self.dtype.kind == "c" else self
 
     @real.setter
@@ -165,7 +165,7 @@ class Views(ArrayBase):
 
     @property
     def imag(self) -> Self | Array:
-        """The imaginary parts: a view of every other half of complex numbers, and zeros, read-only, of others."""
+        """The imaginary parts: a view for complex numbers, read-only zeros for others."""
         if self.dtype.kind == "c":
             return self._half(1)
         zeros = np.zeros(self.shape, self.dtype)
@@ -184,9 +184,9 @@ class Views(ArrayBase):
         return self._with_map(self._map.scaled(2, which), replace(memory, dtype=dtype, bits=memory.bits // 2))
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
-        """The same bits as another type of the same width; without one, the same array anew.
+        """The same bits as another dtype of the same width; without one, another view of the same array.
 
-        Of an array of plain strides ndarray's own `view` is taken where the width differs, and gives an ndarray.
+        For another width, an array of plain strides gives the ndarray that ``ndarray.view`` makes.
         """
         if type is not None:
             return self.as_strided().view(type) if dtype is None else self.as_strided().view(dtype, type)
@@ -201,7 +201,7 @@ class Views(ArrayBase):
 
     @property
     def flat(self) -> Flat:
-        """The elements one after another, in row-major order."""
+        """An iterator over the elements in row-major order, which can be indexed."""
         return Flat(self)
 
     @flat.setter
@@ -210,16 +210,16 @@ class Views(ArrayBase):
 
     @property
     def flags(self) -> Flags:
-        """Which of NumPy's promises about memory hold."""
+        """NumPy's flags of the memory."""
         return Flags(self)
 
     def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-        """Forbid writing through this array (not its views made before), or allow it again where the buffer does.
+        """Forbid writing through this array (not its earlier views), or allow it again if the buffer does.
 
         Raises
         ------
         ValueError
-            The buffer is read-only; or another flag is to become what it is not.
+            The buffer is read-only; or another flag would change.
         """
         if align is not None and bool(align) != self.flags.aligned:
             raise ValueError(
@@ -232,5 +232,5 @@ class Views(ArrayBase):
 
 
 def _is_fortran(array: ArrayBase, order: str) -> bool:
-    """Whether an order of NumPy's means column-major for this array."""
+    """Whether NumPy's order means column-major for this array."""
     return order in ("F", "f") or (order in ("A", "a") and array.flags.fnc)

@@ -1,8 +1,8 @@
-"""Sums, products and means of types that are too short to add up in.
+"""Sums, products and means of types too short to add up in.
 
-NumPy adds bfloat16, float8 and the other floats of ml_dtypes in their own precision, where a sum of ones stops at 256,
-or at 8; it adds half precision so along every axis but the last. Their integers wrap around, at 8 or at 2. Here every
-such sum is carried out in a wide type, whatever the size, the axis and the layout, and rounded once at the end:
+NumPy adds bfloat16, float8 and the other floats of ml_dtypes in their own precision, in which a sum of ones stops at
+256, or at 8; half precision likewise, along every axis but the last. Short integers wrap around at 8 or at 2. Here all
+such sums are computed in a wide type, for any size, axis and layout, and rounded once at the end:
 
 - floats in double precision, rounded to the type that NumPy gives the result;
 - integers in 64 bits. The result stays there, or is a double for means, as with NumPy's own integers of 8 bits.
@@ -30,7 +30,7 @@ _DOUBLE, _SIGNED, _UNSIGNED = np.dtype(np.float64), np.dtype(np.int64), np.dtype
 
 @cache
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The type in which values of a short type are added; None where NumPy's own sums are right.
+    """The dtype in which values of a short type are added; None if NumPy's own sums are right.
 
     >>> from strided.layout.element_types import element_type
     >>> wide(element_type("bf16").dtype), wide(element_type("u4").dtype), wide(np.dtype(np.float32))
@@ -86,10 +86,10 @@ def rounded(values: Any, dtype: np.dtype[Any]) -> Any:
 
 # --- functions --------------------------------------------------------------------------------------------------------
 
-#: Functions that say by `dtype` in which type they add.
+#: Functions whose `dtype` is the type in which they add.
 _BY_DTYPE: set[Function] = {np.sum, np.prod, np.mean, np.cumsum, np.cumprod, np.trace, np.linalg.trace}
 
-#: Functions that get wide copies. Those that skip NaN do not find any in ml_dtypes' types by themselves.
+#: Functions that get wide copies. Those that skip NaN would find none in types of ml_dtypes.
 _BY_COPY: set[Function] = {
     np.var,
     np.std,
@@ -115,7 +115,7 @@ _BY_COPY: set[Function] = {
     np.linalg.matrix_norm,
 }
 
-#: Functions that add products: wide copies as well, where NumPy does not choose a wider type by itself.
+#: Functions that add products: they get wide copies, too, unless NumPy chooses a wider type itself.
 _PRODUCTS: set[Function] = {
     np.dot,
     np.vdot,
@@ -133,15 +133,15 @@ _PRODUCTS: set[Function] = {
 if hasattr(np, "cumulative_sum"):
     _BY_DTYPE |= {np.cumulative_sum, np.cumulative_prod}
 
-#: Arguments that are arrays of places or sizes, never of values.
+#: Arguments that are arrays of indices or sizes, never of values.
 _PLACES = {"axis", "axes", "q", "offset", "axis1", "axis2"}
 
-#: Arguments that warn, and change no type.
+#: Arguments that do not change the type.
 _WITHOUT_MEANING = {"ddof": 0, "correction": 0}
 
 
 def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What one of NumPy's functions gives, summed in a wide type; NotImplemented where NumPy has to be asked.
+    """The result of one of NumPy's functions, summed in a wide type; NotImplemented if NumPy itself must be called.
 
     NumPy says what the type of the result is, and what it refuses: it is asked with arrays of one element.
     """
@@ -194,7 +194,7 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def delivered(result: Any, example: Any, out: Any) -> Any:
-    """A wide result in the type of an example, or in `out`; NotImplemented where that does not fit."""
+    """A wide result in the type of an example, or in `out`; NotImplemented if it does not fit."""
     if out is not None:
         if np.shape(result) != out.shape or not out.flags.writeable:
             return NotImplemented
@@ -209,7 +209,7 @@ def delivered(result: Any, example: Any, out: Any) -> Any:
 
 @cache
 def signature(function: Function) -> inspect.Signature:
-    """How a function of NumPy is called."""
+    """The signature of one of NumPy's functions."""
     try:
         return inspect.signature(function)
     except ValueError:  # older releases of NumPy do not say how products are called that are written in C
@@ -264,7 +264,7 @@ _MATRIX_PRODUCTS = {f for f in (getattr(np, n, None) for n in ("matmul", "vecdot
 
 
 def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a method of a universal function gives, summed in a wide type; NotImplemented where NumPy is to be asked."""
+    """The result of a ufunc's method, summed in a wide type; NotImplemented if NumPy itself must be called."""
     if method == "__call__" and ufunc in _MATRIX_PRODUCTS:
         return _product(ufunc, inputs, kwargs)
     if method not in ("reduce", "accumulate", "reduceat") or ufunc not in _ADDING:

@@ -1,8 +1,8 @@
 """The Python array API standard: an array that names its namespace, for libraries written to the standard.
 
-A `LayoutArray` has no ``__array_namespace__`` of its own: who finds one there takes the array for one that knows the
-standard alone, and no longer converts it. Array-api-compat refuses it beside an ndarray then, and xarray indexes it in
-other ways. So it is given one where it goes to a library of which you know that it follows the standard.
+A `LayoutArray` has no ``__array_namespace__``: libraries take an array that has one for an array of the standard alone
+and no longer convert it; array-api-compat refuses it beside an ndarray, and xarray indexes it differently. So you add
+one for a library that follows the standard.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from strided.arrays.layout_array import LayoutArray
 class NamespacedArray(LayoutArray):
     """A `LayoutArray` that names NumPy as its namespace.
 
-    So do its views. NumPy's functions take it as they take every `LayoutArray`, and give ndarrays, whose namespace is
-    the same.
+    So do its views. NumPy's functions take it like any `LayoutArray`, and return ndarrays, whose namespace is the same.
     """
 
     __slots__ = ()

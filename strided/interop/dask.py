@@ -1,11 +1,11 @@
-"""dask: arrays in a layout, cut into chunks that are read where they lie.
+"""dask: arrays in a layout as dask arrays, whose chunks are views.
 
-`dask.array.from_array` takes a LayoutArray as it takes any array, but recent versions copy what they are given, a
-mapped file too. What `from_array` here hands to dask is not taken for an array and so not copied: its chunks are views,
-reductions of them stream, and workers in other processes map the file anew.
+`dask.array.from_array` takes a LayoutArray like any array, but recent versions copy it, even from a mapped file. The
+`from_array` here passes an object that dask does not copy: chunks are views, reductions of them stream, and workers in
+other processes map the file themselves.
 
-Loading this module makes LayoutArrays known to dask as chunks, so that both go together in one expression. The first
-time that an array meets one of dask's, it is loaded by itself.
+Importing this module registers LayoutArray with dask as a type of chunk, so that both can be mixed in expressions. That
+happens by itself when an array first meets one of dask's.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ da.register_chunk_type(LayoutArray)
 
 @percentile_lookup.register(LayoutArray)  # type: ignore[untyped-decorator]
 def _percentile(a: LayoutArray, *args: Any, **options: Any) -> Any:
-    """Percentiles of a chunk: those of its values."""
+    """Percentiles of a chunk's values."""
     return percentile_lookup.dispatch(np.ndarray)(np.asarray(a), *args, **options)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Source:
-    """What dask reads from: neither copied nor converted by it."""
+    """The source from which dask reads chunks, without copying or converting it."""
 
     array: LayoutArray
 
@@ -57,8 +57,8 @@ class _Source:
     def __getitem__(self, key: Any) -> Any:
         array, file = self.array, self.array.file
         if file is not None and file.mode == "r":
-            # A mapping of the chunk's own: the pages that were read go with it, and memory stays bounded for those,
-            # too, who count pages of files, as the workers of dask.distributed do.
+            # The chunk gets its own mapping, whose pages are freed with it: memory stays bounded even if pages of files
+            # count, as in workers of dask.distributed.
             anew = array._mapped_anew("r")
             array = array if anew is None else anew
         return array[key]
@@ -68,13 +68,13 @@ class _Source:
 
 
 def from_array(array: LayoutArray, chunks: Any = None, **options: Any) -> Any:
-    """A dask array of an array in a layout, which is neither copied nor read.
+    """A dask array of an array in a layout, without copying or reading it.
 
     Parameters
     ----------
     array : LayoutArray
     chunks : optional
-        As for `dask.array.from_array`. Without, whole tiles that lie together in the buffer, of about dask's
+        As for `dask.array.from_array`. By default whole tiles that lie together in the buffer, of about dask's
         ``array.chunk-size`` in bytes of values.
     **options
         Further arguments of `dask.array.from_array`: ``name``, ``lock``, ``inline_array``.
@@ -92,19 +92,19 @@ def from_array(array: LayoutArray, chunks: Any = None, **options: Any) -> Any:
 
 
 def tile_chunks(array: LayoutArray, limit_bytes: int | None = None) -> tuple[tuple[int, ...], ...]:
-    """Sizes of chunks along every axis: they begin on tile edges, and what is in a chunk lies together in the buffer.
+    """Sizes of chunks along every axis: chunks begin on tile edges, and are contiguous in the buffer if possible.
 
     Parameters
     ----------
     array : LayoutArray
     limit_bytes : int, optional
-        About how many bytes of values a chunk has; dask's ``array.chunk-size`` without. A tile is never cut.
+        About how many bytes of values a chunk has; by default dask's ``array.chunk-size``. Tiles are never cut.
     """
     limit: int = parse_bytes(dask.config.get("array.chunk-size")) if limit_bytes is None else limit_bytes
     block = tile_block(array.address_map, max(1, limit // array.itemsize))
     found = []
     for n, step, (_, first) in zip(array.shape, block, tile_of(array.address_map), strict=True):
-        # A view that begins inside a tile: the rest of that tile goes with the first chunk.
+        # If a view begins inside a tile, the rest of that tile belongs to the first chunk.
         edges = [0, *range(first + step, n, step), n]
         found.append(tuple(stop - start for start, stop in itertools.pairwise(edges)))
     return tuple(found)

@@ -1,7 +1,7 @@
 """JAX: arrays and layouts to and from ``strided``.
 
-`from_jax` wraps the buffer of an array on the CPU as it lies in memory; `to_jax` hands values over. Layouts go both
-ways by `layout_from_jax` and `layout_to_jax`.
+`from_jax` wraps the buffer of an array on the CPU; `to_jax` converts values. `layout_from_jax` and `layout_to_jax`
+convert layouts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
 from strided.layout.element_types import ElementType, element_type_of_dtype
 
-#: What a Layout may say and JAX's cannot.
+#: Fields of a Layout that JAX's does not have, with their defaults.
 _ONLY_OURS = {
     "tail_padding_alignment_in_elements": 1,
     "memory_space": 0,
@@ -33,24 +33,24 @@ _ONLY_OURS = {
 def from_jax(array: jax.Array, *, copy: bool | None = None) -> LayoutArray:
     """A ``jax.Array`` in the memory of the CPU, in the layout that its ``format`` names; read-only.
 
-    XLA packs the elements of four and two bits, the first one of a byte in its low bits, whatever the format says.
+    XLA packs elements of four and two bits, the first one of a byte in its low bits, whatever the format says.
 
     Parameters
     ----------
     array : jax.Array
         On one device, a CPU.
     copy : bool, optional
-        Without, the array's own memory is wrapped where JAX can be kept from freeing it, which is everywhere but for
-        its packed integers: their bytes are copied. With False these are wrapped, too; the caller must then neither
-        delete nor donate the array while the result lives. With True the bytes are always copied.
+        By default the array's own memory is wrapped if JAX can be kept from freeing it: always but for packed integers,
+        whose bytes are copied. False wraps these, too; the caller must then neither delete nor donate the array while
+        the result lives. True always copies.
 
     Raises
     ------
     TypeError
-        No ``jax.Array``.
+        Not a ``jax.Array``.
     UnsupportedError
-        A deleted array, or one inside a transformation, of several devices, in other memory than the CPU's, in tiles,
-        or of elements that XLA has no type for.
+        The array is deleted, inside a transformation, on several devices, not in the CPU's memory, tiled, or of a type
+        that XLA lacks.
     """
     if not isinstance(array, jax.Array):
         raise TypeError(f"a jax.Array is wanted, not {type(array).__name__}; LayoutArray.from_numpy takes the others")
@@ -61,7 +61,7 @@ def from_jax(array: jax.Array, *, copy: bool | None = None) -> LayoutArray:
     keeper: Any = array
     if size and not copy:
         try:
-            # A capsule that nobody takes keeps JAX from freeing or donating the memory, a mere reference does not.
+            # A capsule that is never consumed keeps JAX from freeing or donating the memory; a reference does not.
             keeper = array.__dlpack__()
         except (RuntimeError, TypeError, BufferError):
             copy = copy is None
@@ -78,8 +78,7 @@ def to_jax(a: LayoutArray) -> jax.Array:
     Raises
     ------
     UnsupportedError
-        JAX has no such type (six bits) or takes it for another: 64 bits without ``jax_enable_x64``, integers of one
-        bit.
+        JAX has no such type (six bits) or would convert it: 64 bits without ``jax_enable_x64``, integers of one bit.
     """
     wanted = jax.dtypes.canonicalize_dtype(a.dtype) if a.dtype.isbuiltin else a.dtype
     if wanted != a.dtype:
@@ -88,18 +87,18 @@ def to_jax(a: LayoutArray) -> jax.Array:
 
 
 def as_jax(a: ArrayBase) -> jax.Array:
-    """The values as a ``jax.Array`` of the type that JAX makes of theirs, as ``jnp.asarray`` of an ndarray.
+    """The values as a ``jax.Array`` of the dtype to which JAX converts theirs, as ``jnp.asarray`` of an ndarray.
 
     Raises
     ------
     UnsupportedError
-        JAX has no such type (six bits), or takes it for another (integers of one bit).
+        JAX has no such type (six bits), or would convert it (integers of one bit).
     """
     kind = element_type_of_dtype(a.dtype)
     _check_one_bit(kind)
     if kind.bits == 6:
         raise UnsupportedError(f"JAX has no {a.dtype}; convert with astype first")
-    # New values, which JAX may keep as they are: nobody else holds them.
+    # New values, which JAX may keep without a copy.
     return jnp.asarray(a.to_numpy())
 
 
@@ -109,7 +108,7 @@ def layout_to_jax(layout: Layout) -> JaxLayout:
     Raises
     ------
     UnsupportedError
-        The layout says what JAX's cannot: a memory space, an alignment, splits, a prefix, legacy padding.
+        The layout has what JAX's cannot say: a memory space, an alignment, splits, a prefix, legacy padding.
     """
     beyond = [name for name, usual in _ONLY_OURS.items() if getattr(layout, name) != usual]
     if beyond:
@@ -129,7 +128,7 @@ def layout_from_jax(layout: JaxLayout | Format, dtype: Any = None) -> Layout:
     layout : jax.experimental.layout.Layout or Format
         ``tiling=None`` counts as no tiles.
     dtype : dtype, optional
-        Of the elements. Where the layout has a tiling and leaves the packing open, JAX packs integers of fewer than
+        Dtype of the elements. If the layout has a tiling and does not say the packing, JAX packs integers of fewer than
         eight bits.
 
     Raises
@@ -137,7 +136,7 @@ def layout_from_jax(layout: JaxLayout | Format, dtype: Any = None) -> Layout:
     UnsupportedError
         The layout is left to the compiler, or unknown (``None``, ``Layout.AUTO``).
     LayoutError
-        It is no valid layout.
+        The layout is invalid.
     """
     given = layout.layout if isinstance(layout, Format) else layout
     if not isinstance(given, JaxLayout):
@@ -150,7 +149,7 @@ def layout_from_jax(layout: JaxLayout | Format, dtype: Any = None) -> Layout:
 
 
 class _Bytes:
-    """LayoutBuffer at an address, for NumPy to see, and what keeps it alive."""
+    """Memory at an address, as an array interface for NumPy, and the object that keeps it alive."""
 
     def __init__(self, address: int, size: int, keeper: Any) -> None:
         self.keeper = keeper
@@ -158,7 +157,7 @@ class _Bytes:
 
 
 def _check_place(array: jax.Array) -> None:
-    """Refuse what is not one buffer of the CPU."""
+    """Raise UnsupportedError unless the array is one buffer in the CPU's memory."""
     if isinstance(array, jax.core.Tracer):
         raise UnsupportedError("inside a JAX transformation an array has no memory yet; wrap the result outside")
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
@@ -184,7 +183,7 @@ def _shape_of(array: jax.Array) -> Shape:
     _check_one_bit(kind)
     layout = layout_from_jax(array.format)
     if layout.tiles:
-        # The CPU takes such a layout, allocates for it and then lets the elements lie as if it had no tiles.
+        # The CPU accepts such a layout and allocates for it, but stores the elements without tiles.
         raise UnsupportedError(f"XLA does not carry out the tiles of {layout} on the CPU; np.asarray gives the values")
     bits = kind.bits if kind.bits in (2, 4) else 0
     return Shape(kind.name, array.shape, Layout(layout.minor_to_major, element_size_in_bits=bits))

@@ -1,4 +1,4 @@
-"""torch: tensors on the same memory where the layout is plain strides, of converted values where it is not.
+"""torch: tensors on the same memory if the layout is plain strides, of converted values otherwise.
 
 ``torch.from_dlpack(a)`` does the former alone; `to_torch` does both, and keeps torch from writing to read-only memory.
 """
@@ -20,13 +20,13 @@ def to_torch(a: LayoutArray, *, copy: bool | None = None) -> torch.Tensor:
     ----------
     a : LayoutArray
     copy : bool, optional
-        Without, the tensor shares the memory where torch can: plain strides, none of them negative, writable. With
-        False it shares the memory or this fails; with True it never shares.
+        By default the tensor shares the memory if torch can: writeable, plain strides, none of them negative. False
+        requires sharing; True always copies.
 
     Raises
     ------
     BufferError
-        With ``copy=False``, memory that torch cannot share.
+        `copy` is False and torch cannot share the memory.
     UnsupportedError
         torch has no such type.
     """
@@ -54,7 +54,7 @@ class _Capsule:
 
 
 def _why_not_shared(a: LayoutArray) -> str | None:
-    """Why torch cannot take the memory as it is, or None."""
+    """Why torch cannot share the memory; None if it can."""
     try:
         values = a.as_strided()
     except BufferError as error:

@@ -1,8 +1,8 @@
 """Arrays to files, in bounded memory, whole or not at all.
 
-Arrays go through in blocks of about `BLOCK_BYTES`: neither the source nor the target need fit into memory. Neither is
-mapped, so that a source that is truncated meanwhile, or a full disk, is an error and not the end of the process.
-`strided.files.atomic` puts the target in its place when it is complete.
+Arrays are converted in blocks of about `BLOCK_BYTES`: neither source nor target need fit into memory. Neither is
+mapped, so that a truncated source or a full disk raises an error instead of killing the process. `strided.files.atomic`
+puts the target in place when it is complete.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
 from strided.layout.parser import array_shape, parse
 
-#: Bytes of values that are in memory at a time. Larger ones gain nothing; smaller ones cut rows of large arrays.
+#: Bytes of values in memory at a time. Larger blocks gain nothing; smaller ones cut rows of large arrays.
 BLOCK_BYTES = 64 << 20
 
-#: Endings of names that stand for formats which are not written here: raw bytes under them would mislead.
+#: File name endings of formats that are not written here: raw bytes with such a name would mislead.
 FOREIGN_ENDINGS = frozenset(
     ".npz .csv .tsv .txt .json .zarr .h5 .hdf5 .hdf .nc .nc4 .mat .pt .pth .pkl .pickle .safetensors .gguf .onnx .pb"
     " .parquet .arrow .feather .png .jpg .jpeg .gif .tif .tiff .bmp .svg .html .pdf .xls .xlsx .fits"
     " .gz .bz2 .xz .zst .zip .tar .tgz .7z".split()
 )
 
-#: Is told how many more elements are written.
+#: Called with the number of elements just written.
 Progress = Callable[[int], object]
 
 
@@ -53,7 +53,7 @@ def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | N
     Raises
     ------
     OSError
-        The file cannot be written; what was there before still is.
+        The file cannot be written; an earlier file stays as it was.
     """
     if isinstance(array, LayoutArray):
         element_type = ELEMENT_TYPES[array.xla_shape.element_type]
@@ -81,25 +81,25 @@ def convert_file(
     Parameters
     ----------
     source : path
-        Raw bytes or a ``.npy`` file, either of them gzipped or not; seen from the content. A file that has exactly the
-        size of its shape is raw bytes whatever it begins with, and so is one with an offset (gzip is undone first).
-        Gzip data are expanded into a temporary file, as far as the shape goes.
+        Raw bytes or a ``.npy`` file, gzipped or not; the content tells. A file of exactly the shape's size is raw bytes
+        whatever it begins with, and so is one with an offset (gzip is undone first). Gzip data are expanded into a
+        temporary file, as far as the shape goes.
     shape : str, Shape or None
-        None for a ``.npy`` file, which says it itself.
+        None for a ``.npy`` file, which has its own.
     offset, bitorder
         As for `strided.open`.
     layout : str or Layout, optional
         Layout of the raw bytes to write, zeros in the padding. Without one, the target is a ``.npy`` file.
     overwrite : bool, optional
-        As `numpy.save` does, a file that lies at the target is replaced. Without it that is an error.
+        Replace an existing file, as `numpy.save` does; otherwise it is an error.
     progress : callable, optional
         Called after each block with the number of elements that it held.
 
     Raises
     ------
     OSError
-        The target cannot be written, or is the source; what was there before still is. FileExistsError without
-        `overwrite`.
+        The target cannot be written, or is the source; an earlier file stays as it was. FileExistsError if it exists
+        and `overwrite` is false.
     UnsupportedError
         The target's name is that of another format.
     BufferSizeError
@@ -116,7 +116,7 @@ def convert_file(
 
 
 def check_target(file: BinaryIO, target: str | os.PathLike[str], layout: object, *, overwrite: bool) -> None:
-    """Raise OSError or UnsupportedError where a conversion of an open file must not be written to a target."""
+    """Raise OSError or UnsupportedError if the conversion of an open file must not be written to a target."""
     refuse_name(target, layout)
     refuse_same(os.fstat(file.fileno()), target)
     if not overwrite:
@@ -131,7 +131,7 @@ def convert_array(
     overwrite: bool,
     progress: Progress | None = None,
 ) -> int:
-    """Write an array in a file to a target; the bytes that it has then."""
+    """Write an array in a file to a target, and return the target's size in bytes."""
     shape = result_shape(array, layout)
     with replaced(target, overwrite=overwrite) as file:
         write_file(file, array, shape, as_npy=layout is None, progress=progress)
@@ -152,7 +152,7 @@ def layout_of(layout: str | Layout) -> Layout:
 
 
 def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
-    """Raise UnsupportedError where a file of this name would hold something else than its ending says.
+    """Raise UnsupportedError if the ending of a file's name stands for another format.
 
     >>> refuse_name("out.npz", None)
     Traceback (most recent call last):
@@ -211,12 +211,12 @@ def _write_rows(file: BinaryIO, array: Any, dtype: np.dtype[Any], progress: Prog
 
 
 def _allocate(file: BinaryIO, size: int) -> None:
-    """Make the file so much longer, all zeros, and have room for it on disk: a full one is an error now, not later."""
+    """Extend the file by `size` zero bytes, and reserve them on disk, so that a full disk is an error now."""
     if hasattr(os, "posix_fallocate") and size:
         try:
             os.posix_fallocate(file.fileno(), file.tell(), size)
             return
         except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # a file system that cannot
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not on this file system
                 raise
     file.truncate(file.tell() + size)

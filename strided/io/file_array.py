@@ -1,4 +1,4 @@
-"""Arrays in files that are read at places, never mapped: raw bytes, ``.npy`` files, gzipped ones, pipes."""
+"""Arrays in files that are read in part, never mapped: raw bytes, ``.npy`` files, gzipped ones, pipes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from strided.transfer import copy as transfer
 
 
 class FileArray:
-    """An array in a file, read where it is indexed: basic keys give further such arrays, others values.
+    """An array in a file that reads what is indexed: basic keys give another such array, others values.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class FileArray:
     size : int
     layout : Layout
     xla_shape : Shape
-        Of the whole file's array.
+        Shape of the whole array.
     blank : LayoutArray
-        The same view of zeros that take no memory: what lies where.
+        The same view of an array of zeros that takes no memory, for its addresses.
     """
 
     def __init__(self, file: BinaryIO, name: str, start: int, blank: LayoutArray, pages: Pages) -> None:
@@ -65,10 +65,7 @@ class FileArray:
         return self._fetched(element_ranges(offsets, self.blank.region.storage, GAP_BYTES))[key]
 
     def read(self) -> LayoutArray:
-        """The array in memory, and of the rest of the file no more than lies between its elements.
-
-        It holds until this file is read again.
-        """
+        """The array in memory, without the rest of the file; valid until the file is read again."""
         return self._fetched(byte_ranges(self.blank.address_map, self.blank.region.storage, GAP_BYTES))
 
     def to_numpy(self) -> npt.NDArray[Any]:
@@ -83,7 +80,7 @@ class FileArray:
         return self.to_numpy().astype(self.dtype if dtype is None else dtype, copy=False)
 
     def __str__(self) -> str:
-        return formatting.text(self)  # type: ignore[arg-type]  # it asks no more of an array than this one has
+        return formatting.text(self)  # type: ignore[arg-type]  # it uses nothing else of an array
 
     def _fetched(self, ranges: Table) -> LayoutArray:
         return fetch(self.blank, ranges, self._pages, self._file, self._start, self._name)
@@ -93,20 +90,20 @@ class FileArray:
 def open_file(
     file: BinaryIO, name: str, shape: str | AnyShape | None, *, offset: int = 0, bitorder: str = "little"
 ) -> Iterator[FileArray]:
-    """The array in an open file: of raw bytes or a ``.npy`` file, either of them gzipped, or what a pipe brings.
+    """The array in an open file or pipe: raw bytes or a ``.npy`` file, gzipped or not.
 
     Parameters
     ----------
     name : str
         For errors.
     shape : str or Shape, optional
-        As for `strided.open`; a ``.npy`` file has its own. Where a file has exactly the size of the shape, or an offset
-        is given, it is raw bytes whatever it begins with.
+        As for `strided.open`; a ``.npy`` file has its own. A file of exactly the shape's size, or with an offset, is
+        raw bytes whatever it begins with.
 
     Raises
     ------
     BufferSizeError, LayoutError, UnsupportedError
-        The file is not what the shape says.
+        The file does not hold such an array.
     DumpError
         Broken gzip data, a damaged header.
     """
@@ -134,7 +131,7 @@ def _size(file: BinaryIO) -> int:
 
 
 def _head(file: BinaryIO) -> bytes:
-    """What a file begins with; it stands at its beginning then."""
+    """The first bytes of a file, which is then at its start."""
     file.seek(0)
     head = file.read(HEAD_BYTES)
     file.seek(0)
@@ -148,7 +145,7 @@ def _is_exactly(file: BinaryIO, shape: Shape | None, offset: int) -> bool:
 
 
 class _Stream:
-    """What comes out of a pipe, with its first bytes, which were looked at, before it."""
+    """The content of a pipe whose first bytes have already been read."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head, self._file = head, file
@@ -164,7 +161,7 @@ class _Stream:
 def _kept(
     pieces: Iterator[bytes], shape: Shape | None, offset: int, name: str, stack: contextlib.ExitStack
 ) -> BinaryIO:
-    """What comes in pieces, in a file without a name: as much as the shape, or a ``.npy`` header, says and no more."""
+    """Pieces of a stream in an unnamed file, as many as the shape, or a ``.npy`` header, needs."""
     file = stack.enter_context(tempfile.TemporaryFile())
     first = next(pieces, b"")
     while len(first) < gzipped.PIECE_BYTES and (more := next(pieces, b"")):

@@ -1,12 +1,12 @@
 """``.npy`` files that keep their element type.
 
-NumPy has no name for bfloat16, float8 or int4: ``np.save`` writes them as ``|V2`` or ``|V1``, bytes without a meaning.
-The files made here say it in a comment, in the space that pads the header::
+NumPy has no name for bfloat16, float8 or int4: ``np.save`` writes them as untyped bytes, ``|V2`` or ``|V1``. Files
+written here name the type in a comment, in the padding of the header::
 
     {'descr': '|V2', 'fortran_order': False, 'shape': (17, 300), } # bf16
 
-`load_npy` reads the comment. ``np.load`` passes over it and returns the bytes; ``np.load(path).view(dtype)`` gives them
-their type back.
+`load_npy` reads the comment. ``np.load`` skips it and returns untyped bytes; ``np.load(path).view(dtype)`` gives them
+their type.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
 
 
 def npy_header(element_type: ElementType, dimensions: Sequence[int]) -> bytes:
-    """What a ``.npy`` file of row-major values of this type begins with, a multiple of 64 bytes.
+    """The header of a ``.npy`` file of row-major values of a type, a multiple of 64 bytes.
 
     >>> from strided.layout.element_types import element_type
     >>> npy_header(element_type("bf16"), (17, 300))[10:].rstrip()
@@ -60,21 +60,21 @@ def load_npy(
     element_type: str | None = None,
     mmap_mode: Literal["r", "r+", "c"] | None = None,
 ) -> npt.NDArray[Any]:
-    """The array in a ``.npy`` file, with its type.
+    """The array in a ``.npy`` file, with its element type.
 
     Parameters
     ----------
     element_type : str, optional
-        XLA's name of the type (``"bf16"``), for files that do not say it: those that ``np.save`` wrote.
+        XLA's name of the type (``"bf16"``), for files that do not name it: those that ``np.save`` wrote.
     mmap_mode : optional
         As in `numpy.load`: the array is mapped, not read.
 
     Raises
     ------
     ValueError
-        The file is no ``.npy`` file or a damaged one, or its elements do not have the size of `element_type`.
+        The file is not a ``.npy`` file, or damaged, or its elements do not have the size of `element_type`.
     OSError
-        A file that cannot be opened.
+        The file cannot be opened.
     """
     if mmap_mode not in (None, "r", "r+", "c"):  # NumPy's fourth one would write a new file over this one
         raise ValueError(f'mmap_mode must be None, "r", "r+" or "c", not {mmap_mode!r}')
@@ -96,7 +96,7 @@ def load_npy(
 
 
 def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
-    """A file's header, unless it says more than the file holds: NumPy allocates before it reads."""
+    """A file's header, checked against the file's size: NumPy allocates before it reads."""
     with open_regular(path) as file:
         header = read_npy_header(file, os.fspath(path))
         have, needed = os.fstat(file.fileno()).st_size - header.offset, math.prod(header.dimensions)
@@ -108,14 +108,14 @@ def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
 
 
 class NpyHeader(NamedTuple):
-    """What the header of a ``.npy`` file says.
+    """The header of a ``.npy`` file.
 
     Attributes
     ----------
     dtype : numpy.dtype
-        As NumPy reads it: bytes without a meaning (``|V2``) for a type that it does not know.
+        As NumPy reads it: untyped bytes (``|V2``) for a type that it does not know.
     type_name : str or None
-        XLA's name of the type, where there is one and the file says it.
+        XLA's name of the type, if it has one and the file names it.
     dimensions : tuple of int
     fortran_order : bool
     offset : int
@@ -136,12 +136,12 @@ class NpyHeader(NamedTuple):
 
 
 def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
-    """The header of a ``.npy`` file of any version, from where the file stands.
+    """Read the header of a ``.npy`` file of any version from the file's position.
 
     Raises
     ------
     DumpError
-        It is none.
+        It is not a header of a ``.npy`` file.
 
     >>> import io
     >>> from strided.layout.element_types import element_type
@@ -173,7 +173,7 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
 
 
 def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
-    """XLA's name of a header's type; None where it has none, or the file does not say it."""
+    """XLA's name of a header's type; None if it has none, or the file does not name it."""
     if dtype.kind != "V":
         try:
             return element_type_of_dtype(dtype).name
@@ -185,18 +185,18 @@ def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
 
 
 def shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None = None) -> Shape:
-    """The shape of the values behind a header, which must be the one that is `given`, if any.
+    """The shape of the values behind a header, checked against `given`.
 
     Parameters
     ----------
     given : Shape, optional
-        Needed where the header does not say the type (files that ``np.save`` wrote of bfloat16 and the like). Its
-        layout is the file's, or row-major as where none is written.
+        Needed if the header does not name the type (files of bfloat16 and the like from ``np.save``). Its layout must
+        be the file's, or row-major, the default.
 
     Raises
     ------
     LayoutError
-        The header says something else.
+        The header has another shape.
     UnsupportedError
         A type that XLA does not have, or that the file does not name; values in the other byte order.
     """

@@ -1,9 +1,8 @@
-"""Memory for bytes of a file at the places that they have there.
+"""Sparse memory that holds parts of a file at the offsets that they have in the file.
 
-A mapped file that somebody truncates ends the process that looks at it (SIGBUS), and so does a full disk under one that
-is written to. Here bytes are read and written by system calls, which fail with an error instead. They go to the same
-places of memory that is as long as the file but has pages only where something was read, so that all maps from indices
-to bytes hold as they are. So many bytes of it are in use as the elements take that are asked for.
+A process that reads a mapped file is killed (SIGBUS) when the file is truncated, or, writing to it, when the disk is
+full. Here bytes are read and written by system calls, which fail with an error instead. They go to the same offsets in
+memory as long as the file, of which only pages that were used take up space, so that address maps hold unchanged.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from strided.planning.runs import runs_of, table_of
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.region import Bytes, chunks
 
-#: Bytes of pages in use at a time, about: what the elements of one block may take with the padding between them.
+#: About how many bytes of pages are in use at a time: what the elements of a block, and padding between them, may take.
 BUDGET_BYTES = 256 << 20
-#: Bytes between two runs that are read with them: as many as a system call takes the time of.
+#: Gaps up to this many bytes are read along with the runs around them: that takes as long as a system call.
 GAP_BYTES = 4096
-#: Runs from this length on are worth a system call each.
+#: The average length, in bytes, from which runs are worth a system call each.
 _LONG_RUN_BYTES = 512
 #: Bytes that a thread reads at a time.
 _PART_BYTES = 1 << 22
-#: Runs that are listed from the steps of a plan.
+#: The most runs that are listed from the steps of a plan.
 _MOST_RUNS = 1 << 20
 
 
 class Pages:
-    """Memory for parts of an array of some size, one after another: what a part was put into is used for the next one.
+    """Memory for parts of an array, one after another: the pages of one part are used again for the next.
 
-    A part keeps the distances that its bytes have in the array, so that all maps from indices to bytes hold but for
-    where they begin. It begins with the memory, so that parts alike lie in the same pages: those are there then.
+    A part's bytes keep their distances, so that address maps hold but for their base. Every part begins at the start of
+    the memory, so that equal parts use the same pages.
     """
 
     def __init__(self, size: int) -> None:
@@ -57,7 +56,7 @@ class Pages:
 
     def _renew(self) -> None:
         if hasattr(mmap, "MAP_NORESERVE"):
-            # Most of it is never touched: it does not count as memory that is promised.
+            # Most of it is never used, and should not count as committed memory.
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE
             self._memory = mmap.mmap(-1, self._size, flags=flags)
         else:
@@ -70,7 +69,7 @@ class Pages:
         return np.frombuffer(self._memory, np.uint8)
 
     def take(self, ranges: Table) -> None:
-        """Be ready for ranges of bytes: begin anew where too many pages are in use that are not among theirs."""
+        """Prepare for ranges of bytes: free all pages if too many others are in use."""
         low, high = ranges[:, 0] // mmap.PAGESIZE, -(-ranges[:, 1] // mmap.PAGESIZE)
         counts = high - low
         pages = np.repeat(low - np.append(0, np.cumsum(counts)[:-1]), counts) + np.arange(counts.sum())
@@ -86,9 +85,9 @@ class Pages:
         self._used_pages += len(new)
 
     def _advise(self, *, dense: bool) -> None:
-        """Large pages are right for memory that is used throughout, and would fill the gaps of any other."""
+        """Ask for large pages if all memory is used; otherwise they would fill the gaps."""
         if hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):  # a system without them
+            with contextlib.suppress(OSError):  # not on this system
                 self._memory.madvise(mmap.MADV_HUGEPAGE if dense else mmap.MADV_NOHUGEPAGE)
 
     def read(self, ranges: Table, file: BinaryIO, start: int, name: str) -> None:
@@ -139,15 +138,15 @@ else:
 
 
 def blank_array(shape: Shape, bitorder: str = "little") -> LayoutArray:
-    """An array of zeros that takes no memory, to be indexed for what lies where."""
+    """An array of zeros that takes no memory, for its addresses."""
     memory = Pages(shape.buffer_byte_size).content()[: shape.buffer_byte_size]
     return LayoutArray(memory, shape, bitorder=bitorder)
 
 
 def fetch(view: LayoutArray, ranges: Table, pages: Pages, file: BinaryIO, start: int, name: str) -> LayoutArray:
-    """A view of a blank array on pages into which ranges of its bytes are read; its byte 0 is byte `start` of a file.
+    """A view of a blank array with ranges of its bytes read from a file, where its byte 0 is byte `start`.
 
-    It holds until the pages are used for something else.
+    It is valid until the pages are used again.
 
     Raises
     ------
@@ -160,10 +159,10 @@ def fetch(view: LayoutArray, ranges: Table, pages: Pages, file: BinaryIO, start:
 
 
 def store(view: LayoutArray, values: LayoutArray, pages: Pages, file: BinaryIO, start: int) -> None:
-    """Write values to the bytes of a file in which a view of its array lies; byte 0 of that is byte `start`."""
+    """Write values to a view of the array in a file, whose byte 0 is byte `start`."""
     region = view.region
     ranges = byte_ranges(region.map, region.storage, 0)
-    # Bytes that are not this view's alone, or lie in very short runs, are written back as they were.
+    # Bytes that also hold other elements, or lie between very short runs, are read first and written back.
     is_whole = region.bits >= 8 and int((ranges[:, 1] - ranges[:, 0]).sum()) >= _LONG_RUN_BYTES * len(ranges)
     if not is_whole:
         ranges = byte_ranges(region.map, region.storage, GAP_BYTES)
@@ -175,7 +174,7 @@ def store(view: LayoutArray, values: LayoutArray, pages: Pages, file: BinaryIO, 
 
 
 def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Table, int]:
-    """A view moved to the beginning of pages, ranges of its bytes there, and how many bytes they were moved by."""
+    """A view moved to the start of the pages, the ranges of its bytes there, and the bytes that it was moved by."""
     base = int(ranges[0, 0]) // mmap.PAGESIZE * mmap.PAGESIZE if len(ranges) else 0
     ranges = ranges - base
     if len(ranges):
@@ -185,7 +184,7 @@ def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Ta
     return view._with_map(moved, replace(memory, buffer=pages.content())), ranges, base
 
 
-# Which bytes the elements of a view take.
+# The bytes of a view's elements.
 
 
 @lru_cache(maxsize=4)
@@ -211,13 +210,13 @@ def byte_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
 
 
 def element_ranges(offsets: Table, storage: Storage, gap: int) -> Table:
-    """The same of elements at given offsets."""
+    """The same for elements at given offsets."""
     bits = offsets.reshape(-1) * storage.unit
     return _merged(bits // 8, -(-(bits + storage.bits) // 8), gap)
 
 
 def _merged(first: Table, behind: Table, gap: int) -> Table:
-    """Ranges in order, those joined that overlap or have no more than `gap` between them."""
+    """Ranges in order; those that overlap or have at most `gap` bytes between them are joined."""
     if not first.size:
         return np.empty((0, 2), np.int64)
     order = np.argsort(first, kind="stable")
@@ -233,7 +232,7 @@ def _touched_bytes(ranges: Table) -> int:
 
 
 def affordable(boxes: Iterable[Box], arrays: Sequence[LayoutArray]) -> Iterator[Box]:
-    """The boxes, cut where their elements in an array take more memory than there is for them."""
+    """The boxes, halved until the pages of their elements in every array fit `BUDGET_BYTES`."""
     for box in boxes:
         pending = [box]
         while pending:

@@ -311,9 +311,9 @@ def test_any_views_in_one_call(case: Case, data: st.DataObject) -> None:
             views.append(got.transpose(turn))
             expected.append(wanted.transpose(turn))
     operands = sd.arrays.arguments.Arguments(views)
-    for mine, own in zip(operands.handed(views), expected, strict=True):
+    for mine, own in zip(operands.to_ndarray(views), expected, strict=True):
         same_values(mine, own, case.bits)
-    for mine, own, view in zip(operands.handed(views), expected, views, strict=True):
+    for mine, own, view in zip(operands.to_ndarray(views), expected, views, strict=True):
         mine[...] = own[...] = np.ones((), np.int8).astype(x.dtype)
         operands.write_back(view)
     same_values(a, x, case.bits)
