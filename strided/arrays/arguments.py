@@ -67,13 +67,13 @@ class Arguments:
         """Mark the files behind the arrays as changed: NumPy, or the caller, may write to their ndarrays."""
         for array, _ in self._ndarrays.values():
             if array.is_strided and array.file is not None and array.size:
-                array.file.touch()
+                array.file.mark_dirty()
 
     def mark_dirty_if_shared(self, result: Any) -> None:
         """Mark the files behind arrays of which a result may be a view."""
         for array, values in self._ndarrays.values():
             if array.is_strided and array.file is not None and array.size and _may_hold(result, values):
-                array.file.touch()
+                array.file.mark_dirty()
 
     def write_back(self, *arrays: Any) -> None:
         """Write the copies of these arrays to their buffers."""

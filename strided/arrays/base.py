@@ -194,7 +194,7 @@ class ArrayBase:
     def buffer(self) -> npt.NDArray[np.uint8]:
         """The flat bytes, padding included, on the same memory."""
         if self._memory.file is not None:
-            self._memory.file.touch()
+            self._memory.file.mark_dirty()
         return self._memory.buffer
 
     @property
@@ -271,7 +271,7 @@ class ArrayBase:
         """
         values = self._as_strided()
         if self._memory.file is not None and self.size:
-            self._memory.file.touch()
+            self._memory.file.mark_dirty()
         return values
 
     def _as_strided(self) -> Array:

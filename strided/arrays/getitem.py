@@ -75,7 +75,7 @@ class Indexing(ArrayBase):
         if not memory.buffer.flags.writeable:
             raise ValueError("assignment destination is read-only")
         if memory.file is not None:
-            memory.file.touch()
+            memory.file.mark_dirty()
         try:
             selected = self._select(key)
             if type(selected) is Points or type(selected) is Mask:
@@ -137,7 +137,7 @@ class Indexing(ArrayBase):
 
     def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
         if self._memory.file is not None:
-            self._memory.file.touch()
+            self._memory.file.mark_dirty()
         if self._memory.bits >= 8:
             transfer.scatter(self.region, offsets, values)
             return

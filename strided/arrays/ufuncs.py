@@ -125,7 +125,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     for out in given:
         if isinstance(out, ArrayBase) and out._memory.file is not None:
             out._memory.file.check()
-            out._memory.file.touch()
+            out._memory.file.mark_dirty()
     if any(out.shape != shape for out in given) or any(not _fits(m.shape, shape) for m in masks):
         return NotImplemented
     # Called without elements: NumPy gives the types of the results, and refuses wrong arguments.

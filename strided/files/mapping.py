@@ -34,7 +34,7 @@ class MappedFile:
         None if there are no bytes.
     inode : tuple of int
         Device and inode of the file: another file may come to lie at the path.
-    touched : bool
+    is_dirty : bool
         Mode "c": whether the bytes may no longer be the file's.
     """
 
@@ -45,17 +45,17 @@ class MappedFile:
     content: Bytes
     mapping: mmap.mmap | None
     inode: tuple[int, int]
-    touched: bool = False
+    is_dirty: bool = False
 
     @property
     def is_the_file(self) -> bool:
         """Whether the bytes in memory are those of the file, as far as this process knows."""
-        return bool(self.path) and (self.mode != "c" or not self.touched)
+        return bool(self.path) and (self.mode != "c" or not self.is_dirty)
 
-    def touch(self) -> None:
-        """Remember that from now on the bytes may be changed by somebody."""
+    def mark_dirty(self) -> None:
+        """Note that the bytes may have changed: they were written to, or are in the hands of a caller."""
         if self.mode == "c":
-            self.touched = True
+            self.is_dirty = True
 
     def mapped_anew(self, start: int, size: int, mode: str = "c") -> MappedFile | None:
         """Some of the bytes, mapped once more, or None if the path no longer leads to the file.
