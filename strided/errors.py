@@ -23,17 +23,17 @@ import os
 
 from strided.escape import in_columns, visible
 
-#: Characters of a message that are shown; of longer ones the start and the end. They may quote any text.
+#: Characters shown of a message, which may quote any text; of longer ones the start and the end.
 _LONGEST_MESSAGE = 2000
-#: How much of the offending text an error shows on either side of the place (characters).
+#: Characters of the offending text that an error shows on either side of the place.
 _EXCERPT = 60
 
 
 class StridedError(Exception):
-    """Everything that strided raises of its own accord.
+    """Base class of the errors that strided raises.
 
-    As text every message is fit to be shown, whatever it quotes: escapes stand for what does not print, and of a long
-    one the start and the end are shown.
+    Messages are safe to show, whatever they quote: unprintable characters are escaped, and of a long message the start
+    and the end are shown.
     """
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ class UnsupportedError(StridedError, NotImplementedError):
 
 
 class StridedWarning(UserWarning):
-    """Everything that strided warns of; as text as fit to be shown as an error."""
+    """Base class of the warnings of strided; as safe to show as the errors."""
 
     def __str__(self) -> str:
         return _shown(super().__str__())

@@ -1,9 +1,9 @@
-"""Text that others wrote, made fit to be shown: names in a dump, file names, arguments.
+"""Foreign text made safe to show: names in a dump, file names, arguments.
 
 A terminal obeys the control characters in what is printed on it, and so do pages and notebooks in part: an escape
 sequence recolours the screen, renames the window or hides what follows; a character that turns the direction of writing
-makes a name read as another one; a line end begins a line that nobody wrote. So everything of this package that is
-meant for people shows foreign text by `visible`. Texts that are data stay as they are: `Module.to_text`, attributes.
+makes a name read as another one; a line end forges a line. So everything that this package shows to people passes
+foreign text through `visible`. Texts that are data are not changed: `Module.to_text`, attributes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def visible(text: str, limit: int | None = None, *, keep: str = "") -> str:
     ----------
     text : str
     limit : int, optional
-        Of longer texts the start and the end are shown, in about so many characters.
+        Of longer texts the start and the end are shown, in about `limit` characters.
     keep : str
         Characters that stay as they are though they do not print, such as line ends.
 

@@ -1,1 +1,1 @@
-"""Readers (and a few writers) of what XLA leaves behind: one file per kind of artefact."""
+"""Readers, and a few writers, of the files that XLA dumps: one package for each kind."""

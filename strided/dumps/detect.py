@@ -1,4 +1,4 @@
-"""What a file is, by its content; and the reader for it.
+"""Recognises a file by its content, and picks the reader for it.
 
 ===============  =======================================================  ==========================
 kind             content                                                  reader
@@ -45,7 +45,7 @@ READERS: Mapping[str, Callable[..., Any]] = {
 #: All kinds.
 KINDS = (*READERS, "memory report", "used values", "live ranges", "npy", "npz", "text", "binary")
 
-#: How far into a text its kind must show, in bytes.
+#: Bytes of a text in which its kind must show.
 _HEAD_BYTES = 1 << 16
 
 _HEADER_LINE = re.compile(rb"^HloModule[ \t]", re.MULTILINE)
@@ -55,21 +55,21 @@ _BEGINNINGS = (
     ("used values", re.compile(rb"\s*+(?:Total bytes used|Used values:)")),
     ("live ranges", re.compile(rb"\s*+HloLiveRange")),
 )
-#: How the lines of a text begin that has no header. What must follow is looked for by hand: a pattern of two runs of
-#: anything would go through a long line again from each of its brackets.
+#: How the lines of a text begin that has no header. What must follow is searched for by hand: a pattern with two
+#: wildcards would scan a long line again from each of its brackets.
 _OPENING = re.compile(rb"(?:ENTRY (?:%?[\w.\-]++ )?|%?[\w.\-]++ )\(")
 _INSTRUCTION = re.compile(rb"[ \t]*+(?:ROOT )?%?[\w.\-]++ = [a-z0-9]++\[")
 
 
 def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
-    """What a file or buffer holds, one word of `KINDS`; gzip is undone first.
+    """The kind of a file or buffer, one of `KINDS`; gzip is undone first.
 
     Of a text its beginning is read. `max_bytes` says what other contents in gzip may expand to, 2 GiB without.
 
     Raises
     ------
     DumpError
-        Broken gzip data, or more of them than allowed; no regular file.
+        Broken gzip data, or more than allowed; no regular file.
     OSError
         A file that cannot be opened.
 
@@ -123,7 +123,7 @@ def _is_snapshot(view: View) -> bool:
 
 
 def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = None, mapped: bool = True) -> Any:
-    """A file's content by the reader for its kind: a Module, a Snapshot or a BufferAssignment.
+    """Read a file with the reader for its kind: a Module, a Snapshot or a BufferAssignment.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = N
     kind : str, optional
         "hlo", "snapshot" or "allocations", where the guess from the content is wrong.
     max_bytes : int, optional
-        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
+        Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else.
     mapped : bool, optional
         Whether the values of a snapshot are mapped: as for `strided.read_snapshot`.
 

@@ -14,16 +14,16 @@ from strided.files import gzipped
 from strided.files.magic import GZIP_MAGIC
 from strided.files.regular import open_regular
 
-#: What gzipped text may expand to, in bytes: reading it takes several times as much memory.
+#: Limit for expanded gzipped text, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30
-#: What anything else in gzip may expand to. No protobuf message is longer than 2 GiB; nothing is said about the ratio,
-#: since a snapshot of zeros shrinks to a thousandth.
+#: Limit for anything else in gzip. No protobuf message is longer than 2 GiB; the ratio is not limited, since a snapshot
+#: of zeros shrinks to a thousandth.
 MAX_BINARY_BYTES = 1 << 31
 #: Lines of text that are read however short they are. A line and the instruction on it take this many bytes more than
 #: their characters; where that is more than twice the text, a hostile text could take many times its size in memory.
 FREE_LINES, LINE_BYTES = 1 << 21, 450
 
-#: How far into the bytes to look for what no text holds.
+#: Bytes searched for characters that no text holds.
 _PROBE_BYTES = 4096
 #: Bytes of text that are decoded at a time.
 _PIECE_BYTES = 1 << 20
@@ -41,7 +41,7 @@ class Source(NamedTuple):
     Attributes
     ----------
     view : memoryview
-        The bytes, gzip undone. Where they are mapped, nothing is read until somebody looks, and the mapping lives as
+        The bytes, gzip undone. Where they are mapped, nothing is read before it is accessed, and the mapping lives as
         long as any view of it.
     path : str or None
         The file, None for bytes in memory.
@@ -61,13 +61,13 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
         Gzip contents that expand to more are refused: a few kilobytes can expand to any size. `MAX_TEXT_BYTES` for
         text, `MAX_BINARY_BYTES` for anything else without.
     mapped : bool
-        Map a file, for those who look at a part of it. Who looks at it later calls `refuse_truncated` before: bytes
+        Map a file, to read a part of it. Call `refuse_truncated` before a later access: bytes
         that are no longer there end the process. Without, a file is read.
 
     Raises
     ------
     DumpError
-        Broken gzip data, or more of them than allowed; a path that leads to no regular file.
+        Broken gzip data, or more than allowed; a path that leads to no regular file.
     OSError
         A file that cannot be opened.
 
@@ -87,9 +87,9 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
 
 
 def open_view(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> tuple[View, str | None]:
-    """The bytes for those who look at parts of them, and the name to report.
+    """The bytes, for reading parts of them, and the name to report.
 
-    A file is mapped, as by `open_source`; or stays open and is read where somebody looks. Parameters and errors as
+    A file is mapped, as by `open_source`; or stays open and is read on access. Parameters and errors as
     there.
     """
     if not mapped and isinstance(origin, (str, os.PathLike)):
@@ -167,7 +167,7 @@ def is_text(view: memoryview) -> bool:
 
 
 def _mapping(file: BinaryIO) -> memoryview | None:
-    """A file's bytes, mapped; None of what cannot be: an empty file, one of /proc."""
+    """A file's bytes, mapped; None for files that cannot be: empty ones, those of /proc."""
     try:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (ValueError, OSError):
@@ -216,7 +216,7 @@ class _ViewFile:
 
 
 def _begins_as_gzip(file: _Rewound) -> bool:
-    """Whether a file that stands at its beginning does; it stands there again then."""
+    """Whether a file begins as gzip does. Reads from its beginning and goes back there."""
     head = file.read(len(GZIP_MAGIC))
     file.seek(0)
     return head == GZIP_MAGIC
@@ -225,7 +225,7 @@ def _begins_as_gzip(file: _Rewound) -> bool:
 def _expand(file: gzipped.Readable, path: str | None, max_bytes: int | None) -> memoryview:
     data = bytearray()
     limit = MAX_BINARY_BYTES if max_bytes is None else max_bytes
-    # Piece by piece: a read of the whole would ask for as much memory as the limit allows.
+    # Piece by piece: one read would allocate as much memory as the limit allows.
     for piece in gzipped.expanded(file, path):
         if not data and max_bytes is None and is_text(memoryview(piece)):
             limit = MAX_TEXT_BYTES

@@ -25,7 +25,7 @@ Index: TypeAlias = Sequence[Any]
 
 
 class Addressing:
-    """What a shape knows of addresses."""
+    """The addresses of a shape's elements."""
 
     if TYPE_CHECKING:
         dimensions: tuple[int, ...]
@@ -170,7 +170,7 @@ class Addressing:
 
         Returns
         -------
-        tuple of int, or None where the slot is padding
+        tuple of int, or None if the slot is padding
             For one offset.
         tuple of int64 arrays
             For an array of offsets: one array a dimension, -1 where the slot is padding.
@@ -200,7 +200,7 @@ class Addressing:
         return bool(padding) if scalar else padding
 
     def padding_dimension_at(self, offset: SupportsIndex) -> int | None:
-        """The dimension whose padding the slot at an offset is; None where it holds an element.
+        """The dimension whose padding the slot at an offset is; None if it holds an element.
 
         The rank of the shape where the slot pads none of its dimensions: the tile has more dimensions than the array,
         or it lies past the last tile (tail alignment).

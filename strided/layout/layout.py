@@ -17,7 +17,7 @@ MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host", 6: "unpinned host"}
 
 
 class PaddingValue(enum.IntEnum):
-    """What fills the padding of a legacy padded layout (``PaddingValue`` of the XLA releases up to 2018)."""
+    """Fill of the padding in a legacy padded layout (``PaddingValue`` of the XLA releases up to 2018)."""
 
     INVALID_PAD = 0
     ZERO_PAD = 1

@@ -1,4 +1,4 @@
-"""XLA's text for shapes and layouts, read.
+"""Parser for XLA's text of shapes and layouts.
 
 The grammar (white space and ``/* */``, ``//`` comments may stand between any two tokens)::
 
@@ -36,7 +36,7 @@ from strided.layout.lexer import Lexer
 
 #: XLA's own limit on nested shapes.
 _MAX_DEPTH = 32768
-#: Characters of the longest texts whose values are kept.
+#: Characters of the longest texts whose values are cached.
 _REMEMBERED_LENGTH = 1024
 
 _LEVELS = frozenset("DCSH")
@@ -87,7 +87,7 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
 
 
 def parse_shape(text: str, *, strict: bool = False) -> Shape:
-    """The shape of one array, from XLA's text: `parse` for those who know that the text is one.
+    """The shape of one array, from XLA's text: as `parse` reads it, typed.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
     return found, lexer.slips[0] if lexer.slips else None
 
 
-#: The same few texts are parsed over and over, by every conversion to a layout that is given as text.
+#: Every conversion to a layout given as text parses the same few texts again.
 _remembered = lru_cache(maxsize=1024)(_read)
 
 
@@ -249,7 +249,7 @@ def _array(lexer: Lexer) -> Shape:
 
 
 def _built(lexer: Lexer, places: dict[str, int], build: Callable[[], _T]) -> _T:
-    """The value, its complaints turned into NotationErrors that point into the text."""
+    """The value; its errors become NotationErrors that point into the text."""
     try:
         return build()
     except FieldError as error:

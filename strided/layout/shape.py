@@ -116,7 +116,7 @@ class Shape(Addressing):
             raise LayoutError(f"{self} is no array: it has no layout, size or addresses")
         return self.layout
 
-    # What it is.
+    # Properties.
 
     @lazy
     def dtype(self) -> np.dtype[Any]:
@@ -264,7 +264,7 @@ class Shape(Addressing):
 
     @property
     def padding_value(self) -> PaddingValue:
-        """What the layout says of the padding."""
+        """The fill that the layout names for its padding."""
         return self._array_layout.padding_value
 
     @property

@@ -1,4 +1,4 @@
-"""How large a buffer is, and how much of it is padding."""
+"""The size of a buffer, and how much of it is padding."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Sizes:
 
     @property
     def growth(self) -> float:
-        """How many times as large the buffer is as its values; infinite for a buffer without values."""
+        """Size of the buffer divided by the size of its values; infinite without values."""
         return self.total_bytes / self.value_bytes if self.value_bytes else float("inf" if self.total_bytes else 1)
 
 

@@ -133,7 +133,7 @@ class TupleShape:
 
     @property
     def byte_size(self) -> int:
-        """Bytes of all arrays in it, padding included; the table of pointers that a tuple itself is does not count."""
+        """Bytes of all arrays in it, padding included; the table of pointers of a tuple does not count."""
         return sum(leaf.byte_size for _, leaf in self.leaves())
 
     def text(self, *, layout: bool = True) -> str:

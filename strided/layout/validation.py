@@ -1,4 +1,4 @@
-"""Complaints about one field of a value."""
+"""Errors about one field of a value."""
 
 from __future__ import annotations
 

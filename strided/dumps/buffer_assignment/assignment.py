@@ -25,7 +25,7 @@ from strided.dumps.source import open_source
 from strided.errors import DumpError
 from strided.runtime.lazy import lazy
 
-#: Rows of a printed assignment before the rest is only counted.
+#: Rows shown of a printed assignment; the rest is counted.
 _SHOWN = 20
 
 
@@ -59,7 +59,7 @@ class BufferAssignment:
         return {value.label: value for value in reversed(self.values)}
 
     def allocation(self, index: int) -> Allocation:
-        """The allocation of that number.
+        """The allocation with this number.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class BufferAssignment:
 
     @property
     def parameters(self) -> dict[int, tuple[Allocation, ...]]:
-        """The allocations of each parameter of the entry, by its number: several where it is a tuple."""
+        """The allocations of each entry parameter, by its number; several for a tuple."""
         found: dict[int, tuple[Allocation, ...]] = {}
         for one in sorted((a for a in self.allocations if a.parameter_number is not None), key=_binding):
             number = one.parameter_number or 0
@@ -95,11 +95,11 @@ class BufferAssignment:
 
     @property
     def outputs(self) -> tuple[Allocation, ...]:
-        """The allocations that outlive the program, among them those of parameters whose buffers results take over."""
+        """The allocations that outlive the program, including those of donated parameters."""
         return tuple(one for one in self.allocations if one.maybe_live_out)
 
     def bytes_by_memory_space(self) -> dict[int, int]:
-        """Sizes of the allocations added up, by memory space, without those of one thread's scalars.
+        """Total size of the allocations in bytes, by memory space, without thread-local ones.
 
         The temporaries of a program already share their allocation, so this is its peak.
         """
@@ -110,7 +110,7 @@ class BufferAssignment:
         return dict(sorted(totals.items()))
 
     def kinds(self) -> Counter[str]:
-        """How many values there are of each kind (see `Value.kind`)."""
+        """Number of values of each kind (see `Value.kind`)."""
         return Counter(value.kind for value in self.values)
 
     def open(self, image: Any, *, at: Mapping[int, int] | None = None, memory_space: int = 0) -> ImageArrays:
@@ -134,7 +134,7 @@ class BufferAssignment:
         Raises
         ------
         DumpError
-            Numbers of allocations that do not exist, or an image of several allocations that nobody says where to find.
+            Numbers of allocations that do not exist, or an image of several allocations without their places.
         """
         return open_images(self.allocations, image, at, memory_space, self.path)
 
@@ -168,9 +168,9 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
         ``*buffer-assignment.txt`` of any version of XLA, or a ``.hlo.pb`` with a BufferAssignmentProto in it (those
         after optimisations have one); gzip is undone.
     kind : "text" or "proto", optional
-        What it is, where the content is not to be asked.
+        What it is, if not to be told from the content.
     max_bytes : int, optional
-        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
+        Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else.
 
     Raises
     ------

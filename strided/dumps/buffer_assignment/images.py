@@ -36,7 +36,7 @@ class ImageArrays(Mapping[str, LayoutArray]):
                 self._places[name] = value, content
 
     def value(self, name: str) -> Value:
-        """What the buffer assignment says of it."""
+        """The entry of the buffer assignment."""
         return self._found(name)[0]
 
     def _found(self, name: str) -> tuple[Value, Bytes]:
@@ -64,7 +64,7 @@ class ImageArrays(Mapping[str, LayoutArray]):
 
     @lazy
     def unreadable(self) -> dict[str, str]:
-        """The values that are no arrays here, and why."""
+        """The values that cannot be read as arrays, and why."""
         found = {name: _problem(value, content) for name, (value, content) in self._places.items()}
         return {name: problem for name, problem in found.items() if problem is not None}
 
@@ -143,7 +143,7 @@ def _check(numbers: Mapping[int, Any], by_index: Mapping[int, Allocation], path:
 
 
 def _content(image: Any) -> Bytes:
-    """The bytes of an image: a file is mapped, a buffer stays as writable as it is."""
+    """The bytes of an image: a file is mapped, a buffer is not copied."""
     if isinstance(image, (str, os.PathLike)):
         return flat_bytes(open_source(image, mapped=True).view)
     return flat_bytes(image)

@@ -27,7 +27,7 @@ from strided.errors import DumpError, DumpWarning
 #: How the text begins.
 HEADER = b"BufferAssignment:"
 
-#: Where the allocations are over.
+#: The line after the allocations.
 _END = ("Total bytes used", "Used values:")
 
 _ALLOCATION = re.compile(r"allocation (\d{1,19}):(?: 0x[0-9a-fA-F]+,)? size (\d{1,19})")
@@ -49,7 +49,7 @@ _FLAGS = {
     "preallocated-temp": "is_preallocated_temp",
 }
 
-#: Lines that a warning names before it only counts them.
+#: Lines that a warning names; the rest is counted.
 _NAMED = 3
 
 

@@ -29,10 +29,10 @@ from strided.layout.parser import parse
 #: Kinds of values that can be read.
 READABLE = frozenset(["array", "element", "dynamic"])
 
-#: How large a tuple's table is: bytes of a pointer, and what the whole is rounded up to.
+#: Size of a tuple's table: bytes of a pointer, and the multiple that the whole is rounded up to.
 _POINTERS = ((8, 1), (4, 32), (4, 512), (4, 1024))
 
-#: The tiles of 32-bit arrays on TPU: a size that would need them tells of a layout that the text leaves out.
+#: The tiles of 32-bit arrays on TPU: a size that needs them reveals a layout that the text leaves out.
 _UNSAID_TILES = (Tile((8, 128)),)
 
 
@@ -55,7 +55,7 @@ class Value:
     name : str
         Of the instruction.
     index : tuple of int, or None
-        ShapeIndex of the element, ``()`` for the tuple itself; None where the instruction has no tuple.
+        ShapeIndex of the element, ``()`` for the tuple itself; None if the instruction has no tuple.
     offset, size : int
         Bytes; the offset counts from where the allocation begins.
     memory_space : int
@@ -77,7 +77,7 @@ class Value:
 
     @property
     def shape(self) -> AnyShape | None:
-        """The shape, with its layout; None where the dump gives none that can be read."""
+        """The shape, with its layout; None if the dump gives none that can be read."""
         return _parsed(self.shape_text) if self.shape_text else self._shape
 
     @property
@@ -87,7 +87,7 @@ class Value:
 
     @property
     def kind(self) -> str:
-        """One word for what it is: see the module's table."""
+        """One of the words in the table of this module."""
         shape = self.shape
         if shape is None:
             return "unknown"
@@ -123,7 +123,7 @@ class Value:
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot be read as an array; None where it can."""
+        """Why it cannot be read as an array, or None if it can."""
         kind, shape = self.kind, self.shape
         if kind in READABLE:
             return None
@@ -152,7 +152,7 @@ class Value:
 
     @property
     def array_shape(self) -> Shape | None:
-        """The shape by which its bytes are read; None where there is a `problem`."""
+        """The shape by which its bytes are read; None if there is a `problem`."""
         kind, shape = self.kind, self.shape
         shape = shape.shape if isinstance(shape, BufferShape) else shape
         if kind not in READABLE or not isinstance(shape, Shape) or shape.layout is None:
@@ -187,7 +187,7 @@ class Allocation:
         Shapes without layouts, as the text says them; empty where it does not.
     is_constant, is_thread_local, maybe_live_out, is_preallocated_temp : bool
     is_parameter_aliased_with_output : bool
-        Only protos say it in so many words.
+        Only protos say it outright.
     peak_values : tuple of int
         Ids of the values that are alive when it is fullest; only protos say it.
     others : tuple of str
@@ -216,7 +216,7 @@ class Allocation:
         return tuple(value for value in self.values if value.offset <= byte < value.offset + value.size)
 
     def overlaps(self) -> Iterator[tuple[Value, Value]]:
-        """The pairs of values that share bytes, so that only one of each holds good at a time."""
+        """The pairs of values that share bytes, of which only one is alive at a time."""
         open_values: list[Value] = []
         for value in sorted((value for value in self.values if value.size), key=lambda value: value.offset):
             open_values = [other for other in open_values if other.offset + other.size > value.offset]

@@ -1,6 +1,6 @@
 """A whole dump folder: programs, their modules, allocations and runs, by XLA's own file names.
 
-Opening one lists the folder and reads names only. What is in a file is read when somebody asks for it, and what is
+Opening one lists the folder and reads names only. Files are read on demand, and what is
 missing is said with the reason, as far as the folder tells it.
 """
 
@@ -22,7 +22,7 @@ from strided.runtime.lazy import lazy
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
 
-#: Programs and files that a printed dump names before it only counts them.
+#: Programs and files shown of a printed dump; the rest is counted.
 _SHOWN = 40
 
 
@@ -60,12 +60,12 @@ class Dump(Mapping[str, Any]):
 
     @lazy
     def _labels(self) -> dict[str, Program]:
-        """Programs by their shortest label that no other has."""
+        """Programs by their shortest unique label."""
         counts = Counter(program.name for program in self.programs)
         return {p.name if counts[p.name] == 1 and p.name else p.label: p for p in self.programs}
 
     def program(self, name: str | int) -> Program:
-        """The program of that name, label or number.
+        """The program with this name, label or number.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class Dump(Mapping[str, Any]):
 
     @property
     def missing(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """What is not there and why, by program."""
+        """What is missing and why, by program."""
         return {label: program.missing for label, program in self._labels.items() if program.missing}
 
     def __str__(self) -> str:
@@ -164,7 +164,7 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
 
 
 def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:
-    """What a folder's entry is to a dump; None where it is nothing."""
+    """The dump file of a folder's entry, or None."""
     try:
         status = entry.stat()
     except OSError:  # a link that leads nowhere, or in a circle
@@ -174,14 +174,14 @@ def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:
         if name is None or name.number is None:
             return None
         return DumpFile(Path(entry.path), DumpName("folder", name.module, name.number, name.time), 0)
-    # A FIFO or a device is listed by its name alone; whoever reads it is told what it is.
+    # A FIFO or a device is listed by its name alone; reading it says what it is.
     return DumpFile(Path(entry.path), name if stat.S_ISREG(status.st_mode) else None, status.st_size)
 
 
 def _adopted(
     groups: dict[tuple[str, int, str], list[DumpFile]],
 ) -> dict[tuple[str, int, str], list[DumpFile]]:
-    """Files without a module's name, or without its number, join the only program that they can belong to."""
+    """Give files without a module's name or number to the only program that they can belong to."""
     by_number: dict[tuple[str, int], list[tuple[str, int, str]]] = defaultdict(list)
     by_name: dict[tuple[str, str], list[tuple[str, int, str]]] = defaultdict(list)
     for time, number, name in groups:

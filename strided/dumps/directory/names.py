@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-#: What kinds of files there are, in the order in which they are listed.
+#: The kinds of files, in the order in which they are listed.
 KINDS = ("module", "snapshot", "allocations", "memory report", "used values", "live ranges", "folder", "other")
 
 _STAGE = r"(?P<stage>(?:sm_\d+\.\d+_)?[A-Za-z0-9_]*(?:before|after)_[A-Za-z0-9_]+|\d{4}\.[^/]*)"
@@ -84,7 +84,7 @@ class DumpName:
 
 
 def parse_name(name: str) -> DumpName | None:
-    """What a file's name says; None where it is none of XLA's.
+    """What a file's name says; None if it is none of XLA's.
 
     >>> parse_name("module_0004.jit_f.cpu_after_optimizations-buffer-assignment.txt")
     DumpName(kind='allocations', module='jit_f', number=4, time='', stage='cpu_after_optimizations', ...)

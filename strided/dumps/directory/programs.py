@@ -1,4 +1,4 @@
-"""One program of a dump folder: its modules, allocations and runs, and what is missing of them."""
+"""One program of a dump folder: its modules, allocations and runs, and what is missing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from strided.errors import DumpError
 from strided.escape import visible
 from strided.runtime.lazy import lazy
 
-#: How far into a module's text its header is looked for, in bytes.
+#: Bytes of a module's text in which its header is looked for.
 _HEADER_BYTES = 1 << 16
 _COUNT = re.compile(rb"\b(replica_count|num_partitions)=(\d{1,9})")
 
-#: Runs and arrays that a printed program names before it only counts them.
+#: Runs and arrays shown of a printed program; the rest is counted.
 _SHOWN = 40
 
 
@@ -92,7 +92,7 @@ class Program:
         return [(file, file.name) for file in self.files if file.name is not None and file.kind == kind]
 
     def _module_file(self, *, final: bool) -> DumpFile | None:
-        """The proto where there is one, which holds more; else the text."""
+        """The proto if there is one, since it holds more; else the text."""
         found = [
             file
             for file, name in self._named("module")
@@ -103,7 +103,7 @@ class Program:
 
     @lazy
     def module(self) -> Module | None:
-        """The module after all optimisations, out of a snapshot where it has no file; None where there is none."""
+        """The module after all optimisations, out of a snapshot where it has no file; None if there is none."""
         file = self._module_file(final=True)
         return self._module_of_a_run(is_unoptimized=False) if file is None else read_hlo(file.path)
 
@@ -127,7 +127,7 @@ class Program:
 
     @lazy
     def allocations(self) -> BufferAssignment | None:
-        """The buffer assignment, from its text or out of the module's proto; None where there is none."""
+        """The buffer assignment, from its text or out of the module's proto; None if there is none."""
         texts = [file for file, name in self._named("allocations") if name.is_final]
         if texts:
             return read_allocations(texts[0].path)
@@ -182,7 +182,7 @@ class Program:
 
     @lazy
     def num_devices(self) -> int | None:
-        """Replicas times partitions; None where no module says it."""
+        """Replicas times partitions; None if no module says it."""
         for file, _ in self._named("module"):
             if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
                 try:
@@ -199,7 +199,7 @@ class Program:
 
     @lazy
     def missing(self) -> tuple[tuple[str, str], ...]:
-        """What one would expect and is not there, and why, as far as the files tell."""
+        """What is missing and why, as far as the files tell."""
         found = []
         if self._module_file(final=True) is None and self._module_of_a_run(is_unoptimized=False) is None:
             stage = "compilation did not come that far" if self._module_file(final=False) else "no module was dumped"

@@ -1,4 +1,4 @@
-"""HLO modules: `read_hlo` opens what XLA prints or serialises of one.
+"""HLO modules: `read_hlo` opens what XLA prints or serialises.
 
     module = sd.read_hlo("module_0000.jit_f.after_optimizations.txt")
     module.parameters, module.results
@@ -42,11 +42,11 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     ----------
     source : path, str, or buffer
         The path of a text (``.txt``, ``.hlo``) or a proto (``.hlo.pb``: HloModuleProto, HloProto, HloSnapshot), gzipped
-        or not; HLO text itself; or the bytes of any of these. What it is, is seen from the contents.
+        or not; HLO text itself; or the bytes of any of these. The contents tell which.
     index : int, optional
         Which module of a text that holds several, from 0.
     max_bytes : int, optional
-        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without. Given, text of any number
+        Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else. Given, text of any number
         of lines is read; without, one of more than two million lines is refused where they are so short, 225 bytes on
         average, that it would take more than three times its size in memory.
 
@@ -58,14 +58,14 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     ------
     DumpError
         Contents that are no module, that end too early, or that define a name twice; it names line and column, or the
-        byte. Several modules without an `index`, or one that there is not.
+        byte. Several modules without an `index`, or an `index` out of range.
     OSError
         A file that cannot be opened.
 
     Warns
     -----
     DumpWarning
-        Lines that were not understood. They are kept as text (`Module.unread`).
+        Lines that were not understood, kept as text (`Module.unread`).
 
     >>> module = read_hlo('''
     ... HloModule scale, entry_computation_layout={(f32[8,128]{1,0:T(8,128)})->f32[8,128]{1,0:T(8,128)}}
@@ -99,7 +99,7 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
 
 
 def _is_hlo(text: str) -> bool:
-    """Whether a str is HLO itself and no path."""
+    """Whether a str is HLO rather than a path."""
     if "\n" in text or "\0" in text or not text.strip():
         return True
     return "{" in text and not os.path.exists(text)

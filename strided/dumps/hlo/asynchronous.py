@@ -20,7 +20,7 @@ _MAIN_THREAD = "main"
 
 
 def unfold(computations: Sequence[Computation]) -> list[Computation]:
-    """Give asynchronous operations their short form; gives the computations that are then part of an instruction."""
+    """Give asynchronous operations their short form; returns the computations that become part of an instruction."""
     by_name = {computation.name: computation for computation in computations}
     shows_bodies = any(
         instruction.opcode == "async-update" and len(instruction.written_operands) > 1
@@ -67,7 +67,7 @@ def _shorten(instruction: TextInstruction, attributes: Mapping[str, str], wrappe
 
 
 def _spread_thread(thread: str, caller: TextInstruction, by_name: Mapping[str, Computation]) -> None:
-    """What an asynchronous operation calls runs on its thread, and what that calls too."""
+    """Put all that an asynchronous operation calls, directly or not, on its thread."""
     waiting = [caller] if thread != _MAIN_THREAD else []
     while waiting:
         for called in _callees(waiting.pop(), by_name):

@@ -22,7 +22,7 @@ Message: TypeAlias = Mapping[str, Any]
 
 
 class Names(Protocol):
-    """What a message needs to know of its module."""
+    """What the writers ask of the module around a message."""
 
     @property
     def shape(self) -> AnyShape | None: ...
@@ -39,7 +39,7 @@ class Names(Protocol):
 #: The thread that XLA does not print.
 MAIN_THREAD = "main"
 
-#: Writes one attribute; None where XLA prints nothing.
+#: Writes one attribute; None if XLA prints nothing.
 Writer: TypeAlias = Callable[[Message, Names], str | None]
 
 # ---- small parts -----------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def text_or_braces(value: str | bytes | memoryview) -> str:
-    """A value as XLA prints it: bare where it is one object of JSON, or looks like one, else quoted."""
+    """A value as XLA prints it: bare if it is, or looks like, one JSON object; else quoted."""
     data = as_bytes(value)
     if b"{" in data:
         try:
@@ -107,13 +107,13 @@ def word(field: str, enum: str, *, lower: bool = False, silent: int | None = Non
 
 
 def within(field: str, write: Writer) -> Writer:
-    """The writer of a message inside the message; nothing where there is none."""
+    """The writer of a nested message, which may be absent."""
     return lambda message, names: write(message.get(field, {}), names)
 
 
 # ---- larger parts ----------------------------------------------------------------------------------------------------
 
-#: What `type` a comparison has when nobody says so, by the first letters of the operands' element type.
+#: Default `type` of a comparison, by the first letters of the operands' element type.
 _COMPARISONS = {"f": "FLOAT", "b": "FLOAT", "c": "FLOAT", "s": "SIGNED"}
 
 
@@ -147,7 +147,7 @@ def write_padding(message: Message, names: Names) -> str:
 
 
 def write_precision(message: Message, names: Names) -> str | None:
-    """One word for each operand; of dots with group sizes or scales behind the two sides, for the sides alone."""
+    """One word for each operand; for ragged and scaled dots, only for the two sides."""
     found = message.get("precision_config", {}).get("operand_precision", ())
     count = 2 if message.get("opcode") in ("ragged-dot", "scaled-dot") else len(message.get("operand_ids", ()))
     found = [*found[:count], *[0] * (count - len(found))] if any(found) else ()
@@ -229,7 +229,7 @@ def write_slice_sizes(message: Message, names: Names) -> str | None:
 
 
 def _slice_ranks(moved: AnyShape | None, starts: AnyShape | None) -> list[int]:
-    """How many dimensions each slice has. Each buffer has one slice, or as many as its tuple of starts holds."""
+    """Rank of each slice. Each buffer has one slice, or one for each of its tuple of starts."""
     if isinstance(moved, Shape):
         many = isinstance(starts, TupleShape) and isinstance(next(iter(starts.elements), None), TupleShape)
         return [len(moved.dimensions)] * (len(starts.elements) if many and isinstance(starts, TupleShape) else 1)
@@ -351,7 +351,7 @@ def write_backend_config(message: Message, names: Names) -> str | None:
 
 
 def backend_config_of(message: Message, names: Names) -> bytes | memoryview:
-    """What the backend wrote down for itself; empty where it wrote nothing."""
+    """The backend's own configuration; empty if there is none."""
     config: memoryview | bytes = message.get("backend_config", b"")
     return config or payload_of(message.get("backend_config_payload", {}), names.payload)
 

@@ -32,7 +32,7 @@ def attributes_of(opcode: str, message: Message, names: Names) -> list[Attribute
 def async_start_attributes_of(
     message: Message, names: Names, opcode: str, wrapped: Message, wrapped_names: Names
 ) -> list[Attribute]:
-    """The attributes of an asynchronous start printed as the one instruction, `opcode`, that its body `wrapped` is.
+    """The attributes of an asynchronous start printed as the only instruction of its body, `wrapped`.
 
     All that this instruction prints before its origin stands among them, so that a name may come twice. Its frontend
     attributes do only where the start has none.
@@ -186,7 +186,7 @@ WRITERS: Mapping[str, Writer] = {
     "window_if_there": writers.write_window_if_there,
 }  # fmt: skip
 
-#: Writers whose attribute goes by a name that another one has too.
+#: Attributes printed under the name of another one.
 _PRINTED_AS = {
     "permuted_slice_sizes": "slice_sizes",
     "rng_algorithm": "algorithm",
@@ -203,7 +203,7 @@ _DOT_DIMENSIONS = "lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contra
 _BATCH_NORM = "epsilon feature_index"
 _TRANSFER = "channel_id is_host_transfer"
 
-#: What each opcode prints itself, in order.
+#: The attributes particular to each opcode, in order.
 OWN: Mapping[str, str] = {
     "all-gather": f"{_COLLECTIVE} dimensions use_global_device_ids",
     "all-gather-start": f"{_COLLECTIVE} dimensions use_global_device_ids",
@@ -275,7 +275,7 @@ OWN: Mapping[str, str] = {
     "triangular-solve": "left_side lower unit_diagonal transpose_a",
 }
 
-#: Under which names an opcode prints the computations that it calls, and whether its proto has them in reverse.
+#: The names under which an opcode prints the computations that it calls, and whether its proto reverses them.
 CALLEES: Mapping[str, tuple[str, bool]] = {
     "all-reduce": ("to_apply", False),
     "all-reduce-start": ("to_apply", False),
@@ -294,10 +294,10 @@ CALLEES: Mapping[str, tuple[str, bool]] = {
     "while": ("condition body", True),
 }
 
-#: Names under which computations are printed in braces, one or many.
+#: Names whose computations are printed in braces, even a single one.
 _LISTS = ("branch_computations", "called_computations")
 
-#: What any instruction may print at its very end, and before that behind its callees.
+#: What any instruction may print at its very end, and (`COMMON`) after its callees.
 _LAST = ("origin", "metadata", "backend_config")
 COMMON = (
     *"is_composite sharding frontend_attributes control-predecessors statistics result_accuracy".split(),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-#: Objects and lists deeper than this are left in their order.
+#: Objects and lists nested deeper than this are not sorted.
 MAX_DEPTH = 100
 
-#: A string that closes, one that does not, or a brace.
+#: A closed string, an open quote, or a brace.
 _PIECE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}]')
 #: What may stand around an object.
 _BLANKS = re.compile(r"(?:[ \t\r\n]|/\*.*?\*/|//[^\r\n]*+)*+", re.DOTALL)
@@ -40,7 +40,7 @@ def _end_of_blanks(text: str, at: int) -> int:
 
 
 def sorted_json(text: str) -> str:
-    """JSON with the keys of every object in order and no blanks; what is no JSON as it is.
+    """JSON with sorted keys and without blanks; other text unchanged.
 
     >>> sorted_json('{"b": [2, {"d": 1, "c": 0}], "a": "x"}')
     '{"a":"x","b":[2,{"c":0,"d":1}]}'
@@ -55,7 +55,7 @@ def sorted_json(text: str) -> str:
 
 
 def _value(text: str, at: int, depth: int) -> tuple[str, int]:
-    """One value and the place behind it; a ValueError where there is none."""
+    """One value and the place behind it; ValueError if there is none."""
     word = _word(text, at)
     opening = word[1]
     if word[2]:

@@ -27,10 +27,10 @@ from strided.dumps.hlo.text_instruction import (
 )
 from strided.errors import DumpError
 
-#: XLA's name for computations that stand inside their callers.
+#: XLA's name for computations printed inside their callers.
 BODY = "_"
 
-#: Bodies inside bodies inside bodies: deeper ones stay text.
+#: Limit of nested bodies: deeper ones stay text.
 _MAX_BODIES = 32
 
 
@@ -49,7 +49,7 @@ class _Mark(NamedTuple):
 
 
 class ComputationReader:
-    """Collects the computations of one module. Lines count from 0 here and from 1 in everything that is handed out.
+    """Collects the computations of one module. Lines count from 0 here and from 1 in results.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class ComputationReader:
         self._anonymous = NameUniquer()
 
     def read_computation(self, opening: str, first: int) -> int:
-        """The computation whose brace opens on line `first`; gives the line behind it."""
+        """Read the computation whose brace opens on line `first`; returns the line behind it."""
         lines, found = self.lines, list[TextInstruction]()
         mark, stray = self._mark(found, first), False
         before: _Mark | None = None  # where the last statements began, if not on a plain line
@@ -105,7 +105,7 @@ class ComputationReader:
                         continue
                 before = self._mark(found, position)
                 after = self._read_statements(found, position)
-                if after is None:  # a bracket closes that nobody opened: perhaps the computation's
+                if after is None:  # a closing bracket without an opening one: perhaps the computation's
                     block_end = None if stray else self._read_by_token(first, mark)
                     if block_end is not None:
                         return block_end
@@ -116,7 +116,7 @@ class ComputationReader:
         raise self._cut(first)
 
     def _taken(self, instruction: TextInstruction, matched: re.Match[str]) -> Iterator[TextInstruction]:
-        """An instruction behind those that stand in the place of its operands."""
+        """The instructions nested in the operands of an instruction, then itself."""
         if not are_names(matched, instruction.text):
             yield from self._unnested(instruction)
         yield instruction
@@ -126,7 +126,7 @@ class ComputationReader:
         return _Mark(position, len(found), len(self.unread), len(self.computations), len(self._anonymous))
 
     def _read_again(self, found: list[TextInstruction], before: _Mark, position: int) -> int | None:
-        """Statements that began at a mark and go on at `position`, whole; None where they do not."""
+        """Read again the statements that go on at `position`; returns the line behind, or None if cut off."""
         text, end, whole = self._groups.gather(before.position, inner=True)
         if not whole or end <= position:
             return None
@@ -136,7 +136,7 @@ class ComputationReader:
         return end
 
     def _read_by_token(self, first: int, mark: _Mark) -> int | None:
-        """The computation that opens on line `first`, wherever its lines end; None where it is no whole one.
+        """Read the computation that opens on line `first` by tokens; returns the line behind, or None if cut off.
 
         `mark` says how much had been read before it: what came of its lines since then is forgotten.
         """
@@ -151,7 +151,7 @@ class ComputationReader:
         return None
 
     def _read_statements(self, found: list[TextInstruction], position: int) -> int | None:
-        """The statements that begin on this line, onto `found`; the line behind, None where the computation ends."""
+        """Add the statements on this line to `found`; returns the line behind, or None at a stray bracket."""
         text, end, whole = self._groups.gather(position, inner=True)
         if not whole:
             state = Gatherer()
@@ -181,7 +181,7 @@ class ComputationReader:
             self.read_bodies(instruction, depth)
 
     def _unnested(self, instruction: TextInstruction) -> list[TextInstruction]:
-        """The instructions that stand in the place of operands, which are named from now on."""
+        """The instructions nested in the operands, now with names."""
         try:
             return unnested(instruction, lambda opcode: self._anonymous.unique(f"{opcode}.anon"))
         except DumpError as error:
@@ -189,7 +189,7 @@ class ComputationReader:
             return []
 
     def read_bodies(self, instruction: TextInstruction, depth: int) -> None:
-        """Computations that stand in braces where their names should: ``calls={ ROOT x = ... }``."""
+        """Read the computations printed in place of their names: ``calls={ ROOT x = ... }``."""
         for key, value in instruction.written_attributes.items():
             if key not in CALLEES or not value.startswith("{") or "=" not in value:
                 continue
@@ -211,7 +211,7 @@ class ComputationReader:
         return self.keep(Computation(BODY, found), found)
 
     def read_block(self, text: str, first: int) -> bool:
-        """Whole computations, wherever their lines end; False where the text is none."""
+        """Read whole computations, wherever their lines end; returns False if the text is none."""
         start, blocks = 0, []
         while (body := next_body(text, start)) is not None:
             brace, end = body

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-#: More dimensions than this are not labelled.
+#: Limit of labelled dimensions.
 MAX_RANK = 1000
 
-#: What is printed of a window, how one dimension shows, and what shows nothing if all dimensions have it.
+#: The parts of a window: name, text of one dimension, and the default that is not printed.
 _PARTS: tuple[tuple[str, Callable[[Mapping[str, Any]], str], str], ...] = (
     ("size", lambda d: str(d.get("size", 0)), ""),
     ("stride", lambda d: str(d.get("stride", 0)), "1"),

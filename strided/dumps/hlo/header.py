@@ -1,4 +1,4 @@
-"""What stands above the computations of an HLO module: layouts of the entry, aliases, donors, and source tables.
+"""The header of an HLO module: layouts of the entry, aliases, donors, and source tables.
 
 A `Header` gives these values, and the text of its attributes; `text_header` reads the values from the text,
 `proto_header` writes the text from the values.
@@ -14,7 +14,7 @@ from strided.dumps.hlo.lexer import escape
 from strided.escape import visible
 from strided.layout import AnyShape, TupleShape
 
-#: The lines that begin the source tables, in the order in which XLA prints them.
+#: Headings of the source tables, in XLA's order.
 TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 
 
@@ -36,7 +36,7 @@ class EntryLayout:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """One result that lies in the buffer of a parameter.
+    """A result that shares the buffer of a parameter.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Donor:
-    """A parameter whose buffer any result may take: its number, and the place in its tuple."""
+    """A parameter whose buffer any result may reuse: its number, and the place in its tuple."""
 
     parameter_number: int
     parameter_index: tuple[int, ...] = ()
@@ -72,7 +72,7 @@ class Donor:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One line of the program that an instruction came from; columns and lines count from 1, 0 where unknown."""
+    """One line of the program that an instruction came from; columns and lines count from 1; 0 if unknown."""
 
     file: str
     function: str
@@ -94,7 +94,7 @@ class Unparsed:
     line : int or None
         Number of the line, from 1; None in a proto.
     text : str
-        The line as it stands; the instruction's name in a proto.
+        The line, verbatim; of a proto, the instruction's name.
     reason : str
     """
 
@@ -144,7 +144,7 @@ class SourceTables:
         return tuple(found)
 
     def __str__(self) -> str:
-        """The tables as XLA prints them; nothing where there are no frames."""
+        """The tables as XLA prints them; "" without frames."""
         if not self.frames:
             return ""
         places = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
@@ -161,7 +161,7 @@ class SourceTables:
 
 
 class Header(Protocol):
-    """What stands above a module's computations. `Module` says what each part is."""
+    """What stands above a module's computations. `Module` documents each part."""
 
     @property
     def attributes(self) -> Mapping[str, str]:
@@ -178,7 +178,7 @@ class Header(Protocol):
 
     @property
     def entry_layout(self) -> EntryLayout | None:
-        """None where the header does not say it."""
+        """None if the header does not say it."""
 
     @property
     def aliases(self) -> tuple[Alias, ...]: ...

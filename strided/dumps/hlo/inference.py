@@ -1,4 +1,4 @@
-"""Shapes that a text leaves out, by the rules with which XLA fills them in.
+"""Shapes that a text leaves out, inferred by XLA's rules.
 
 Most operations have the shape of their first operand, with its layout; those that compute new sizes are row-major.
 Where a rule asks for more than the text says, or operands do not fit each other, the shape stays unknown.
@@ -15,11 +15,11 @@ from strided.dumps.hlo.lexer import inside, integer, read_fields, split_list
 from strided.errors import StridedError
 from strided.layout import AnyShape, Shape, TupleShape
 
-#: A tuple of the same tuple twice doubles with every line: larger ones stay unknown.
+#: A tuple of the same tuple twice doubles with every line: the shapes of larger ones stay unknown.
 _MAX_LEAVES = 10_000
 
-#: What a rule is given: the instruction, the shapes of its operands, and last the result of the computation that it
-#: calls. Shapes that do not fit each other may raise.
+#: A rule takes the instruction, the shapes of its operands, and last the result of the computation that it calls. It
+#: may raise if the shapes do not fit each other.
 Rule = Callable[[Instruction, Sequence[AnyShape]], "AnyShape | None"]
 
 _PARTS = {"c64": "f32", "c128": "f64"}
@@ -64,7 +64,7 @@ def left_out(
 
 
 def _count_leaves(shape: AnyShape, known: dict[int, int]) -> int:
-    """Leaves of a shape whose elements were mostly counted before: of each tuple once. It must outlive `known`."""
+    """Number of leaves of a shape, counting each tuple once. The shape must outlive `known`."""
     waiting = [shape]
     while waiting:
         one = waiting[-1]
@@ -112,7 +112,7 @@ def _element(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape |
 
 
 def _same(instruction: Instruction, shapes: Sequence[AnyShape]) -> Shape | None:
-    """The first operand's shape, where all have its type and dimensions."""
+    """The first operand's shape, if all have its type and dimensions."""
     first = _array(shapes[0])
     others = [_array(shape) for shape in shapes[1:]]
     return (
@@ -134,7 +134,7 @@ def _of_type(names: Mapping[str, str]) -> Rule:
 
 
 def _selected(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    """The shape of what selects, with the type of what is selected and its element size."""
+    """The shape of the selector, with the element type and size of the values."""
     selector, values = _array(shapes[0]), _same(instruction, shapes[1:])
     if values is None or _sizes(selector) != _sizes(values) or selector.layout is None or values.layout is None:
         return None
@@ -215,7 +215,7 @@ def _element_types(result: AnyShape) -> list[str]:
 
 
 def _window_sizes(instruction: Instruction, bases: Sequence[int]) -> tuple[int, ...]:
-    """How many places a window has along each dimension."""
+    """Number of positions of a window along each dimension."""
     fields = read_fields(instruction.attributes.get("window", "{}"))
 
     def numbers(name: str, default: str) -> list[str]:
@@ -260,7 +260,7 @@ def _numbers(instruction: Instruction, name: str) -> list[int]:
     return [int(part) for part in split_list(inside(instruction.attributes.get(name, "")))]
 
 
-#: Opcodes whose rule asks for the result of the computation that they call.
+#: Opcodes whose rule needs the result of the called computation.
 _CALLING = {"call", "conditional", "reduce"}
 
 _SAME = (

@@ -13,7 +13,7 @@ from strided.layout import AnyShape, BufferShape, TupleShape
 
 
 class ModuleLike(Protocol):
-    """What an instruction asks of its module; `module.Module` is one."""
+    """What an instruction needs of its module; `module.Module` is one."""
 
     @property
     def tables(self) -> SourceTables: ...
@@ -25,7 +25,7 @@ class ModuleLike(Protocol):
 
 
 class ComputationLike(Protocol):
-    """What an instruction shows of its computation, and asks of it; `module.Computation` is one."""
+    """What an instruction needs of its computation; `module.Computation` is one."""
 
     name: str
     is_entry: bool
@@ -45,7 +45,7 @@ class ComputationLike(Protocol):
 
 
 class Instruction(ABC):
-    """One instruction: a line of HLO. Prints as that line, with escapes for what does not print.
+    """One instruction: a line of HLO. Prints as that line, with unprintable characters escaped.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Instruction(ABC):
     is_root : bool
         Whether its value is the computation's.
     line : int or None
-        Number of its line in the text, from 1; None where a proto was read.
+        Number of its line in the text, from 1; None if a proto was read.
     computation : Computation
     """
 
@@ -68,14 +68,14 @@ class Instruction(ABC):
         self._operands: tuple[Instruction, ...] | None = None
         self.computation: ComputationLike
 
-    # What each reader knows.
+    # Implemented by each reader.
 
     @property
     @abstractmethod
     def shape(self) -> AnyShape | None:
-        """The result's shape with its layout; None where nobody can read it.
+        """The result's shape with its layout, or None if it cannot be read.
 
-        A text may leave it out: it then follows from the operands by XLA's rules, or is None where they ask for more
+        A text may leave it out: it then follows from the operands by XLA's rules, or is None if they ask for more
         than is known here.
         """
 
@@ -92,7 +92,7 @@ class Instruction(ABC):
     @property
     @abstractmethod
     def literal(self) -> str | None:
-        """A constant's value as XLA prints it (``{...}`` where it is long); None for every other opcode."""
+        """A constant's value as XLA prints it (``{...}`` if it is long); None for other opcodes."""
 
     @property
     @abstractmethod
@@ -111,7 +111,7 @@ class Instruction(ABC):
         Raises
         ------
         UnsupportedError
-            Anything but the line as it was read, of an instruction that was read from text.
+            An option, for an instruction that was read from text.
         """
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ class Instruction(ABC):
     def _read_operands(self) -> tuple[Instruction, ...]:
         return tuple(self.computation.instruction(name) for name in self.operand_names)
 
-    # What follows from it.
+    # Derived.
 
     @property
     def attributes(self) -> Mapping[str, str]:
@@ -137,7 +137,7 @@ class Instruction(ABC):
 
     @property
     def operands(self) -> tuple[Instruction, ...]:
-        """The instructions whose values this one takes.
+        """The instructions whose values are its operands.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class Instruction(ABC):
 
     @property
     def users(self) -> tuple[Instruction, ...]:
-        """The instructions that take this value, each once, in their order."""
+        """The instructions that use this value, each once, in their order."""
         return self.computation.users_of(self)
 
     @property
@@ -188,16 +188,16 @@ class Instruction(ABC):
     @property
     @abstractmethod
     def frontend_attributes(self) -> dict[str, str]:
-        """What the frontend wrote down for itself, by name."""
+        """The frontend's own attributes, by name."""
 
     @property
     @abstractmethod
     def backend_config(self) -> str | None:
-        """What the backend wrote down for itself, often JSON; quotes and escapes undone."""
+        """The backend's own configuration, often JSON; quotes and escapes undone."""
 
     @property
     def stack(self) -> tuple[Frame, ...]:
-        """The lines of the program that it came from, the innermost first; empty where the dump names none."""
+        """The source lines that it came from, innermost first; empty if the dump names none."""
         metadata = self.metadata
         frame_id = metadata.get("stack_frame_id")
         if isinstance(frame_id, int):

@@ -31,7 +31,7 @@ class Value:
 
     @property
     def growth(self) -> float:
-        """How many times as large the padding makes it."""
+        """Size with padding divided by size without."""
         return self.byte_size / self.unpadded_byte_size if self.unpadded_byte_size else 1.0
 
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 
-#: A string or a comment that never ends takes the rest of the text: looking for its end once must be enough.
+#: An unterminated string or comment takes the rest of the text, so that its end is looked for only once.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 #: ``//`` after a colon belongs to an address such as ``gs://bucket``.
 _COMMENT = r"/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+"
 
-#: Single quotes (mesh axes) count where they close on their line and hold no bracket: an apostrophe inside text that
-#: nobody quoted must not swallow the rest.
+#: Single quotes (mesh axes) count if they close on their line and hold no bracket: an apostrophe in unquoted
+#: text must not swallow the rest.
 _TOKEN = re.compile(rf"{_STRING}|{_COMMENT}|'[^'\n(){{}}\[\]]*+'|[(){{}}\[\],]", re.DOTALL)
 _COMMENT_OR_STRING = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
 _SPACE = re.compile(rf"(?:\s++|{_COMMENT})*+", re.DOTALL)
@@ -42,7 +42,7 @@ _ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5
 
 
 def closing(text: str, opening: int) -> int:
-    """Place just after the bracket that closes the one at `opening`; -1 where none does.
+    """Place just after the bracket that closes the one at `opening`, or -1.
 
     Strings and comments are stepped over; a bracket of another kind in the way counts as none.
 
@@ -158,7 +158,7 @@ def skip_space(text: str, position: int) -> int:
 
 
 def inside(text: str) -> str:
-    """What stands between the outer brackets of `text`; all of it where there are none.
+    """What stands between the outer brackets of `text`; all of it if there are none.
 
     >>> inside("{%a, %b}")
     '%a, %b'
@@ -168,7 +168,7 @@ def inside(text: str) -> str:
 
 
 def read_fields(text: str) -> dict[str, str]:
-    """The ``name=value`` pairs of a braced list such as metadata, divided by blanks or commas; values as they stand.
+    """The ``name=value`` pairs of a braced list such as metadata, separated by blanks or commas; values verbatim.
 
     >>> read_fields('{op_name="x y" source_line=3 shape={1,2}}')
     {'op_name': '"x y"', 'source_line': '3', 'shape': '{1,2}'}
@@ -262,7 +262,7 @@ def escape(value: str | bytes | memoryview) -> str:
     return "".join(_ESCAPES.get(b) or (chr(b) if 0x20 <= b < 0x7F else f"\\{b:03o}") for b in data)
 
 
-#: What a line is made of for a Gatherer: closed strings and comments, those that only begin, brackets, the rest.
+#: The pieces of a line for a Gatherer: strings and comments, closed or open, brackets, the rest.
 _PIECE = re.compile(
     r"""(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'(){}\[\]]*+')|(?P<quote>")"""
     r"""|(?P<comment>/\*.*?\*/|(?<!:)//.*+)|(?P<begun>/\*)|(?P<bracket>[(){}\[\]])|(?P<rest>[^\s"'/(){}\[\]]++|['/])"""
@@ -332,7 +332,7 @@ class Gatherer:
                 self.last = line[piece.end() - 1]
 
     def _finish(self, line: str) -> int:
-        """Where the string or comment that was open ends; -1 where it goes on."""
+        """Where the open string or comment ends, or -1 if it goes on."""
         position = 0
         if self._in_string:
             found = _STRING_END.match(line)

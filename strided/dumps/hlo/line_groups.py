@@ -1,4 +1,4 @@
-"""Which lines of a text belong together, where statements and computations are written over many."""
+"""Which lines of a text belong together, when statements and computations span several."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from strided.dumps.hlo.shapes import shape_of
 from strided.dumps.hlo.statements import STATEMENT_START, end_of, indent_of, split_statements
 from strided.dumps.hlo.text_instruction import NAME, UNFINISHED, is_whole, match_line, match_statement
 
-#: What no statement and no computation begins with, so that it goes on with what stands before.
+#: What begins neither a statement nor a computation, and so continues the line before.
 CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
-#: The end of what a name or a computation must follow.
+#: Text that needs a name or a computation after it.
 _HEAD_ALONE = re.compile(rf"(?:^|\s)(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
 
 

@@ -1,6 +1,6 @@
 """Constants of proto instructions as XLA prints them: ``{ { 1, 2.5 }, { nan, -inf } }``, in logical order.
 
-More than ten elements, and every tuple, print as ``{...}`` unless somebody asks for large constants. A float prints
+More than ten elements, and every tuple, print as ``{...}`` unless large constants are asked for. A float prints
 with as few digits as XLA gives it: those that are safe for the type where they say it exactly, else as many as any
 value of the type may need.
 """
@@ -24,7 +24,7 @@ from strided.layout.element_types import element_type
 #: Longer constants are not printed.
 MAX_ELEMENTS = 10
 
-#: Safe decimal digits where the type has a short form of its own, and digits that any value needs.
+#: Decimal digits that always survive, if the type has a short form, and digits that any value needs.
 _DIGITS = {"f32": (6, 9), "f64": (15, 17)}
 
 
@@ -91,7 +91,7 @@ def array_text(values: npt.NDArray[Any], name: str) -> str:
 
 
 def _rows(values: npt.NDArray[Any], show: Callable[[Any], str], rank: int, index: tuple[int, ...]) -> str:
-    """One level of braces; ranks above three say in a comment where they are."""
+    """One level of braces; above rank three, comments number the rows."""
     if values.ndim > 1:
         inner = ", ".join(_rows(row, show, rank, (*index, i)) for i, row in enumerate(values))
     else:

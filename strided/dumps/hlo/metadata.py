@@ -10,7 +10,7 @@ from strided.dumps.hlo.lexer import escape
 
 Message = Mapping[str, Any]
 
-#: What is printed, in order, and how. The name for schedules stands as it is, without escapes.
+#: What is printed, in order, and how. The scheduling name is printed without escapes.
 _PARTS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("op_type", lambda value: f'"{escape(value)}"'),
     ("op_name", lambda value: f'"{escape(value)}"'),
@@ -30,7 +30,7 @@ _NEEDED = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_
 
 
 def metadata_text(message: Message, payload: Callable[[int], bytes | memoryview]) -> str | None:
-    """The parts of a message, without the braces; None where an instruction prints none.
+    """The parts of a message, without the braces; None if an instruction prints none.
 
     >>> metadata_text({"op_name": "f", "deduplicated_name": "g"}, lambda id: b"")
     'op_name="f" deduplicated_name="g"'
@@ -62,7 +62,7 @@ def _is_printed(message: Message) -> bool:
 
 
 def parts_text(message: Message, payload: bytes | memoryview = b"") -> str:
-    """All that a message says, whether an instruction would print it or not.
+    """All parts of a message, even if an instruction would print none.
 
     >>> parts_text({"deduplicated_name": "g"})
     'deduplicated_name="g"'

@@ -1,8 +1,8 @@
-"""An HLO module as values: Module, Computation, Instruction, and the questions that people put to them.
+"""An HLO module as values: Module and Computation, with queries.
 
 What text and proto say of a program comes out alike. Attributes are text as XLA prints it, by name and in XLA's order;
 the properties beside them (`Instruction.metadata`, `Module.aliases`, ...) are values. Of a text, the values are read
-from the attributes; of a proto, the attributes are printed from the values; either only when somebody asks.
+from the attributes; of a proto, the attributes are printed from the values; either only on demand.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from strided.escape import visible
 from strided.layout import AnyShape, Layout, parser
 from strided.runtime.lazy import lazy
 
-#: Rows of a printed module's tables before the rest is only counted.
+#: Rows shown of a printed module's tables; the rest is counted.
 _SHOWN = 12
-#: Unparsed lines that the warning names before it only counts them.
+#: Unparsed lines that the warning names; the rest is counted.
 _NAMED = 5
 
 
 class Computation:
-    """A computation: instructions in their order. Prints as HLO text, with escapes for what does not print.
+    """A computation: instructions in their order. Prints as HLO text, with unprintable characters escaped.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Computation:
 
     @lazy
     def root(self) -> Instruction:
-        """The instruction whose value is the computation's: the one that says so, else the last."""
+        """The instruction that gives the computation's value: the one marked ROOT, else the last."""
         return next((i for i in reversed(self.instructions) if i.is_root), self.instructions[-1])
 
     @lazy
@@ -82,7 +82,7 @@ class Computation:
         return users
 
     def instruction(self, name: str) -> Instruction:
-        """The instruction of that name (a percent sign in front is fine), or else the one that the text calls so.
+        """The instruction of that name (a percent sign in front is fine), or else the one with that name in the text.
 
         Raises
         ------
@@ -175,12 +175,12 @@ class Module:
 
     @property
     def replica_count(self) -> int:
-        """Replicas that run the program; 1 where the dump does not say, as most protos do not."""
+        """Replicas that run the program; 1 if the dump does not say, as most protos do not."""
         return self._header.replica_count
 
     @property
     def num_partitions(self) -> int:
-        """Partitions of the program; 1 where the dump does not say, as most protos do not."""
+        """Partitions of the program; 1 if the dump does not say, as most protos do not."""
         return self._header.num_partitions
 
     @lazy
@@ -214,7 +214,7 @@ class Module:
 
     @property
     def frontend_attributes(self) -> dict[str, str]:
-        """What the frontend wrote down for itself, by name."""
+        """The frontend's own attributes, by name."""
         return self._header.frontend_attributes
 
     @lazy

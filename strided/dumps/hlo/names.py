@@ -24,7 +24,7 @@ T = TypeVar("T", Instruction, Computation)
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.\-]")
 _NUMBERED = re.compile(r"(.+)\.([+-]?[0-9]{1,18})", re.DOTALL)
-#: Endings that say a number which has other spellings: ``p.0`` is ``p``, and ``p.07`` is ``p.7``.
+#: Numbers with another spelling: ``p.0`` is ``p``, and ``p.07`` is ``p.7``.
 _UNUSUAL_NUMBER = re.compile(r"\.[+-]?0[0-9]*$|\.[+-][0-9]+$", re.MULTILINE)
 _UNUSUAL_START = re.compile(r"(?:^|\n)(?:[^A-Za-z_]|__)")
 _ALLOWED = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-\n"
@@ -32,7 +32,7 @@ _RESERVED = {name for name in ELEMENT_TYPES if name not in ("tuple", "buffer")}
 
 
 class NameUniquer:
-    """Gives names that nobody has.
+    """Makes unique names.
 
     >>> names = NameUniquer()
     >>> [names.unique(name) for name in ("p", "p", "p.7", "p.0", "2x", "f32")]
@@ -86,7 +86,7 @@ def sanitized(name: str) -> str:
 
 
 def rename(computations: Sequence[Computation]) -> dict[str, str]:
-    """Give computations and instructions the names that XLA would; gives the computations' new names by the written."""
+    """Rename computations and instructions as XLA would; returns the computations' new names by the written ones."""
     for one, written, name in _changes([one for computation in computations for one in computation.instructions]):
         one.computation.renamed[written] = name
     new_names = {}
@@ -97,7 +97,7 @@ def rename(computations: Sequence[Computation]) -> dict[str, str]:
 
 
 def _changes(named: list[T]) -> Iterator[tuple[T, str, str]]:
-    """Whose name XLA would change, each with its name before and after."""
+    """Computations or instructions that XLA would rename, each with its old and new name."""
     names = [one.name for one in named]
     if _differ(names) and not _are_unusual(names) and _RESERVED.isdisjoint(names):
         return

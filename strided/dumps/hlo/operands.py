@@ -1,4 +1,4 @@
-"""Arguments that are no names: whole instructions in the place of a name.
+"""Operands that are not names but whole instructions.
 
 ``add(f32[10] parameter(0), multiply(x, x))`` has two of them. XLA makes each an instruction of the computation, the
 innermost first, and names it after its opcode: ``parameter.anon``, ``multiply.anon``, the next ``multiply.anon.1``.
@@ -14,12 +14,12 @@ from strided.dumps.hlo.shapes import shape_of
 from strided.dumps.hlo.text_instruction import TextInstruction, match_statement, split_operand
 from strided.errors import DumpError
 
-#: Instructions inside instructions inside instructions: deeper ones are refused.
+#: Limit of nested instructions: deeper ones are refused.
 _MAX_DEPTH = 64
 
 
 def unnested(instruction: TextInstruction, name_for: Callable[[str], str], depth: int = 0) -> list[TextInstruction]:
-    """The instructions that stand in the place of operands of `instruction`, in the order in which they run.
+    """The instructions nested in the operands of `instruction`, in the order in which they run.
 
     `instruction` names them afterwards. `name_for` gives a name for an opcode.
 
@@ -51,7 +51,7 @@ def unnested(instruction: TextInstruction, name_for: Callable[[str], str], depth
 
 
 def with_parameters(text: str, line: int) -> list[TextInstruction] | None:
-    """One instruction on its own, behind the parameters that its operands are; None where `text` is none.
+    """A single instruction preceded by parameters for its operands, or None if `text` is none.
 
     XLA reads ``f32[2] add(f32[2], f32[2] %x)`` so. Without names they are ``_0``, ``_1``, ..., the instruction ``_``.
     """
@@ -76,7 +76,7 @@ def with_parameters(text: str, line: int) -> list[TextInstruction] | None:
 
 
 def _statement(text: str, line: int | None) -> TextInstruction | None:
-    """An instruction without attributes; None where `text` is none."""
+    """An instruction without attributes; None if `text` is none."""
     matched = match_statement(text)
     if matched is None:
         return None

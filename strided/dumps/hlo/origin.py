@@ -1,4 +1,4 @@
-"""Which values of the program as it was handed in an instruction's value stands for: ``(({"x"}, {"y" {1}}), {})``."""
+"""Which values of the original program an instruction's value stands for: ``(({"x"}, {"y" {1}}), {})``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strided.dumps.protobuf.wire import MAX_DEPTH
 
 Message = Mapping[str, Any]
 
-#: Elements of tuples that a message leaves out before it is not believed.
+#: Limit of tuple elements that a message may leave out: one with more is not believed.
 MAX_GAPS = 1000
 
 
@@ -57,7 +57,7 @@ def _node(node: dict[int, Any], leaves: Mapping[int, Message]) -> str:
 
 
 def _gaps(node: dict[int, Any]) -> int:
-    """How many elements of tuples nobody names; endless where one has a negative number."""
+    """Number of tuple elements without a name; endless if one is negative."""
     if node and min(node) < 0:
         return MAX_GAPS + 1
     return (max(node) + 1 - len(node) if node else 0) + sum(map(_gaps, node.values()))

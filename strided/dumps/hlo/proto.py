@@ -1,6 +1,6 @@
-"""HLO modules in protobuf form: HloModuleProto, alone or inside HloProto, HloSnapshot and their like.
+"""HLO modules in protobuf form: HloModuleProto, alone or inside an HloProto, HloSnapshot or similar message.
 
-Of each instruction name, opcode and id are read at once, the rest when somebody asks. Two things are told differently
+Of each instruction name, opcode and id are read at once, the rest on demand. Two things are told differently
 than in text, and come out as the text has them: a schedule orders the instructions, and an asynchronous operation whose
 body is one instruction is that instruction's start or done (``slice-start``), its body no computation of the module
 (`ProtoInstruction.async_body` has it), unless some update takes operands of its own, as those of SparseCores do.
@@ -22,17 +22,17 @@ from strided.errors import DumpError
 
 _V = TypeVar("_V", bound=View)
 
-#: Messages around a module: HloSnapshot holds an HloProto, which holds the module, each as field 1.
+#: Limit of messages around a module: HloSnapshot holds an HloProto, which holds the module, each as field 1.
 _MAX_WRAPPERS = 3
 
 _OPCODE = re.compile(rb"[a-z][a-z0-9\-]*")
 
-#: Modules inside the tables of other modules, whose text stands in theirs.
+#: Limit of nested modules in recovery tables, whose text contains theirs.
 _MAX_MODULES = 16
 
 
 def read_proto(data: memoryview, path: str | None = None) -> Module:
-    """The module in a message that is one or holds one.
+    """The module in a message that is one or contains one.
 
     Raises
     ------
@@ -185,7 +185,7 @@ class _ModuleReader:
         called = {callee for groups in calls.values() for group in groups for callee in group}
         done: list[Computation] = []
         begun: set[Computation] = set()
-        # Only damaged protos have cycles, in which everything is called: the second round takes what is left.
+        # Only damaged protos have cycles, where every computation is called: the second round takes those.
         for computation in [*(c for c in self.computations if c not in called), *self.computations]:
             waiting: list[tuple[Computation, Iterator[list[Computation]]]]
             waiting = [(computation, iter(calls[computation]))] if computation not in begun else []

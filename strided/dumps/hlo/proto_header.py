@@ -1,4 +1,4 @@
-"""The header of a module as fields of its HloModuleProto: the text of its attributes is printed when somebody asks."""
+"""The header of a module as fields of its HloModuleProto: the text of its attributes is made on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MESSAGES = {
     20: ("original_value_recovery_table", "OriginalValueRecoveryTableProto"),
 }
 
-#: Prints the module in a recovery table, each line behind some blanks.
+#: Prints a module in a recovery table, each line indented.
 PrintModule: TypeAlias = Callable[[memoryview, str], str]
 
 
@@ -52,7 +52,7 @@ class ProtoHeader:
     Raises
     ------
     DumpError
-        Bytes that are no such messages, but for the source tables, which are read when somebody asks.
+        Bytes that are no such messages, except the source tables, which are read on demand.
     """
 
     def __init__(self, fields: Mapping[int, Field], print_module: PrintModule, depth: int) -> None:
@@ -94,7 +94,7 @@ class ProtoHeader:
             yield "origin_recovery_table", f"{{\n{''.join(self._recovery_lines())}}}"
 
     def _recovery_lines(self) -> Iterator[str]:
-        """What each array that is gone is recovered from, and by which module, sorted by the names of the arrays."""
+        """How each removed array is recovered: from which array, by which module; sorted by the names of the arrays."""
         found: dict[tuple[str, tuple[int, ...]], Mapping[str, Any]] = {}
         for entry in self._recoveries:
             old = entry.get("old_original_array", {})

@@ -1,4 +1,4 @@
-"""One instruction and one computation as their protos: what is read from them at once, and what when somebody asks."""
+"""One instruction and one computation as their protos: what is read at once, and what on demand."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class ProtoInstruction(Instruction):
         return dict(self._written_attributes())
 
     def _written_attributes(self) -> list[Attribute]:
-        """The attributes as the text has them; that of an asynchronous start may say a name twice."""
+        """The attributes as text has them; an asynchronous start may repeat a name."""
         message = self.message
         if (wrapped := self._wrapped) is not None:
             return async_start_attributes_of(message, self, wrapped._kind, wrapped.message, wrapped)
@@ -144,7 +144,7 @@ class ProtoInstruction(Instruction):
 
     @property
     def _wrapped(self) -> ProtoInstruction | None:
-        """The instruction as which an asynchronous start is printed, if it is."""
+        """The instruction as which an asynchronous start is printed, if any."""
         if self._kind != "async-start" or self.async_body is None:
             return None
         wrapped = self.async_body.root
@@ -185,7 +185,7 @@ class ProtoInstruction(Instruction):
         attributes = "".join(f", {name}={text}" for name, text in written)
         return f"{'ROOT ' if self.is_root else ''}%{self.name} = {self.shape} {self.opcode}({inside}){attributes}"
 
-    # What the attribute writers ask.
+    # For the attribute writers.
 
     def operand_shape(self, number: int) -> AnyShape | None:
         ids = self.operand_ids
@@ -206,7 +206,7 @@ class ProtoInstruction(Instruction):
 
 
 class ProtoComputation(Computation):
-    """A computation as its HloComputationProto, with its `id`; the signature is put together when somebody asks."""
+    """A computation as its HloComputationProto, with its `id`; the signature is made on demand."""
 
     id = 0
 
@@ -217,7 +217,7 @@ class ProtoComputation(Computation):
 
 
 class Records:
-    """What ids stand for in one module."""
+    """Instructions, computations and payloads of one module by id."""
 
     def __init__(self) -> None:
         self.instructions: dict[int, ProtoInstruction] = {}
@@ -248,5 +248,5 @@ def _bare(shape: AnyShape | None) -> str:
 
 
 def _commented(parts: list[str]) -> str:
-    """A list as XLA prints it: the place of every fifth part in a comment before it."""
+    """A list as XLA prints it: a comment numbers every fifth part."""
     return ", ".join(f"/*index={n}*/{part}" if n and n % 5 == 0 else part for n, part in enumerate(parts))

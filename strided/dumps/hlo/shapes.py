@@ -11,7 +11,7 @@ from strided.layout import AnyShape, parser
 
 @lru_cache(maxsize=1 << 15)
 def shape_of(text: str) -> AnyShape | None:
-    """The shape that `text` is; None where it is none.
+    """The shape that `text` is; None if it is none.
 
     >>> print(shape_of("(f32[2,3]{1,0:T(2,128)}, pred[])"))
     (f32[2,3]{1,0:T(2,128)}, pred[])

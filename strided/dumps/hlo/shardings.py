@@ -1,4 +1,4 @@
-"""OpSharding messages as XLA prints them: canonical, and with the metadata that say where they come from."""
+"""OpSharding messages as XLA prints them: canonical, with their metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strided.dumps.sharding.sharding import Sharding
 from strided.errors import StridedError
 from strided.layout import AnyShape, TupleShape
 
-#: A sharding that is said once of a tuple is printed for each leaf, up to so many characters.
+#: Characters up to which a sharding given once for a tuple is printed for each leaf.
 MAX_TEXT = 1 << 20
 
 
@@ -49,7 +49,7 @@ def _unassigned(view: memoryview) -> str | None:
 
 
 def _with_metadata(sharding: Sharding, view: memoryview) -> Sharding:
-    """The sharding that `view` was read into, with the metadata that stand there too."""
+    """`sharding` with the metadata in `view`, from which it was read."""
     inner = [field for field in fields(view, "OpSharding", 0) if field.number in (5, 7, 14)]
     if sharding.kind == "tuple":
         parts = (_with_metadata(*pair) for pair in zip(sharding.elements, _views(inner, 5), strict=True))

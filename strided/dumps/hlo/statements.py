@@ -1,4 +1,4 @@
-"""Where statements and computations begin and end in a text whose lines do not tell.
+"""Where statements and computations begin and end, regardless of lines.
 
 ::
 
@@ -26,7 +26,7 @@ _PIECE = re.compile(
 
 
 def opening_of(line: str) -> str | None:
-    """What stands before the brace that opens a computation at the end of `line`; None where none opens."""
+    """What stands before the brace that opens a computation at the end of `line`; None if none opens."""
     line = line.rstrip()
     if not line.endswith("{"):
         return None
@@ -36,7 +36,7 @@ def opening_of(line: str) -> str | None:
 
 
 def end_of(line: str) -> dict[str, str] | None:
-    """The attributes behind the brace that ends a computation; None where the line is something else."""
+    """The attributes behind the brace that ends a computation; None if the line is something else."""
     text = line.lstrip()
     if not text.startswith("}"):
         return None

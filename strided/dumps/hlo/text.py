@@ -5,11 +5,11 @@ XLA prints an instruction on a line of its own::
     [ROOT ][%]name = shape opcode(operands){, attribute=value}
 
 so the reader goes by lines: one regular expression takes name, shape, opcode and the place of the operands, a count of
-brackets and quotes says that the line is whole, and everything behind the opening parenthesis stays text until somebody
-asks. Lines that do not fit are gathered until their brackets close and taken apart token by token: so come in programs
-written by hand, on one line or over many, and bodies printed inside their callers.
+brackets and quotes says that the line is whole, and everything behind the opening parenthesis stays text until it is
+asked for. Lines that do not fit are gathered until their brackets close and taken apart token by token. That is how
+programs written by hand are read, and bodies printed inside their callers.
 
-What is no statement even then is kept as it stands (`Module.unread`) and counted in one DumpWarning. Text that ends
+What is no statement even then is kept verbatim (`Module.unread`) and counted in one DumpWarning. Text that ends
 before its computation does, and text without any computation, is refused.
 """
 
@@ -41,7 +41,7 @@ def read_text(text: str, path: str | None = None, index: int | None = None) -> M
     ------
     DumpError
         Text that holds no computation, ends inside one, or defines a name twice; line and column say where. Several
-        modules without an `index`, or one that there is not.
+        modules without an `index`, or an `index` out of range.
 
     >>> module = read_text("HloModule m\\n\\nENTRY e {\\n  ROOT p = f32[2]{0} parameter(0)\\n}\\n")
     >>> print(module.entry.root.shape)
@@ -51,7 +51,7 @@ def read_text(text: str, path: str | None = None, index: int | None = None) -> M
 
 
 def read_lines(lines: list[str], path: str | None = None, index: int | None = None) -> Module:
-    """The same of a text's lines, for those who need not keep the text."""
+    """The module in the lines of a text, like `read_text`; the caller need not keep the text."""
     may_fold = any("async-" in line or "async_execution_thread" in line for line in lines)
     try:
         readers = _read_all(_ModuleReader(LineGroups(lines), path, 0, divided=False, may_fold=may_fold))
@@ -91,7 +91,7 @@ class _ModuleReader:
         self.body = ComputationReader(groups, path)
 
     def read(self) -> int:
-        """Read one module; gives the line on which the next one begins, or the number of lines."""
+        """Read one module; returns the line on which the next one begins, or the number of lines."""
         table: list[str] | None = None
         position = self.start
         while position < len(self.lines):
@@ -161,7 +161,7 @@ class _ModuleReader:
         return module
 
     def _read_single(self) -> bool:
-        """Whether the text is one instruction on its own: the whole entry, with parameters for its operands."""
+        """Read the text as a single instruction, with parameters for its operands; returns False if it is none."""
         if self.name is not None or self.body.entry is not None:
             return False
         found = with_parameters(trimmed("\n".join(self.lines[self.start :])), self.start + 1)

@@ -1,4 +1,4 @@
-"""The header of a module in HLO text: values are read from the text of its attributes when somebody asks.
+"""The header of a module in HLO text: values are read from its attributes on demand.
 
 ::
 

@@ -1,4 +1,4 @@
-"""One instruction as its line of text: what is taken from it at once, and what when somebody asks."""
+"""One instruction as its line of text: what is taken from it at once, and what on demand."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from strided.dumps.hlo.shapes import shape_of
 from strided.errors import UnsupportedError
 from strided.layout import AnyShape, Shape
 
-#: Names of instructions, computations and attributes: XLA prints letters, digits and ``_.-``, other producers more.
+#: Names of instructions, computations and attributes: XLA uses letters, digits and ``_.-``, other producers more.
 NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"]++"
 
-#: Arguments as XLA prints them: names, in older text behind the shape of an array.
+#: Operands as XLA prints them: names, after their shapes in older text.
 _NAMED = r"(?:/\*index=\d++\*/)?+%?[\w.\-]++"
 _TYPED = rf"(?:[a-z]\w*+\[[\d,<=? ]*+\](?:\{{[^{{}}]*+\}})?+ )?+{_NAMED}"
 
 _HEAD = rf"([ \t]*+)(ROOT )?%?({NAME}) = (?:(\S.*?) )??((?!b\()[a-z][\w\-.]*+)\("
 _NAMES_ONLY = rf"((?:{_NAMED}(?:, {_NAMED})*+)?+)\)"
 
-#: A line as XLA prints it, with its operands where they are names alone. ``b(`` opens a buffer, and is no opcode.
+#: A line as XLA prints it, with its operands if they are only names. ``b(`` opens a buffer and is not an opcode.
 _LINE = re.compile(rf"{_HEAD}(?:{_NAMES_ONLY})?+")
-#: The same with blanks and line ends wherever they may stand.
+#: The same with blanks and line ends wherever they are allowed.
 _STATEMENT = re.compile(
     rf"(\s*+)(ROOT\s++)?%?({NAME})\s*+=\s*+(?:(\S.*?)(?<!\s)\s*+)??(?<![\w\-.])((?!b\s*+\()[a-z][\w\-.]*+)\s*+\("
     rf"(?:{_NAMES_ONLY})?+",
@@ -58,7 +58,7 @@ _OPERAND = re.compile(rf"(?:(.*[\s)\]}}]))?%?({NAME})", re.DOTALL)
 _NAMES = re.compile(r"[^\s,%]++")
 #: Instructions whose operands are looked up at a time: more is no faster, and takes memory.
 _BATCH = 1 << 12
-#: What stands in the place of operands where there are none: numbers of parameters, constants.
+#: What stands in place of operands: numbers of parameters, constants.
 _NO_OPERAND = re.compile(r"[+-]?[0-9][\w.+\-]*+|true|false|[+-]?(?:inf|nan)|")
 _ELISION = re.compile(r"\.\.\.(?:\(\+\d+\))?")
 
@@ -75,14 +75,14 @@ CALLEES = (
     "branch_computations",
     "called_computations",
 )
-#: Attributes that list computations in braces, be they many or one.
+#: Attributes that list computations in braces, even a single one.
 _LISTS = ("branch_computations", "called_computations")
 
 _TOKEN = Shape("token", ())
 
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b'(){}[]"')
 
-#: What nothing ends with: the next line goes on.
+#: A line that ends so goes on in the next.
 UNFINISHED = (",", "=", ">")
 
 match_line = _LINE.match
@@ -92,7 +92,7 @@ match_plain_line = _PLAIN_LINE.match
 
 def is_whole(line: str) -> bool:
     """Whether every bracket, string and comment that opens in `line` closes in it, and nothing more is announced."""
-    # Brackets and quotes in even numbers are taken at their word; a string may hold any, so the rest is looked at.
+    # Balanced counts of brackets and quotes are trusted; a string may hold any, so other lines are scanned.
     count = line.encode("utf-8", "surrogatepass").translate(None, _NO_BRACKETS).count
     if (
         count(b"(") == count(b")")
@@ -157,10 +157,10 @@ class TextInstruction(Instruction):
 
     @property
     def written_shape(self) -> AnyShape | None:
-        """The shape that the line says; None where it says none, or none that can be read."""
+        """The shape that the line says; None if it says none, or none that can be read."""
         if self.shape_text is None:
             return None
-        # The shape written before an outfeed may be that of what it sends away.
+        # The shape written before an outfeed may be that of its operand.
         return _TOKEN if self.opcode == "outfeed" else shape_of(self.shape_text)
 
     @property
@@ -169,7 +169,7 @@ class TextInstruction(Instruction):
 
     @property
     def operand_text(self) -> str:
-        """What stands between the parentheses."""
+        """The text between the parentheses."""
         if self._close < 0:
             end = closing(self.text, self._open - 1)
             self._close = end - 1 if end > 0 else len(self.text)
@@ -183,7 +183,7 @@ class TextInstruction(Instruction):
 
     @property
     def behind_operands(self) -> str:
-        """What stands behind the parentheses: the attributes."""
+        """The text after the parentheses: the attributes."""
         _ = self.operand_text
         return self.text[self._close + 1 :]
 
@@ -195,7 +195,7 @@ class TextInstruction(Instruction):
 
     @property
     def written_operands(self) -> list[str]:
-        """Names of the operands as they stand in the line."""
+        """Names of the operands, as written."""
         return [] if self.opcode in ("parameter", "constant") else read_names(self.operand_text)
 
     @property
@@ -210,7 +210,7 @@ class TextInstruction(Instruction):
 
     @property
     def written_attributes(self) -> dict[str, str]:
-        """The attributes as they stand in the line."""
+        """The attributes, as written."""
         _ = self.operand_text  # finds where the attributes begin
         found, end = read_attributes(self.text, self._close + 1)
         if rest := trimmed(self.text[end:]):
@@ -278,7 +278,7 @@ def are_names(found: re.Match[str], line: str) -> bool:
 
 
 def _named_anew(text: str, names: Mapping[str, str]) -> str:
-    """A list of names, or one name, with the new names in it."""
+    """A list of names, or one name, with the new names."""
     new = [
         f"%{names[name]}" if name in names else part
         for part in split_list(inside(text))
@@ -305,7 +305,7 @@ def undefined_names(found: Sequence[TextInstruction], names: Set[str]) -> Iterat
 
 
 def read_names(text: str) -> list[str]:
-    """The names in a list of operands, with or without shapes before them; what is no name stands as it is.
+    """The names in a list of operands, with or without shapes before them; other text is kept.
 
     >>> read_names("%a, b, f32[2]{0} %c, (), ...(+3)")
     ['a', 'b', 'c', '()']

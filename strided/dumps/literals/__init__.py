@@ -1,1 +1,1 @@
-"""Literals and snapshots: the values that XLA wrote down, with their shapes."""
+"""Literals: the values that XLA wrote down, with their shapes."""

@@ -40,7 +40,7 @@ from strided.runtime.lazy import lazy
 
 _SHAPE, _TUPLE_LITERALS, _DYNAMIC_SIZES = 1, 10, 34
 
-#: Dimensions and bytes that an ndarray can have; an empty one also without its dimensions of size 0.
+#: Limits of an ndarray; for an empty one, with its dimensions of size 0 left out.
 _MAX_RANK, _MAX_BYTES = 64, 2**63 - 1
 
 
@@ -88,7 +88,7 @@ class _Content(NamedTuple):
 
 
 class Literal:
-    """One literal of a file. Nothing is read before its shape or its value is asked for.
+    """One literal of a file. Its shape and its value are read on demand.
 
     >>> literal = Literal.of_proto(write_literal(np.float32([[1, 2], [3, 4]])))
     >>> str(literal.shape), np.asarray(literal.value).tolist()
@@ -159,7 +159,7 @@ def _tuple(elements: list[_Content]) -> _Content:
 
 
 class _Run:
-    """The values of one field: a view of the file while one occurrence holds them all, else a copy of all."""
+    """The values of one field: a view of the file if one occurrence holds them all, else a copy."""
 
     __slots__ = ("at", "payload")
 
@@ -244,7 +244,7 @@ def _proto_array(shape: Shape, runs: dict[int, _Run], at: int) -> LayoutArray:
 
 
 def _are_bools(payload: memoryview, count: int) -> bool:
-    """Whether the varints are an array of bools as they are: one byte each, as every writer makes them."""
+    """Whether the varints are one byte each, an array of bools, as every writer makes them."""
     return len(payload) == count and bool(np.frombuffer(payload, np.uint8).max(initial=0) <= 1)
 
 
@@ -347,7 +347,7 @@ def write_literal(value: Any) -> bytes:
 
 
 def literal_pieces(value: Any) -> list[Buffer]:
-    """What `write_literal` joins: the values are views of an array's own buffer where they lie there as they should."""
+    """What `write_literal` joins: the values are views of an array's own buffer if their order fits."""
     return _pieces(value, 0)[1]
 
 
@@ -387,7 +387,7 @@ def _values(value: Any) -> tuple[Shape, npt.NDArray[np.uint8], tuple[int, ...]]:
     whole: LayoutArray = value
     sizes: tuple[int, ...] = ()
     if value.xla_shape.is_dynamic:
-        # The buffer is without the metadata that may stand in front of a dynamic array.
+        # The buffer lacks the metadata prefix that a dynamic array may have.
         behind = replace(value.layout, dynamic_shape_metadata_prefix_bytes=0)
         whole = LayoutArray(value.buffer, value.xla_shape.with_layout(behind), bitorder=value.bitorder)
         if _front(whole, value.shape).address_map == value.address_map:

@@ -2,10 +2,10 @@
 
 `decode` gives the fields that a message holds, by their names in XLA's declarations: numbers, text, more dictionaries,
 lists of these. Shapes come as `strided.Shape`, literals and shardings as the bytes of their messages, which have
-readers of their own. Fields that nobody declared are skipped.
+readers of their own. Undeclared fields are skipped.
 
-`Fields` decodes nothing before somebody asks, and knows the byte where each field lies: for readers of large messages,
-and for those whose errors name the place.
+`Fields` decodes on demand and knows the byte where each field lies: for readers of large messages, and of messages
+whose errors name the place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.protobuf.wire import MAX_DEPTH, Field, fields, merged
 from strided.errors import DumpError
 
-#: Messages that are handed on as they are.
+#: Messages that are left undecoded.
 _OPAQUE = frozenset(("LiteralProto", "OpSharding", "HloModuleProto"))
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _NUMBERS = frozenset(("int32", "int64", "uint32", "uint64", "bool"))

@@ -1,6 +1,6 @@
-"""Bytes of a file that are read when somebody looks at them, and stand where a memoryview of the whole would.
+"""Bytes of a file that are read on access, in place of a memoryview of the whole.
 
-A mapped file that somebody truncates ends the process that looks at it. Here bytes are read by system calls, which end
+Reading a mapped file that has been truncated ends the process. Here bytes are read by system calls, which end
 in an error instead: single ones a few thousand at a time, to find out what lies where, and payloads when all of one is
 asked for (`loaded`).
 """
@@ -16,18 +16,18 @@ import numpy as np
 from strided.errors import DumpError
 from strided.files.regular import read_at
 
-#: Bytes that are read at a time where single ones are looked at.
+#: Bytes read at a time for access to single ones.
 _BUFFER_BYTES = 4096
 
 
 class _OpenFile:
-    """A file that is closed when nobody knows any of its bytes."""
+    """A file that is closed with the last reference to any of its bytes."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file, self._path = file, path
         self.size = os.fstat(file.fileno()).st_size
         self._buffer = 0, memoryview(b"")
-        # Unlike __del__ it keeps the file from being collected, and complained of, first.
+        # Unlike __del__, it keeps the file from being collected first, with a ResourceWarning.
         weakref.finalize(self, file.close)
 
     def byte(self, at: int) -> int:
@@ -100,7 +100,7 @@ class FileBytes:
         return self._file.read(self._start, self._size)
 
 
-#: Bytes in memory, mapped ones among them, or in a file.
+#: Bytes in memory (mapped or not) or in a file.
 View: TypeAlias = memoryview | FileBytes
 
 

@@ -15,13 +15,13 @@ from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, Spli
 from strided.layout.element_types import element_type, element_type_of_number
 from strided.runtime.cache import BoundedCache
 
-#: PrimitiveType numbers of the shapes that are no arrays.
+#: PrimitiveType numbers of shapes other than arrays.
 TUPLE, BUFFER = 13, 34
 
 #: DimLevelType of a dense dimension; the others are those of sparse arrays.
 _DENSE = 0
 
-#: A module repeats few shapes many times: short messages are read once. Only what was valid is kept.
+#: A module repeats few shapes many times: short messages are read once. Only valid ones are kept.
 _KNOWN_BYTES, _KNOWN_SHAPES = 256, 4096
 _known = BoundedCache[bytes, Shape | BufferShape](_KNOWN_SHAPES)
 
@@ -34,7 +34,7 @@ class ProgramShape:
     ----------
     parameters : tuple of shapes
     result : shape or None
-        None where the message names none.
+        None if the message names none.
     parameter_names : tuple of str
         May be empty.
     """

@@ -156,7 +156,7 @@ class _Reader:
         return items
 
     def _run(self, name: str, known: FieldType | None) -> list[str]:
-        """The value, and where a repeated number follows itself all of the values."""
+        """The value; all of the values if a repeated number follows itself."""
         items = [self._item(name)]
         if known is not None and known.repeated and (known.type in _NUMBERS or known.type == "bool"):
             run = _run_pattern(name).match(self.text, self.position)
@@ -187,7 +187,7 @@ class _Reader:
 
 @cache
 def _run_pattern(name: str) -> re.Pattern[str]:
-    # No comments here: what they say would be taken for values. They end the run.
+    # Comments end the run: their text would be taken for values.
     return re.compile(rf"(?:[\s;,]++{name}\s*+:\s*+{_SCALAR}(?![^\s;,#}}>]))*+", re.ASCII)
 
 

@@ -1,4 +1,4 @@
-"""Packed varints by the million: LiteralProto holds 32- and 64-bit integers so.
+"""Packed varints by the million: the 32- and 64-bit integers of a LiteralProto.
 
 NumPy alone decodes about 100 MB a second. From `Limits.varint_bytes` on, Numba's kernel does several times that on each
 of several threads and is worth the wait for it (asv: ``snapshots.Varints``).
@@ -17,7 +17,7 @@ from strided.errors import DumpError
 from strided.runtime import limits
 from strided.runtime.threads import get_num_threads, run
 
-#: Bytes of varints that one task decodes, and numbers that are encoded at a time: NumPy's scratch stays in the cache.
+#: Bytes of varints decoded by one task, and numbers encoded at a time: NumPy's temporaries fit the cache.
 _TASK_BYTES = 1 << 17
 _CHUNK = 1 << 16
 
@@ -57,7 +57,7 @@ def decode_varints(
     data, dtype = np.frombuffer(view, np.uint8), np.dtype(dtype)
     if data.size and data[-1] > 0x7F:
         raise DumpError(f"{wanted}: the last varint has no end", position=at + data.size)
-    places = _cuts(data, wanted, at)
+    places = _task_bounds(data, wanted, at)
     filled = [0, *accumulate(_count(data[first:last]) for first, last in pairwise(places))]
     if count is not None and filled[-1] != count:
         raise DumpError(f"{wanted}: expected {count} numbers, found {filled[-1]}", position=at)
@@ -78,7 +78,7 @@ def _too_long(wanted: str, at: int) -> DumpError:
     return DumpError(f"{wanted}: expected a varint, found more than ten bytes of one", position=at)
 
 
-def _cuts(data: Bytes, wanted: str, at: int) -> list[int]:
+def _task_bounds(data: Bytes, wanted: str, at: int) -> list[int]:
     """Where tasks begin, and the end: each between two varints."""
     cuts = [0]
     while cuts[-1] < data.size:

@@ -7,13 +7,13 @@ kind        n    payload
 ==========  ===  ==========================================================================
 `VARINT`    0    seven bits a byte, low bits first, the top bit set on all bytes but the last
 `FIXED64`   1    eight bytes, little endian
-`BYTES`     2    a varint length, then so many bytes: text, a message, or packed numbers
+`BYTES`     2    a varint length, then the bytes: text, a message, or packed numbers
 `FIXED32`   5    four bytes, little endian
 ==========  ===  ==========================================================================
 
 Nothing is believed: every length is compared with the bytes that remain before it is used, and what does not fit ends
 in a DumpError that names what was wanted, at which byte, and how many bytes remained. Payloads come out as memoryviews
-of the data, or as `FileBytes` of a file that is not mapped, so that a file is read only where somebody looks. Reading a
+of the data, or as `FileBytes` of a file that is not mapped, so that a file is read only where it is accessed. Reading a
 message is one loop::
 
     for field in fields(view, "TileProto", at):
@@ -208,7 +208,7 @@ def take(view: _V, position: int, size: int, wanted: str, at: int = 0) -> _V:
 
 
 def merged(payloads: list[_V]) -> _V | memoryview:
-    """The payload of a singular message field that occurred so many times: the only one, or all of them merged."""
+    """The payload of a singular message field: its only occurrence, or all of them merged."""
     return payloads[0] if len(payloads) == 1 else memoryview(b"".join(map(loaded, payloads)))
 
 
@@ -275,7 +275,7 @@ def bytes_field(number: int, payload: Buffer) -> bytes:
 
 
 def bytes_head(number: int, size: int) -> bytes:
-    """What stands before a payload of `size` bytes, for those who write large payloads piece by piece."""
+    """Tag and length of a payload of `size` bytes, to write large payloads piece by piece."""
     return tag(number, BYTES) + varint(size)
 
 

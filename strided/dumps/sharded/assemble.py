@@ -32,7 +32,7 @@ def assemble(
     ----------
     shards : sequence, or mapping of device number to shard
         LayoutArrays, ndarrays, raw buffers or paths of raw dumps; files are mapped when they are needed. Devices may be
-        missing as long as others hold copies, or nobody asks for their part.
+        missing as long as others hold copies, or their part is not read.
     sharding : Sharding or str
     shape : Shape, str, or sequence of int
         Of the global array. Raw buffers need an element type and the layout that every shard has:

@@ -16,10 +16,10 @@ from strided.runtime.threads import get_num_threads, run
 
 Array = npt.NDArray[Any]
 
-#: Elements of a copy that are looked at together.
+#: Elements of a copy compared at a time.
 _CHUNK_ELEMENTS = 1 << 21
 
-#: Lines of a printed report before the rest is only counted.
+#: Lines shown of a printed report; the rest is counted.
 _SHOWN = 20
 
 

@@ -1,6 +1,6 @@
 """An array whose elements lie in the buffers of many devices.
 
-Nothing is read until somebody asks: a read touches only the tiles that it needs, and reading everything copies each
+Everything is read on demand: a read touches only the tiles that it needs, and reading everything copies each
 tile from its shard's layout straight into its place in the result, with all threads. What a short shard holds beyond
 its tile is padding and never looked at.
 """
@@ -164,7 +164,7 @@ class ShardedArray:
         ValueError
             `out` has another shape or dtype.
         DumpError
-            A tile that nobody holds.
+            A tile that no device holds.
         """
         if out is None:
             out = np.empty(self.shape, self.dtype)
@@ -178,7 +178,7 @@ class ShardedArray:
             raise ValueError("shards cannot become an ndarray without a copy")
         values = self.to_numpy()
         cast = values if dtype is None else values.astype(dtype, copy=False)
-        # As of a LayoutArray that has to be converted: what is written to it would reach no shard.
+        # Read-only like a converted LayoutArray: writes would reach no shard.
         if cast is values and not copy:
             cast.flags.writeable = False
         return cast

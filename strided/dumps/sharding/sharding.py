@@ -144,12 +144,12 @@ class Sharding(ShardingValue):
         ----------
         global_dims : sequence of int, or a Shape
         num_devices : int, optional
-            How many devices there are, where the sharding does not say it and somebody wants to count them.
+            How many devices there are, if the sharding does not say and it matters.
 
         Returns
         -------
         DeviceSlices
-            ``[device]`` is a tuple of slices, or None where the device holds nothing.
+            ``[device]`` is a tuple of slices, or None if the device holds nothing.
 
         Raises
         ------

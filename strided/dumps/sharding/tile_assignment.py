@@ -24,7 +24,7 @@ import numpy.typing as npt
 from strided.errors import LayoutError, UnsupportedError
 from strided.runtime.lazy import lazy
 
-#: The largest grid that is written out device by device. A longer list can only come from a text that lists it.
+#: Size of the largest grid written out device by device. Longer lists come only from texts that list them.
 MAX_LISTED = 1 << 20
 
 
@@ -200,7 +200,7 @@ class TileAssignment:
 
 
 def split_digits(digits: Sequence[Digit], dimensions: Sequence[int]) -> list[list[Digit]] | None:
-    """The digits cut so that each belongs to one dimension of the grid, or None where they do not divide.
+    """The digits cut so that each belongs to one dimension of the grid, or None if they do not divide.
 
     >>> split_digits([Digit(8, 1)], (2, 4))
     [[Digit(size=2, stride=4)], [Digit(size=4, stride=1)]]

@@ -1,4 +1,4 @@
-"""What a sharding says, whatever its form: the value that text and protos are read into and written from."""
+"""A sharding as a value, which text and protos are read into and written from."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The forms a snapshot file can have: which one it is, and where its parts lie.
+"""The forms of snapshot files: which one a file has, and where its parts lie.
 
-Only the outline is read. Literals, modules and results stay where they are until somebody asks.
+Only the outline is read; literals, modules and results are read on demand.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ UNOPTIMIZED_TEXT = "HloUnoptimizedSnapshot text"
 
 FORMS = (SNAPSHOT, UNOPTIMIZED, DELIMITED, SNAPSHOT_TEXT, UNOPTIMIZED_TEXT)
 
-#: How the text form of either message begins: with a field that only it has.
+#: The first field of the text form, which tells the messages apart.
 _TEXT = re.compile(
     rb"(?:\s++|#[^\n]*+)*+(?:(?P<unoptimized>hlo_module|partitions|version)|hlo|arguments|result|execution_platform)"
     rb"\s*+[:{<]"
 )
 _TEXT_BYTES = 1 << 16
 
-#: Fields of a message that are looked at to tell it from another.
+#: Fields looked at to tell one message from another.
 _LOOKED_AT = 64
 
 _MASK = (1 << 63) - 1
 
 
 class Places(Sequence[Literal]):
-    """Literals by where they lie: sixteen bytes each until they are asked for, however many a file claims to hold."""
+    """The places of literals: sixteen bytes each, however many a file claims to hold."""
 
     def __init__(self, view: View, *, serialized: bool) -> None:
         self._view, self._serialized = view, serialized
@@ -109,7 +109,7 @@ class Outline:
 
 
 def form_of(view: View) -> str | None:
-    """Which form of a snapshot these bytes have; None where they have none.
+    """The form of a snapshot that these bytes have, or None.
 
     >>> form_of(memoryview(b"hlo_module { }")), form_of(memoryview(b"HloModule m"))
     ('HloUnoptimizedSnapshot text', None)
@@ -129,7 +129,7 @@ def form_of(view: View) -> str | None:
 
 
 def _message_of(view: View) -> str | None:
-    """Which of the two messages this is, by the fields that only one of them can have; None where it is neither."""
+    """Which of the two messages this is, by the fields that only one of them can have; None if it is neither."""
     try:
         return _sort(view)
     except DumpError:
@@ -239,7 +239,7 @@ def _read_inputs(outline: Outline, outer: Field, after: int) -> int:
             size = _described_size(found)
             behind.add(after, size)
             after += size
-    # Sizes are also noted of arguments that are inside the message.
+    # Arguments inside the message have sizes, too.
     outline.partitions.append(behind if outline.form == DELIMITED and not inline else inline)
     return after
 

@@ -1,4 +1,4 @@
-"""Snapshots: what went into one run of a program, and what came out.
+"""Snapshots: the arguments and results of one run of a program.
 
 XLA writes them in several forms:
 
@@ -41,7 +41,7 @@ _DONATED = "the run did not finish, or it did and XLA could not read its donated
 _UNOPTIMIZED = "an unoptimised snapshot is written before the run and never holds results"
 _ABSENT = "the file holds no result"
 
-#: Values that a printed sequence names.
+#: Values shown of a printed sequence.
 _SHOWN = 32
 
 _T = TypeVar("_T")
@@ -90,15 +90,15 @@ class Values(Sequence[Any]):
 
     @property
     def shapes(self) -> tuple[AnyShape, ...]:
-        """XLA's shapes of all values; the values are not read for it."""
+        """XLA's shapes of all values, which are not read."""
         return tuple(self.shape(i) for i in range(len(self)))
 
     def shape(self, number: int) -> AnyShape:
-        """XLA's shape of one value, which is not read for it."""
+        """XLA's shape of one value, which is not read."""
         return self._ask(number, lambda literal: literal.shape)
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Pairs of name and value; where there are no names, numbers stand for them."""
+        """Pairs of name and value; without names, of number and value."""
         return zip(self.names or map(str, range(len(self))), self, strict=True)
 
     def _number(self, key: int | str) -> int:
@@ -155,7 +155,7 @@ class Snapshot:
 
     @lazy
     def module_proto(self) -> memoryview | None:
-        """The bytes of the HloModuleProto; None where there is no module."""
+        """The bytes of the HloModuleProto; None if there is no module."""
         modules = self._outline.modules
         return loaded(wire.merged(modules)) if modules else None
 
@@ -166,7 +166,7 @@ class Snapshot:
 
     @lazy
     def module(self) -> Module | None:
-        """The program, as `read_hlo` reads it; None where the snapshot holds none.
+        """The program, as `read_hlo` reads it; None if the snapshot holds none.
 
         Raises
         ------
@@ -207,7 +207,7 @@ class Snapshot:
             raise self._refuse("the module", error, self._outline.modules_at) from error
         return missing
 
-    # What went in and what came out.
+    # Arguments and results.
 
     @lazy
     def partitions(self) -> tuple[Values, ...]:
@@ -236,7 +236,7 @@ class Snapshot:
 
     @lazy
     def results(self) -> Values:
-        """The results: the elements of a tuple, or the only one. Empty where there are none: see `results_missing`.
+        """The results: the elements of a tuple, or the only one. Empty if there are none: see `results_missing`.
 
         Raises
         ------
@@ -253,14 +253,14 @@ class Snapshot:
 
     @property
     def result(self) -> Any:
-        """What the program returned, a value or a tuple of values; None where there is no result."""
+        """What the program returned, a value or a tuple of values; None if there is no result."""
         if self.results_missing is not None:
             return None
         return tuple(self.results) if isinstance(self._returned_shape, TupleShape) else self.results[0]
 
     @lazy
     def results_missing(self) -> str | None:
-        """Why there are no results; None where they are there, and where the program returns an empty tuple."""
+        """Why there are no results; None if there are, or if the program returns an empty tuple."""
         if self._returned_shape is None:
             return _ABSENT if self.form.startswith(SNAPSHOT) else _UNOPTIMIZED
         if len(self.results):
@@ -274,7 +274,7 @@ class Snapshot:
         return Values(what, literals, names, self._refuse, self._check)
 
     def _refuse(self, what: str, error: DumpError, start: int = 0) -> DumpError:
-        # Positions count in the file, but for a text, which was turned into other bytes first.
+        # Positions refer to the file, except for text, which was converted first.
         position = None if self.form.endswith("text") or error.position is None else start + error.position
         return DumpError(f"{what}: {error.message}", path=self.path, position=position)
 
@@ -308,7 +308,7 @@ def read_snapshot(
     form : str, optional
         One of `FORMS`, where the guess from the content is wrong.
     max_bytes : int, optional
-        What gzipped contents may expand to: 1 GiB of text, 2 GiB of anything else without.
+        Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else.
     mapped : bool, optional
         Values are views of the mapped file: who truncates it at the moment of a read ends the process. Without, each
         value is read into memory when it is asked for, and a file that was truncated is an error.
@@ -349,7 +349,7 @@ def read_snapshot(
 
 
 def _unknown(view: View) -> DumpError:
-    """What to say of bytes that have none of the forms."""
+    """The error for bytes of none of the forms."""
     if not len(view):
         return DumpError("the file is empty; a snapshot was expected")
     try:
