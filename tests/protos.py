@@ -31,9 +31,17 @@ def message_class(name: str) -> Any:
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"xla.{name}"))
 
 
+def merged(message: str, /, *more: bytes, **fields: Any) -> Any:
+    """A message with these fields (messages inside it are dicts), and those in some bytes."""
+    made = message_class(message)(**fields)
+    for data in more:
+        made.MergeFromString(data)
+    return made
+
+
 def serialized(message: str, /, **fields: Any) -> bytes:
     """The bytes of a message with these fields; messages inside it are dicts."""
-    return bytes(message_class(message)(**fields).SerializeToString())
+    return bytes(merged(message, **fields).SerializeToString())
 
 
 def parsed(message: str, data: bytes) -> Any:

@@ -19,24 +19,27 @@ from strided.dumps.protobuf import schema
 from strided.dumps.protobuf.wire import BYTES, VARINT, bytes_field, fields, integer_field, tag, varint
 from strided.errors import DumpError, DumpWarning
 from tests.hlo_samples import PAIRS, ask_everything, proto_of, recorded
-from tests.protos import message_class, serialized
+from tests.protos import merged, message_class, serialized
 
-Message = dict[str, Any]
+Fields = dict[str, Any]
 
-SCALAR: Message = {"element_type": 11}
-
-
-def instruction(name: str, opcode: str, id: int, **fields: Any) -> Message:
-    """An HloInstructionProto, f32[] unless said otherwise."""
-    return {"name": name, "opcode": opcode, "shape": SCALAR, "id": id, **fields}
+SCALAR = serialized("ShapeProto", element_type=11)
 
 
-def computation(name: str, id: int, *instructions: Message, root: int = 0) -> Message:
-    return {"name": name, "instructions": list(instructions), "id": id, "root_id": root}
+def instruction(name: str, opcode: str, id: int, *more: bytes, shape: bytes = SCALAR, **fields: Any) -> Any:
+    """An HloInstructionProto, f32[] unless said otherwise; `more` are further fields on the wire."""
+    return merged("HloInstructionProto", bytes_field(3, shape), *more, name=name, opcode=opcode, id=id, **fields)
 
 
-def module(*computations: Message, **fields: Any) -> bytes:
-    return serialized("HloModuleProto", name="m", entry_computation_name="e", computations=list(computations), **fields)
+def computation(name: str, id: int, *instructions: Any, root: int = 0) -> Any:
+    return message_class("HloComputationProto")(name=name, instructions=instructions, id=id, root_id=root)
+
+
+def module(*parts: Any, **fields: Any) -> bytes:
+    """The bytes of an HloModuleProto of computations; parts of bytes are further fields on the wire."""
+    computations = [part for part in parts if not isinstance(part, bytes)]
+    fields = {"name": "m", "entry_computation_name": "e", "computations": computations, **fields}
+    return serialized("HloModuleProto", **fields) + b"".join(part for part in parts if isinstance(part, bytes))
 
 
 # ---- printing --------------------------------------------------------------------------------------------------------
@@ -62,7 +65,7 @@ def test_a_constant_of_another_shape_than_its_literal_is_refused() -> None:
 
 
 #: Fields that no text can set, with what XLA's printer made of them.
-RARE: list[tuple[Message, str]] = [
+RARE: list[tuple[Fields, str]] = [
     ({"conv_kind": 2}, "convolution_kind=dgrad"),
     (
         {"sparsity_config": {"rhs": {"num_non_zero": 2, "block_size": 4, "stride": 8}}},
@@ -78,7 +81,7 @@ RARE: list[tuple[Message, str]] = [
 
 
 @pytest.mark.parametrize(("fields", "printed"), RARE, ids=[printed for _, printed in RARE])
-def test_fields_that_no_text_sets(fields: Message, printed: str) -> None:
+def test_fields_that_no_text_sets(fields: Fields, printed: str) -> None:
     numbers = {
         "input_feature_dimension": 1,
         "kernel_output_feature_dimension": 1,
@@ -118,8 +121,7 @@ def test_numbers_without_a_name_are_printed_as_numbers() -> None:
 
 
 def test_an_opcode_of_tomorrow_prints_what_is_known() -> None:
-    one = message_class("HloInstructionProto")(**instruction("c", "quantum-dot", 1, dimensions=[2, 1]))
-    one.MergeFromString(integer_field(9999, 3))
+    one = instruction("c", "quantum-dot", 1, integer_field(9999, 3), dimensions=[2, 1])
     data = module(computation("e", 1, one))
     assert str(read_hlo(data).entry.root) == "ROOT %c = f32[] quantum-dot(), dimensions={2,1}"
 
@@ -208,7 +210,8 @@ def test_a_buffer_assignment_is_not_taken_for_a_computation() -> None:
 
 
 def test_shapes_that_cannot_be_read_are_counted_once() -> None:
-    bad = instruction("b", "iota", 2, shape={"element_type": 11, "dimensions": [2], "layout": {"minor_to_major": [7]}})
+    shape = serialized("ShapeProto", element_type=11, dimensions=[2], layout={"minor_to_major": [7]})
+    bad = instruction("b", "iota", 2, shape=shape)
     with pytest.warns(DumpWarning, match="1 instruction has a shape that cannot be read: b: .*LayoutProto|ShapeProto"):
         found = read_hlo(module(computation("e", 1, instruction("a", "iota", 1), bad)))
     assert [i.name for i in found.find(shape="f32[]")] == ["a"]
@@ -227,7 +230,7 @@ def test_truncation_at_every_byte(name: str) -> None:
 
 
 def test_nothing_is_allocated_on_a_claim() -> None:
-    huge = instruction("c", "constant", 1, shape={"element_type": 11, "dimensions": [2**60]})
+    huge = instruction("c", "constant", 1, shape=serialized("ShapeProto", element_type=11, dimensions=[2**60]))
     found = read_hlo(module(computation("e", 1, huge)))
     assert str(found.entry.root) == f"ROOT %c = f32[{2**60}]{{0}} constant({{...}})"
 
