@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from strided.planning.axis_maps import AxisMap, RadixMap
-from strided.planning.boxes import Axis, Box, Spans, cut, divided
+from strided.planning.boxes import Axis, Box, Spans, cut, divided, split
 from strided.planning.offset_tables import nearness
 from strided.planning.vector_step import VectorStep, outer_order
 from strided.runtime import limits
@@ -225,9 +225,26 @@ def _transpose(asked: _Case) -> VectorStep | None:
     for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
         if min(axis.extent, side.unit or axis.extent) * bits < limits.current.run_bits:
             return None
+    # A short run that goes on along another axis first: else the other side would take that axis.
+    box, lane, row = _whole_run(box, lane, row, bits, 1)
+    box, row, lane = _whole_run(box, row, lane, bits, 2)
     box, row, lane = _lengthened(box, row, lane, bits, 2)
     box, lane, row = _lengthened(box, lane, row, bits, 1)
     return _step_of(f"transpose{bits}", box, bits, row, lane)
+
+
+def _whole_run(box: Box, place: int, other: int, bits: int, side: int) -> tuple[Box, int, int]:
+    """The same box, and where two of its axes are now: a run of the first that is short on a side made longer.
+
+    If another axis counts on from such a run, the first axis is cut where its run ends, and joined with that one.
+    """
+    unit = _side(box.axes[place], side).unit
+    others = [axis for k, axis in enumerate(box.axes) if k not in (place, other)]
+    on = any(_side(axis, side).unit_stride == unit * bits and all(map(_is_plain, axis[1:])) for axis in others)
+    parts = split(box, place, unit) if on and 0 < unit * bits < limits.current.line_bits else None
+    if parts is None or len(parts) > 1 or len(parts[0].axes) == len(box.axes):
+        return box, place, other
+    return _lengthened(parts[0], place + 1, other + (other > place), bits, side)
 
 
 def _lengthened(box: Box, place: int, other: _Place, bits: int, side: int) -> tuple[Box, int, _Place]:

@@ -89,6 +89,8 @@ class Limits(NamedTuple):
     packed_run_elements: int = 64
     #: The same for runs that are filled; shorter ones go through the nest. Not measured.
     fill_run_bytes: int = 16
+    #: Shorter runs of a transposition are made longer at the cost of those on the other side: a cache line. `specs`.
+    line_bits: int = 512
     #: Axes of a transposition are joined until a row of the target is this long: a page. `compare.py`, short rows.
     long_row_bytes: int = 1 << 12
     #: Words on a side of the smallest square worth transposing. `compare.py`, rows "columns".
