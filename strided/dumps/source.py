@@ -115,7 +115,7 @@ def _head(file: _Rewound, path: str | None, size: int) -> bytes:
 
 
 def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[str]:
-    """The lines of UTF-8 text without their ends. The whole text is never in memory beside them.
+    r"""The lines of UTF-8 text without their ends. The whole text is never in memory beside them.
 
     Raises
     ------
