@@ -60,8 +60,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         process.wait()
 
 
+#: Folders whose tests want kernels, later ones more of them: they come last, when these have been compiled.
+_WITH_KERNELS = ("io", "interop", "arrays", "transfer", "kernels", "fuzz")
+
+
+def _wants_kernels(item: pytest.Item) -> int:
+    folder = item.path.parent.name
+    return _WITH_KERNELS.index(folder) + 1 if folder in _WITH_KERNELS else 0
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: "fuzz" in item.path.parts)  # campaigns come last: they want all kernels at once
+    items.sort(key=_wants_kernels)
     if not config.getoption("--long"):
         skip = pytest.mark.skip(reason="takes long; run by --long, as in CI")
         for item in items:

@@ -61,11 +61,15 @@ SIZES = [(128, 4), (256, 64), (131, 7), (1, 1), (640, 33), (0, 5)]
 DTYPES = [np.uint8, ml_dtypes.float8_e8m0fnu, np.float32]
 
 
+#: The rows of a tile as they lie in it: 0, 32, 64, 96, 1, 33, ...
+ORDER = [32 * k + i for i in range(32) for k in range(4)]
+PLACES = [ORDER.index(row) for row in range(128)]
+
+
 def slot(row: int, column: int, columns: int) -> int:
     """The slot of an element, by the description in words."""
     tile = row // 128 * math.ceil(columns / 4) + column // 4
-    order = [32 * k + i for i in range(32) for k in range(4)]
-    return 512 * tile + 4 * order.index(row % 128) + column % 4
+    return 512 * tile + 4 * PLACES[row % 128] + column % 4
 
 
 def made(sizes: tuple[int, int], dtype: Any = np.uint8) -> tuple[sd.LayoutArray, np.ndarray]:

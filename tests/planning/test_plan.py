@@ -348,7 +348,7 @@ def test_blocks_fit_their_memory() -> None:
 
 def test_blocks_of_any_layout_fit_their_memory() -> None:
     rng, found = random.Random(1), 0
-    for _ in range(400):
+    for _ in range(150):
         rank = rng.randint(4, 7)
         bits = rng.choice([(1, 1), (2, 2), (4, 4), (2, 8), (8, 1)])
         dimensions = ",".join(str(rng.choice([2, 8, 16, 17, 32, 40, 64, 100])) for _ in range(rank))
@@ -362,7 +362,7 @@ def test_blocks_of_any_layout_fit_their_memory() -> None:
             plan = plan_copy(*sides, *map(Storage, bits))
             assert _blocks_fit(plan)
             found += any(isinstance(step, StagedCopy) for step in plan.steps)
-    assert found > 50
+    assert found > 15
 
 
 def _blocks_fit(plan: Plan) -> bool:
