@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests import paths
+from tests.thinned import thinned
 
 _FOLDER = paths.ROOT / "asv_bench"
 if not _FOLDER.exists():
@@ -46,7 +47,7 @@ def _calls(benchmark: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 # Of `startup`, most is the compiler at work.
 @pytest.mark.parametrize(
-    "module", [pytest.param(m, marks=pytest.mark.slow) if m == "startup" else m for m in _modules()]
+    "module", thinned([pytest.param(m, marks=pytest.mark.slow) if m == "startup" else m for m in _modules()], 3)
 )
 def test_every_benchmark_runs_at_toy_size(module: str) -> None:
     loaded = importlib.import_module(f"benchmarks.{module}")

@@ -15,6 +15,7 @@ from tests import namespace, paths
 from tests.cases import Case, some_values
 from tests.checks import encoded, needs_numpy, numpy_is, outcome, same_values, shape_of
 from tests.strategies import cases
+from tests.thinned import thinned
 
 FUNCTIONS = namespace.functions()
 UFUNCS = namespace.ufuncs()
@@ -30,7 +31,7 @@ def array(text: str = TILED, values: np.ndarray = VALUES) -> sd.LayoutArray:
 # --- numpy.anything -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", thinned(FUNCTIONS, 2))
 def test_every_function_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it gives, changes and refuses is what it gives, changes and refuses of an ndarray."""
     reads = namespace.Reads(monkeypatch)
@@ -58,7 +59,7 @@ def test_functions_of_other_types_are_left_to_them() -> None:
     assert np.array_equal(Other(), array()) == "other"
 
 
-@pytest.mark.parametrize("name", UFUNCS)
+@pytest.mark.parametrize("name", thinned(UFUNCS, 2))
 @pytest.mark.parametrize("layouts", ["tiled", "plain"])
 def test_every_universal_function(name: str, layouts: str) -> None:
     ufunc = UFUNCS[name]

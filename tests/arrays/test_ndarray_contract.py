@@ -19,6 +19,7 @@ import pytest
 import strided as sd
 from tests.cases import Case, some_values
 from tests.checks import encoded, outcome, same_error, same_values, shape_of
+from tests.thinned import thinned
 
 Pair = tuple[sd.LayoutArray, np.ndarray]
 
@@ -142,7 +143,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", thinned(FUNCTIONS, 3))
 def test_functions_that_take_an_array_take_this_one(made: Pair, name: str) -> None:
     array, values = made
     expected, wanted = outcome(lambda: FUNCTIONS[name](values))

@@ -126,7 +126,7 @@ def _name(way: Way) -> str:
     return f"{way.bits} to {way.other_bits or way.bits} bits {way.source} {way.target}"
 
 
-@pytest.mark.parametrize("way", WAYS, ids=_name)
+@pytest.mark.parametrize("way", thinned(map(pytest.param, WAYS), 2), ids=_name)
 @pytest.mark.parametrize(
     ("phases", "streaming", "small_tasks"),
     [((0, 0), True, False), ((16, 48), True, True), ((5, 11), False, True), ((64, 1), True, True)],
