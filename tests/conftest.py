@@ -14,9 +14,11 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.thinned import EXAMPLES, LONG_EXAMPLES
+
 pytest.register_assert_rewrite("tests.checks")
 
-for profile, examples in (("default", 15), ("long", 60)):
+for profile, examples in (("default", EXAMPLES), ("long", LONG_EXAMPLES)):
     settings.register_profile(
         profile,
         max_examples=examples,

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+#: Examples that Hypothesis makes of a test: in a plain run, and with ``--long``.
+EXAMPLES, LONG_EXAMPLES = 15, 60
+
 
 def thinned(cases: Iterable[Any], step: int) -> list[Any]:
     """All cases as parameters of a test, of which every `step`-th, from the first one on, is not slow.
@@ -31,4 +34,4 @@ def _slow(case: Any) -> Any:
 
 def examples(count: int) -> settings:
     """Settings of a test that takes so many examples with ``--long``, and fewer or more as the profile has it."""
-    return settings(max_examples=count * settings.default.max_examples // settings.get_profile("long").max_examples)
+    return settings(max_examples=count * settings.default.max_examples // LONG_EXAMPLES)
