@@ -63,7 +63,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 #: Folders whose tests want kernels, later ones more of them: they come last, when these have been compiled.
-_WITH_KERNELS = ("io", "interop", "arrays", "transfer", "kernels", "fuzz")
+_WITH_KERNELS = ("dumps", "io", "interop", "arrays", "transfer", "kernels", "fuzz")
 
 
 def _wants_kernels(item: pytest.Item) -> int:

@@ -362,6 +362,7 @@ def test_short_blocks_of_few_rows(bits: tuple[int, int], tile: str, replace: Cal
                 check(Guarded(first, widths[0], seed=1), Guarded(second, widths[1], seed=2))
 
 
+@examples(24)
 @given(st.data(), st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]))
 def test_any_fill(data: st.DataObject, bits: int) -> None:
     map_ = data.draw(shapes().flatmap(views))
