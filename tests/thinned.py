@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 #: Examples that Hypothesis makes of a test: in a plain run, and with ``--long``.
-EXAMPLES, LONG_EXAMPLES = 15, 60
+EXAMPLES, LONG_EXAMPLES = 10, 60
 
 
 def thinned(cases: Iterable[Any], step: int) -> list[Any]:

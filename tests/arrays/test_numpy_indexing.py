@@ -73,6 +73,7 @@ class Counted(numpy_tests.TestMultiIndexingAutomated):
             self.seen["assigned"] += 1
 
 
+@pytest.mark.slow
 def test_numpys_own_multi_index_tests() -> None:
     run = Counted()
     run.test_boolean()

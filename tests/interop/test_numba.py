@@ -79,6 +79,7 @@ def test_views_are_read(layout: str) -> None:
     assert [at(a.diagonal(), i) for i in range(9)] == x.diagonal().tolist()
 
 
+@pytest.mark.slow
 def test_every_rank() -> None:
     scalar = sd.LayoutArray.from_numpy(np.float32(3))
     assert at_pair(scalar, ()) == 3
