@@ -99,7 +99,8 @@ def same_values(got: Any, expected: Any, bits: int | None = None) -> None:
 
 def _low_bits(values: np.ndarray, bits: int | None) -> np.ndarray:
     """All bytes, in row-major order; of elements of fewer than eight bits only these."""
-    found = np.frombuffer(values.tobytes(), np.uint8)
+    # Copied first: the `tobytes` of NumPy 2.0 takes at most 32 axes of what is not contiguous.
+    found = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
     if bits is None or bits >= 8 * values.dtype.itemsize:
         return found
     assert values.dtype.itemsize == 1
