@@ -8,6 +8,7 @@ time. CI uses it: ``-m "slow or hypothesis"`` are the tests that differ with it,
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -41,14 +42,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fuzz-seed", type=int, default=0, help="seed of the campaigns of tests/fuzz")
 
 
+def _runs_all(config: pytest.Config) -> bool:
+    return config.args_source is config.ArgsSource.TESTPATHS
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """All tests are run by as many processes as there are cores, up to four; named ones by this process alone."""
+    return min(os.cpu_count() or 1, 4) if _runs_all(config) else 0
+
+
 #: Compiles all kernels, which takes a minute where none is in the cache, and lets the tests go first.
 _COMPILE = "import os; os.nice(5); from strided import kernels; [kernels.load(name) for name in kernels.HOMES]"
 _compiling = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.args_source is config.ArgsSource.TESTPATHS and not config.option.collectonly:
-        # All tests are run: kernels go into the cache meanwhile on another core.
+    if _runs_all(config) and not config.option.collectonly and not hasattr(config, "workerinput"):
         command = [sys.executable, "-c", _COMPILE]
         config.stash[_compiling] = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     # Before tests are imported: some take a multiple of the profile's number of examples.
