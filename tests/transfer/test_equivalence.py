@@ -64,6 +64,16 @@ def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
     return kernel
 
 
+def check_both(source: Guarded, target: Guarded, kernel: str) -> None:
+    """Copy with this kernel, then with the general nest: both leave the same bytes in the target."""
+    kept = target.memory.copy()
+    assert check(source, target) == kernel
+    result = target.memory.copy()
+    target.memory[:] = kept
+    check(source, target, general=True)
+    np.testing.assert_array_equal(target.memory, result)
+
+
 class Way(NamedTuple):
     """Two layouts of one array, the kernels that convert there and back, and the width of elements on both sides."""
 
@@ -145,12 +155,7 @@ def test_kernels_do_what_the_general_nest_does(
         (first, second), (low, high) = maps[::turn], bits[::turn]
         source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
         target = Guarded(second, high, seed=2, phase=phases[1])
-        kept = target.memory.copy()
-        assert check(source, target) == kernel
-        result = target.memory.copy()
-        target.memory[:] = kept
-        check(source, target, general=True)
-        np.testing.assert_array_equal(target.memory, result)
+        check_both(source, target, kernel)
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
@@ -162,14 +167,9 @@ def test_rows_of_a_transposition_that_count_on_from_each_other(
     replace(stream_bytes=0, vector_task_bytes=1 << 12)
     maps = [map_of(f"f32[70,5,4,17]{layout}") for layout in ("{0,1,2,3:T(1,128)}", "{3,2,1,0}")][::turn]
     source, target = Guarded(maps[0], bits, seed=1, phase=phases[0]), Guarded(maps[1], bits, seed=2, phase=phases[1])
-    kept = target.memory.copy()
-    assert check(source, target) == kernel
+    check_both(source, target, kernel)
     (step,) = plan_copy(maps[0], maps[1], source.region.storage, target.region.storage).steps
     assert str(step).startswith(f"{kernel} over {extents}")
-    result = target.memory.copy()
-    target.memory[:] = kept
-    check(source, target, general=True)
-    np.testing.assert_array_equal(target.memory, result)
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
@@ -197,12 +197,7 @@ def test_words_along_one_axis_and_rows_along_another(
         (first, second), (low, high) = maps[::turn], bits[::turn]
         source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
         target = Guarded(second, high, seed=2, phase=phases[1])
-        kept = target.memory.copy()
-        assert check(source, target) == kernel
-        result = target.memory.copy()
-        target.memory[:] = kept
-        check(source, target, general=True)
-        np.testing.assert_array_equal(target.memory, result)
+        check_both(source, target, kernel)
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
@@ -221,14 +216,9 @@ def test_words_whose_lanes_count_on_in_the_target(
     maps = [map_of(f"f32[3,21,7,47]{layout}") for layout in (f"{{3,1,2,0:{tile}}}", "{3,2,1,0}")]
     source = Guarded(maps[0], bits[0], seed=1, phase=phases[0], signed=True)
     target = Guarded(maps[1], bits[1], seed=2, phase=phases[1])
-    kept = target.memory.copy()
-    assert check(source, target) == kernel
+    check_both(source, target, kernel)
     (step,) = plan_copy(maps[0], maps[1], source.region.storage, target.region.storage).steps
     assert str(step).startswith(f"{kernel} over 3 x 21 x 329")
-    result = target.memory.copy()
-    target.memory[:] = kept
-    check(source, target, general=True)
-    np.testing.assert_array_equal(target.memory, result)
 
 
 def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
