@@ -153,17 +153,29 @@ def same_error(got: Exception | None, expected: Exception | None) -> None:
     assert str(got) == str(expected), f"{str(got)!r}, NumPy says {str(expected)!r}"
 
 
+def same_outcome(
+    mine: Callable[[], Any], theirs: Callable[[], Any], same: Callable[[Any, Any], object] = lambda got, expected: None
+) -> tuple[Any, Any] | None:
+    """What both give, once compared by `same`; None where NumPy refuses it, and `mine` does in the same words."""
+    expected, wanted = outcome(theirs)
+    got, error = outcome(mine)
+    same_error(error, wanted)
+    if wanted is not None:
+        return None
+    same(got, expected)
+    return got, expected
+
+
 def check_same(array: sd.LayoutArray, reference: np.ndarray, key: Any) -> None:
     """``array[key]`` is what ``reference[key]`` is: value, dtype, shape and type, view or copy; or the same exception.
 
     `reference` owns its data: only so can a view be told from a copy.
     """
     assert reference.base is None
-    expected, wanted = outcome(lambda: reference[key])
-    got, error = outcome(lambda: array[key])
-    same_error(error, wanted)
-    if wanted is not None:
+    both = same_outcome(lambda: array[key], lambda: reference[key])
+    if both is None:
         return
+    got, expected = both
     if not isinstance(expected, np.ndarray):
         assert type(got) is type(expected)
     elif expected.base is reference:
@@ -179,9 +191,7 @@ def check_same_assignment(case: Case, values: np.ndarray, key: Any, new: Any) ->
     guarded = Guarded(encoded(case, values))
     array = sd.LayoutArray(guarded.buffer, shape_of(case))
     reference = values.copy()
-    _, wanted = outcome(lambda: reference.__setitem__(key, new))
-    _, error = outcome(lambda: array.__setitem__(key, new))
-    same_error(error, wanted)
+    same_outcome(lambda: array.__setitem__(key, new), lambda: reference.__setitem__(key, new))
     assert guarded.content() == encoded(case, reference)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 
 import strided as sd
 from tests.cases import ARRAY_TYPES, Case, some_values
-from tests.checks import encoded, outcome, same_error, same_values, shape_of
+from tests.checks import encoded, outcome, same_outcome, same_values, shape_of
 from tests.namespace import same
 from tests.strategies import cases
 from tests.thinned import thinned
@@ -111,11 +111,7 @@ CALLS: dict[str, list[Callable[[Any], Any]]] = {
 def test_methods(name: str, writable: bool, text: str) -> None:
     for call in CALLS[name]:
         a, x = both(text, writable=writable)
-        expected, wanted = outcome(lambda call=call, x=x: call(x))
-        got, error = outcome(lambda call=call, a=a: call(a))
-        same_error(error, wanted)
-        if wanted is None:
-            same(got, expected)
+        same_outcome(lambda call=call, a=a: call(a), lambda call=call, x=x: call(x), same)
         same_values(a, x)
 
 
@@ -322,9 +318,5 @@ def test_methods_take_what_ndarrays_take_and_not_what_the_functions_take(text: s
         lambda v: v.std(mean=v.mean(0, keepdims=True), axis=0),
     ):
         a, x = both(text)
-        expected, wanted = outcome(lambda call=call, x=x: call(x))
-        got, error = outcome(lambda call=call, a=a: call(a))
-        same_error(error, wanted)
-        if wanted is None:
-            same_values(got, expected)
+        same_outcome(lambda call=call, a=a: call(a), lambda call=call, x=x: call(x), same_values)
         same_values(a, x)

@@ -5,12 +5,9 @@ Asked of plain, tiled, packed, empty and 0-d arrays, and of views on them.
 
 from __future__ import annotations
 
-import copy
 import gc
-import pickle
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -122,11 +119,6 @@ def test_len_and_iteration(made: Pair) -> None:
         assert isinstance(one, sd.LayoutArray) == isinstance(other, np.ndarray)
 
 
-def test_arrays_are_not_hashable(made: Pair) -> None:
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(made[0])
-
-
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "shape": np.shape,
     "ndim": np.ndim,
@@ -151,15 +143,6 @@ def test_functions_that_take_an_array_take_this_one(made: Pair, name: str) -> No
     assert type(error) is type(wanted)
     if wanted is None:
         assert np.array_equal(np.asarray(got), np.asarray(expected))
-
-
-def test_it_can_be_referred_to_weakly() -> None:
-    array, _ = pair("f32[3,5]")
-    reference = weakref.ref(array)
-    assert reference() is array
-    del array
-    gc.collect()
-    assert reference() is None
 
 
 def test_a_view_keeps_the_memory_alive_and_sees_changes() -> None:
@@ -196,54 +179,3 @@ def test_reading_leaves_no_reference_cycle() -> None:
         assert gone() is None
     finally:
         gc.enable()
-
-
-def in_threads(work: Callable[[int], None], count: int = 8) -> None:
-    """Several threads at once, each of which must end well."""
-    with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(work, k) for k in range(count)]:
-            done.result(timeout=60)
-
-
-@pytest.mark.parametrize("text", ["u4[4000]{0:E(4)}", "pred[50,80]{0,1:T(8,16)E(1)}", "f32[50,80]{0,1:T(8,16)}"])
-def test_threads_may_write_different_elements(text: str) -> None:
-    """Also where they share a byte."""
-    case = Case.parse(text)
-    array = sd.LayoutArray(bytearray(encoded(case, some_values(case))), text)
-    expected = some_values(case, 9)
-
-    def write(k: int) -> None:
-        for _ in range(20):
-            array[k::8] = expected[k::8]
-            array[[k, k + 8]] = expected[[k, k + 8]]
-            array[(k,) * array.ndim] = expected[(k,) * array.ndim]
-
-    in_threads(write)
-    same_values(array, expected, case.bits)
-
-
-def test_threads_may_read_at_once() -> None:
-    array, values = pair("bf16[90,170]{1,0:T(8,16)(2,1)}")
-
-    def read(k: int) -> None:
-        for _ in range(5):
-            same_values(array[k:, ::2], values[k:, ::2])
-            same_values(array[k, k], values[k, k])
-            same_values(array[[k, 3]], values[[k, 3]])
-
-    in_threads(read)
-
-
-def test_shapes_and_arrays_survive_copying_where_they_can() -> None:
-    array, values = pair("s4[5,7]{0,1:E(4)}")
-    assert pickle.loads(pickle.dumps(array.xla_shape)) == array.xla_shape
-    for again in (copy.copy(array), copy.deepcopy(array)):
-        same_values(again, values)
-        assert again.xla_shape == array.xla_shape
-
-
-def test_assert_equal_of_numpy_takes_it() -> None:
-    array, values = pair("f32[3,5]{0,1:T(2,2)}")
-    np.testing.assert_array_equal(np.asarray(array), values)
-    with pytest.raises(AssertionError):
-        np.testing.assert_array_equal(np.asarray(array), values + 1)

@@ -28,6 +28,7 @@ from tests.checks import (
     outcome,
     random_layout,
     same_error,
+    same_outcome,
     same_values,
     shape_of,
 )
@@ -126,11 +127,7 @@ def test_views_of_views(data: st.DataObject) -> None:
         array, reference = array[key], expected
         same_values(array, reference)
     last = data.draw(keys(reference.shape))
-    expected, wanted = outcome(lambda: reference[last])
-    got, error = outcome(lambda: array[last])
-    same_error(error, wanted)
-    if wanted is None:
-        same_values(got, expected)
+    same_outcome(lambda: array[last], lambda: reference[last], same_values)
 
 
 # --- assignment -----------------------------------------------------------------------------------------------------
@@ -179,9 +176,7 @@ def test_assignment_through_views(data: st.DataObject) -> None:
     key = data.draw(keys(expected.shape))
     selected, refused = outcome(lambda: expected[key])
     new = 1 if refused else new_values(data, case, selected)
-    _, wanted = outcome(lambda: expected.__setitem__(key, new))
-    _, error = outcome(lambda: view.__setitem__(key, new))
-    same_error(error, wanted)
+    same_outcome(lambda: view.__setitem__(key, new), lambda: expected.__setitem__(key, new))
     assert guarded.content() == encoded(case, reference)
 
 
@@ -193,9 +188,7 @@ def test_assignment_of_an_array_to_itself(data: st.DataObject) -> None:
     to, from_ = data.draw(basic_keys(case.dimensions)), data.draw(basic_keys(case.dimensions))
     guarded = Guarded(encoded(case, values))
     array, reference = sd.LayoutArray(guarded.buffer, shape_of(case)), values.copy()
-    _, wanted = outcome(lambda: reference.__setitem__(to, reference[from_]))
-    _, error = outcome(lambda: array.__setitem__(to, array[from_]))
-    same_error(error, wanted)
+    same_outcome(lambda: array.__setitem__(to, array[from_]), lambda: reference.__setitem__(to, reference[from_]))
     assert guarded.content() == encoded(case, reference)
 
 
@@ -272,9 +265,7 @@ def test_a_read_only_buffer_is_not_written(key: Any) -> None:
     array = sd.LayoutArray(encoded(case, values), shape_of(case))
     reference = values.copy()
     reference.flags.writeable = False
-    _, wanted = outcome(lambda: reference.__setitem__(key, 1))
-    _, error = outcome(lambda: array.__setitem__(key, 1))
-    same_error(error, wanted)
+    same_outcome(lambda: array.__setitem__(key, 1), lambda: reference.__setitem__(key, 1))
     assert array.buffer.tobytes() == encoded(case, values)
 
 
@@ -299,14 +290,10 @@ def test_an_index_may_be_an_array_in_a_layout(index: np.ndarray, layout: str) ->
     a = sd.LayoutArray(bytearray(encoded(case, values)), shape_of(case))
     for wrap in (lambda i: i, lambda i: (i,), lambda i: (slice(1), i), lambda i: (i, 0), lambda i: (None, i, ...)):
         x = values.copy()
-        expected, wanted = outcome(lambda wrap=wrap, x=x: x[wrap(index)])
-        got, error = outcome(lambda wrap=wrap: a[wrap(own)])
-        same_error(error, wanted)
-        if wanted is None:
-            same_values(got, expected)
-        _, wanted = outcome(lambda wrap=wrap, x=x: x.__setitem__(wrap(index), 7))
-        _, error = outcome(lambda wrap=wrap: a.__setitem__(wrap(own), 7))
-        same_error(error, wanted)
+        same_outcome(lambda wrap=wrap: a[wrap(own)], lambda wrap=wrap, x=x: x[wrap(index)], same_values)
+        same_outcome(
+            lambda wrap=wrap: a.__setitem__(wrap(own), 7), lambda wrap=wrap, x=x: x.__setitem__(wrap(index), 7)
+        )
         same_values(a, x)
         a[...] = values
 
@@ -316,12 +303,6 @@ def test_as_many_index_arrays_as_numpy_takes(rank: int) -> None:
     x = np.zeros((1,) * rank, np.float32)
     a = sd.LayoutArray.from_numpy(x)
     for key in ([0],) * rank, ([0],) * (rank - 1), (*([0],) * (rank - 1), 0), (..., *([0],) * (rank // 2)):
-        expected, wanted = outcome(lambda key=key: x[key])
-        got, error = outcome(lambda key=key: a[key])
-        same_error(error, wanted)
-        if wanted is None:
-            same_values(got, expected)
-        _, wanted = outcome(lambda key=key: x.__setitem__(key, 1))
-        _, error = outcome(lambda key=key: a.__setitem__(key, 1))
-        same_error(error, wanted)
+        same_outcome(lambda key=key: a[key], lambda key=key: x[key], same_values)
+        same_outcome(lambda key=key: a.__setitem__(key, 1), lambda key=key: x.__setitem__(key, 1))
         same_values(a, x)

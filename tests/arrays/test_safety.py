@@ -90,6 +90,7 @@ def test_threads_write_different_elements_of_one_byte(text: str) -> None:
                 for i in range(len(part)):
                     part[i] = value
                 part[...] = value
+                part[[0, -1]] = value
 
             at_once(*(lambda part=part: fill(part) for part in parts), times=3)
             assert (np.asarray(a).astype(int) == value).all()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import strided as sd
 from strided.arrays.keys import element_at, normalise, view, view_at
 from tests.cases import Case, some_values
-from tests.checks import encoded, needs_numpy, outcome, random_layout, same_error, same_values, shape_of
+from tests.checks import encoded, needs_numpy, outcome, random_layout, same_outcome, same_values, shape_of
 from tests.strategies import basic_keys, cases, keys
 
 
@@ -26,11 +26,10 @@ def pair(case: Case, seed: int = 0) -> tuple[sd.LayoutArray, np.ndarray]:
 def check(case: Case, operation: Any, *, always_view: bool = True) -> None:
     """An operation gives what it gives of an ndarray; what is written to it is written to the array."""
     a, x = pair(case)
-    expected, wanted = outcome(lambda: operation(x))
-    got, error = outcome(lambda: operation(a))
-    same_error(error, wanted)
-    if wanted is not None:
+    both = same_outcome(lambda: operation(a), lambda: operation(x))
+    if both is None:
         return
+    got, expected = both
     same_values(got, expected, case.bits)
     if always_view:
         assert isinstance(got, sd.LayoutArray)
@@ -125,9 +124,10 @@ def test_diagonals_and_broadcasts_are_read_only() -> None:
     case = Case.parse("f32[3,3]{0,1:T(2,2)}")
     for operation in (lambda x: x.diagonal(), lambda x: np.diag(x, 1), lambda x: np.broadcast_to(x, (2, 3, 3))):
         a, x = pair(case)
-        _, wanted = outcome(lambda x=x, operation=operation: operation(x).__setitem__(0, 1))
-        _, error = outcome(lambda a=a, operation=operation: operation(a).__setitem__(0, 1))
-        same_error(error, wanted)
+        same_outcome(
+            lambda a=a, operation=operation: operation(a).__setitem__(0, 1),
+            lambda x=x, operation=operation: operation(x).__setitem__(0, 1),
+        )
         a[0, 0] = 1  # the array itself is as it was
 
 
@@ -383,10 +383,8 @@ def check_flat(key: Any) -> None:
     """It reads, refuses and assigns what NumPy's does."""
     case = Case.parse("s16[3,5]{0,1:T(2,2)}")
     a, x = pair(case)
-    expected, wanted = outcome(lambda: x.flat[key])
-    got, error = outcome(lambda: a.flat[key])
-    same_error(error, wanted)
-    if wanted is None:
+    if (both := same_outcome(lambda: a.flat[key], lambda: x.flat[key])) is not None:
+        got, expected = both
         same_values(got, expected)
         assert type(got) is type(expected)
     for new in (7, [1, 2], np.arange(15)):
