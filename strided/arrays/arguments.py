@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays.base import Array, ArrayBase
+from strided.arrays.base import Array, ArrayBase, address_of
 from strided.arrays.index_ranges import IndexRange, IndexRanges, index_ranges_of
 
 
@@ -29,7 +29,7 @@ class Arguments:
     """
 
     def __init__(self, *given: Any, may_write: Callable[[ArrayBase], bool] = lambda array: True) -> None:
-        arrays = list({id(x): x for x in _arrays_in(given)}.values())
+        arrays = list({id(x): x for x in arrays_in(given)}.values())
         self._ndarrays: dict[int, tuple[ArrayBase, Array]] = {}
         for array in arrays:
             if array.is_strided:
@@ -49,13 +49,7 @@ class Arguments:
 
     def to_ndarray(self, x: Any) -> Any:
         """An argument for NumPy: arrays become ndarrays, also in lists, tuples and dicts."""
-        if isinstance(x, ArrayBase):
-            return self._ndarrays[id(x)][1]
-        if type(x) in (list, tuple):
-            return type(x)(self.to_ndarray(item) for item in x)
-        if type(x) is dict:
-            return {name: self.to_ndarray(item) for name, item in x.items()}
-        return x
+        return with_each(x, lambda array: self._ndarrays[id(array)][1])
 
     def from_ndarray(self, result: Any) -> Any:
         """A result of NumPy's, with the array in place of the ndarray that NumPy got for it."""
@@ -93,15 +87,22 @@ class Arguments:
                 result.flags.writeable = False
 
 
-def _arrays_in(x: Any) -> Iterator[ArrayBase]:
-    if isinstance(x, ArrayBase):
+def arrays_in(x: Any, types: Any = ArrayBase) -> Iterator[Any]:
+    """The arrays in an argument: itself, or those in lists, tuples and dicts."""
+    if isinstance(x, types):
         yield x
-    elif type(x) in (list, tuple):
-        for item in x:
-            yield from _arrays_in(item)
-    elif type(x) is dict:
-        for item in x.values():
-            yield from _arrays_in(item)
+    elif type(x) in (list, tuple, dict):
+        for item in x.values() if type(x) is dict else x:
+            yield from arrays_in(item, types)
+
+
+def with_each(x: Any, change: Callable[[Any], Any], types: Any = ArrayBase) -> Any:
+    """An argument with all its arrays changed, also in lists, tuples and dicts."""
+    if isinstance(x, types):
+        return change(x)
+    if type(x) in (list, tuple):
+        return type(x)(with_each(item, change, types) for item in x)
+    return {name: with_each(item, change, types) for name, item in x.items()} if type(x) is dict else x
 
 
 def _of_one_buffer(arrays: list[ArrayBase]) -> Iterator[list[ArrayBase]]:
@@ -109,8 +110,8 @@ def _of_one_buffer(arrays: list[ArrayBase]) -> Iterator[list[ArrayBase]]:
     groups: dict[Any, list[ArrayBase]] = {}
     for array in arrays:
         memory = array._memory
-        start = memory.buffer.__array_interface__["data"][0]
-        groups.setdefault((start, memory.spec, memory.dtype, memory.bits, memory.bitorder), []).append(array)
+        key = address_of(memory.buffer), memory.spec, memory.dtype, memory.bits, memory.bitorder
+        groups.setdefault(key, []).append(array)
     yield from groups.values()
 
 

@@ -38,7 +38,8 @@ def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwa
     own = _OWN.get(function)
     if own is not None:
         first, rest, named = _first(function, args, kwargs)
-        if function in _OF_SEVERAL or not any(isinstance(x, ArrayBase) for x in (*rest, *named.values())):
+        alone = isinstance(first, ArrayBase) and not any(isinstance(x, ArrayBase) for x in (*rest, *named.values()))
+        if alone or function in _OF_SEVERAL:
             result = own(first, *rest, **named)
             if result is not NotImplemented:
                 return result
@@ -99,9 +100,7 @@ def _first(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def _rearranging(function: Function) -> Function:
     """A function that moves, flips, adds or drops axes."""
 
-    def own(x: Any, *rest: Any, **named: Any) -> Any:
-        if not isinstance(x, ArrayBase):
-            return NotImplemented
+    def own(x: ArrayBase, *rest: Any, **named: Any) -> Any:
         if not x.ndim and function in (np.flip, np.fliplr, np.flipud):
             function(x.stand_in(), *rest, **named)
             return x[()]
@@ -115,7 +114,7 @@ def _at_least(function: Function) -> Function:
     one = _rearranging(function)
 
     def own(x: Any, *rest: Any) -> Any:
-        return tuple(function(each) for each in (x, *rest)) if rest else one(x)
+        return tuple(map(function, (x, *rest))) if rest else one(x) if isinstance(x, ArrayBase) else NotImplemented
 
     return own
 
@@ -123,30 +122,11 @@ def _at_least(function: Function) -> Function:
 def _method(name: str, **fixed: Any) -> Function:
     """A function that is also a method of an array."""
 
-    def own(x: Any, *rest: Any, **named: Any) -> Any:
-        return getattr(x, name)(*rest, **fixed, **named) if isinstance(x, ArrayBase) else NotImplemented
-
-    return own
-
-
-def _broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
-    return x.broadcast_to(shape) if isinstance(x, ArrayBase) else NotImplemented
-
-
-def _reshape(x: Any, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
-    return x.reshape(shape, order=order, copy=copy) if isinstance(x, ArrayBase) else NotImplemented
-
-
-def _real(x: Any) -> Any:
-    return x.real if isinstance(x, ArrayBase) else NotImplemented
-
-
-def _imag(x: Any) -> Any:
-    return x.imag if isinstance(x, ArrayBase) else NotImplemented
+    return lambda x, *rest, **named: getattr(x, name)(*rest, **fixed, **named)
 
 
 def _diag(x: Any, k: int = 0) -> Any:
-    return x.diagonal(k) if isinstance(x, ArrayBase) and x.ndim == 2 else NotImplemented
+    return x.diagonal(k) if x.ndim == 2 else NotImplemented
 
 
 def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
@@ -164,8 +144,6 @@ def _splitting(function: Function, default: Any) -> Function:
     """A function that cuts an array into views along an axis."""
 
     def own(x: Any, sections: Any, axis: Any = None) -> Any:
-        if not isinstance(x, ArrayBase) or isinstance(sections, ArrayBase):
-            return NotImplemented
         # The same cuts along a stand-in of one axis, in which an address tells the entry.
         function(x.stand_in(), sections, *(() if axis is None else (axis,)))
         along = normalize_axis_index(default(x) if axis is None else axis, x.ndim)
@@ -179,7 +157,7 @@ def _splitting(function: Function, default: Any) -> Function:
 
 
 def _unstack(x: Any, *, axis: int = 0) -> Any:
-    return tuple(_OWN[np.moveaxis](x, axis, 0)) if isinstance(x, ArrayBase) and x.ndim else NotImplemented
+    return tuple(_OWN[np.moveaxis](x, axis, 0)) if x.ndim else NotImplemented
 
 
 # --- questions that need no values ------------------------------------------------------------------------------------
@@ -204,11 +182,7 @@ def _without_values(x: Any) -> Any:
 
 def _alike(function: Function) -> Function:
     """A function that makes a new array with the shape and dtype of its first argument."""
-
-    def own(x: Any, *rest: Any, **named: Any) -> Any:
-        return function(_without_values(x), *rest, **named) if isinstance(x, ArrayBase) else NotImplemented
-
-    return own
+    return lambda x, *rest, **named: function(_without_values(x), *rest, **named)
 
 
 # --- reading in part, writing -----------------------------------------------------------------------------------------
@@ -216,14 +190,7 @@ def _alike(function: Function) -> Function:
 
 def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     places = np.asarray(indices)
-    if (
-        not isinstance(x, ArrayBase)
-        or out is not None
-        or mode != "raise"
-        or places.dtype.kind not in "iu"
-        or x.is_strided
-        or not x.ndim
-    ):
+    if out is not None or mode != "raise" or places.dtype.kind not in "iu" or x.is_strided or not x.ndim:
         return NotImplemented
     try:
         if axis is None:
@@ -307,15 +274,15 @@ VIEWS: dict[Function, Function] = {
     },
     **{f: _at_least(f) for f in (np.atleast_1d, np.atleast_2d, np.atleast_3d)},
     np.expand_dims: _method("expand_dims"),
-    np.broadcast_to: _broadcast_to,
+    np.broadcast_to: lambda x, shape, subok=False: x.broadcast_to(shape),
     np.broadcast_arrays: _broadcast_arrays,
-    np.reshape: _reshape,
+    np.reshape: lambda x, shape, order="C", *, copy=None: x.reshape(shape, order=order, copy=copy),
     np.ravel: _method("ravel"),
     np.diagonal: _method("diagonal"),
     np.linalg.diagonal: _method("diagonal", axis1=-2, axis2=-1),
     np.diag: _diag,
-    np.real: _real,
-    np.imag: _imag,
+    np.real: lambda x: x.real,
+    np.imag: lambda x: x.imag,
     np.array_split: _splitting(np.array_split, lambda x: 0),
     np.split: _splitting(np.split, lambda x: 0),
     np.hsplit: _splitting(np.hsplit, lambda x: 0 if x.ndim == 1 else 1),

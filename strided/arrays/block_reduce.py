@@ -7,7 +7,6 @@ array. The order in which they are combined, and so the result, does not depend 
 
 from __future__ import annotations
 
-import contextvars
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +18,7 @@ import numpy as np
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.blocks import Box
-from strided.runtime.threads import get_num_threads, run
+from strided.runtime.threads import get_num_threads
 
 #: A partial result: arrays that are combined element by element, with every reduced axis of size 1.
 Partial: TypeAlias = tuple[Array, ...]
@@ -64,17 +63,10 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
     `where` is True, or a mask (an ndarray or a LayoutArray) that broadcasts to the array.
     """
     read = blocks.Reader(array)
-    mask = _mask_reader(where, array.shape)
+    mask = blocks.reader_of(where, array.shape)
     pieces = list(_segments(array, axes, reduction.itemsize))
     found: list[Partial | None] = [None] * len(pieces)
     decided = False
-
-    # Settings of np.errstate hold in the worker threads, too.
-    contexts = [contextvars.copy_context() for _ in pieces]
-
-    def work(place: int, segment: list[Box]) -> None:
-        if not decided:
-            contexts[place].run(reduce, place, segment)
 
     def one(box: Box) -> Partial | None:
         """The partial result of a block; None if it does not matter."""
@@ -91,6 +83,8 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
 
     def reduce(place: int, segment: list[Box]) -> None:
         nonlocal decided
+        if decided:
+            return
         states = [s for s in (one(box) for box in segment) if s is not None]
         if not states:
             return
@@ -98,7 +92,7 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
         if reduction.done is not None and len(axes) == array.ndim and reduction.done(state):
             decided = True
 
-    run(work, enumerate(segment for _, segment in pieces), threads=get_num_threads())
+    blocks.run_all(reduce, enumerate(segment for _, segment in pieces), get_num_threads())
     if len(axes) == array.ndim:
         # Blocks left out cannot change the result.
         return _pairwise((state for state in found if state is not None), reduction.combine)
@@ -143,15 +137,6 @@ def _segments(array: ArrayBase, axes: tuple[int, ...], itemsize: int) -> Iterato
                 for inner in itertools.islice(within, length)
             ]
             yield place, segment
-
-
-def _mask_reader(where: Any, shape: tuple[int, ...]) -> Callable[[Box], Any]:
-    if where is True:
-        return lambda box: True
-    if isinstance(where, ArrayBase):
-        return blocks.Reader(where._with_map(where._map.broadcast_to(shape)))
-    mask = np.broadcast_to(where, shape)
-    return lambda box: mask[box]
 
 
 def _pairwise(states: Iterable[Partial], combine: Callable[[Partial, Partial], Partial]) -> Partial:

@@ -7,10 +7,11 @@ dimensions (`run_block`), long runs in two layouts (`common_block`). `boxes` lis
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from strided.arrays.base import Array, ArrayBase
 from strided.layout import Shape
 from strided.layout.element_types import MAX_NDIM
 from strided.runtime.cache import BoundedCache
+from strided.runtime.threads import run
 from strided.transfer import copy as transfer
 
 #: Bytes of values in a block: they stay in a core's own cache between being converted and being used.
@@ -202,6 +204,14 @@ class Reader:
         return values
 
 
+def reader_of(x: Any, shape: tuple[int, ...]) -> Callable[[Box], Any]:
+    """A function that gives the values in a block of something that broadcasts to a shape; a scalar stays one."""
+    if isinstance(x, ArrayBase):
+        return Reader(x._with_map(x._map.broadcast_to(shape)))
+    spread = np.broadcast_to(x, shape) if np.ndim(x) else None
+    return lambda box: x if spread is None else spread[box]
+
+
 def near(region: transfer.Region) -> transfer.Region:
     """The same elements, with offsets from near the first one: equal blocks then share one plan."""
     map_ = region.map
@@ -229,6 +239,12 @@ def near(region: transfer.Region) -> transfer.Region:
 def _least(n: int, term: Term) -> int:
     """The least that a term adds: negative only if a stride is."""
     return sum((d.size - 1) * d.stride for d in term.digits if d.stride < 0)
+
+
+def run_all(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], threads: int) -> None:
+    """Call ``work(*piece)`` for every piece, on up to `threads` threads, which take over settings of np.errstate."""
+    pieces = [(contextvars.copy_context(), *piece) for piece in pieces]
+    run(lambda context, *piece: context.run(work, *piece), pieces, threads=threads)
 
 
 def run_block(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strided.arrays.buffer_spec import BufferSpec, prefix_bytes
 from strided.errors import BufferSizeError, UnsupportedError
-from strided.files.magic import HEAD_BYTES, format_of
+from strided.files.magic import format_of
 from strided.layout import Shape
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -51,21 +51,6 @@ def flat_bytes(buffer: Any) -> Bytes:
     return np.frombuffer(memory, np.uint8)
 
 
-def cut(memory: Bytes, spec: BufferSpec, offset: int, allow_excess: bool) -> Bytes:
-    """The bytes of `memory` that belong to an array.
-
-    They start `offset` bytes in, behind any metadata, such as ``M(n)`` announces.
-
-    Raises
-    ------
-    BufferSizeError
-        As `extent`.
-    """
-    head = b"" if memory.size == spec.buffer_byte_size else memory[:HEAD_BYTES].tobytes()
-    start, stop = extent(memory.size, spec, offset, allow_excess, head)
-    return memory if (start, stop) == (0, memory.size) else memory[start:stop]
-
-
 def extent(size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: bytes) -> tuple[int, int]:
     """The bytes, from and to, that belong to an array in a buffer of `size` bytes that begins with `head`.
 
@@ -79,22 +64,20 @@ def extent(size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: b
     if not 0 <= offset <= size:
         raise BufferSizeError(f"offset {offset} is outside a buffer of {size} bytes", actual=size)
     if have != needed and not (offset or allow_excess) and (found := format_of(head, size)) is not None:
-        raise BufferSizeError(
+        message = (
             f"{spec} takes {needed} bytes, but the buffer has {have} and begins as {found.name} does: {found.advice}"
-            + (". allow_excess=True takes the bytes as they are" if have > needed else ""),
-            actual=have,
-            needed=needed,
         )
-    if have < needed:
-        raise BufferSizeError(_too_short(spec, have, needed, prefix), actual=have, needed=needed)
-    if have > needed and not (offset or allow_excess or _is_explained(spec, have, needed, prefix)):
-        raise BufferSizeError(
+        message += ". allow_excess=True takes the bytes as they are" if have > needed else ""
+    elif have < needed:
+        message = _too_short(spec, have, needed, prefix)
+    elif have > needed and not (offset or allow_excess or _is_explained(spec, have, needed, prefix)):
+        message = (
             f"{spec} takes {needed} bytes, but the buffer has {have}: {have - needed} too many for padding. "
-            "Check the shape; give an offset if the array lies inside a larger buffer, or allow_excess=True",
-            actual=have,
-            needed=needed,
+            "Check the shape; give an offset if the array lies inside a larger buffer, or allow_excess=True"
         )
-    return offset + prefix, offset + needed
+    else:
+        return offset + prefix, offset + needed
+    raise BufferSizeError(message, actual=have, needed=needed)
 
 
 def _is_explained(spec: BufferSpec, have: int, needed: int, prefix: int) -> bool:

@@ -10,31 +10,26 @@ import numpy as np
 from strided.arrays import padding
 from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.buffer_spec import BufferSpec, prefix_bytes, spec_of
-from strided.arrays.buffers import cut, flat_bytes
+from strided.arrays.buffers import extent, flat_bytes
 from strided.errors import LayoutError
+from strided.files.magic import HEAD_BYTES
 from strided.files.mapping import mapping_behind
-from strided.layout import AnyShape, Layout, Shape
+from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import parse
 from strided.transfer import copy as transfer
 
 
 def wrap(
-    buffer: Any,
-    given: str | AnyShape | BufferSpec,
-    offset: int = 0,
-    bitorder: str = "little",
-    allow_excess: bool = False,
+    buffer: Any, spec: BufferSpec, offset: int = 0, bitorder: str = "little", allow_excess: bool = False
 ) -> LayoutBuffer:
     """A buffer as the memory of an array; errors as for LayoutArray."""
-    return _wrapped(buffer, spec_of(given), offset, bitorder, allow_excess)
-
-
-def _wrapped(buffer: Any, spec: BufferSpec, offset: int, bitorder: str, allow_excess: bool) -> LayoutBuffer:
     if bitorder not in ("little", "big"):
         raise ValueError(f'bitorder must be "little" or "big", not {bitorder!r}')
     memory = flat_bytes(buffer)
-    own = cut(memory, spec, offset, allow_excess)
+    head = b"" if memory.size == spec.buffer_byte_size else memory[:HEAD_BYTES].tobytes()
+    start, stop = extent(memory.size, spec, offset, allow_excess, head)
+    own = memory if stop - start == memory.size else memory[start:stop]
     excess = memory.size - offset - own.size
     return LayoutBuffer(own, spec, spec.dtype, spec.element_bits, bitorder, excess, mapping_behind(memory))
 
@@ -115,12 +110,11 @@ def _target(spec: BufferSpec, out: Any, bitorder: str) -> LayoutBuffer:
         if out.is_view or out.spec != spec or out.bitorder != bitorder:
             raise ValueError(f"out holds {out.spec}, not {spec}")
         return out._memory
-    if out is not None:
-        return _wrapped(out, spec, 0, bitorder, True)
-    buffer = transfer.empty_aligned(spec.buffer_byte_size)
-    buffer[: prefix_bytes(spec)] = 0
-    buffer[-1:] = 0  # its last bits may belong to no slot at all
-    return _wrapped(buffer, spec, 0, bitorder, True)
+    if out is None:
+        out = transfer.empty_aligned(spec.buffer_byte_size)
+        out[: prefix_bytes(spec)] = 0
+        out[-1:] = 0  # its last bits may belong to no slot at all
+    return wrap(out, spec, 0, bitorder, True)
 
 
 def cast(value: Any, dtype: np.dtype[Any]) -> Array:

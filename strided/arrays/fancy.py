@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.arrays import blocks
-from strided.arrays.base import Array, ArrayBase
+from strided.arrays.base import Array, ArrayBase, address_of
 from strided.runtime import limits
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
@@ -50,36 +50,27 @@ def is_large(source: Region, size: int) -> bool:
     return 0 < size >= least and 8 <= source.bits <= 64 and not source.unit_bits and regular
 
 
-class _Points:
-    """Index arrays of one shape, one for every axis of a map; or one array of flat, row-major indices.
-
-    Attributes
-    ----------
-    tables : tuple
-        What the kernel `gather_points` takes.
-    """
-
-    def __init__(self, map_: AddressMap, arrays: Sequence[Integers]) -> None:
-        self._kept = [_in_line(x) for x in arrays]
-        axes: list[int] = []
-        carries: list[int] = []
-        base, number, each = map_.base, 0, len(arrays) == map_.ndim
-        for k, own in enumerate(map_.axes):
-            address, stride, divisor = 0, 0, 1 if each else math.prod(map_.shape[k + 1 :])
-            if each or k == 0:
-                address, stride = self._kept[k].__array_interface__["data"][0], self._kept[k].strides[0]
-            first, linear = number, 0
-            for term in own:
-                for weight, factor in term.carries:
-                    if weight == 1:
-                        base += term.start * factor
-                        linear += term.step * factor
-                    else:
-                        carries += (term.start, term.step, weight, _logarithm(weight), factor)
-                        number += 1
-            bound = map_.shape[k] if each else map_.size
-            axes += (address, stride, bound, divisor, _logarithm(divisor), linear, first, number)
-        self.tables = np.array(axes, np.int64), map_.ndim, np.array(carries, np.int64), base
+def _tables(map_: AddressMap, arrays: Sequence[Integers]) -> tuple[Any, ...]:
+    """What the kernel `gather_points` takes of index arrays that lie in line."""
+    axes: list[int] = []
+    carries: list[int] = []
+    base, number, each = map_.base, 0, len(arrays) == map_.ndim
+    for k, own in enumerate(map_.axes):
+        address, stride, divisor = 0, 0, 1 if each else math.prod(map_.shape[k + 1 :])
+        if each or k == 0:
+            address, stride = address_of(arrays[k]), arrays[k].strides[0]
+        first, linear = number, 0
+        for term in own:
+            for weight, factor in term.carries:
+                if weight == 1:
+                    base += term.start * factor
+                    linear += term.step * factor
+                else:
+                    carries += (term.start, term.step, weight, _logarithm(weight), factor)
+                    number += 1
+        bound = map_.shape[k] if each else map_.size
+        axes += (address, stride, bound, divisor, _logarithm(divisor), linear, first, number)
+    return np.array(axes, np.int64), map_.ndim, np.array(carries, np.int64), base
 
 
 def _logarithm(number: int) -> int:
@@ -101,12 +92,13 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
     """
     if not source.map.size or out.size < _LEAST_POINTS or not holds_view(source):
         return False
-    points = _Points(source.map, arrays)
+    in_line = [_in_line(x) for x in arrays]  # the tables hold addresses: the arrays must outlive them
+    tables = _tables(source.map, in_line)
     kernel, width, from_ = kernels.load("gather_points"), source.bits // 8, read_only(source.buffer)
     target, astray = out.reshape(-1).view(np.uint8), []
 
     def task(start: int, stop: int) -> None:
-        astray.append(kernel(from_, target[start * width : stop * width], *points.tables, start, width, scratch()))
+        astray.append(kernel(from_, target[start * width : stop * width], *tables, start, width, scratch()))
 
     count = max(1, out.size // max(_TASK_ELEMENTS, _LEAST_POINTS))
     run(task, ((k * out.size // count, (k + 1) * out.size // count) for k in range(count)), threads=get_num_threads())
@@ -124,12 +116,10 @@ def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
     shapes = out.shape[:split], out.shape[split:]
     tables = [np.full(shapes[0], source.map.base, np.int64), np.zeros(shapes[1], np.int64)]
     for terms, at in zip(source.map.axes, index, strict=True):
-        inner = np.ndim(at) > 0 and any(n != 1 for n in np.shape(at)[-len(shapes[1]) :])
         places = np.asarray(at, np.int64)
-        if not inner and places.ndim:
-            places = places.reshape(places.shape[: max(0, places.ndim - len(shapes[1]))])
-        elif inner:
-            places = places.reshape(places.shape[-len(shapes[1]) :])
+        inner = any(n != 1 for n in places.shape[-len(shapes[1]) :])
+        ndim = len(shapes[1]) if inner else max(0, places.ndim - len(shapes[1]))
+        places = places.reshape(places.shape[-ndim:] if inner else places.shape[:ndim])
         for term in terms:
             tables[inner] = tables[inner] + term.offset_at(places)
     outer, inside = (np.ascontiguousarray(t).reshape(-1) for t in tables)
@@ -141,10 +131,7 @@ def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
 
 def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
     """How many axes are outer ones: each index array varies along outer or inner axes alone. None if impossible."""
-    varies = []
-    for shape in shapes:
-        front = len(out) - len(shape)
-        varies.append([front + k for k, n in enumerate(shape) if n != 1])
+    varies = [[len(out) - len(shape) + k for k, n in enumerate(shape) if n != 1] for shape in shapes]
     for split in range(1, len(out)):
         inner = math.prod(out[split:])
         apart = all(not own or own[0] >= split or own[-1] < split for own in varies)
@@ -165,7 +152,8 @@ def _copy_sums(source: Region, outer: Offsets, inner: Offsets, out: Array) -> No
             kernel(from_, target[start * size : stop * size], outer[start:stop], inner, width)
 
     else:
-        kernel, rows, pieces = kernels.load(found.kernel), found.rows, found.pieces
+        name, rows, pieces = found
+        kernel = kernels.load(name)
         streaming, every = int(target.size >= limits.current.stream_bytes), np.array([0, len(pieces)])
 
         def task(start: int, stop: int) -> None:
@@ -180,16 +168,11 @@ def _copy_sums(source: Region, outer: Offsets, inner: Offsets, out: Array) -> No
 _NOWHERE = np.zeros((1, 2), np.int64)
 
 
-class _Lanes(NamedTuple):
-    """Rows for a kernel of `strided.kernels.interleave`, which says what the tables are."""
+def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> tuple[str, Offsets, Offsets] | None:
+    """A kernel of `strided.kernels.interleave`, and its tables of rows and pieces; None for other rows.
 
-    kernel: str
-    rows: Offsets
-    pieces: Offsets
-
-
-def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> _Lanes | None:
-    """Tables of rows made of long runs of neighbours, or of one member of neighbouring words; None for other rows."""
+    The rows are made of long runs of neighbours, or of one member of neighbouring words.
+    """
     width = source.bits // 8
     for step in {1, max(1, _WORD_BYTES // width)}:
         heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - step - 1) != step)
@@ -203,7 +186,7 @@ def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> _Lanes | None:
         rows = np.stack([(outer - members) * width, places * width, members], axis=1)
         counts = np.diff(heads, append=len(inner)) * (width if step == 1 else 1)
         pieces = np.stack([inner[heads] * width, heads * width, counts], axis=1)
-        return _Lanes("rows" if step == 1 else f"deinterleave{8 * width}", rows, pieces)
+        return "rows" if step == 1 else f"deinterleave{8 * width}", rows, pieces
     return None
 
 

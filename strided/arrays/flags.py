@@ -130,27 +130,6 @@ class Flags:
 #: Bits of `Flags.num`, as NumPy numbers them.
 _BITS = {1: "C", 2: "F", 4: "OWNDATA", 0x100: "ALIGNED", 0x400: "WRITEABLE", 0x2000: "WRITEBACKIFCOPY"}
 
-_FLAGS = {
-    "C_CONTIGUOUS": "c_contiguous",
-    "C": "c_contiguous",
-    "CONTIGUOUS": "c_contiguous",
-    "F_CONTIGUOUS": "f_contiguous",
-    "F": "f_contiguous",
-    "FORTRAN": "f_contiguous",
-    "OWNDATA": "owndata",
-    "O": "owndata",
-    "WRITEABLE": "writeable",
-    "W": "writeable",
-    "ALIGNED": "aligned",
-    "A": "aligned",
-    "WRITEBACKIFCOPY": "writebackifcopy",
-    "X": "writebackifcopy",
-    "BEHAVED": "behaved",
-    "B": "behaved",
-    "CARRAY": "carray",
-    "CA": "carray",
-    "FARRAY": "farray",
-    "FA": "farray",
-    "FNC": "fnc",
-    "FORC": "forc",
-}
+_FLAGS = {name.upper(): name for name in vars(Flags) if not name.startswith("_") and name != "num"}
+_FLAGS |= {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable", "A": "aligned"}
+_FLAGS |= {"X": "writebackifcopy", "B": "behaved", "CA": "carray", "FA": "farray"}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays import fancy
-from strided.arrays.base import Array, ArrayBase, move
+from strided.arrays.base import Array, ArrayBase, broadcasts, move
 from strided.arrays.encode import cast
 from strided.arrays.keys import Copy, Mask, Outer, Points, classify, element_at, indexed, refuse, view_at
 from strided.runtime.locks import own_lock
@@ -99,7 +99,7 @@ class Indexing(ArrayBase):
         # NumPy's own scalars are cast here as arrays are, without a word on what does not fit.
         values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, len(shape))
         # To a mask of the whole array NumPy assigns one axis of values at most.
-        if not _broadcasts(values.shape, shape) or (is_mask and np.ndim(value) > 1):
+        if not broadcasts(values.shape, shape) or (is_mask and np.ndim(value) > 1):
             refuse(self.shape, _as_ndarrays(key), np.shape(value))
         self._scatter(transfer.offsets_at(self._map, index, shape), _spread(values, shape))
 
@@ -155,7 +155,7 @@ class Indexing(ArrayBase):
                 source = source._replace(map=source.map.at(0, 0))
         else:
             source = transfer.region_of_ndarray(whole._cast(value, key, self.ndim))
-        if not _broadcasts(source.map.shape, self.shape):
+        if not broadcasts(source.map.shape, self.shape):
             refuse(whole.shape, key, np.shape(value))
         spread, target = source._replace(map=source.map.broadcast_to(self.shape)), self.region
         for axis in reversed(range(self.ndim)):
@@ -186,7 +186,3 @@ def _spread(values: Array, shape: tuple[int, ...]) -> Array:
     spread = np.empty(shape, values.dtype)
     spread[...] = values
     return spread
-
-
-def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(to), strict=False))

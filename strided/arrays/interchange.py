@@ -11,7 +11,7 @@ import numpy as np
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays import array_functions, dlpack, formatting, overlap, partners
-from strided.arrays.base import Array, ArrayBase, LayoutBuffer
+from strided.arrays.base import Array, ArrayBase, LayoutBuffer, address_of
 from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.encode import encode, spec_for
@@ -47,7 +47,7 @@ class Interchange(ArrayBase):
     def __array_interface__(self) -> dict[str, Any]:
         if not is_builtin(self.dtype):
             raise AttributeError(f"the array interface has no name for {self.dtype}")
-        return self._strided_or(AttributeError).__array_interface__
+        return self._attribute(self.as_strided).__array_interface__
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ class Interchange(ArrayBase):
         AttributeError
             The layout is not plain strides.
         """
-        return self._strided_or(AttributeError, self._as_strided).strides
+        return self._attribute(self._as_strided).strides
 
     @property
     def data(self) -> Array:
@@ -71,7 +71,7 @@ class Interchange(ArrayBase):
         AttributeError
             The layout is not plain strides; ``a.buffer`` is the whole buffer of any layout.
         """
-        return self._strided_or(AttributeError)
+        return self._attribute(self.as_strided)
 
     @property
     def ctypes(self) -> Any:
@@ -84,7 +84,7 @@ class Interchange(ArrayBase):
         AttributeError
             The elements lie otherwise; ``a.as_strided().ctypes`` has address and strides of all plain layouts.
         """
-        if not self._strided_or(AttributeError, self._as_strided).flags.c_contiguous:
+        if not self._attribute(self._as_strided).flags.c_contiguous:
             raise AttributeError(
                 f"{self._what()} does not lie in row-major order without gaps, which an address alone cannot tell; "
                 "to_numpy() converts it, as_strided().ctypes has its strides"
@@ -109,11 +109,13 @@ class Interchange(ArrayBase):
         except ValueError:
             raise BufferError(f"a buffer has no name for {self.dtype}; a.view('u{self.itemsize}') has one") from None
 
-    def _strided_or(self, error: type[Exception], strided: Callable[[], Array] | None = None) -> Array:
+    @staticmethod
+    def _attribute(strided: Callable[[], Array]) -> Array:
+        """An ndarray on the same memory; AttributeError if the layout is not plain strides."""
         try:
-            return (strided or self.as_strided)()
+            return strided()
         except BufferError as refused:
-            raise error(str(refused)) from None
+            raise AttributeError(str(refused)) from None
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return array_functions.call(func, tuple(types), args, kwargs)
@@ -202,7 +204,7 @@ class Interchange(ArrayBase):
             start = _offset_in(memory.buffer, memory.file.content)
             seen = None if not self.is_view else (self._map, memory.dtype, memory.bits)
             where = memory.file.path, memory.file.mode, memory.file.offset + start, memory.buffer.size
-            return _reopened, (type(self), where, memory.spec, memory.bitorder, memory.excess, seen)
+            return _unpickled, (type(self), where, memory.spec, memory.bitorder, memory.excess, seen)
         if self.is_view:
             return self.copy().__reduce_ex__(protocol)
         content: Any = memory.buffer
@@ -210,7 +212,7 @@ class Interchange(ArrayBase):
             content = pickle.PickleBuffer(content)
         else:
             content = content.tobytes() if not content.flags.writeable else bytearray(content)
-        return _rewrapped, (type(self), content, memory.spec, memory.bitorder, memory.excess)
+        return _unpickled, (type(self), content, memory.spec, memory.bitorder, memory.excess)
 
     # Tokens and text.
 
@@ -241,30 +243,19 @@ class Interchange(ArrayBase):
 
 def _offset_in(part: Array, whole: Array) -> int:
     """Bytes from the start of an array of bytes to the start of a part of it."""
-    if not part.size:
-        return 0
-    start: int = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return start
+    return address_of(part) - address_of(whole) if part.size else 0
 
 
-def _rewrapped(cls: type[ArrayBase], content: Any, spec: BufferSpec, bitorder: str, excess: int) -> ArrayBase:
-    """An unpickled array."""
-    memory = LayoutBuffer(flat_bytes(content), spec, spec.dtype, spec.element_bits, bitorder, excess)
-    return object.__new__(cls)._with_map(spec.address_map, memory)
-
-
-def _reopened(
+def _unpickled(
     cls: type[ArrayBase],
-    where: tuple[str, str, int, int],
+    content: Any,
     spec: BufferSpec,
     bitorder: str,
     excess: int,
-    seen: tuple[AddressMap, np.dtype[Any], int] | None,
+    seen: tuple[AddressMap, np.dtype[Any], int] | None = None,
 ) -> ArrayBase:
-    """An unpickled array in a file, which is mapped again."""
-    file = map_file(*where)
-    memory = LayoutBuffer(file.content, spec, spec.dtype, spec.element_bits, bitorder, excess, file)
-    if seen is None:
-        return object.__new__(cls)._with_map(spec.address_map, memory)
-    map_, dtype, bits = seen
-    return object.__new__(cls)._with_map(map_, replace(memory, dtype=dtype, bits=bits))
+    """An unpickled array. A tuple for its content says where in a file it lies; the file is mapped again."""
+    file = map_file(*content) if isinstance(content, tuple) else None
+    buffer = flat_bytes(content) if file is None else file.content
+    map_, dtype, bits = seen or (spec.address_map, spec.dtype, spec.element_bits)
+    return object.__new__(cls)._with_map(map_, LayoutBuffer(buffer, spec, dtype, bits, bitorder, excess, file))

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from strided.arrays.blocks import tile_block
-from strided.arrays.buffer_spec import BufferSpec
+from strided.arrays.buffer_spec import BufferSpec, spec_of
 from strided.arrays.encode import encode, spec_for, wrap
 from strided.arrays.getitem import Indexing
 from strided.arrays.interchange import Interchange
@@ -78,7 +78,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         bitorder: str = "little",
         allow_excess: bool = False,
     ) -> None:
-        self._memory = wrap(buffer, shape, offset, bitorder, allow_excess)
+        self._memory = wrap(buffer, spec_of(shape), offset, bitorder, allow_excess)
         self._map = self._memory.spec.address_map
 
     @classmethod

@@ -29,9 +29,7 @@ def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
             getattr(self.stand_in(), name)(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
             raise
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"As ``numpy.{name}`` of this array."
-    return method
+    return _named(method, name, f"As ``numpy.{name}`` of this array.")
 
 
 def _converted(name: str) -> Any:
@@ -40,9 +38,7 @@ def _converted(name: str) -> Any:
     def method(self: ArrayBase, *args: Any, **kwargs: Any) -> Any:
         return getattr(self._values(), name)(*args, **kwargs)
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"As ``numpy.ndarray.{name}`` of the converted array."
-    return method
+    return _named(method, name, f"As ``numpy.ndarray.{name}`` of the converted array.")
 
 
 def _changing(name: str) -> Any:
@@ -60,8 +56,12 @@ def _changing(name: str) -> Any:
             if values.flags.writeable:
                 self[...] = values
 
+    return _named(method, name, f"As ``numpy.ndarray.{name}``: the buffer is changed.")
+
+
+def _named(method: Any, name: str, doc: str) -> Any:
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"As ``numpy.ndarray.{name}``: the buffer is changed."
+    method.__doc__ = doc
     return method
 
 
@@ -153,9 +153,7 @@ class Methods(ArrayBase):
     def item(self, *args: Any) -> Any:
         """One element as a Python number: the only one, or that at an index, given as ndarray's ``item`` takes it."""
         if not args:
-            if self.size != 1:
-                return self.stand_in().item()
-            return self.to_numpy().item()
+            return self._one().item()
         self.stand_in().item(*args)
         index = args[0] if len(args) == 1 else args
         if isinstance(index, tuple):

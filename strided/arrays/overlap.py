@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 
-from strided.arrays.base import Array, ArrayBase
+from strided.arrays.base import Array, ArrayBase, address_of
 from strided.arrays.index_ranges import IndexRange, index_ranges_of
 from strided.planning.plan import span_of
 
@@ -32,7 +32,7 @@ class _Values:
             "version": 3,
             "shape": (values.nbytes,),
             "typestr": "|u1",
-            "data": (_address(values), True),
+            "data": (address_of(values), True),
         }
 
 
@@ -93,16 +93,11 @@ def _size(x: Any) -> int:
     return math.prod(np.shape(x))
 
 
-def _address(buffer: Array) -> int:
-    address: int = buffer.__array_interface__["data"][0]
-    return address
-
-
 def _span(x: Any) -> tuple[int, int]:
     """The first address, and the one past the last."""
     if not isinstance(x, ArrayBase):
         return byte_bounds(x)
-    start = _address(x._memory.buffer)
+    start = address_of(x._memory.buffer)
     span = span_of(x._map, x.region.storage) or (0, x._memory.buffer.size)
     return start + span[0], start + span[1]
 
@@ -112,20 +107,20 @@ def _bytes_of(x: Any) -> npt.NDArray[np.int64]:
     if not isinstance(x, ArrayBase):
         low, high = byte_bounds(x)
         numbers = np.arange(high - low, dtype=np.int64)
-        start = x.__array_interface__["data"][0] - low
+        start = address_of(x) - low
         places = np.ndarray((*x.shape, x.itemsize), np.int64, numbers, 8 * start, tuple(8 * s for s in (*x.strides, 1)))
         return np.unique(places) + low
     bits = x._memory.bits
     offsets = x._map.offsets().reshape(-1)
     if bits < 8:
-        return np.unique(offsets * bits // 8) + _address(x._memory.buffer)
-    return np.unique(offsets[:, None] * (bits // 8) + np.arange(bits // 8)) + _address(x._memory.buffer)
+        return np.unique(offsets * bits // 8) + address_of(x._memory.buffer)
+    return np.unique(offsets[:, None] * (bits // 8) + np.arange(bits // 8)) + address_of(x._memory.buffer)
 
 
 def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:
     """Whether two views of one array share an element; None if their indices do not tell."""
     own, other = first._memory, second._memory
-    if own.spec != other.spec or own.bits != other.bits or _address(own.buffer) != _address(other.buffer):
+    if own.spec != other.spec or own.bits != other.bits or address_of(own.buffer) != address_of(other.buffer):
         return None
     if own.bits < 8 or own.dtype.itemsize != own.spec.dtype.itemsize:
         return None

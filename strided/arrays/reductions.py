@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from strided.arrays import wide_sums
-from strided.arrays.base import Array, ArrayBase
+from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.block_reduce import Partial, Reduction, reduced
 from strided.arrays.blocks import Box
 
@@ -118,9 +118,8 @@ def _fits(where: Any, shape: tuple[int, ...]) -> bool:
     """Whether `where` is boolean and broadcasts to the shape."""
     if where is True:
         return True
-    own = where if isinstance(where, ArrayBase) else np.asarray(where)
-    fits = all(n in (1, m) for n, m in zip(own.shape[::-1], shape[::-1], strict=False))
-    return own.dtype == np.bool_ and own.ndim <= len(shape) and fits
+    mask = where if isinstance(where, ArrayBase) else np.asarray(where)
+    return mask.dtype == np.bool_ and broadcasts(mask.shape, shape)
 
 
 def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any] | None:
@@ -279,10 +278,6 @@ def _var_of(q: ReductionCall, *, skip: bool = False) -> Array:
         return np.where(freedom <= 0, np.nan, np.true_divide(squares, freedom))
 
 
-def _std_of(q: ReductionCall, *, skip: bool = False) -> Array:
-    return np.sqrt(_var_of(q, skip=skip))
-
-
 def _extreme_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
     return q.reduced(Reduction(partial(_extreme, ufunc=ufunc, initial=q.initial), partial(_combined, ufunc=ufunc)))[0]
 
@@ -313,10 +308,6 @@ def _place_of(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
     return q.reduced(Reduction(start, combine, matters=matters, in_order=True))[1]
 
 
-def _range_of(q: ReductionCall) -> Array:
-    return _extreme_of(q, ufunc=np.maximum) - _extreme_of(q, ufunc=np.minimum)
-
-
 def _truth_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
     start = partial(_extreme, ufunc=ufunc, initial=None)
     decisive = ufunc is np.logical_or
@@ -341,15 +332,15 @@ IMPLEMENTATIONS: dict[Callable[..., Any], Callable[[ReductionCall], Array]] = {
     np.nanmean: partial(_mean_of, skip=True),
     np.var: _var_of,
     np.nanvar: partial(_var_of, skip=True),
-    np.std: _std_of,
-    np.nanstd: partial(_std_of, skip=True),
+    np.std: lambda q: np.sqrt(_var_of(q)),
+    np.nanstd: lambda q: np.sqrt(_var_of(q, skip=True)),
     np.max: partial(_extreme_of, ufunc=np.maximum),
     np.amax: partial(_extreme_of, ufunc=np.maximum),
     np.min: partial(_extreme_of, ufunc=np.minimum),
     np.amin: partial(_extreme_of, ufunc=np.minimum),
     np.nanmax: partial(_extreme_number_of, ufunc=np.fmax),
     np.nanmin: partial(_extreme_number_of, ufunc=np.fmin),
-    np.ptp: _range_of,
+    np.ptp: lambda q: _extreme_of(q, ufunc=np.maximum) - _extreme_of(q, ufunc=np.minimum),
     np.argmax: partial(_place_of, function=np.argmax, better=np.greater),
     np.argmin: partial(_place_of, function=np.argmin, better=np.less),
     np.any: partial(_truth_of, ufunc=np.logical_or),
@@ -368,12 +359,7 @@ OF_UFUNC: dict[np.ufunc, Callable[..., Any]] = {
 
 
 def count(array: ArrayBase, predicate: Callable[[Array], Array], axis: Any = None) -> Any:
-    """The number of elements for which a function of ndarrays is true, along an axis or of all; large arrays stream.
-
-    >>> import strided as sd
-    >>> int(count(sd.LayoutArray(np.array([1, np.nan, np.nan], np.float32), "f32[3]"), np.isnan))
-    2
-    """
+    """As `LayoutArray.count`."""
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     if not streams(array):
         return np.count_nonzero(predicate(np.asarray(array)), axis=axis)

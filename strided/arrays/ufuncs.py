@@ -6,16 +6,15 @@ blocks of whole tiles, over threads. ``out=`` may be an array in a layout: resul
 
 from __future__ import annotations
 
-import contextvars
 from typing import Any
 
 import numpy as np
 
 from strided.arrays import blocks, deferral, reductions, wide_sums
 from strided.arrays.arguments import Arguments
-from strided.arrays.base import Array, ArrayBase
+from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.blocks import Box
-from strided.runtime.threads import get_num_threads, run
+from strided.runtime.threads import get_num_threads
 
 #: NumPy 2.4 leaves out some of their results if these are not contiguous, as in blocks.
 _NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
@@ -126,7 +125,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
         if isinstance(out, ArrayBase) and out._memory.file is not None:
             out._memory.file.check()
             out._memory.file.mark_dirty()
-    if any(out.shape != shape for out in given) or any(not _fits(m.shape, shape) for m in masks):
+    if any(out.shape != shape for out in given) or any(not broadcasts(m.shape, shape) for m in masks):
         return NotImplemented
     # Called without elements: NumPy gives the types of the results, and refuses wrong arguments.
     empty = [
@@ -148,85 +147,56 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     examples = example if isinstance(example, tuple) else (example,)
     places = outs or (None,) * len(examples)
     results = tuple(np.empty(shape, e.dtype) if out is None else out for e, out in zip(examples, places, strict=True))
-    _Task(ufunc, inputs, sources, masks, results, options, shape).run()
+    # Python's own numbers stay: NumPy gives them the type of the arrays beside them.
+    operands = [
+        x if isinstance(x, (bool, int, float, complex)) else _Operand(s, shape)
+        for x, s in zip(inputs, sources, strict=True)
+    ]
+    mask = _Operand(masks[0], shape) if masks else None
+    largest = max((x for x in (*sources, *results) if isinstance(x, ArrayBase)), key=lambda x: x.size)
+    leader = largest._with_map(largest._map.broadcast_to(shape))
+    elements = max(1, blocks.BLOCK_BYTES // max(x.dtype.itemsize for x in (*sources, *results)))
+    boxes = blocks.boxes(blocks.tile_cuts(leader._map, elements, whole_tiles=True))
+    # Two threads must never write to one byte.
+    alone = any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results)
+    pieces = ((box, ufunc, operands, mask, results, options, leader) for box in boxes)
+    blocks.run_all(_compute, pieces, 1 if alone else get_num_threads())
     return results if len(results) > 1 else results[0]
 
 
-class _Task:
-    """A universal function that is carried out block by block."""
-
-    def __init__(
-        self,
-        ufunc: np.ufunc,
-        inputs: tuple[Any, ...],
-        sources: list[Any],
-        masks: list[Any],
-        results: tuple[Any, ...],
-        options: dict[str, Any],
-        shape: tuple[int, ...],
-    ) -> None:
-        self.ufunc, self.options, self.results = ufunc, options, results
-        # Python's own numbers stay: NumPy gives them the type of the arrays beside them.
-        self.readers = [
-            x if isinstance(x, (bool, int, float, complex)) else _Operand(s, shape)
-            for x, s in zip(inputs, sources, strict=True)
-        ]
-        self.masks = [_Operand(m, shape) for m in masks]
-        self.leader = _Operand(
-            max((x for x in (*sources, *results) if isinstance(x, ArrayBase)), key=lambda x: x.size), shape
-        )
-        assert self.leader.view is not None
-        width = max(x.dtype.itemsize for x in (*sources, *results))
-        elements = max(1, blocks.BLOCK_BYTES // width)
-        self.boxes = list(blocks.boxes(blocks.tile_cuts(self.leader.view._map, elements, whole_tiles=True)))
-        #: Two threads must never write to one byte.
-        self.threads = 1 if any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results) else get_num_threads()
-
-    def run(self) -> None:
-        # Settings of np.errstate hold in the worker threads, too.
-        contexts = [contextvars.copy_context() for _ in self.boxes]
-        run(
-            lambda context, box: context.run(self.one, box),
-            zip(contexts, self.boxes, strict=True),
-            threads=self.threads,
-        )
-
-    def one(self, box: Box) -> None:
-        """Compute one block: in the array's axes, or with an axis for every digit if rows are long runs."""
-        assert self.leader.view is not None
-        digits = blocks.digits_of(self.leader.view, box)
-        shape = digits[0].shape if digits is not None and digits[0].ndim - 1 in blocks.long_runs(digits[0]) else None
-        values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in self.readers]
-        options = dict(self.options)
-        if self.masks:
-            options["where"] = self.masks[0].values(box, shape)
-        targets = [_Target(r, box, shape, filled=bool(self.masks)) for r in self.results]
-        if self.ufunc in _NEIGHBOURS_ONLY:
-            where = options.pop("where", True)
-            np.copyto(targets[0].array, self.ufunc(*values, **options), casting="unsafe", where=where)
-        else:
-            self.ufunc(*values, out=tuple(t.array for t in targets), **options)
-        for target in targets:
-            target.write()
+def _compute(
+    box: Box,
+    ufunc: np.ufunc,
+    operands: list[Any],
+    mask: _Operand | None,
+    results: tuple[Any, ...],
+    options: dict[str, Any],
+    leader: ArrayBase,
+) -> None:
+    """Compute one block: in the array's axes, or with an axis for every digit if rows are long runs."""
+    digits = blocks.digits_of(leader, box)
+    shape = digits[0].shape if digits is not None and digits[0].ndim - 1 in blocks.long_runs(digits[0]) else None
+    values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in operands]
+    where = {} if mask is None else {"where": mask.values(box, shape)}
+    targets = [_Target(r, box, shape, filled=mask is not None) for r in results]
+    if ufunc in _NEIGHBOURS_ONLY:
+        np.copyto(targets[0].array, ufunc(*values, **options), casting="unsafe", **where)
+    else:
+        ufunc(*values, out=tuple(t.array for t in targets), **options, **where)
+    for target in targets:
+        target.write()
 
 
 class _Operand:
     """An operand that is broadcast to a shape, block by block."""
 
     def __init__(self, x: Any, shape: tuple[int, ...]) -> None:
-        self.view: Any = None
-        if isinstance(x, ArrayBase):
-            self.view = x._with_map(x._map.broadcast_to(shape))
-            self._read: Any = blocks.Reader(self.view)
-        elif not x.ndim:
-            self._read = lambda box: x
-        else:
-            spread = np.broadcast_to(x, shape)
-            self._read = lambda box: spread[box]
+        self._view = x._with_map(x._map.broadcast_to(shape)) if isinstance(x, ArrayBase) else None
+        self._read = blocks.reader_of(x, shape)
 
     def values(self, box: Box, shape: tuple[int, ...] | None) -> Array:
         """The values in a block, in the given shape of its digits."""
-        digits = None if shape is None or self.view is None else blocks.digits_of(self.view, box)
+        digits = None if shape is None or self._view is None else blocks.digits_of(self._view, box)
         if digits is not None and digits[0].shape == shape:
             return digits[0]
         values: Array = self._read(box)
@@ -255,10 +225,6 @@ class _Target:
         """Write the copy back."""
         if self._part is not None:
             self._part[...] = self.array.reshape(self._part.shape)
-
-
-def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False))
 
 
 def _entangled(first: Any, second: Any) -> bool:

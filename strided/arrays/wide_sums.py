@@ -13,18 +13,20 @@ This is the one exception to "as NumPy does".
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from strided.arrays.arguments import arrays_in, with_each
 from strided.arrays.base import Array, ArrayBase
 from strided.errors import UnsupportedError
 from strided.layout.element_types import element_type_of_dtype
 
 Function = Callable[..., Any]
 
+_ARRAYS = (ArrayBase, np.ndarray)
 _DOUBLE, _SIGNED, _UNSIGNED = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.uint64)
 
 
@@ -153,7 +155,7 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
         return NotImplemented
     given = bound.arguments
     out, dtype = given.pop("out", None), _dtype(given.get("dtype"))
-    arrays = [x for name, value in given.items() if name not in _PLACES for x in _arrays(value)]
+    arrays = [x for name, value in given.items() if name not in _PLACES for x in arrays_in(value, _ARRAYS)]
     types = [x.dtype for x in arrays]
     if not any(wide(t) for t in (*types, *([] if dtype is None else [dtype]))):
         return NotImplemented
@@ -162,7 +164,7 @@ def of_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any
     whole = all(t.kind in "iub" or _is_short_integer(t) for t in types)
 
     def call(of_array: Callable[[Any], Any], more: dict[str, Any]) -> Any:
-        changed = {k: v if k in _PLACES else _each(v, of_array) for k, v in given.items()}
+        changed = {k: v if k in _PLACES else with_each(v, of_array, _ARRAYS) for k, v in given.items()}
         again = inspect.BoundArguments(bound.signature, {**changed, **more})
         return function(*again.args, **again.kwargs)
 
@@ -225,26 +227,6 @@ def _dtype(asked: Any) -> np.dtype[Any] | None:
         return None
 
 
-def _arrays(value: Any) -> Iterator[Any]:
-    """The arrays in an argument."""
-    if isinstance(value, (ArrayBase, np.ndarray)):
-        yield value
-    elif type(value) in (list, tuple):
-        for item in value:
-            yield from _arrays(item)
-    elif type(value) is dict:
-        yield from _arrays(list(value.values()))
-
-
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """An argument with all its arrays changed."""
-    if isinstance(value, (ArrayBase, np.ndarray)):
-        return change(value)
-    if type(value) in (list, tuple):
-        return type(value)(_each(item, change) for item in value)
-    return {k: _each(v, change) for k, v in value.items()} if type(value) is dict else value
-
-
 def _types(example: Any) -> list[np.dtype[Any]]:
     parts = example if isinstance(example, (tuple, list)) else [example]
     return [np.asarray(x).dtype for x in parts]
@@ -294,7 +276,7 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
 
 def _product(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A product of matrices of integers, in 64 bits. (Products of short floats NumPy adds in single precision.)"""
-    types = [x.dtype for x in inputs if isinstance(x, (ArrayBase, np.ndarray))]
+    types = [x.dtype for x in inputs if isinstance(x, _ARRAYS)]
     whole = len(types) == len(inputs) and all(t.kind in "iub" or _is_short_integer(t) for t in types)
     if not whole or not any(map(_is_short_integer, types)) or kwargs.get("dtype") is not None:
         return NotImplemented

@@ -50,23 +50,17 @@ def register() -> None:
     """Make the type known to Numba; importing this module does."""
 
 
-def _refusal(a: LayoutArray) -> str | None:
-    """Why compiled functions cannot read an array, or None."""
-    if not a.dtype.isbuiltin == 1:
-        return f"Numba has no {a.dtype}: give the function a.to_numpy().astype(...), in a type that it has"
-    if a.dtype == np.float16:
-        return "Numba computes with no float16 on CPUs: give the function a.to_numpy().astype(np.float32)"
-    if not a.address_map.is_regular:
-        return f"the addresses of {a.xla_shape} are irregular: give the function a.to_numpy()"
-    return None
-
-
 @typeof_impl.register(LayoutArray)
 def _typeof(a: LayoutArray, context: Any) -> LayoutArrayType:
-    refusal = _refusal(a)
-    if refusal is not None:
-        raise errors.NumbaTypeError(f"a LayoutArray that compiled functions cannot read: {refusal}")
-    return LayoutArrayType(from_dtype(a.dtype), a.ndim, bool(a._memory.elements.flags.aligned))
+    if a.dtype.isbuiltin != 1:
+        refusal = f"Numba has no {a.dtype}: give the function a.to_numpy().astype(...), in a type that it has"
+    elif a.dtype == np.float16:
+        refusal = "Numba computes with no float16 on CPUs: give the function a.to_numpy().astype(np.float32)"
+    elif not a.address_map.is_regular:
+        refusal = f"the addresses of {a.xla_shape} are irregular: give the function a.to_numpy()"
+    else:
+        return LayoutArrayType(from_dtype(a.dtype), a.ndim, bool(a._memory.elements.flags.aligned))
+    raise errors.NumbaTypeError(f"a LayoutArray that compiled functions cannot read: {refusal}")
 
 
 @register_model(LayoutArrayType)

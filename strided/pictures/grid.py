@@ -17,6 +17,8 @@ from strided.layout.sizes import padded_dimensions, tile_of
 
 #: A gap in `Axis.places`: the indices between its neighbours are not shown.
 GAP = -1
+#: What a picture shows in place of cells that it leaves out.
+ELISION = "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class Axis:
     tile: int
     piece: int
     places: tuple[int, ...]
+
+    def label(self, place: int, padding: str = "") -> str:
+        """What stands beside a place: its index, or a mark for padding or a gap."""
+        if self.dimension is None:
+            return ""
+        return ELISION if place == GAP else str(place) if place < self.size else padding
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ import textwrap
 from strided.layout import UNBOUNDED, AnyShape, Shape
 from strided.layout.parser import array_shape
 from strided.layout.sizes import has_addresses, sizes
-from strided.pictures.grid import GAP, Axis, Grid, grid
+from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
 
 PADDING = "·"
-ELISION = "…"
 
 
 def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
@@ -68,10 +67,10 @@ def _text(cells: Grid) -> list[str]:
     """The lines of a picture; none if the array has no cells."""
     if not (cells.rows.places and cells.columns.places):
         return []
-    names = [_name(cells.columns, place) for place in cells.columns.places]
+    names = [cells.columns.label(place, PADDING) for place in cells.columns.places]
     body = [[_cell(cells, r, c) for c in range(len(names))] for r in range(len(cells.rows.places))]
     wide = max(len(text) for row in (names, *body) for text in row)
-    labels = [_name(cells.rows, place) for place in cells.rows.places]
+    labels = [cells.rows.label(place, PADDING) for place in cells.rows.places]
     left = max(map(len, labels))
 
     def line(label: str, texts: list[str]) -> str:
@@ -87,14 +86,6 @@ def _text(cells: Grid) -> list[str]:
             lines.append(" " * (left + 1) + rule)
         lines.append(line(labels[r], row))
     return lines
-
-
-def _name(axis: Axis, place: int) -> str:
-    if axis.dimension is None:
-        return ""
-    if place == GAP:
-        return ELISION
-    return str(place) if place < axis.size else PADDING
 
 
 def _cell(cells: Grid, row: int, column: int) -> str:

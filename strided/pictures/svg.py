@@ -11,7 +11,7 @@ from html import escape
 
 from strided.layout import Shape
 from strided.layout.parser import array_shape
-from strided.pictures.grid import GAP, Axis, Grid, grid
+from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
 
 #: Okabe and Ito's colours, which colour-blind people tell apart; drawn light, so that text reads on them.
 _COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00")
@@ -56,11 +56,11 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
 def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
     """The cells of the array as SVG, and their width and height."""
     wide = max(32, 14 + 8 * len(str(int(cells.offsets.max(initial=0)))))
-    labels = [_name(cells.rows, place) for place in cells.rows.places]
+    labels = [cells.rows.label(place) for place in cells.rows.places]
     left = _MARGIN + 8 * max(map(len, labels), default=0) + 8
     top = _MARGIN + _CELL_HEIGHT
     rows, columns = cells.rows.places, cells.columns.places
-    drawn = [_text(left + (c + 0.5) * wide, top - 8, _name(cells.columns, p), 0.6) for c, p in enumerate(columns)]
+    drawn = [_text(left + (c + 0.5) * wide, top - 8, cells.columns.label(p), 0.6) for c, p in enumerate(columns)]
     for r, row in enumerate(rows):
         y = top + r * _CELL_HEIGHT
         drawn.append(_text(left - 8, y + 16, labels[r], 0.6, "end"))
@@ -68,7 +68,7 @@ def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
             x = left + c * wide
             offset = int(cells.offsets[r, c])
             if GAP in (row, column):
-                drawn.append(_text(x + wide / 2, y + 16, "…", 0.6))
+                drawn.append(_text(x + wide / 2, y + 16, ELISION, 0.6))
                 continue
             fill = "url(#strided-padding)" if offset < 0 else _colour(cells, row, column)
             drawn.append(_box(x, y, wide, fill))
@@ -102,7 +102,7 @@ def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str],
     lines = -(-shown // _STRIP_COLUMNS)
     right = left + min(shown, _STRIP_COLUMNS) * wide
     if slots > shown:
-        drawn.append(_text(right + 12, top + (lines - 1) * _CELL_HEIGHT + 16, "…", 0.6))
+        drawn.append(_text(right + 12, top + (lines - 1) * _CELL_HEIGHT + 16, ELISION, 0.6))
         right += 24
     return drawn, right + _MARGIN, top + lines * _CELL_HEIGHT + _MARGIN
 
@@ -124,12 +124,6 @@ def _edges(axis: Axis) -> list[tuple[int, float]]:
         elif axis.piece > 1 and before % axis.tile // axis.piece != after % axis.tile // axis.piece:
             edges.append((k, 1.2))
     return [*edges, (len(axis.places), 2.0)]
-
-
-def _name(axis: Axis, place: int) -> str:
-    if axis.dimension is None:
-        return ""
-    return "…" if place == GAP else str(place) if place < axis.size else ""
 
 
 def _box(x: float, y: float, wide: float, fill: str) -> str:
