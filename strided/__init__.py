@@ -55,7 +55,7 @@ _register_partners()
 
 __version__ = "0.1.0"
 
-#: Modules that are loaded when a name of theirs is first used.
+#: Names whose modules are loaded when they are first used.
 _LAZY = {
     "Sharding": "strided.dumps.sharding.sharding",
     "assemble": "strided.dumps.sharded.assemble",

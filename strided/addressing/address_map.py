@@ -7,7 +7,7 @@ diagonals only change the affine part, so views cost nothing.
 Two things do not reduce to digits: a tile that divides an earlier tile unevenly, and a combined dimension (``*``) that
 a tile cuts across. They stay small expressions, evaluated element by element: exact, only slower.
 
-Words: an *index* is logical, one integer a dimension; an *offset* counts elements from the start of the buffer.
+An *index* is logical, one integer for each dimension; an *offset* counts elements from the start of the buffer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strided.runtime.lazy import lazy
 
 @dataclass(frozen=True, slots=True)
 class IrregularTerm:
-    """Expressions that are no digits: each adds ``expr(coordinates) * stride``.
+    """Expressions that do not split into digits: each adds ``expr(coordinates) * stride``.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class IrregularTerm:
 
 @dataclass(frozen=True)
 class AddressMap:
-    """From the index of a view to element offsets.
+    """Maps the index of a view to element offsets.
 
     Attributes
     ----------
@@ -87,9 +87,9 @@ class AddressMap:
     base : int
         Constant offset added to every address, in elements.
     axes : tuple of tuple of Term
-        The terms of each axis. None or several are possible: a broadcast axis has none, a diagonal two.
+        The terms of each axis: usually one, none for a broadcast axis, two for a diagonal.
     irregular : tuple of IrregularTerm
-        What is no sum over axes of digits; empty for nearly every layout.
+        What does not split into digits; empty for nearly every layout.
     upper_bound : int
         Every offset is below this.
     """
@@ -178,9 +178,9 @@ class AddressMap:
         return total
 
     def offsets(self, box: Sequence[tuple[int, int]] | None = None) -> Offsets:
-        """Offsets of all elements in a box of the view, ``(start, stop)`` an axis; of the whole view without one.
+        """Offsets of all elements in a box of the view, ``(start, stop)`` for each axis, or of the whole view.
 
-        The result takes eight bytes an element: ask for boxes of bounded size.
+        The result takes eight bytes for each element: ask for boxes of bounded size.
         """
         box = [(0, n) for n in self.shape] if box is None else box
         ranges = [
@@ -193,7 +193,7 @@ class AddressMap:
     # Views. The caller (`arrays.keys`) checks indices.
 
     def at(self, axis: int, i: int) -> AddressMap:
-        """The view at one index of an axis, which goes."""
+        """The view at one index of an axis, without that axis."""
         base = self.base + sum(int(t.offset_at(i)) for t in self.axes[axis])
         moved = AddressMap.unchecked(
             self.shape, base, self.axes, tuple(c.moved(axis, i, 0) for c in self.irregular), self.upper_bound
@@ -248,7 +248,7 @@ class AddressMap:
         return AddressMap(self.shape, self.base * factor + shift, axes, irregular, self.upper_bound * factor)
 
     def broadcast_to(self, shape: Sequence[int]) -> AddressMap:
-        """The view broadcast to a shape that it broadcasts to."""
+        """The view broadcast to a shape, which must be possible."""
         view = self
         for _ in range(len(shape) - self.ndim):
             view = view.with_axis(0)
@@ -274,8 +274,8 @@ class AddressMap:
     def reshaped(self, shape: Sequence[int]) -> AddressMap | None:
         """The view with another shape of as many elements in the same (row-major) order, or None if digits forbid it.
 
-        Axes that are joined must fill their digits: ``{1,0:T(2,2)}`` of 3 columns cannot be raveled, of 4 it can
-        where the digits of the rows follow on.
+        Axes that are joined must fill their digits: ``{1,0:T(2,2)}`` with 3 columns cannot be raveled; with 4 it can,
+        if the digits of the rows follow on.
         """
         if self.size == 0:
             return replace(AddressMap.from_strides(shape, (0,) * len(shape), self.base), upper_bound=self.upper_bound)

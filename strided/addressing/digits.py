@@ -57,7 +57,7 @@ class Term(NamedTuple):
         return total
 
     def moved(self, start: int) -> Term:
-        """The term of indices counted from another one."""
+        """The term with its index counted from `start`."""
         return Term(self.start + self.step * start, self.step, self.digits)
 
     @property

@@ -1,12 +1,12 @@
-"""Tiles on numbers: the definition of a tiled layout, followed step by step.
+"""Tiling in numbers: the definition of a tiled layout, followed step by step.
 
-A layout is applied to an array in this manner (openxla.org/xla/tiled_layout): list the dimensions from the most major
-to the most minor one; then, for each tile in the order written, cut the last dimensions into a grid of tiles and the
+A layout is applied to an array as follows (openxla.org/xla/tiled_layout): list the dimensions from the most major to
+the most minor one; then, for each tile in the order written, cut the last dimensions into a grid of tiles and the
 inside of a tile, and put the inside last. The offset of an element is row-major over the dimensions that result. Later
-tiles therefore speak of the grid of earlier tiles too, if they have entries enough.
+tiles therefore cut the grid of earlier tiles too, if they have enough entries.
 
-`expand` does that on symbols: it follows every *physical dimension* through the tiles and remembers of which digits it
-is made. The `Expansion` that comes out answers both ways. This module knows numbers only; `layout` has the values.
+`expand` does that symbolically: it follows every *physical dimension* through the tiles and records its digits. The
+resulting `Expansion` maps indices to offsets and back. This module knows only numbers; `layout` has the values.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ COMBINE = -(2**63)
 #: Offsets are 64-bit; a layout whose formula reaches further has sizes, but no addresses.
 _ADDRESSABLE_ELEMENTS = 2**62
 
-#: Tiles and ``*`` of a layout that is taken apart: each nests the expressions of its addresses one deeper, and what
-#: goes through them recurses. Layouts of compilers have up to three tiles.
+#: The most tiles and ``*`` of a layout that is taken apart: each nests the expressions of its addresses one level
+#: deeper, and functions of these recurse. Compilers use up to three tiles.
 MAX_DEPTH = 64
 #: Dimensions of an array whose tiles tear a digit; NumPy's limit.
 _MAX_IRREGULAR_RANK = 64
@@ -123,7 +123,7 @@ def _filled(parts: tuple[_DimensionDigit, ...] | None, bound: int) -> tuple[_Dim
 class _Applied(NamedTuple):
     """One tile as it was applied, with all that undoing it takes."""
 
-    prefix: int  # physical dimensions that it left alone, those that were put in front included
+    prefix: int  # physical dimensions that it left alone, including those put in front
     added: int  # dimensions of size 1 that were put in front
     entries: tuple[int, ...]  # its sizes, `*` taken out
     bounds: tuple[tuple[int, ...], ...]  # an entry: bounds of the dimensions that it combined, major first
@@ -145,7 +145,7 @@ class Expansion:
     exprs : tuple of IndexExpr
         Each expanded dimension as an expression in the logical index.
     tile_elements : int
-        Elements by the first tile alone, which is how XLA counts (``ShapeUtil::ArraySize``).
+        Elements counted by the first tile alone, as XLA does (``ShapeUtil::ArraySize``).
     """
 
     dimensions: tuple[int, ...]
@@ -175,7 +175,7 @@ class Expansion:
 
     @lazy
     def allocated_elements(self) -> int:
-        """Elements that XLA allocates. Less than `address_elements` where a later tile pads again."""
+        """Elements that XLA allocates. Less than `address_elements` if a later tile pads again."""
         return -(-self.tile_elements // self.alignment) * self.alignment
 
     @lazy
@@ -216,10 +216,10 @@ class Expansion:
         )
 
     def coordinates_at(self, offset: Offsets) -> tuple[tuple[Offsets, ...], Offsets]:
-        """The index at each offset (0 or more), and the dimension that runs over there; -1 where none does.
+        """The index at each offset (0 or more), and the dimension that runs over there, or -1.
 
-        The dimension is the rank where the slot belongs to none: past the last tile (alignment), or in a dimension
-        that a tile of higher rank put in front. Where it is not -1, the index is meaningless.
+        The dimension is the rank if the slot belongs to none: past the last tile (alignment), or in a dimension that a
+        tile of higher rank put in front. Unless it is -1, the index is meaningless.
         """
         self._check_addressable()
         rank = len(self.dimensions)
@@ -300,7 +300,7 @@ class Expansion:
 def _merged(digits: list[Digit], size: int) -> tuple[Digit, ...]:
     """The digits of a coordinate that stays below `size`: neighbours joined where one goes on where the other ends.
 
-    Digits that are missing, because they are torn and became exprs, move nothing: they are there with stride 0.
+    Missing digits, which were torn and became expressions, move nothing: they get stride 0.
     """
     merged: list[Digit] = []
     weight = 1
@@ -395,7 +395,7 @@ def expand(
 def _combine(
     tile: tuple[int, ...], current: list[_Physical]
 ) -> tuple[tuple[int, ...], list[_Physical], tuple[tuple[int, ...], ...], tuple[int | None, ...]]:
-    """What a tile speaks of, ``*`` carried out: its sizes, the dimensions, the bounds and the owner of each."""
+    """A tile with every ``*`` carried out: its sizes, the dimensions that it cuts, and the bounds and owner of each."""
     entries, wholes, bounds, owners = [], [], [], []
     run: list[_Physical] = []
     for t, physical in zip(tile, current, strict=True):

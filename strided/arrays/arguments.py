@@ -2,7 +2,8 @@
 
 An array of plain strides becomes an ndarray on its own memory, any other a converted copy. Views of one buffer become
 views of one copy, so that NumPy sees which elements they share. What NumPy writes to a copy goes back to the buffer;
-what it returns of a copy is made read-only.
+views of a copy that it
+returns are made read-only.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ class Arguments:
     Parameters
     ----------
     given : objects
-        The arguments; lists, tuples and dicts of arguments.
+        The arguments, or lists, tuples and dicts of them.
     may_write : function of an array, optional
-        Whether NumPy may write to the ndarray that it gets for an array; true for all by default.
+        Whether NumPy may write to the ndarray that it gets for an array; it always may by default.
     """
 
     def __init__(self, *given: Any, may_write: Callable[[ArrayBase], bool] = lambda array: True) -> None:
@@ -48,7 +49,7 @@ class Arguments:
         self._arrays = {id(values): array for array, values in self._ndarrays.values()}
 
     def to_ndarray(self, x: Any) -> Any:
-        """An argument for NumPy: arrays become ndarrays, also in lists, tuples and dicts."""
+        """An argument for NumPy, with ndarrays in place of arrays."""
         return with_each(x, lambda array: self._ndarrays[id(array)][1])
 
     def from_ndarray(self, result: Any) -> Any:
@@ -64,7 +65,7 @@ class Arguments:
                 array.file.mark_dirty()
 
     def mark_dirty_if_shared(self, result: Any) -> None:
-        """Mark the files behind arrays of which a result may be a view."""
+        """Mark the files behind arrays that a result may be a view of."""
         for array, values in self._ndarrays.values():
             if array.is_strided and array.file is not None and array.size and _may_hold(result, values):
                 array.file.mark_dirty()
@@ -123,7 +124,7 @@ def _converted_together(arrays: list[ArrayBase]) -> Iterator[tuple[ArrayBase, Ar
         first, form = together[0]
         spans = [_hull([found.dimensions[d] for _, found in together]) for d in range(len(form.dimensions))]
         if math.prod(n for _, _, n in spans) <= sum(array.size for array, _ in together):
-            # Axes as the first view has them, so that it is contiguous.
+            # In the first view's order of axes, so that it is contiguous.
             axes = [d for d in form.axes if d is not None]
             axes += [d for d in range(len(spans)) if d not in axes]
             map_ = first.spec.address_map
@@ -146,13 +147,13 @@ def _hull(progressions: Sequence[IndexRange]) -> tuple[int, int, int]:
 
 
 def _seen(values: Array, spans: list[tuple[int, int, int]], view: IndexRanges, shape: tuple[int, ...]) -> Array:
-    """The same view of values that were read at the indices `spans` of every dimension."""
+    """The same view of `values`, which were read at the indices `spans`."""
     offset, strides = 0, []
     for (start, _, _), (low, step, _), stride in zip(view.dimensions, spans, values.strides, strict=True):
         offset += (start - low) // step * stride
     for d in view.axes:
         strides.append(0 if d is None else view.dimensions[d].step // spans[d][1] * values.strides[d])
-    # Not by `as_strided`, which does not know the types of ml_dtypes.
+    # `as_strided` does not know the types of ml_dtypes.
     return np.ndarray(shape, values.dtype, values.ravel("K").view(np.uint8), offset, strides)
 
 

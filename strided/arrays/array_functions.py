@@ -24,8 +24,7 @@ Function = Callable[..., Any]
 def call(function: Function, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of one of NumPy's functions.
 
-    Arguments of types that carry it out in their own way are asked first. Where they know nothing of our arrays, they
-    get ndarrays.
+    Arguments whose types implement it themselves are asked first. If they do not know our arrays, they get ndarrays.
     """
     if not all(issubclass(t, (ArrayBase, np.ndarray)) for t in types):
         foreign = deferral.with_a_say(_relevant(args, kwargs), "__array_function__")
@@ -51,7 +50,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     out = kwargs.get("out")
     writes = function in WRITING or out is not None
     calls_back = any(map(_is_function, (*args, *kwargs.values())))
-    # Writes of the caller's own function to a copy would be lost: it gets read-only ones.
+    # What a callback wrote to a copy would be lost, so it gets read-only ones.
     operands = Arguments(args, kwargs, may_write=lambda x: writes or not calls_back or x.is_strided)
     given, named = operands.to_ndarray(args), operands.to_ndarray(kwargs)
     if writes or calls_back:
@@ -144,7 +143,7 @@ def _splitting(function: Function, default: Any) -> Function:
     """A function that cuts an array into views along an axis."""
 
     def own(x: Any, sections: Any, axis: Any = None) -> Any:
-        # The same cuts along a stand-in of one axis, in which an address tells the entry.
+        # Make the same cuts in a stand-in of one axis, in which an address tells the index.
         function(x.stand_in(), sections, *(() if axis is None else (axis,)))
         along = normalize_axis_index(default(x) if axis is None else axis, x.ndim)
         line = as_strided(np.zeros(1, np.int8), x.shape[along : along + 1], (1,))
@@ -225,7 +224,7 @@ def _as_memory(x: Any) -> Any:
 
 
 def _comparing(function: Function) -> Function:
-    """A comparison of two arrays as a whole: large ones block by block, up to the first difference."""
+    """A comparison of whole arrays: large ones go block by block, up to the first difference."""
 
     def own(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
         if not (reductions.streams(a) or reductions.streams(b)) or np.shape(a) != np.shape(b):

@@ -1,7 +1,7 @@
 """What a LayoutArray is made of: a buffer, and a map from indices to the elements in it.
 
-All views of an array share one `LayoutBuffer`. `ArrayBase` is one view; everything tests against it. Mixins beside each
-other give it NumPy's behaviour, and `layout_array` puts them together.
+All views of an array share one `LayoutBuffer`. `ArrayBase` is one view, and the type that other code tests for. Mixins
+give it NumPy's behaviour; `layout_array` puts them together.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LayoutBuffer:
     bitorder : str
         "little" or "big".
     excess : int
-        Bytes of the given buffer behind the array.
+        Bytes of the given buffer after the array.
     file : MappedFile or None
         The file from which the bytes are mapped.
     """
@@ -59,7 +59,7 @@ class LayoutBuffer:
 
     @lazy
     def elements(self) -> Array:
-        """The elements by offset, on the same memory; below eight bits, the value of every bit pattern."""
+        """The elements by offset, on the same memory; for packed ones, the value of every bit pattern."""
         if self.bits < 8:
             return np.arange(1 << self.bits, dtype=np.uint8).view(self.dtype)
         return self.buffer[: self.buffer.size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
@@ -91,7 +91,7 @@ class ArrayBase:
     _map: AddressMap
 
     if TYPE_CHECKING:
-        # What the mixins of `LayoutArray`, and functions of arrays, need of other mixins.
+        # What mixins and functions need from other mixins.
         real: Any
         imag: Any
         flat: Any
@@ -152,21 +152,21 @@ class ArrayBase:
 
     @property
     def spec(self) -> BufferSpec:
-        """What the buffer holds: the whole array that this one is, or is a view of."""
+        """What the whole buffer holds, of which this may be a view."""
         return self._memory.spec
 
     @property
     def xla_shape(self) -> Shape:
-        """The shape of the buffer: of the whole array that this one is, or is a view of.
+        """The shape of the whole array in the buffer, of which this may be a view.
 
         Raises
         ------
         AttributeError
-            The buffer was wrapped by a spec that is no shape of XLA's.
+            The buffer's spec is not an XLA shape.
         """
         spec = self._memory.spec
         if not isinstance(spec, Shape):
-            raise AttributeError(f"{spec} is no shape of XLA's; a.spec describes the buffer")
+            raise AttributeError(f"{spec} is not an XLA shape; a.spec describes the buffer")
         return spec
 
     @property
@@ -178,7 +178,7 @@ class ArrayBase:
 
     @property
     def element_type(self) -> str:
-        """XLA's name of the element type.
+        """XLA's name for the element type.
 
         Raises
         ------
@@ -199,23 +199,23 @@ class ArrayBase:
 
     @property
     def excess_bytes(self) -> int:
-        """Bytes of the given buffer behind the array."""
+        """Bytes of the given buffer after the array."""
         return self._memory.excess
 
     @property
     def bitorder(self) -> str:
-        """Where the first packed element of a byte lies: "little" its low bits, "big" its high bits."""
+        """Which bits of a byte hold its first packed element: "little" the low ones, "big" the high ones."""
         return self._memory.bitorder
 
     @property
     def file(self) -> MappedFile | None:
-        """The file from which `strided.open` mapped the buffer; None for memory that was given."""
+        """The file that `strided.open` mapped; None for other buffers."""
         file = self._memory.file
         return file if file is not None and file.path else None
 
     @property
     def address_map(self) -> AddressMap:
-        """Index of this array to element offset in the buffer."""
+        """Maps an index of this array to an element offset in the buffer."""
         return self._map
 
     @property
@@ -275,7 +275,7 @@ class ArrayBase:
         return values
 
     def _as_strided(self) -> Array:
-        """As `as_strided`, for callers that only read, and keep no reference."""
+        """`as_strided` for callers that only read and keep no reference."""
         memory = self._memory
         if memory.file is not None:
             memory.file.check()
@@ -316,7 +316,7 @@ class ArrayBase:
         return tuple(found)
 
     def _what(self) -> str:
-        """How messages call this array."""
+        """The array's name in messages."""
         return f"{'a view of ' if self.is_view else ''}{self._memory.spec}"
 
     def _why_no_strides(self) -> str:
@@ -328,7 +328,7 @@ class ArrayBase:
     def stand_in(self, *, writeable: bool = False) -> Array:
         """An ndarray of zeros with the same shape and dtype that takes no memory.
 
-        NumPy's functions answer for it as for this array, unless the values matter; above all, they refuse the same.
+        NumPy's functions treat it as they would this array, unless values matter; above all, they refuse the same.
         """
         memory = bytearray(self.itemsize) if writeable else bytes(self.itemsize)
         return np.ndarray(self.shape, self.dtype, memory, 0, (0,) * self.ndim)

@@ -23,7 +23,7 @@ from strided.runtime.threads import get_num_threads
 #: A partial result: arrays that are combined element by element, with every reduced axis of size 1.
 Partial: TypeAlias = tuple[Array, ...]
 
-#: Blocks that a thread reduces at a time, if they have the same place in the result.
+#: Blocks in one task, if they belong to the same place in the result.
 _SEGMENT = 8
 
 
@@ -39,14 +39,14 @@ class Reduction:
     combine : callable
         ``combine(first, second)`` gives the partial result of two blocks, the one with lower indices first.
     done : callable, optional
-        Whether a partial result is final whatever the other blocks hold; asked if all axes are reduced.
+        Whether a partial result is final, whatever the other blocks hold; asked if all axes are reduced.
     matters : callable, optional
         ``matters(values)``: whether the result can depend on a block with these values, which come in any order.
     in_order : bool
-        Whether `start` needs the values of a block in the array's axes. Otherwise it may get them with several axes in
-        place of one, and leaves those that `axes` names with size 1.
+        Whether `start` needs the values of a block in the array's axes. Otherwise an axis may be split into several;
+        `axes` names all those to reduce.
     itemsize : int
-        Bytes of an element while it is reduced, if more than its own: blocks are smaller then.
+        Bytes of an element while it is reduced, if more than in the array: blocks are then smaller.
     """
 
     start: Callable[[Array, Any, Box, tuple[int, ...]], Partial]
@@ -106,7 +106,7 @@ def _assembled(
     found: list[Partial | None],
     combine: Callable[[Partial, Partial], Partial],
 ) -> Partial:
-    """The partial results of several places, each put in its place."""
+    """One partial result of the whole array, put together from those of its places."""
     result: Partial | None = None
     kept_shape = tuple(1 if k in axes else n for k, n in enumerate(shape))
     for kept, group in itertools.groupby(zip(pieces, found, strict=True), key=lambda item: item[0][0]):
@@ -120,12 +120,12 @@ def _assembled(
 
 
 def _segments(array: ArrayBase, axes: tuple[int, ...], itemsize: int) -> Iterator[tuple[Box, list[Box]]]:
-    """Blocks in pieces of work, each with the place of its result; the blocks of a piece have the same place."""
+    """Tasks: a place in the result, and blocks that belong there."""
     elements = max(1, blocks.BLOCK_BYTES // max(itemsize, array.itemsize))
     cuts = blocks.tile_cuts(array._map, elements, whole_tiles=True)
     kept = [[slice(0, 1)] if k in axes else own for k, own in enumerate(cuts)]
     gone = [own if k in axes else [slice(0, 1)] for k, own in enumerate(cuts)]
-    # Large results have large partial results: then there is one piece for each.
+    # Large results have large partial results; then there is one task for each.
     few = math.prod(1 if k in axes else own[0].stop - own[0].start for k, own in enumerate(cuts)) <= elements // 64
     count = math.prod(len(own) for own in gone)
     length = _SEGMENT if few else count

@@ -1,7 +1,7 @@
 """Arrays in blocks: boxes that cover an array and are read or written one at a time.
 
-What has to look at every element of an array that may be larger than memory goes through it in blocks. The shape of a
-block says what it is good for: whole tiles that lie together in the buffer (`tile_block`), one run in an order of
+Code that must see every element of an array, which may be larger than memory, goes through it in blocks. The shape of a
+block depends on its use: whole tiles that lie together in the buffer (`tile_block`), one run in an order of
 dimensions (`run_block`), long runs in two layouts (`common_block`). `boxes` lists the blocks.
 """
 
@@ -28,9 +28,9 @@ from strided.transfer import copy as transfer
 #: Bytes of values in a block: they stay in a core's own cache between being converted and being used.
 BLOCK_BYTES = 1 << 21
 
-#: Elements of a run that NumPy is fast with as they lie.
+#: Elements of the shortest run that NumPy reads fast in place.
 _RUN = 16
-#: Maps of blocks that a reader keeps: a regular array has few of them, any other may have one for every block.
+#: Maps of blocks that a reader keeps: a regular array has few, any other may have one for every block.
 _MOST_MAPS = 256
 
 #: A block: start and stop along every axis.
@@ -38,9 +38,9 @@ Box: TypeAlias = tuple[slice, ...]
 
 
 def boxes(cuts: Sequence[Sequence[slice]], order: Sequence[int] | None = None) -> Iterator[Box]:
-    """All blocks that the cuts of every axis make.
+    """All blocks that the cuts along the axes make.
 
-    The last axis of `order`, which lists all axes, varies fastest; that of the array without it.
+    The last axis varies fastest, or the last one in `order`, which lists all axes.
 
     >>> [tuple((s.start, s.stop) for s in box) for box in boxes(even_cuts((2, 5), (1, 3)))]
     [((0, 1), (0, 3)), ((0, 1), (3, 5)), ((1, 2), (0, 3)), ((1, 2), (3, 5))]
@@ -52,7 +52,7 @@ def boxes(cuts: Sequence[Sequence[slice]], order: Sequence[int] | None = None) -
 
 
 def even_cuts(shape: Sequence[int], block: Sequence[int]) -> list[list[slice]]:
-    """For every axis the ranges of blocks of a shape; the last one may be shorter."""
+    """The ranges of blocks of a shape along each axis; the last one may be shorter."""
     return [
         [slice(start, min(start + size, n)) for start in range(0, n, size)] or [slice(0, 0)]
         for n, size in zip(shape, block, strict=True)
@@ -60,7 +60,7 @@ def even_cuts(shape: Sequence[int], block: Sequence[int]) -> list[list[slice]]:
 
 
 def tile_of(map_: AddressMap) -> tuple[tuple[int, int], ...]:
-    """Along every axis the size of a tile, in entries of the axis, and where the first tile edge is.
+    """The size of a tile along each axis, in entries of the axis, and where the first tile edge is.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray(bytes(18432), "bf16[17,300]{1,0:T(8,128)(2,1)}")
@@ -83,7 +83,7 @@ def _tile(terms: tuple[Term, ...]) -> tuple[int, int]:
 
 
 def tile_block(map_: AddressMap, elements: int) -> tuple[int, ...]:
-    """The shape of blocks of about this many elements: whole tiles, as many as lie together in the buffer.
+    """The shape of blocks of about this many elements: whole tiles that lie together in the buffer.
 
     >>> import strided as sd
     >>> tile_block(sd.parse("f32[4096,4096]{1,0:T(8,128)}").address_map, 1 << 18)
@@ -99,12 +99,12 @@ def tile_block(map_: AddressMap, elements: int) -> tuple[int, ...]:
 
 
 def _outer_stride(terms: tuple[Term, ...]) -> int:
-    """Elements from one tile to the next: least for the axis whose tiles lie closest together."""
+    """Elements from one tile to the next."""
     return max((abs(t.step * d.stride) for t in terms for d in t.digits[-1:]), default=0)
 
 
 def tile_cuts(map_: AddressMap, elements: int, *, whole_tiles: bool = False) -> list[list[slice]]:
-    """For every axis the ranges of blocks of about this many elements; they begin on tile edges if there are any.
+    """The ranges of blocks of about this many elements along each axis; they begin on tile edges if there are any.
 
     With `whole_tiles`, a last block that would end inside a tile is cut in two: whole tiles, and the rest.
     """
@@ -128,10 +128,10 @@ def part(array: ArrayBase, box: Box) -> Any:
 
 
 def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | None:
-    """A block as an ndarray on the array's own memory, with an axis for every digit, and how many each axis has.
+    """A block as an ndarray on the array's own memory, with an axis for every digit, and each axis's number of digits.
 
     Within whole tiles a layout is plain strides, once the coordinate along an axis is split into digits. The digits of
-    an axis stand together, major first. None if a digit is not filled, or elements are packed.
+    an axis stand together, major first. Returns None if a digit is not filled, or elements are packed.
 
     >>> import strided as sd
     >>> a = sd.LayoutArray.from_numpy(np.arange(16).reshape(4, 4), "{1,0:T(2,2)}")
@@ -166,7 +166,7 @@ def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | Non
 
 
 def long_runs(values: Array) -> list[int]:
-    """The axes along which neighbours are neighbours in memory, enough of them that NumPy is fast with them."""
+    """The axes along which elements are contiguous in memory, in runs long enough for NumPy to be fast."""
     runs = zip(values.shape, values.strides, strict=True)
     return [k for k, (n, stride) in enumerate(runs) if n >= _RUN and stride == values.itemsize]
 
@@ -174,8 +174,8 @@ def long_runs(values: Array) -> list[int]:
 class Reader:
     """Blocks of an array as ndarrays, for several threads at once.
 
-    An array of plain strides is not copied. Of any other, each thread converts one block at a time into its own memory,
-    which its next call overwrites.
+    An array of plain strides is not copied. For any other, each thread converts one block at a time into its own
+    memory, which its next call overwrites.
     """
 
     def __init__(self, array: ArrayBase) -> None:
@@ -184,7 +184,7 @@ class Reader:
         if self._whole is not None:
             self._whole.flags.writeable = False
         self._own = threading.local()
-        #: The maps of blocks, each once: plans are remembered by them.
+        #: One object for equal maps of blocks: plans are remembered by it.
         self._maps = BoundedCache[AddressMap, AddressMap](_MOST_MAPS)
 
     def __call__(self, box: Box) -> Array:
@@ -213,7 +213,7 @@ def reader_of(x: Any, shape: tuple[int, ...]) -> Callable[[Box], Any]:
 
 
 def near(region: transfer.Region) -> transfer.Region:
-    """The same elements, with offsets from near the first one: equal blocks then share one plan."""
+    """The same elements, with offsets counted from near the first one: equal blocks then share one plan."""
     map_ = region.map
     if map_.irregular:
         return region
@@ -250,7 +250,7 @@ def run_all(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], thre
 def run_block(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> tuple[int, ...]:
     """The shape of blocks of at most about `limit` elements that are runs in an order of dimensions, major first.
 
-    Row-major without an order. Cuts fall on multiples of usual tile sizes if blocks are long enough.
+    The order is row-major by default. Cuts fall on multiples of common tile sizes if blocks are long enough.
 
     >>> run_block((6, 5, 40), 90)
     (1, 2, 40)
@@ -268,7 +268,7 @@ def run_block(shape: Sequence[int], limit: int, order: Sequence[int] | None = No
 def common_block(first: Shape, second: Shape, limit: int) -> tuple[int, ...]:
     """The shape of blocks of at most about `limit` elements that are long runs in two layouts of an array.
 
-    They are whole tiles, and grow along the minor dimensions of the layout in which they are shorter runs.
+    They are whole tiles, and grow along the minor dimensions of the layout in which their runs are shorter.
 
     >>> import strided as sd
     >>> common_block(sd.parse("f32[64,64,64]{2,1,0}"), sd.parse("f32[64,64,64]{0,1,2}"), 1 << 13)
@@ -279,7 +279,7 @@ def common_block(first: Shape, second: Shape, limit: int) -> tuple[int, ...]:
     block = [1] * len(shape)
 
     def grows(d: int, to: int) -> bool:
-        """Whether a side grows to a size; not past the limit."""
+        """Let a side grow to a size, unless that is past the limit; whether it grew."""
         if math.prod(block) // block[d] * to > limit:
             return False
         block[d] = to

@@ -1,4 +1,4 @@
-"""What an array must know of the buffer that it wraps: a small protocol, which XLA's `Shape` fulfils."""
+"""What an array must know about the buffer that it wraps: a small protocol, which XLA's `Shape` implements."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from strided.layout.parser import array_shape
 class BufferSpec(Protocol):
     """The elements of a buffer: how many, of which type, and where each of them lies.
 
-    A spec is a value: hashable, equal to specs that say the same, picklable. ``str(spec)`` is what messages and reprs
-    call it.
+    A spec is a value: hashable, picklable, and equal to specs that say the same. ``str(spec)`` is its name in messages
+    and reprs.
     """
 
     def __hash__(self) -> int: ...
@@ -33,23 +33,23 @@ class BufferSpec(Protocol):
 
     @property
     def element_bits(self) -> int:
-        """Bits of one element in the buffer: all of the dtype's, or 1, 2 or 4 of a dtype of one byte."""
+        """Bits of one element in the buffer: those of the dtype, or 1, 2 or 4 for a dtype of one byte."""
 
     @property
     def slots(self) -> int:
-        """Elements for which the buffer has room, padding included."""
+        """Elements that the buffer has room for, padding included."""
 
     @property
     def buffer_byte_size(self) -> int:
-        """Bytes of the buffer. Those beyond what the slots take lie in front of the slots."""
+        """Bytes of the buffer. Those that the slots do not take come before them."""
 
     @property
     def address_map(self) -> AddressMap:
-        """Index to slot; every access must return the same object."""
+        """Maps an index to a slot; every access must return the same object."""
 
     @property
     def padding_maps(self) -> tuple[AddressMap, ...] | None:
-        """Maps onto the slots that hold no element, each slot once; None if not known: then all slots are filled."""
+        """Maps onto the slots that hold no element, each slot once. None if unknown: all slots are then filled."""
 
     @property
     def padding_value(self) -> Any:
@@ -57,28 +57,28 @@ class BufferSpec(Protocol):
 
 
 def prefix_bytes(spec: BufferSpec) -> int:
-    """Bytes of a buffer in front of its slots."""
+    """Bytes of a buffer before its slots."""
     return spec.buffer_byte_size - -(-spec.slots * spec.element_bits // 8)
 
 
 def spec_of(given: Any) -> BufferSpec:
-    """The spec that text, a shape or a spec is.
+    """The spec for text, a shape or a spec.
 
     Raises
     ------
     NotationError
-        Text that is no shape.
+        The text is not a shape.
     UnsupportedError
-        A shape that is not one array's, or elements of a width that cannot be read.
+        The shape is not that of one array, or its elements have a width that cannot be read.
     TypeError
         Neither text, nor a shape, nor a spec.
     """
-    # A Shape is told first: to look for all that a spec has works its addresses out.
+    # A Shape is recognised first: testing for the protocol would compute its addresses.
     if isinstance(given, Shape) or not isinstance(given, BufferSpec):
         return _readable(array_shape(given))
     bits, dtype = given.element_bits, given.dtype
     if bits != 8 * dtype.itemsize and not (bits in (1, 2, 4) and dtype.itemsize == 1):
-        raise UnsupportedError(f"{given} has {bits} bits an element, which {dtype} is not read in")
+        raise UnsupportedError(f"{given} has {bits} bits an element; {dtype} cannot be read at that width")
     return given
 
 

@@ -28,7 +28,7 @@ def flat_bytes(buffer: Any) -> Bytes:
     TypeError
         The object has no buffer.
     UnsupportedError
-        An array whose elements do not lie one after another.
+        The elements do not lie one after another.
 
     >>> flat_bytes(np.array([1, 2], np.int16)).tolist()
     [1, 0, 2, 0]
@@ -52,13 +52,13 @@ def flat_bytes(buffer: Any) -> Bytes:
 
 
 def extent(size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: bytes) -> tuple[int, int]:
-    """The bytes, from and to, that belong to an array in a buffer of `size` bytes that begins with `head`.
+    """Start and stop of an array's bytes in a buffer of `size` bytes that begins with `head`.
 
     Raises
     ------
     BufferSizeError
-        Too few bytes. More than rounding up to a granule explains, or what begins as another format does and is longer
-        than the array: unless `allow_excess` or an offset is given.
+        There are too few bytes; or, unless `allow_excess` or an offset is given, more than rounding up to a granule
+        explains, or a size other than the array's and the head of another format.
     """
     prefix, needed, have = prefix_bytes(spec), spec.buffer_byte_size, size - offset
     if not 0 <= offset <= size:

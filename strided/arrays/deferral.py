@@ -1,7 +1,7 @@
-"""Operations with objects of other libraries: which side carries them out.
+"""Which side carries out an operation with an object of another library.
 
-`precedes` and `opts_out` decide about operators as an ndarray does; `ask` lets those answer who carry out NumPy's
-functions in their own way.
+`precedes` and `opts_out` decide for operators, as an ndarray does; `ask` turns to objects that implement NumPy's
+functions themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from strided.arrays import partners
 from strided.arrays.base import ArrayBase
 
-#: Libraries that take ndarrays alone and fail on others without returning NotImplemented.
+#: Libraries that take only ndarrays, and fail on anything else instead of returning NotImplemented.
 _NDARRAYS_ONLY = {"pandas"}
 
 #: The priority of an ndarray, and of objects without one.
@@ -29,7 +29,7 @@ def _special(x: Any, name: str) -> Any:
 
 
 def is_plain(x: Any) -> bool:
-    """Whether NumPy takes something for an array or a scalar, which does not take part in dispatch."""
+    """Whether something is an array or a scalar to NumPy, and so takes no part in dispatch."""
     return type(x) is np.ndarray or isinstance(x, (ArrayBase, np.generic)) or type(x).__module__ == "builtins"
 
 
@@ -39,7 +39,7 @@ def opts_out(x: Any) -> bool:
 
 
 def wants_ndarray(x: Any) -> bool:
-    """Whether something may know ndarrays alone: a subclass of ndarray, or a class without ``__array_ufunc__``."""
+    """Whether something may know only ndarrays: a subclass of ndarray, or a class without ``__array_ufunc__``."""
     return not is_plain(x) and (isinstance(x, np.ndarray) or _special(x, "__array_ufunc__") in (_MISSING, None))
 
 

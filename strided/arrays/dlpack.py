@@ -1,7 +1,7 @@
-"""DLPack capsules of ndarrays, also of types that NumPy itself cannot name.
+"""DLPack capsules of ndarrays, including types that NumPy itself cannot name.
 
-NumPy makes the capsule, of unsigned integers where the type is one of ml_dtypes; then the name of the type is corrected
-in DLPack's own structure, whose form is fixed.
+NumPy makes the capsule, as unsigned integers if the type is one of ml_dtypes; the type is then corrected in DLPack's
+own structure, whose layout is fixed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def capsule(values: Array, **options: Any) -> Any:
 
 
 def _capsule(values: Array, **options: Any) -> Any:
-    if np.lib.NumpyVersion(np.__version__) < "2.1.0":  # it makes capsules of the first kind alone, and takes no more
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0":  # it makes only unversioned capsules, and has no other options
         device = options.get("dl_device")
         if device is not None and tuple(device) != values.__dlpack_device__():
             raise BufferError("the device must be the CPU: this is memory of the process")
@@ -86,7 +86,7 @@ class _Versioned(ctypes.Structure):
 
 
 def _name_type(capsule: Any, code: int, bits: int) -> None:
-    """Give the elements of a capsule that nobody has taken yet their true type."""
+    """Set the true type of the elements in a capsule that nobody has taken yet."""
     pointer_of, name_of = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_GetName
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

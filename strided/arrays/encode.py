@@ -61,7 +61,7 @@ def _spec_for(
         return spec_of(Shape(name or element_type_of_dtype(dtype).name, dimensions, wanted))
     spec = spec_of(wanted)
     if spec.dimensions != dimensions:
-        raise LayoutError(f"{spec} has not the dimensions of the array, {list(dimensions)}")
+        raise LayoutError(f"{spec} does not have the dimensions of the array, {list(dimensions)}")
     if name is not None and name != (
         spec.element_type if isinstance(spec, Shape) else element_type_of_dtype(spec.dtype).name
     ):
@@ -72,7 +72,7 @@ def _spec_for(
 def encode(
     values: Array | ArrayBase, spec: BufferSpec, fill: Any = None, out: Any = None, bitorder: str = "little"
 ) -> LayoutBuffer:
-    """Values in a new buffer of a spec, or in `out`; what `fill` says in the padding.
+    """Values laid out in a new buffer, or in `out`, with `fill` in the padding.
 
     Raises
     ------

@@ -2,10 +2,10 @@
 
 - ``a[i, j]`` with index arrays of the result's shape: one kernel checks, wraps and follows the indices, block by block.
 - ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]``: an element's offset is the sum of an outer and an inner one.
-  Two short tables say them; runs of neighbours go to the kernels of conversions.
-- ``a[mask]`` with many elements: some rows at a time are converted, and the elements picked from them.
+  Two short tables hold these; runs of neighbours go to the kernels of conversions.
+- ``a[mask]`` with many elements: rows are converted a few at a time, and the elements picked from them.
 
-Where none applies, `transfer.gather_scatter` reads the elements.
+If none applies, `transfer.gather_scatter` reads the elements.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Integers: TypeAlias = npt.NDArray[np.intp]
 _TASK_ELEMENTS, _LEAST_POINTS = 1 << 16, 1 << 11
 #: The fewest inner offsets that make a table worthwhile, and the most that it may have.
 _LEAST_INNER, _MOST_INNER = 8, 1 << 16
-#: Average length of runs from which vector kernels take a row.
+#: The least average length of runs for which vector kernels take a row.
 _LEAST_RUN = 8
 #: Bytes of the word that a sub-tile fills with elements of neighbouring rows.
 _WORD_BYTES = 4
@@ -51,7 +51,7 @@ def is_large(source: Region, size: int) -> bool:
 
 
 def _tables(map_: AddressMap, arrays: Sequence[Integers]) -> tuple[Any, ...]:
-    """What the kernel `gather_points` takes of index arrays that lie in line."""
+    """The tables that the kernel `gather_points` takes for index arrays of one axis."""
     axes: list[int] = []
     carries: list[int] = []
     base, number, each = map_.base, 0, len(arrays) == map_.ndim
@@ -79,7 +79,7 @@ def _logarithm(number: int) -> int:
 
 
 def _in_line(x: Integers) -> Integers:
-    """An index array in one axis; not copied if its entries lie at equal steps."""
+    """An index array in one axis; not copied if its entries are evenly spaced."""
     x = x.astype(np.int64, copy=False)
     return x if x.ndim == 1 and x.strides[0] % 8 == 0 else np.ascontiguousarray(x).reshape(-1)
 
@@ -130,7 +130,7 @@ def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
 
 
 def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
-    """How many axes are outer ones: each index array varies along outer or inner axes alone. None if impossible."""
+    """How many axes are outer ones, if each index array varies only along outer or only along inner axes; else None."""
     varies = [[len(out) - len(shape) + k for k, n in enumerate(shape) if n != 1] for shape in shapes]
     for split in range(1, len(out)):
         inner = math.prod(out[split:])

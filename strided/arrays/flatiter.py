@@ -98,17 +98,17 @@ class Flat:
         if not array._memory.buffer.flags.writeable:
             raise ValueError("assignment destination is read-only")
         if isinstance(key, tuple) and not key:
-            array.stand_in(writeable=True).flat[key] = value  # NumPy refuses it, from 2.4 on
+            array.stand_in(writeable=True).flat[key] = value  # NumPy 2.4 and later refuse it
         try:
             places = self._places(key)
         except Exception:
-            array.stand_in(writeable=True).flat[key] = value  # which NumPy may look at first
+            array.stand_in(writeable=True).flat[key] = value  # NumPy may look at the value first
             raise
         if isinstance(places, int):
             try:
                 array[tuple(int(i) for i in np.unravel_index(places, array.shape))] = value
             except Exception:
-                array.stand_in(writeable=True).flat[places] = value  # NumPy has other words for it here
+                array.stand_in(writeable=True).flat[places] = value  # NumPy's message is another one here
                 raise
             return
         if not places.size:
@@ -140,6 +140,6 @@ class Flat:
         return item
 
     def _refuse(self, key: Any, error: Exception) -> NoReturn:
-        """Raise what NumPy raises for this key, or else an error."""
+        """Raise what NumPy raises for this key, or else the given error."""
         self._array.stand_in().flat[key]
         raise error

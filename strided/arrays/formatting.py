@@ -12,7 +12,7 @@ from strided.escape import visible
 
 
 def corners(a: ArrayBase) -> tuple[Array, int]:
-    """The values to print, and the threshold for it: of a large array only its corners.
+    """The values to print, only the corners of a large array, and the threshold to print them with.
 
     The corners have one more entry along every long axis, so that NumPy puts its dots there.
     """

@@ -20,8 +20,7 @@ from strided.arrays.keys import Copy, Mask, Outer, Points, classify, element_at,
 from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
 
-#: Held while packed elements are written: their neighbours in the byte are written back, too, and must not change
-#: meanwhile.
+#: Held while packed elements are written: their neighbours in the byte are written back with them.
 _packed = own_lock(threading.RLock)
 
 
@@ -81,7 +80,7 @@ class Indexing(ArrayBase):
             if type(selected) is Points or type(selected) is Mask:
                 selected = indexed(self._map, selected[0])
         except Exception:
-            self._judge(key, value)  # which NumPy may look at first
+            self._judge(key, value)  # NumPy may look at the value first
             raise
         if type(selected) is int:
             self._set_element(selected, value)
@@ -96,9 +95,9 @@ class Indexing(ArrayBase):
         if 0 in shape:
             self._judge(key, value)
             return
-        # NumPy's own scalars are cast here as arrays are, without a word on what does not fit.
+        # NumPy's own scalars are cast here as arrays are: values that do not fit pass in silence.
         values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, len(shape))
-        # To a mask of the whole array NumPy assigns one axis of values at most.
+        # NumPy assigns at most one axis of values to a mask of the whole array.
         if not broadcasts(values.shape, shape) or (is_mask and np.ndim(value) > 1):
             refuse(self.shape, _as_ndarrays(key), np.shape(value))
         self._scatter(transfer.offsets_at(self._map, index, shape), _spread(values, shape))
@@ -171,7 +170,7 @@ class Indexing(ArrayBase):
 
 
 def _as_ndarrays(key: Any) -> Any:
-    """A key with ndarrays in place of arrays in a layout: only of these NumPy keeps the dtype of an empty index."""
+    """A key with ndarrays in place of our arrays: only for ndarrays does NumPy keep the dtype of an empty index."""
     if type(key) is tuple:
         return tuple(x._values() if isinstance(x, ArrayBase) else x for x in key)
     return key._values() if isinstance(key, ArrayBase) else key

@@ -1,6 +1,6 @@
-"""The indices of the whole array that a view has.
+"""Which indices of the whole array a view has.
 
-A view made by slicing, transposing and broadcasting has indices ``start, start + step, ...`` of every dimension. They
+A view made by slicing, transposing and broadcasting has indices ``start, start + step, ...`` in every dimension. They
 tell whether two views share an element, which strides the same view of an ndarray would have, and how one conversion
 serves several views.
 """
@@ -77,7 +77,7 @@ def _first_index(map_: AddressMap, whole: AddressMap) -> list[int] | None:
             value = min(rest // stride, size - 1)
             index[d] += value * weight
             rest -= value * stride
-    # Digits of which one does not begin where the smaller ones end are not told apart.
+    # This finds no index if a digit does not begin where the smaller ones end.
     return index if whole.offset_of(index) == offset else None
 
 

@@ -40,7 +40,7 @@ class Interchange(ArrayBase):
             )
         values = self.to_numpy()
         cast = values if dtype is None else values.astype(dtype, copy=False)
-        # Of an ndarray this would be its memory; writes to a copy must not be lost silently.
+        # For an ndarray this would be its own memory, so writes to the copy must not be lost silently.
         return overlap.shown(values, self) if cast is values and not copy else cast
 
     @property
@@ -77,12 +77,12 @@ class Interchange(ArrayBase):
     def ctypes(self) -> Any:
         """Address and shape for ctypes, if the elements lie in row-major order without gaps.
 
-        Many consumers of an address look at nothing else, safetensors among them.
+        Many consumers, safetensors among them, look at nothing but the address.
 
         Raises
         ------
         AttributeError
-            The elements lie otherwise; ``a.as_strided().ctypes`` has address and strides of all plain layouts.
+            The elements have gaps or another order; ``a.as_strided().ctypes`` has the strides of plain layouts, too.
         """
         if not self._attribute(self._as_strided).flags.c_contiguous:
             raise AttributeError(
@@ -94,7 +94,7 @@ class Interchange(ArrayBase):
     def __buffer__(self, flags: int, /) -> memoryview:
         """The memory for ``memoryview(a)`` and other consumers of buffers, if the layout is plain strides.
 
-        Python 3.12 and later ask. A buffer cannot name types that NumPy lacks; it can hold them as bytes.
+        Python 3.12 and later call it. A buffer cannot name types that NumPy lacks; it can hold them as bytes.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class Interchange(ArrayBase):
 
     @classmethod
     def _on(cls, memory: LayoutBuffer) -> Self:
-        """The whole array of a memory."""
+        """The whole array in a buffer."""
         array = object.__new__(cls)
         array._memory, array._map = memory, memory.spec.address_map
         return array
@@ -224,7 +224,7 @@ class Interchange(ArrayBase):
         if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file:
             start = _offset_in(memory.buffer, memory.file.content)
             return (*about, *memory.file.identity, memory.file.offset + start)
-        import hashlib  # for dask alone, which not every import should pay for
+        import hashlib  # only dask needs it
 
         return (*about, hashlib.blake2b(self.region.buffer.data, digest_size=20).hexdigest())
 

@@ -1,9 +1,9 @@
 """What the key of ``a[key]`` selects.
 
 Most keys mean an element or a view, and are read in one pass (`element_at`, `view_at`). `classify` tells all kinds
-apart: `Element`, `View`, `Copy`, `Points`, `Mask` and `Outer`. For that `normalise` turns a key into a `Selection`: one
-item an entry, every axis spoken for, starts and sizes computed. Basic keys then move the map (`view`); keys with index
-arrays give one index array an axis, in the shape of the result (`index_arrays`).
+apart: `Element`, `View`, `Copy`, `Points`, `Mask` and `Outer`. To do so, `normalise` turns a key into a `Selection`: an
+item for every axis, with starts and sizes computed. Basic keys then move the map (`view`); keys with index arrays give
+one index array for each axis, in the shape of the result (`index_arrays`).
 
 What NumPy would refuse is refused by NumPy itself, in its own words: the key is applied to an array of the same shape
 that takes no memory (`refuse`).
@@ -24,7 +24,7 @@ from strided.layout.element_types import MAX_NDIM
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 
-#: From this many index arrays NumPy itself is asked whether they are too many: its limit depends on its version.
+#: With this many index arrays, NumPy itself is asked whether they are too many: its limit depends on its version.
 _MANY_ARRAYS = 30
 
 
@@ -48,7 +48,7 @@ Item: TypeAlias = int | Span | Flag | Integers | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """A key with every axis of the array spoken for.
+    """A key with an item for every axis of the array.
 
     Attributes
     ----------
@@ -59,11 +59,11 @@ class Selection:
     copies : bool
         Whether NumPy gives a copy of that view: a 0-d array stood for an integer.
     is_element : bool
-        Whether one single element is meant: an integer for every axis, and nothing else.
+        Whether it is a single element: an integer for every axis, and nothing else.
     is_mask : bool
         Whether it is one mask of the whole array.
     before_ellipsis : int
-        Items before the ellipsis, or -1 without one. It separates index arrays even where it stands for no axis.
+        Items before the ellipsis, or -1 without one. It separates index arrays even if it stands for no axis.
     """
 
     items: tuple[Item, ...]
@@ -186,7 +186,7 @@ def _span(entry: slice, n: int) -> tuple[int, int, int]:
 
 
 def _axes_of(entry: Any) -> int:
-    """Axes that an entry speaks of."""
+    """The number of axes that an entry takes."""
     if entry is None or isinstance(entry, Flag):
         return 0
     return entry.ndim if isinstance(entry, np.ndarray) and entry.dtype == np.bool_ else 1
@@ -210,21 +210,21 @@ def _indices(given: Any, shape: tuple[int, ...], key: Any) -> int | Flag | npt.N
 
 
 def _bound(entry: Any, axis: int, shape: tuple[int, ...], key: Any) -> list[Item]:
-    """The items of an entry whose place is known."""
+    """The items of an entry that starts at an axis."""
     if entry is None or isinstance(entry, Flag):
         return [entry]
     if isinstance(entry, slice):
         try:
             return [Span(*_span(entry, shape[axis]))]
         except (TypeError, ValueError):
-            refuse(shape, key)  # perhaps for something that NumPy sees first
+            refuse(shape, key)  # NumPy may refuse something else first
     if isinstance(entry, int):
         n = shape[axis]
         if not -n <= entry < n:
             refuse(shape, key)
         return [entry + n if entry < 0 else entry]
     if entry.dtype == np.bool_:
-        # NumPy takes a mask without entries along an axis for any axis.
+        # In NumPy, a mask without entries along an axis fits any size of it.
         if not all(m in (0, n) for m, n in zip(entry.shape, shape[axis : axis + entry.ndim], strict=True)):
             refuse(shape, key)
         return list(entry.nonzero())
@@ -307,7 +307,7 @@ def indexed(source: AddressMap, key: Any) -> Element | View | Copy | Outer:
 
 
 def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
-    """The offset of the element that a key of integers means, in elements; None for keys left to `normalise`.
+    """The offset, in elements, of the element that a key of integers selects; None for any other key.
 
     >>> element_at(AddressMap.from_strides((3, 5), (5, 1)), (2, -1))
     14
@@ -332,7 +332,7 @@ def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
 
 
 def view_at(source: AddressMap, key: tuple[Any, ...]) -> AddressMap | None:
-    """The map of the view that a key of integers, slices, ``None`` and one ``...`` means; None for any other key.
+    """The map of the view that a key of integers, slices, ``None`` and one ``...`` selects; None for any other key.
 
     What `normalise` and `view` would find, in one pass: most keys are of this kind.
     """
@@ -401,8 +401,8 @@ def view(source: AddressMap, selection: Selection) -> AddressMap:
 def index_arrays(selection: Selection) -> tuple[tuple[int, ...], list[Any]]:
     """The shape of a selection with index arrays, and an index array for every axis that broadcasts to that shape.
 
-    The axes of the index arrays stand where the arrays stand in the key, if they stand side by side there, and in front
-    of all others if not: NumPy's rule.
+    By NumPy's rule, the axes of the index arrays stand where the arrays stand in the key if they are side by side
+    there, and in front of all others if not.
 
     >>> shape, (rows, columns) = index_arrays(normalise(([2, 0], slice(1, 3)), (3, 5)))
     >>> shape, rows.tolist(), columns.tolist()

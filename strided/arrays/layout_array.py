@@ -1,7 +1,7 @@
 """LayoutArray: a buffer in an XLA layout that behaves like an ndarray.
 
-The class is put together from mixins, and adds how arrays are made. Nothing is computed here: `layout` parses what the
-buffer holds, `addressing` says where elements lie, `keys` what an index means, and `transfer` moves elements.
+The class combines the mixins and adds constructors. Nothing is computed here: `layout` parses what the buffer holds,
+`addressing` says where elements lie, `keys` what an index means, and `transfer` moves elements.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
     shape : str, Shape or BufferSpec
         XLA's text, or the value; or a spec of another kind of layout.
     offset : int, optional
-        Bytes in front of the array.
+        Bytes before the array.
     bitorder : {"little", "big"}, optional
         For packed elements: whether the first one of a byte lies in its low bits, or in its high bits as in dumps of
         jaxlib up to 0.5.2.
     allow_excess : bool, optional
-        Accept a buffer that is longer than padding explains.
+        Whether to accept a buffer that is longer than padding explains.
 
     Raises
     ------

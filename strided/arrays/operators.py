@@ -1,7 +1,7 @@
 """The operators of an array: universal functions; in-place ones write to the buffer.
 
-They defer to other operands as those of an ndarray do. Another operand that may know ndarrays alone gets one:
-``a * csr`` is ``np.asarray(a) * csr``.
+They defer to other operands as those of an ndarray do. An operand that may know only ndarrays gets one: ``a * csr`` is
+``np.asarray(a) * csr``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Asked(np.ndarray[Any, Any]):
     """An ndarray whose operators return the universal function that NumPy would call."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        # NumPy 2.0 raises integers to the power 2.0 by squaring a converted copy in place: not these values.
+        # NumPy 2.0 raises integers to the power 2.0 by squaring a converted copy in place, not the array itself.
         return np.power if "out" in kwargs else ufunc
 
 

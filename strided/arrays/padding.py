@@ -83,8 +83,8 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
 def fill_padding(buffer: npt.NDArray[np.uint8], spec: BufferSpec, bits: int, bitorder: str, value: Any) -> None:
     """Set every slot of a buffer that holds no element to a value (a 0-d array of the spec's dtype).
 
-    Those that do hold one may be set too: the elements have yet to be written. Bits behind the last slot of packed
-    elements become zero with a value of zeros, and stay with any other.
+    Other slots may be set, too: their elements have yet to be written. Bits after the last packed slot become zero if
+    the value is all zeros, and stay as they are if not.
     """
     pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
     maps, size = _filled(spec, bits)
@@ -101,9 +101,9 @@ def fill_padding(buffer: npt.NDArray[np.uint8], spec: BufferSpec, bits: int, bit
 @forgettable
 @lru_cache(maxsize=512)
 def _filled(spec: BufferSpec, bits: int) -> tuple[tuple[AddressMap, ...], int]:
-    """Maps of what is filled: the padding, or all slots where that is done sooner, or nothing else is known.
+    """Maps of what is filled: the padding, or all slots if that is faster or the padding is unknown.
 
-    Also the bytes that all slots take, if it is they.
+    Also the bytes to fill, if these are all slots; 0 if not.
     """
     maps, slots = spec.padding_maps, spec.slots
     whole = (AddressMap.from_strides((slots,), (1,)),), -(-slots * bits // 8)

@@ -1,6 +1,6 @@
 """What arrays ask of the modules that know other libraries: a table that `strided.interop` fills.
 
-It holds names alone, and a module is imported when its library is there.
+It holds only names; a module is imported once its library is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CONVERSIONS: dict[str, tuple[str, str]] = {}
 
 
 def introduce() -> bool:
-    """Introduce our arrays to the libraries that are loaded; whether one of them did not know them before."""
+    """Introduce our arrays to the libraries that are loaded; whether any of them did not know them before."""
     new = [own for library, own in INTRODUCTIONS.items() if library in sys.modules and own not in sys.modules]
     for own in new:
         import_module(own)

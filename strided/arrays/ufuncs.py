@@ -127,7 +127,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
             out._memory.file.mark_dirty()
     if any(out.shape != shape for out in given) or any(not broadcasts(m.shape, shape) for m in masks):
         return NotImplemented
-    # Called without elements: NumPy gives the types of the results, and refuses wrong arguments.
+    # Called without elements, NumPy gives the types of the results and refuses wrong arguments.
     empty = [
         x
         if isinstance(x, (bool, int, float, complex)) or (not s.ndim and not isinstance(s, ArrayBase))

@@ -52,9 +52,9 @@ class Views(ArrayBase):
         return self.rearranged(lambda x: x.squeeze(axis))
 
     def rearranged(self, operation: Callable[[Array], Array]) -> Self:
-        """The view that an operation of NumPy's gives that moves, flips, adds or drops axes (of one entry).
+        """The view that a NumPy operation gives if it moves, flips, adds or drops axes (of one entry).
 
-        It is applied to a stand-in whose strides number its axes; nothing is read there.
+        It is applied to a stand-in whose strides are the numbers of its axes, and which is never read.
         """
         numbers = tuple(range(1, self.ndim + 1))
         result = operation(as_strided(np.zeros(0, np.int8), self.shape, numbers))
@@ -96,8 +96,8 @@ class Views(ArrayBase):
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Self | Array:
         """The same elements in another shape: a view if NumPy gives one and the layout allows it, else a copy.
 
-        NumPy gives a view if the strides allow it. For a layout without strides, those of an ndarray count whose axes
-        lie in memory in the same order: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot.
+        NumPy gives a view if the strides allow it. A layout without strides is taken for an ndarray whose axes have the
+        same order in memory: rows of ``{1,0:T(2,4)}`` can be joined; columns, or every other row, cannot.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Views(ArrayBase):
         axes = range(self.ndim)[::-1] if backwards else range(self.ndim)
         wanted = tuple(shape)[::-1] if backwards else tuple(shape)
         if self.size:
-            # With all strides one no two axes can be joined, only split.
+            # With all strides 1, axes can be split but not joined.
             strides = strides_in_order(self) or (1,) * self.ndim
             judged = AddressMap.from_strides(self.shape, strides).transposed(axes).reshaped(wanted)
             if judged is None or judged.strides is None:

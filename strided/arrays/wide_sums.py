@@ -1,4 +1,4 @@
-"""Sums, products and means of types too short to add up in.
+"""Sums, products and means of types too short to add in.
 
 NumPy adds bfloat16, float8 and the other floats of ml_dtypes in their own precision, in which a sum of ones stops at
 256, or at 8; half precision likewise, along every axis but the last. Short integers wrap around at 8 or at 2. Here all
@@ -214,7 +214,7 @@ def signature(function: Function) -> inspect.Signature:
     """The signature of one of NumPy's functions."""
     try:
         return inspect.signature(function)
-    except ValueError:  # older releases of NumPy do not say how products are called that are written in C
+    except ValueError:  # older releases of NumPy have no signatures of products written in C
         out = [inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)]
         operands = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in "ab"]
         return inspect.Signature(operands + (out if function is np.dot else []))
@@ -233,7 +233,7 @@ def _types(example: Any) -> list[np.dtype[Any]]:
 
 
 def _common(types: list[np.dtype[Any]]) -> np.dtype[Any]:
-    """Of integers with and without signs, those with."""
+    """64-bit integers, unsigned if all types are."""
     return _UNSIGNED if all(t.kind in "ub" or wide(t) is _UNSIGNED for t in types) else _SIGNED
 
 
@@ -275,7 +275,7 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
 
 
 def _product(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A product of matrices of integers, in 64 bits. (Products of short floats NumPy adds in single precision.)"""
+    """A product of matrices of integers, in 64 bits. (NumPy adds products of short floats in single precision.)"""
     types = [x.dtype for x in inputs if isinstance(x, _ARRAYS)]
     whole = len(types) == len(inputs) and all(t.kind in "iub" or _is_short_integer(t) for t in types)
     if not whole or not any(map(_is_short_integer, types)) or kwargs.get("dtype") is not None:

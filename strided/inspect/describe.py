@@ -88,7 +88,7 @@ def _describe_tuple(shape: TupleShape, width: int) -> str:
 def _rows(shape: Shape) -> Iterator[tuple[str, str]]:
     """The lines of `describe`, each as a label and a text."""
     if shape.layout is None:
-        yield "elements", "none: a value of this type is no array"
+        yield "elements", "none: a value of this type is not an array"
         return
     layout, known = shape.layout, _sizes_or_none(shape)
     bits = shape.element_bits

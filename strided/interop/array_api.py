@@ -1,8 +1,8 @@
 """The Python array API standard: an array that names its namespace, for libraries written to the standard.
 
-A `LayoutArray` has no ``__array_namespace__``: libraries take an array that has one for an array of the standard alone
-and no longer convert it; array-api-compat refuses it beside an ndarray, and xarray indexes it differently. So you add
-one for a library that follows the standard.
+A `LayoutArray` has no ``__array_namespace__``: libraries use an array that has one by the standard alone and no longer
+convert it; array-api-compat refuses it beside an ndarray, and xarray indexes it differently. Add one for a library that
+follows the standard.
 """
 
 from __future__ import annotations

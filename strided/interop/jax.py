@@ -40,9 +40,9 @@ def from_jax(array: jax.Array, *, copy: bool | None = None) -> LayoutArray:
     array : jax.Array
         On one device, a CPU.
     copy : bool, optional
-        By default the array's own memory is wrapped if JAX can be kept from freeing it: always but for packed integers,
-        whose bytes are copied. False wraps these, too; the caller must then neither delete nor donate the array while
-        the result lives. True always copies.
+        By default the array's own memory is wrapped if JAX can be kept from freeing it: always, except for packed
+        integers, whose bytes are copied. False wraps these, too; the caller must then neither delete nor donate the
+        array while the result lives. True always copies.
 
     Raises
     ------

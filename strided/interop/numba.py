@@ -1,8 +1,8 @@
 """Numba: a `LayoutArray` as an argument of functions under ``@njit``.
 
 Compiled functions read single elements, ``a[i, j]``, through the layout where the values lie, and know ``shape``,
-``ndim``, ``size`` and ``len``. What they do not get is slices, assignment and iteration: for these, and wherever every
-element is read, an ndarray is faster and complete, ``a.to_numpy()`` or, of plain layouts, ``a.as_strided()``.
+``ndim``, ``size`` and ``len``. They do not slice, assign or iterate. For that, and wherever every element is read, give
+them an ndarray, which is faster: ``a.to_numpy()`` or, if the layout is plain strides, ``a.as_strided()``.
 
 Numba finds `register` by the entry point ``numba_extensions`` when it first compiles something.
 """
@@ -55,7 +55,7 @@ def _typeof(a: LayoutArray, context: Any) -> LayoutArrayType:
     if a.dtype.isbuiltin != 1:
         refusal = f"Numba has no {a.dtype}: give the function a.to_numpy().astype(...), in a type that it has"
     elif a.dtype == np.float16:
-        refusal = "Numba computes with no float16 on CPUs: give the function a.to_numpy().astype(np.float32)"
+        refusal = "Numba does not compute with float16 on CPUs: give the function a.to_numpy().astype(np.float32)"
     elif not a.address_map.is_regular:
         refusal = f"the addresses of {a.xla_shape} are irregular: give the function a.to_numpy()"
     else:
@@ -151,7 +151,7 @@ def _read(context: Any, a: Any, index: Any) -> Any:
 
 
 def _counted_from_the_start(target: Any, builder: Any, i: Any, size: Any) -> Any:
-    """An index, negative ones counted from the end; compiled functions raise IndexError where it is none."""
+    """An index, negative ones counted from the end; compiled functions raise IndexError if it is out of bounds."""
     from_end = builder.add(i, size)
     counted = builder.select(builder.icmp_signed("<", i, i.type(0)), from_end, i)
     with builder.if_then(builder.icmp_unsigned(">=", counted, size), likely=False):

@@ -62,5 +62,5 @@ def _why_not_shared(a: LayoutArray) -> str | None:
     if not values.flags.writeable:
         return f"{a.xla_shape} is read-only, which torch does not know; to_torch() without copy=False copies it"
     if dlpack.runs_backwards(values):
-        return f"the view of {a.xla_shape} runs backwards, which torch's strides cannot; to_torch() copies it"
+        return f"the view of {a.xla_shape} runs backwards, which torch's strides cannot express; to_torch() copies it"
     return None

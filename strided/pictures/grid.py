@@ -1,7 +1,7 @@
 """Which cells of an array a picture shows, and their offsets.
 
 A picture shows the two most minor dimensions as rows and columns, as NumPy prints them; the other dimensions are at
-index 0. Of a large array it shows the first cells, those at the edges of the first tile, and the last ones.
+index 0. Of a large array, it shows the first cells, those at the edges of the first tile, and the last ones.
 """
 
 from __future__ import annotations

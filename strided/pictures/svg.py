@@ -32,7 +32,7 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
     Parameters
     ----------
     max_rows, max_columns : int
-        Most rows and columns to draw, gaps included. Of a larger array the most telling ones are drawn.
+        The most rows and columns to draw, gaps included. Of a larger array, the most telling ones are drawn.
     memory : int
         Slots to draw of the start of the buffer; 0 draws none.
 

@@ -176,7 +176,7 @@ def test_words_of_xla_are_refused() -> None:
     a, _ = made((2, 2))
     for name in ("xla_shape", "layout"):
         assert not hasattr(a, name)
-        with pytest.raises(AttributeError, match=r"uint8\[2,2\] in 128x4 tiles is no shape of XLA's; a.spec"):
+        with pytest.raises(AttributeError, match=r"uint8\[2,2\] in 128x4 tiles is not an XLA shape; a.spec"):
             getattr(a, name)
 
 
@@ -208,7 +208,7 @@ def test_buffers_of_another_size(size: int, match: str) -> None:
 
 def test_specs_that_do_not_fit() -> None:
     spec = ScaleFactors((128, 4), np.dtype(np.uint8))
-    with pytest.raises(sd.LayoutError, match="has not the dimensions"):
+    with pytest.raises(sd.LayoutError, match="does not have the dimensions"):
         sd.LayoutArray.from_numpy(np.zeros((4, 128), np.uint8), spec)
     with pytest.raises(sd.LayoutError, match="not of the element type f32"):
         sd.LayoutArray.from_numpy(np.zeros((128, 4)), spec, element_type="f32")
