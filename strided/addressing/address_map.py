@@ -195,10 +195,11 @@ class AddressMap:
     def at(self, axis: int, i: int) -> AddressMap:
         """The view at one index of an axis, without that axis."""
         base = self.base + sum(int(t.offset_at(i)) for t in self.axes[axis])
-        moved = AddressMap.unchecked(
-            self.shape, base, self.axes, tuple(c.moved(axis, i, 0) for c in self.irregular), self.upper_bound
+        kept = [k for k in range(self.ndim) if k != axis]
+        irregular = tuple(c.moved(axis, i, 0).with_steps(kept) for c in self.irregular)
+        return AddressMap(
+            tuple(self.shape[k] for k in kept), base, tuple(self.axes[k] for k in kept), irregular, self.upper_bound
         )
-        return moved.transposed([k for k in range(self.ndim) if k != axis])
 
     def sliced(self, axis: int, start: int, step: int, count: int) -> AddressMap:
         """The view of indices ``start, start + step, ...`` of an axis, `count` of them."""
