@@ -58,17 +58,15 @@ class Arguments:
             return tuple(self.from_ndarray(item) for item in result)
         return self._arrays.get(id(result), result)
 
-    def mark_dirty(self) -> None:
-        """Mark the files behind the arrays as changed: NumPy, or the caller, may write to their ndarrays."""
-        for array, _ in self._ndarrays.values():
-            if array.is_strided and array.file is not None and array.size:
-                array.file.mark_dirty()
+    def mark_dirty(self, result: Any = ...) -> None:
+        """Mark the files behind the arrays as changed: NumPy, or the caller, may write to their ndarrays.
 
-    def mark_dirty_if_shared(self, result: Any) -> None:
-        """Mark the files behind arrays that a result may be a view of."""
+        With a result, mark only those behind arrays that it may be a view of.
+        """
         for array, values in self._ndarrays.values():
-            if array.is_strided and array.file is not None and array.size and _may_hold(result, values):
-                array.file.mark_dirty()
+            if array.is_strided and array.file is not None and array.size:
+                if result is ... or _may_hold(result, values):
+                    array.file.mark_dirty()
 
     def write_back(self, *arrays: Any) -> None:
         """Write the copies of these arrays to their buffers."""

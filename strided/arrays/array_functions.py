@@ -63,7 +63,7 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         given = _first(function, args, kwargs)[0] if function in WRITING else None
         operands.write_back(*(x for x in (given, out) if isinstance(x, ArrayBase) and x.flags.writeable))
         raise
-    operands.mark_dirty_if_shared(result)
+    operands.mark_dirty(result)
     returned = operands.from_ndarray(result)
     written = [*(out if isinstance(out, tuple) else [out])]
     if returned is not result:

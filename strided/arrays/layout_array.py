@@ -149,9 +149,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         >>> a.to_layout("{1,0:T(2,2)}").buffer.tolist()
         [0, 1, 3, 4, 2, 0, 5, 0]
         """
-        spec = spec_for(self.shape, self.dtype, layout, self.element_type)
-        memory = encode(self, spec, padding, out, bitorder)
-        return out if isinstance(out, type(self)) else self._on(memory)
+        return self.from_numpy(self, layout, padding, out, element_type=self.element_type, bitorder=bitorder)
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:

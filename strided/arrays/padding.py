@@ -22,13 +22,7 @@ from strided.transfer import copy as transfer
 #: Contiguous bytes that are filled in the time of one short run, as long as they stay in the cache.
 _RUN_BYTES, _CACHED_BYTES = 1 << 10, 1 << 21
 
-_NAMES = {
-    "zero": PaddingValue.ZERO_PAD,
-    "one": PaddingValue.ONE_PAD,
-    "lowest": PaddingValue.LOWEST_PAD,
-    "highest": PaddingValue.HIGHEST_PAD,
-    "unknown": PaddingValue.UNKNOWN_PAD,
-}
+_NAMES = {kind.name.removesuffix("_PAD").lower(): kind for kind in list(PaddingValue)[1:]}  # all but INVALID_PAD
 
 
 def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:

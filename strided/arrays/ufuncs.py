@@ -127,26 +127,9 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
             out._memory.file.mark_dirty()
     if any(out.shape != shape for out in given) or any(not broadcasts(m.shape, shape) for m in masks):
         return NotImplemented
-    # Called without elements, NumPy gives the types of the results and refuses wrong arguments.
-    empty = [
-        x
-        if isinstance(x, (bool, int, float, complex)) or (not s.ndim and not isinstance(s, ArrayBase))
-        else np.empty(0, s.dtype)
-        for x, s in zip(inputs, sources, strict=True)
-    ]
-    for x in empty:
-        if isinstance(x, np.ndarray) and x.ndim:
-            x.flags.writeable = False
-    none = tuple(None if out is None else np.empty(0, out.dtype) for out in outs)
-    try:
-        example = ufunc(*empty, **options, **({"out": none} if outs else {}))
-    except ValueError as error:
-        if _is_refused_write(error):
-            return NotImplemented  # it writes to its inputs
-        raise
-    examples = example if isinstance(example, tuple) else (example,)
-    places = outs or (None,) * len(examples)
-    results = tuple(np.empty(shape, e.dtype) if out is None else out for e, out in zip(examples, places, strict=True))
+    results = _results(ufunc, inputs, sources, outs, options, shape)
+    if results is None:
+        return NotImplemented
     # Python's own numbers stay: NumPy gives them the type of the arrays beside them.
     operands = [
         x if isinstance(x, (bool, int, float, complex)) else _Operand(s, shape)
@@ -162,6 +145,34 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     pieces = ((box, ufunc, operands, mask, results, options, leader) for box in boxes)
     blocks.run_all(_compute, pieces, 1 if alone else get_num_threads())
     return results if len(results) > 1 else results[0]
+
+
+def _results(
+    ufunc: np.ufunc,
+    inputs: tuple[Any, ...],
+    sources: list[Any],
+    outs: tuple[Any, ...],
+    options: dict[str, Any],
+    shape: tuple[int, ...],
+) -> tuple[Any, ...] | None:
+    """The arrays that get the results: `outs`, or new ones; None if the function writes to its inputs."""
+    # Called without elements, NumPy gives the types of the results and refuses wrong arguments.
+    empty = []
+    for x, s in zip(inputs, sources, strict=True):
+        is_number = isinstance(x, (bool, int, float, complex)) or (not s.ndim and not isinstance(s, ArrayBase))
+        empty.append(x if is_number else np.empty(0, s.dtype))
+        if not is_number:
+            empty[-1].flags.writeable = False
+    none = tuple(None if out is None else np.empty(0, out.dtype) for out in outs)
+    try:
+        example = ufunc(*empty, **options, **({"out": none} if outs else {}))
+    except ValueError as error:
+        if _is_refused_write(error):
+            return None
+        raise
+    examples = example if isinstance(example, tuple) else (example,)
+    places = outs or (None,) * len(examples)
+    return tuple(np.empty(shape, e.dtype) if out is None else out for e, out in zip(examples, places, strict=True))
 
 
 def _compute(

@@ -78,11 +78,6 @@ def test_every_buffer_is_wrapped_without_a_copy(kind: str) -> None:
         assert memory.reshape(-1).view(np.uint8)[: len(CONTENT)].view(np.int16)[0] == 77
 
 
-def test_the_owner_of_the_memory_lives_as_long_as_the_array() -> None:
-    a = sd.LayoutArray(bytearray(CONTENT), PLAIN.text)[1:, ::2]
-    same_values(a, VALUES[1:, ::2])
-
-
 @pytest.mark.parametrize("thing", [None, 3, 1.5, "text", [1, 2], object(), {}])
 def test_what_has_no_buffer_is_refused(thing: Any) -> None:
     with pytest.raises(TypeError, match="buffer"):
