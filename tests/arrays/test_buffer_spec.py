@@ -1,4 +1,4 @@
-"""A layout that no text of XLA's can say, wrapped by a spec of its own: it does all that XLA's layouts do."""
+"""A layout that no XLA text can express, wrapped by its own spec: it does all that XLA's layouts do."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_mistaken_keys(data: st.DataObject) -> None:
 
 
 class Number:
-    """An integer by ``__index__`` alone."""
+    """An integer only by ``__index__``."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -255,7 +255,7 @@ def test_integers_of_any_size(shape: tuple[int, ...], number: int, axis: int) ->
     ids=str,
 )
 def test_kinds_of_keys(key: Any, kind: type) -> None:
-    """Those that a kernel might take select the same where it does not."""
+    """Keys that a kernel might take select the same if it does not."""
     source = AddressMap.from_strides((2, 3), (3, 1))
     found = classify(source, key)
     assert type(found) is kind

@@ -36,7 +36,7 @@ CONTENT = encoded(PLAIN, VALUES)
 
 
 def check_reading(case: Case, values: np.ndarray) -> None:
-    """Values come out of the oracle's buffer, whole and one by one; the buffer stays as it was."""
+    """Values are read from the oracle's buffer, whole and one by one; the buffer stays as it was."""
     for writable in (False, True):
         guarded = Guarded(encoded(case, values), writable=writable)
         a = sd.LayoutArray(guarded.buffer, shape_of(case))
@@ -53,7 +53,7 @@ def check_reading(case: Case, values: np.ndarray) -> None:
 
 
 def check_writing(case: Case, values: np.ndarray) -> None:
-    """The oracle's buffer comes of the values: elements, padding, and nothing outside."""
+    """Writing the values gives the oracle's buffer: elements and padding, and nothing outside."""
     fill = np.zeros((), case.dtype) if case.element_type == "f8e8m0fnu" else np.ones((), np.int8).astype(case.dtype)
     pattern = patterns_of(fill.reshape(1), case.bits)[(0,)]
     wanted = oracle.encode(case.spec, patterns_of(values, case.bits), padding=pattern)
@@ -67,7 +67,7 @@ def check_writing(case: Case, values: np.ndarray) -> None:
     assert a.buffer.size == len(wanted)
     assert places(a.buffer.tobytes()) == places(wanted)
 
-    # Small buffers are filled as wholes, if that is sooner than all their padding; both ways must do.
+    # Small buffers are filled as a whole if that is faster than all their padding; both ways must work.
     for least in (0, 1 << 21):
         guarded = Guarded(b"\xa5" * len(wanted))
         with pytest.MonkeyPatch.context() as patch:
@@ -78,7 +78,7 @@ def check_writing(case: Case, values: np.ndarray) -> None:
         assert places(guarded.content()) == places(wanted)
         assert b.buffer.size == 0 or np.shares_memory(b.buffer, guarded.buffer)
 
-    # Padding that is nobody's business stays as it is.
+    # Unknown padding stays as it is.
     guarded = Guarded(b"\xa5" * len(wanted))
     sd.LayoutArray.from_numpy(values, shape_of(case), padding="unknown", out=guarded.buffer)
     kept, patterns = bytearray(b"\xa5" * len(wanted)), patterns_of(values, case.bits)

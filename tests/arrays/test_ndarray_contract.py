@@ -22,7 +22,7 @@ Pair = tuple[sd.LayoutArray, np.ndarray]
 
 
 def pair(text: str, key: Any = None) -> Pair:
-    """An array and its values; of a view where there is a key."""
+    """An array and its values, or the views of both that a key selects."""
     case = Case.parse(text)
     values = some_values(case, 2)
     if case.element_type in ("f32", "f64", "bf16", "c64"):

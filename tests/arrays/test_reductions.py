@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.arrays import block_reduce, blocks, reductions
+from strided.arrays import blocks, reductions
 from tests.cases import Case, some_values
 from tests.checks import encoded, outcome, same_error, same_outcome, same_values, shape_of
 from tests.strategies import cases
@@ -26,14 +26,6 @@ from tests.thinned import examples, thinned
 
 NAMES = sorted({f.__name__ for f in reductions.IMPLEMENTATIONS})
 LAYOUTS = ["{1,0}", "{0,1}", "{1,0:T(8,128)}", "{0,1:T(2,2)}", "{1,0:T(8,4)(2,1)}", "{1,0:T(3,2)(2,2)}"]
-
-
-@pytest.fixture
-def small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything streams, in windows of a few elements."""
-    monkeypatch.setattr(reductions, "STREAM_BYTES", 0)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(block_reduce, "_SEGMENT", 3)
 
 
 def compared(name: str, a: sd.LayoutArray, x: np.ndarray, **options: Any) -> bool:

@@ -36,7 +36,7 @@ def shares(x: Any, y: Any) -> bool:
 
 
 def check_ravel(a: sd.LayoutArray, x: np.ndarray, order: str, bits: int) -> None:
-    """As NumPy of plain strides; of others contiguous, and never an alias where NumPy copies."""
+    """As NumPy if strides are plain; if not, contiguous, and never an alias where NumPy copies."""
     got = a.ravel(order)
     assert got.flags.c_contiguous
     assert got.flags.writeable
@@ -54,7 +54,7 @@ def check_ravel(a: sd.LayoutArray, x: np.ndarray, order: str, bits: int) -> None
 
 
 def check_reshape(a: sd.LayoutArray, x: np.ndarray, shape: tuple[int, ...], order: str, bits: int) -> None:
-    """The values that NumPy gives; a view only where NumPy gives one, and always there where strides are plain."""
+    """The values that NumPy gives; a view only if NumPy gives one, and then always if strides are plain."""
     got = a.reshape(shape, order=order)
     same_values(got, x.reshape(shape, order=order), bits)
     assert got.flags.writeable

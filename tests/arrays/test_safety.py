@@ -28,7 +28,7 @@ def array(text: str = TEXT, values: np.ndarray = VALUES) -> sd.LayoutArray:
 
 
 def at_once(*jobs: Callable[[], Any], times: int = 20) -> list[Any]:
-    """What the jobs give, each carried out by a thread of its own, so many times."""
+    """What the jobs return, each run several times by its own thread."""
     start = threading.Barrier(len(jobs))
 
     def repeat(job: Callable[[], Any]) -> list[Any]:

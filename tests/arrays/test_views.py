@@ -1,4 +1,4 @@
-"""Views beyond indexing, judged by NumPy: the same elements, on the same memory where NumPy's are."""
+"""Views beyond indexing, judged by NumPy: the same elements, on the same memory if NumPy's are."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided.arrays import block_reduce, blocks, reductions, wide_sums
+from strided.arrays import blocks, reductions, wide_sums
 from tests.cases import ARRAY_TYPES, PACKED_TYPES, dtype_of
 from tests.checks import outcome
 from tests.thinned import thinned
@@ -23,14 +23,6 @@ from tests.thinned import thinned
 FLOATS = sorted(t for t in ARRAY_TYPES if t[0] in "fb" and dtype_of(t).itemsize <= 2)
 INTEGERS = [t for t in ("s1", "u1", "s2", "u2", "s4", "u4") if t in ARRAY_TYPES]
 LAYOUTS = ["{1,0}", "{0,1}", "{1,0:T(8,16)(2,1)}", "{0,1:T(3,2)(2,2)}"]
-
-
-@pytest.fixture
-def small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything streams, in windows of a few elements."""
-    monkeypatch.setattr(reductions, "STREAM_BYTES", 0)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 512)
-    monkeypatch.setattr(block_reduce, "_SEGMENT", 3)
 
 
 def laid_out(values: np.ndarray, layout: str, element_type: str) -> sd.LayoutArray:
@@ -79,7 +71,7 @@ def judged(got: Any, exact: list[Fraction], element_type: str) -> None:
 
 
 def some(element_type: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Values of a type, of all sizes between one in a hundred and a hundred (or what it has of them)."""
+    """Values of a type, of all magnitudes from a hundredth to a hundred that it has."""
     every = finite(element_type)
     sizes = np.abs(every)
     chosen = every[(sizes <= 100) & ((sizes >= 0.01) | (sizes == 0))]

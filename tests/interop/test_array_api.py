@@ -75,7 +75,7 @@ WITHOUT_ARRAYS = {
 
 @pytest.mark.partners
 def test_every_function_of_the_standard_takes_the_array() -> None:
-    """NumPy asks the array: each of these is put to arrays in a layout by the tests of its own namespace."""
+    """NumPy asks the array: the tests of its namespace put each of these to arrays in a layout."""
     strict = pytest.importorskip("array_api_strict")
     tried = {*namespace.functions().values(), *namespace.ufuncs().values()}
     names = 0

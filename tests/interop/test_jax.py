@@ -1,4 +1,4 @@
-"""JAX: its buffers wrapped where they lie, values handed over, layouts both ways."""
+"""JAX: its buffers wrapped in place, values handed over, layouts both ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch: memory shared where the layout is plain strides, values converted where it is not."""
+"""torch: memory shared if the layout is plain strides, values converted if not."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Rows(torch.utils.data.Dataset[Any]):
 @pytest.mark.parametrize("layout", ["{1,0}", "{0,1:T(2,2)}"])
 @pytest.mark.parametrize("name", ["f32", "bf16"])
 def test_a_data_loader(name: str, layout: str) -> None:
-    """It asks for rows one by one, of which torch knows nothing; a data set hands it tensors."""
+    """It asks for rows one by one, which torch does not know; a data set hands it tensors."""
     a = example(name, layout)
     with pytest.raises(TypeError, match="LayoutArray"):
         next(iter(torch.utils.data.DataLoader(a, batch_size=2)))

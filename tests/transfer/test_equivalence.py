@@ -1,7 +1,7 @@
 """Every kernel against the general nest, and both against the definition, element by element.
 
-The general way is forced by refusing every pattern. Guard bytes lie around all buffers, sources are read-only, and all
-that is no element, padding included, is random: it must neither be read into a result nor written.
+The general way is forced by refusing every pattern. Guard bytes lie around all buffers, sources are read-only, and
+what is not an element, padding included, is random: it must neither be read into a result nor written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from strided.transfer import copy as transfer
 from tests.regions import Guarded, bits_at, expected, map_of, row_major
 from tests.thinned import examples, thinned
 
-#: What the tests set otherwise: the size from which on plans are used, and that of tasks and blocks.
+#: Limits for these tests: the smallest copies are planned, and small ones staged.
 _SMALL = {"small_elements": 0, "tiny_elements": 0, "staged_elements": 256}
 
 
