@@ -30,8 +30,8 @@ def wrap(
     head = b"" if memory.size == spec.buffer_byte_size else memory[:HEAD_BYTES].tobytes()
     start, stop = extent(memory.size, spec, offset, allow_excess, head)
     own = memory if stop - start == memory.size else memory[start:stop]
-    excess = memory.size - offset - own.size
-    return LayoutBuffer(own, spec, spec.dtype, spec.element_bits, bitorder, excess, mapping_behind(memory))
+    behind = mapping_behind(memory)
+    return LayoutBuffer(own, spec, spec.dtype, spec.element_bits, bitorder, memory.size - stop, behind)
 
 
 def spec_for(

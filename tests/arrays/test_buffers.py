@@ -177,6 +177,8 @@ def test_an_offset() -> None:
 
 def test_a_metadata_prefix_lies_in_front() -> None:
     a = sd.LayoutArray(bytes(range(14)), "u8[<=4]{0:M(10)}")
+    assert a.excess_bytes == 0
+    assert sd.LayoutArray(bytes(19), a.xla_shape, offset=2).excess_bytes == 3
     assert np.asarray(a).tolist() == [10, 11, 12, 13]
     with pytest.raises(sd.BufferSizeError, match="metadata"):
         sd.LayoutArray(bytes(13), "u8[<=4]{0:M(10)}")
