@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from strided.errors import LayoutError, StridedError
 from strided.layout import UNBOUNDED, BufferShape, Layout, Shape, TupleShape
 from strided.layout.sizes import Sizes, sizes, tile_of
+
+T = TypeVar("T")
 
 
 def facts(shape: Shape | BufferShape | TupleShape) -> dict[str, Any]:
@@ -38,7 +41,7 @@ def facts(shape: Shape | BufferShape | TupleShape) -> dict[str, Any]:
         "memory_space": layout.memory_space,
         "tail_padding_alignment_in_elements": layout.tail_padding_alignment_in_elements,
     }
-    known = _sizes_or_none(shape)
+    known = _if_any(sizes, shape)
     found["byte_size"] = None if known is None else known.total_bytes
     if known is not None:
         found |= {
@@ -75,11 +78,10 @@ def describe(shape: Shape | BufferShape | TupleShape, *, width: int = 80) -> str
 
 
 def _describe_tuple(shape: TupleShape, width: int) -> str:
-    leaves = list(shape.leaves())
-    total = sum(_byte_size(leaf) or 0 for _, leaf in leaves)
+    leaves = [(index, leaf, _if_any(getattr, leaf, "byte_size")) for index, leaf in shape.leaves()]
+    total = sum(size or 0 for _, _, size in leaves)
     lines = [f"a tuple of {len(shape)}: {len(leaves)} arrays, {total:,} bytes"]
-    for index, leaf in leaves:
-        size = _byte_size(leaf)
+    for index, leaf, size in leaves:
         shown = "size not known" if size is None else f"{size:,} byte{'s' if size != 1 else ''}"
         lines.append(f"  {{{','.join(map(str, index))}}}  {leaf}  {shown}")
     return "\n".join(lines)
@@ -90,7 +92,7 @@ def _rows(shape: Shape) -> Iterator[tuple[str, str]]:
     if shape.layout is None:
         yield "elements", "none: a value of this type is not an array"
         return
-    layout, known = shape.layout, _sizes_or_none(shape)
+    layout, known = shape.layout, _if_any(sizes, shape)
     bits = shape.element_bits
     unit = f"{bits // 8} bytes" if bits > 8 else "1 byte" if bits == 8 else f"{bits} bits, packed"
     count = " x ".join("?" if n == UNBOUNDED else f"{n:,}" for n in shape.dimensions)
@@ -150,10 +152,8 @@ def order_in_words(shape: Shape) -> str:
     'dimension 1 (y) is minor, then 2 (x), 0 (z) is major'
     """
     assert shape.layout is not None
-    names = []
-    for d in shape.layout.minor_to_major:
-        letter = shape.dimension_letter(d)
-        names.append(f"{d} ({letter})" if letter else str(d))
+    order = shape.layout.minor_to_major
+    names = [f"{d} ({letter})" if (letter := shape.dimension_letter(d)) else str(d) for d in order]
     middle = f" then {', '.join(names[1:-1])}," if len(names) > 2 else ""
     return f"dimension {names[0]} is minor,{middle} {names[-1]} is major"
 
@@ -168,14 +168,11 @@ def tiles_in_words(shape: Shape) -> str:
     layout = shape.layout
     assert layout is not None
     first, *later = layout.tiles
-    size = 1
-    for t in first:
-        size *= max(1, t)
     text = str(first)
     cut = tile_of(shape)
     if cut and len(cut) == len(first):
         text += f", {' x '.join(f'{-(-shape.dimensions[d] // t):,}' for d, t in cut.items())} of them"
-    text += f", {size:,} elements each"
+    text += f", {math.prod(max(1, t) for t in first):,} elements each"
     if any(t < 0 for t in first):
         text += " ('*' merges a dimension into the next)"
     for tile in later:
@@ -190,16 +187,14 @@ def strides(shape: Shape) -> list[int] | None:
     >>> strides(parse("f32[3,5]{0,1}")), strides(parse("f32[3,5]{0,1:T(2,2)}"))
     ([1, 3], None)
     """
+    return _if_any(lambda: [shape.stride_of(d) for d in range(shape.rank)])
+
+
+def _if_any(ask: Callable[..., T], *arguments: Any) -> T | None:
+    """The answer to a question about a shape; None if its layout has none."""
     try:
-        return [shape.stride_of(d) for d in range(shape.rank)]
+        return ask(*arguments)
     except StridedError:
-        return None
-
-
-def _sizes_or_none(shape: Shape) -> Sizes | None:
-    try:
-        return sizes(shape)
-    except LayoutError:  # a dimension of unknown size
         return None
 
 
@@ -209,13 +204,6 @@ def _why_no_sizes(shape: Shape) -> str:
     except LayoutError as error:
         return str(error)
     return ""
-
-
-def _byte_size(shape: Shape | BufferShape) -> int | None:
-    try:
-        return shape.byte_size
-    except LayoutError:
-        return None
 
 
 def _or_none(size: int) -> int | None:
