@@ -45,6 +45,11 @@ def _parsed(text: str) -> AnyShape | None:
     return None if isinstance(shape, Layout) else shape
 
 
+def label_of(name: str, index: tuple[int, ...] | None) -> str:
+    """An instruction, or an element of its tuple, as the dump shows it: ``fusion``, ``fusion{0}``."""
+    return name if index is None else f"{name}{{{','.join(map(str, index))}}}"
+
+
 @dataclass(frozen=True)
 class Value:
     """What one instruction, or one element of its tuple, produces: bytes of an allocation.
@@ -82,8 +87,8 @@ class Value:
 
     @property
     def label(self) -> str:
-        """The name as the dump shows it: ``fusion``, or ``fusion{0}`` for an element of a tuple."""
-        return self.name if self.index is None else f"{self.name}{{{','.join(map(str, self.index))}}}"
+        """The name as the dump shows it."""
+        return label_of(self.name, self.index)
 
     @property
     def kind(self) -> str:

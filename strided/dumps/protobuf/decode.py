@@ -1,16 +1,16 @@
-"""Protobuf messages as dictionaries: all of one by the names of its fields, or its undecoded fields by number.
+"""Protobuf messages as dictionaries, by the names that XLA declares; undeclared fields are skipped.
 
-`decode` gives the fields that a message holds, by their names in XLA's declarations: numbers, text, more dictionaries,
-lists of these. Shapes come as `strided.Shape`, literals and shardings as the bytes of their messages, which have
-readers of their own. Undeclared fields are skipped.
+`decode` gives a whole message: numbers, text, more dictionaries, lists of these. Shapes come as `strided.Shape`,
+literals and shardings as bytes, because they have readers of their own.
 
-`Fields` decodes on demand and knows the byte where each field lies: for readers of large messages, and of messages
-whose errors name the place.
+`Fields` decodes on demand and knows the byte at which each field lies: for large messages, and for errors that name
+the place.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -25,46 +25,6 @@ _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _NUMBERS = frozenset(("int32", "int64", "uint32", "uint64", "bool"))
 
 
-class Fields(dict[int, list[Field]]):
-    """The fields of one message by number, in the order of the wire; absent ones are empty lists.
-
-    Parameters
-    ----------
-    view : memoryview
-    wanted : str
-        Name of the message, for errors.
-    at : int
-        Byte of the file where it begins, for errors.
-
-    >>> Fields(memoryview(bytes([8, 3, 8, 4])), "SourceTarget").integer(1, "SourceTarget.source")
-    4
-    """
-
-    def __init__(self, view: memoryview, wanted: str, at: int = 0) -> None:
-        super().__init__()
-        for field in fields(view, wanted, at):
-            self.setdefault(field.number, []).append(field)
-
-    def __missing__(self, number: int) -> list[Field]:
-        return []
-
-    def integer(self, number: int, wanted: str) -> int:
-        """The last value of an integer field, or 0."""
-        return self[number][-1].integer(wanted) if number in self else 0
-
-    def integers(self, number: int, wanted: str) -> list[int]:
-        """All values of a repeated integer field."""
-        return [value for field in self[number] for value in field.integers(wanted)]
-
-    def text(self, number: int, wanted: str) -> str:
-        """The last value of a string field, or ""."""
-        return self[number][-1].text(wanted) if number in self else ""
-
-    def message(self, number: int, wanted: str) -> tuple[memoryview, int]:
-        """The payload of a singular message field that is there, its occurrences merged, and where it begins."""
-        return merged([field.view(wanted) for field in self[number]]), self[number][0].at
-
-
 class _Reader(NamedTuple):
     name: str
     type: str
@@ -76,6 +36,60 @@ def _readers(message: str) -> dict[int, _Reader]:
     return {
         field.number: _Reader(name, field.type, field.repeated) for name, field in schema.messages()[message].items()
     }
+
+
+class Fields(dict[str, list[Field]]):
+    """The declared fields of one message by name, in the order of the wire; absent ones are empty lists.
+
+    Parameters
+    ----------
+    message : str
+        Its name in the schema.
+    view : memoryview
+    at : int
+        Byte of the file where it begins, for errors.
+
+    >>> Fields("SourceTarget", memoryview(bytes([8, 3, 8, 4]))).integer("source")
+    4
+    """
+
+    def __init__(self, message: str, view: memoryview, at: int = 0) -> None:
+        super().__init__()
+        self.message_name, self.at = message, at
+        readers = _readers(message)
+        for field in fields(view, message, at):
+            if field.number in readers:
+                self.setdefault(readers[field.number].name, []).append(field)
+
+    def __missing__(self, name: str) -> list[Field]:
+        return []
+
+    def integer(self, name: str) -> int:
+        """The last value of an integer field, or 0."""
+        return self[name][-1].integer(self._wanted(name)) if name in self else 0
+
+    def integers(self, name: str) -> list[int]:
+        """All values of a repeated integer field."""
+        return [value for field in self[name] for value in field.integers(self._wanted(name))]
+
+    def text(self, name: str) -> str:
+        """The last value of a string field, or ""."""
+        return self[name][-1].text(self._wanted(name)) if name in self else ""
+
+    def message(self, name: str) -> Fields:
+        """A singular message field, its occurrences merged; empty if it is absent."""
+        payload = merged([field.view(self._wanted(name)) for field in self[name]])
+        return Fields(self._type(name), payload, self[name][0].at if name in self else self.at)
+
+    def messages(self, name: str) -> Iterator[Fields]:
+        """The messages of a repeated field."""
+        return (Fields(self._type(name), field.view(self._wanted(name)), field.at) for field in self[name])
+
+    def _wanted(self, name: str) -> str:
+        return f"{self.message_name}.{name}"
+
+    def _type(self, name: str) -> str:
+        return schema.messages()[self.message_name][name].type
 
 
 @cache
