@@ -10,10 +10,10 @@ from strided.arrays.buffers import extent
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError
 from strided.files.magic import HEAD_BYTES
-from strided.files.mapping import Bytes
 from strided.files.regular import open_regular
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
+from strided.runtime.aliases import Bytes
 
 
 def open_array(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.arrays.buffer_spec import BufferSpec, prefix_bytes
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files.magic import format_of
 from strided.layout import Shape
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
+from strided.runtime.aliases import Bytes
 
 _BYTE = np.dtype(np.uint8)
 #: Sizes that allocators and file systems round buffers up to, in bytes.

@@ -5,15 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.errors import BufferSizeError
 from strided.files.regular import open_regular
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
+from strided.runtime.aliases import Bytes
 
 
 @dataclass(slots=True, eq=False)

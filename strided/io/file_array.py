@@ -27,7 +27,7 @@ from strided.io.npy import read_npy_header, shape_of_npy
 from strided.io.sparse_pages import GAP_BYTES, Pages, affordable, blank_array, byte_ranges, element_ranges, fetch
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
-from strided.planning.axis_maps import Table
+from strided.runtime.aliases import Table
 from strided.transfer import copy as transfer
 
 

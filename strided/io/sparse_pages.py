@@ -24,11 +24,11 @@ from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError
 from strided.files.regular import READS_AT_PLACES, read_at
 from strided.layout import Shape
-from strided.planning.axis_maps import Table
 from strided.planning.plan import Storage
 from strided.planning.runs import runs_of, table_of
+from strided.runtime.aliases import Bytes, Table
 from strided.runtime.threads import get_num_threads, run
-from strided.transfer.region import Bytes, chunks
+from strided.transfer.region import chunks
 
 #: About how many bytes of pages are in use at a time: what the elements of a block, and padding between them, may take.
 BUDGET_BYTES = 256 << 20

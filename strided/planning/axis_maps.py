@@ -16,14 +16,12 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.addressing.digits import Term
-
-Table: TypeAlias = npt.NDArray[np.int64]
+from strided.runtime.aliases import Table
 
 
 class RadixMap(NamedTuple):

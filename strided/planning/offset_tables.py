@@ -17,14 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.planning.boxes import Axis
 from strided.runtime import limits
+from strided.runtime.aliases import Table
 from strided.runtime.cache import BoundedCache
-
-Table: TypeAlias = npt.NDArray[np.int64]
 
 #: Tables that a step keeps for its next tasks.
 _MOST_KEPT = 64

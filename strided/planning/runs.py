@@ -14,8 +14,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
-from strided.planning.axis_maps import RadixMap, Table, axis_map_of
+from strided.planning.axis_maps import RadixMap, axis_map_of
 from strided.runtime import limits
+from strided.runtime.aliases import Table
 
 #: (extent, stride) of a loop.
 Loop: TypeAlias = tuple[int, int]

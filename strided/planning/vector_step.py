@@ -16,7 +16,6 @@ import numpy as np
 from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import Axis, Box, Spans, bytes_of
 from strided.planning.offset_tables import (
-    Table,
     Tables,
     TaskRanges,
     boxes_of,
@@ -28,6 +27,7 @@ from strided.planning.offset_tables import (
     tile_period_of,
 )
 from strided.runtime import limits
+from strided.runtime.aliases import Table
 
 #: Bytes of a line; a cut between threads off the lines makes both write one slowly.
 _LINE_BYTES = 64

@@ -19,6 +19,7 @@ from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.planning.plan import PerElementStep, Plan, Step, plan_copy, plan_fill, refuse_misfit
 from strided.runtime import limits
+from strided.runtime.aliases import Bytes
 from strided.runtime.cache import BoundedCache, forgettable
 from strided.transfer.bounds import holds, least_size, refuse_outside
 from strided.transfer.executor import PATTERN_BYTES, Copy, ElementFormat, Execution, run_fill
@@ -31,7 +32,7 @@ from strided.transfer.gather_scatter import (
     scatter,
 )
 from strided.transfer.readahead import few_pages, mapping_of
-from strided.transfer.region import Bytes, Region, empty_aligned, may_overlap, region_of_ndarray
+from strided.transfer.region import Region, empty_aligned, may_overlap, region_of_ndarray
 
 __all__ = [
     "Region",

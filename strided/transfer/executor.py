@@ -16,9 +16,10 @@ import numpy as np
 from strided import kernels
 from strided.planning.plan import AxisRange, FillStep, NestStep, StagedCopy, Step, TaskRanges, VectorStep
 from strided.runtime import limits
+from strided.runtime.aliases import Bytes
 from strided.runtime.cache import BoundedCache
 from strided.runtime.threads import get_num_threads, run
-from strided.transfer.region import Bytes, empty_aligned
+from strided.transfer.region import empty_aligned
 
 #: Bytes of the pattern that fills.
 PATTERN_BYTES = 128

@@ -17,9 +17,10 @@ from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Term
 from strided.runtime import limits
+from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, refuse_offsets_outside, refuse_outside
-from strided.transfer.region import Bytes, Region, chunks
+from strided.transfer.region import Region, chunks
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
 

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
-from strided.planning.axis_maps import Table
 from strided.planning.plan import Storage, span_of
 from strided.planning.runs import runs_of, table_of
 from strided.runtime import limits
+from strided.runtime.aliases import Bytes, Table
 from strided.runtime.cache import forgettable
-from strided.transfer.region import Bytes, Region
+from strided.transfer.region import Region
 
 
 class Mapping(NamedTuple):

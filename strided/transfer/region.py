@@ -12,7 +12,7 @@ import mmap
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,8 @@ import numpy.typing as npt
 from strided.addressing.address_map import AddressMap
 from strided.planning.plan import Storage, span_of
 from strided.runtime import limits
+from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 #: The dtype itself: NumPy would make it of the type each time.
 _BYTE = np.dtype(np.uint8)

@@ -7,18 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
 from strided.escape import visible
+from strided.runtime.aliases import Bytes
 from strided.runtime.lazy import lazy
-
-Bytes = npt.NDArray[np.uint8]
 
 
 class ImageArrays(Mapping[str, LayoutArray]):

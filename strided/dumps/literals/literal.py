@@ -25,7 +25,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.protobuf import schema, wire
@@ -36,6 +35,7 @@ from strided.dumps.protobuf.wire import BYTES, FIXED32, FIXED64, MAX_DEPTH, VARI
 from strided.errors import DumpError, StridedError
 from strided.layout import UNBOUNDED, AnyShape, Layout, Shape, TupleShape
 from strided.layout.element_types import ELEMENT_TYPES, ElementType, element_type
+from strided.runtime.aliases import Bytes
 from strided.runtime.lazy import lazy
 
 _SHAPE, _TUPLE_LITERALS, _DYNAMIC_SIZES = 1, 10, 34
@@ -380,7 +380,7 @@ def message_pieces(number: int, pieces: list[Buffer]) -> list[Buffer]:
     return [wire.bytes_head(number, sum(map(len, pieces))), *pieces]
 
 
-def _values(value: Any) -> tuple[Shape, npt.NDArray[np.uint8], tuple[int, ...]]:
+def _values(value: Any) -> tuple[Shape, Bytes, tuple[int, ...]]:
     """A literal's shape for an array, its bytes in that order, and its sizes where it is dynamic."""
     if not isinstance(value, LayoutArray):
         value = LayoutArray.from_numpy(np.asarray(value))
@@ -401,7 +401,7 @@ def _values(value: Any) -> tuple[Shape, npt.NDArray[np.uint8], tuple[int, ...]]:
     return dense, whole.buffer, sizes
 
 
-def _low_bits(values: npt.NDArray[np.uint8], element: ElementType) -> npt.NDArray[np.uint8]:
+def _low_bits(values: Bytes, element: ElementType) -> Bytes:
     """One byte an element with nothing above its bits, as XLA's own types hold them; wider types as they are."""
     if element.name == "pred":
         return np.not_equal(values, 0).view(np.uint8)

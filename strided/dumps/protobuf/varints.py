@@ -15,6 +15,7 @@ import numpy.typing as npt
 from strided import kernels
 from strided.errors import DumpError
 from strided.runtime import limits
+from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
 
 #: Bytes of varints decoded by one task, and numbers encoded at a time: NumPy's temporaries fit the cache.
@@ -23,8 +24,6 @@ _CHUNK = 1 << 16
 
 #: The least numbers of two, three, ... ten septets.
 _SEPTETS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
-
-Bytes = npt.NDArray[np.uint8]
 
 
 def decode_varints(
