@@ -131,19 +131,23 @@ def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[
     for start in range(0, len(view), _PIECE_BYTES):
         end = bytes(view[start : start + _PIECE_BYTES]).rfind(b"\n") + 1
         if end:
-            lines += _decoded(view[begun : start + end]).split("\n")
+            lines += split_lines(_decoded(view[begun : start + end]))
             lines.pop()
             begun = start + end
             if max_bytes is None:
                 refuse_short_lines(len(lines), len(view), path)
-    lines += _decoded(view[begun:]).split("\n")
+    lines += split_lines(_decoded(view[begun:]))
     lines[0] = lines[0].removeprefix("\ufeff")
     return lines
 
 
 def _decoded(data: memoryview) -> str:
-    text = str(data, "utf-8", "backslashreplace")
-    return text.replace("\r\n", "\n") if "\r" in text else text
+    return str(data, "utf-8", "backslashreplace")
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text without their ends."""
+    return (text.replace("\r\n", "\n") if "\r" in text else text).split("\n")
 
 
 def refuse_short_lines(count: int, size: int, path: str | None = None) -> None:

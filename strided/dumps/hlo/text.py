@@ -27,6 +27,7 @@ from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
 from strided.dumps.hlo.statements import opening_of
 from strided.dumps.hlo.text_header import TextHeader
+from strided.dumps.source import split_lines
 from strided.errors import DumpError
 
 _HEADER = re.compile(r"\s*+HloModule\b\s*+([^\s,]*+)")
@@ -47,7 +48,7 @@ def read_text(text: str, path: str | None = None, index: int | None = None) -> M
     >>> print(module.entry.root.shape)
     f32[2]{0}
     """
-    return read_lines((text.replace("\r\n", "\n") if "\r" in text else text).split("\n"), path, index)
+    return read_lines(split_lines(text), path, index)
 
 
 def read_lines(lines: list[str], path: str | None = None, index: int | None = None) -> Module:
