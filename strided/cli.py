@@ -30,6 +30,7 @@ from strided.errors import NotationError, StridedError, UnsupportedError
 from strided.escape import in_columns, visible
 from strided.files.atomic import named_when_full
 from strided.io import convert_file, file_array
+from strided.layout.parser import layout_of
 
 if TYPE_CHECKING:
     from strided.dumps.directory.programs import RunArrays
@@ -185,7 +186,7 @@ def convert(operands: tuple[str, ...], layout: str | None, force: bool, offset: 
         if out != _STANDARD:
             convert_file.check_target(source, out, layout, overwrite=force)
         array = stack.enter_context(file_array.open_file(source, name, shape, offset=offset, bitorder=bitorder))
-        wanted = None if layout is None else convert_file.layout_of(layout)
+        wanted = None if layout is None else layout_of(layout)
         if wanted is None and _ending(out) != ".npy":
             wanted = strided.Layout(tuple(reversed(range(len(array.shape)))))
         with _progress(array.size, "converting") as advance:

@@ -17,14 +17,14 @@ import numpy as np
 
 from strided.arrays.blocks import boxes, common_block, even_cuts, run_block
 from strided.arrays.layout_array import LayoutArray
-from strided.errors import LayoutError, UnsupportedError
+from strided.errors import UnsupportedError
 from strided.files.atomic import refuse_existing, refuse_same, replaced
 from strided.io.file_array import FileArray, open_file
 from strided.io.npy import npy_header
 from strided.io.sparse_pages import Pages, affordable, blank_array, store
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
-from strided.layout.parser import array_shape, parse
+from strided.layout.parser import array_shape, layout_of
 
 #: Bytes of values in memory at a time. Larger blocks gain nothing; smaller ones cut rows of large arrays.
 BLOCK_BYTES = 64 << 20
@@ -141,14 +141,6 @@ def convert_array(
 def result_shape(array: FileArray, layout: str | Layout | None) -> Shape:
     """The shape of an array in another layout; row-major for None."""
     return array_shape(array.xla_shape.with_layout(None if layout is None else layout_of(layout)))
-
-
-def layout_of(layout: str | Layout) -> Layout:
-    """A layout alone, from text or a value."""
-    wanted = parse(layout) if isinstance(layout, str) else layout
-    if not isinstance(wanted, Layout):
-        raise LayoutError(f"{wanted} is no layout; the shape is known, write the braces alone")
-    return wanted
 
 
 def refuse_name(target: str | os.PathLike[str], layout: object) -> None:

@@ -114,6 +114,11 @@ def parse_layout(text: str, *, strict: bool = False) -> Layout:
     return _of_kind(Layout, "a layout alone", text, strict)
 
 
+def layout_of(layout: str | Layout) -> Layout:
+    """A layout from text or a value. Errors as for `parse_layout`."""
+    return parse_layout(layout) if isinstance(layout, str) else layout
+
+
 def _of_kind(kind: type[_T], expected: str, text: str, strict: bool) -> _T:
     found = parse(text, strict=strict)
     if not isinstance(found, kind):

@@ -24,7 +24,7 @@ from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
 from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
-from strided.layout.parser import parse_layout
+from strided.layout.parser import layout_of
 
 Array = npt.NDArray[Any]
 
@@ -262,7 +262,7 @@ def holders_of(sharding: Sharding, counts: tuple[int, ...], given: Mapping[int, 
 
 
 def with_layout(name: str, dims: tuple[int, ...], layout: str | Layout | None) -> Shape:
-    return Shape(name, dims, parse_layout(layout) if isinstance(layout, str) else layout)
+    return Shape(name, dims, None if layout is None else layout_of(layout))
 
 
 def _shard_of(xla: Shape, dims: tuple[int, ...]) -> Shape:
