@@ -13,12 +13,13 @@ EXAMPLES, LONG_EXAMPLES = 10, 60
 
 
 def thinned(cases: Iterable[Any], step: int) -> list[Any]:
-    """All cases as parameters of a test, of which every `step`-th, from the first one on, is not slow.
+    """All cases as parameters of a test; all but every `step`-th, counted from the first, are slow.
 
     Parameters
     ----------
     cases : iterable
-        What `pytest.mark.parametrize` takes: values, tuples of them, or results of `pytest.param`.
+        What `pytest.mark.parametrize` takes: values, tuples of several values, or results of `pytest.param`. A tuple
+        that is one value needs `pytest.param`.
     step : int
         Prime to the period of cases that repeat, so that those that stay are of all kinds.
     """
