@@ -15,31 +15,32 @@ from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.braced import MAX_DEPTH, is_json_object, sorted_json
 from strided.dumps.hlo.proto import find_module
 from strided.dumps.hlo.proto_instruction import ProtoInstruction
-from strided.dumps.protobuf.wire import bytes_field, integer_field, integers_field
+from strided.dumps.protobuf.wire import bytes_field, integer_field
 from strided.dumps.sharding.sharding import Sharding
 from strided.errors import DumpError, UnsupportedError
-from tests.dumps.test_hlo_proto import computation, instruction, module
+from tests.dumps.test_hlo_proto import SCALAR, computation, instruction, module
 from tests.hlo_samples import DATA, PAIRS, facts, module_text, proto_of
+from tests.protos import serialized
 
 #: Modules of our own with what jaxlib 0.10.2 prints of their protos, and raw backend configurations likewise.
 FORMS = json.loads(gzip.decompress((DATA / "printed_forms.json.gz").read_bytes()))
 MODULES = [(text, base64.b64decode(proto), large or text) for text, proto, large in FORMS["modules"]]
 CONFIGS = [(raw.encode("latin1"), printed) for raw, printed in FORMS["configs"]]
 
-F32 = integer_field(2, 11)
+F32 = {"element_type": 11}
 
 
-def entry_root(*fields: bytes, opcode: str = "custom-call", shape: bytes = F32) -> str:
-    root = read_hlo(module(computation("e", 1, instruction("x", opcode, 1, *fields, shape=shape)))).entry.root
-    return root.printed()
+def entry_root(*more: bytes, opcode: str = "custom-call", shape: bytes = SCALAR, **fields: Any) -> str:
+    one = instruction("x", opcode, 1, *more, shape=shape, **fields)
+    return read_hlo(module(computation("e", 1, one))).entry.root.printed()
 
 
-def array(element_type: int, *dimensions: int) -> bytes:
-    return integer_field(2, element_type) + integers_field(3, dimensions)
+def scalar(element_type: int) -> bytes:
+    return serialized("ShapeProto", element_type=element_type)
 
 
-def tuple_of(*shapes: bytes) -> bytes:
-    return integer_field(2, 13) + b"".join(bytes_field(4, shape) for shape in shapes)
+def tuple_of(*shapes: Any) -> dict[str, Any]:
+    return {"element_type": 13, "tuple_shapes": shapes}
 
 
 # ---- what jaxlib printed ---------------------------------------------------------------------------------------------
@@ -62,7 +63,7 @@ def test_their_text_reads_alike(number: int) -> None:
 
 @pytest.mark.parametrize(("raw", "printed"), CONFIGS, ids=[str(raw) for raw, _ in CONFIGS])
 def test_values_are_quoted_where_jaxlib_quoted_them(raw: bytes, printed: str) -> None:
-    assert entry_root(bytes_field(43, raw), opcode="iota").endswith(f", backend_config={printed}")
+    assert entry_root(opcode="iota", backend_config=raw).endswith(f", backend_config={printed}")
 
 
 @pytest.mark.jax
@@ -124,17 +125,17 @@ def test_the_keys_of_configurations_in_order_are_those_of_jax() -> None:
     ],
 )
 def test_comparisons_say_their_order_where_it_is_not_the_usual_one(element_type: int, order: str, printed: str) -> None:
-    operand = instruction("a", "parameter", 1, shape=integer_field(2, element_type))
-    more = integers_field(36, [1, 1]) + bytes_field(63, b"LT") + bytes_field(102, order.encode())
-    compare = instruction("c", "compare", 2, more, shape=integer_field(2, 1))
+    operand = instruction("a", "parameter", 1, shape=scalar(element_type))
+    more, fields = bytes_field(102, order.encode()), {"operand_ids": [1, 1], "comparison_direction": "LT"}
+    compare = instruction("c", "compare", 2, more, shape=scalar(1), **fields)
     found = read_hlo(module(computation("e", 1, operand, compare, root=2))).entry.root
     assert str(found) == f"ROOT %c = pred[] compare(%a, %a), direction=LT{printed}"
 
 
 def test_flags_of_newer_compilers_are_printed_where_they_are_set() -> None:
-    stable = integer_field(81, 4) + integer_field(85, 1) + integer_field(60, 1)
-    assert entry_root(stable, opcode="topk").endswith("topk(), k=4, largest=true, is_stable=true")
-    assert "is_stable" not in entry_root(integer_field(81, 4), opcode="topk")
+    stable = entry_root(opcode="topk", k=4, largest=True, is_stable=True)
+    assert stable.endswith("topk(), k=4, largest=true, is_stable=true")
+    assert "is_stable" not in entry_root(opcode="topk", k=4)
     assert entry_root(integer_field(100, 1), opcode="collective-broadcast").endswith("{}, has_dynamic_root=true")
 
 
@@ -150,7 +151,7 @@ def test_what_was_read_from_text_is_printed_as_it_was_read() -> None:
 
 def test_keys_in_order() -> None:
     config = b'{"b":[{"z":1,"y":[]}, null],\n"a" : "x}"}'
-    found = read_hlo(module(computation("e", 1, instruction("x", "iota", 1, bytes_field(43, config)))))
+    found = read_hlo(module(computation("e", 1, instruction("x", "iota", 1, backend_config=config))))
     assert 'backend_config={"a":"x}","b":[{"y":[],"z":1},null]}' in found.to_text(sort_backend_config=True)
     assert config.decode() in found.to_text()
     assert found.entry.root.backend_config == config.decode()
@@ -184,37 +185,36 @@ def test_braces_are_counted_in_one_pass() -> None:
 
 def test_the_last_value_of_a_key_counts() -> None:
     pair = [bytes_field(1, bytes_field(1, b"k") + bytes_field(2, value)) for value in (b"one", b"two")]
-    assert entry_root(bytes_field(68, b"".join(pair))).endswith('frontend_attributes={k="two"}')
+    found = read_hlo(module(computation("e", 1, instruction("a", "iota", 1)), bytes_field(19, b"".join(pair))))
+    assert found.frontend_attributes == {"k": "two"}
+    assert 'frontend_attributes={k="two"}' in found.to_text()
 
 
 # ---- asynchronous operations -----------------------------------------------------------------------------------------
 
 
-def async_start(*wrapped: bytes, start: bytes = b"") -> ProtoInstruction:
-    body = computation("b", 1, instruction("p", "parameter", 1), instruction("n", "negate", 2, *wrapped), root=2)
-    outer = computation("e", 2, instruction("s", "async-start", 3, integers_field(38, [1]), start))
-    found = read_hlo(module(body, outer, integer_field(6, 2))).entry.root
+def async_start(start: dict[str, Any] | None = None, **wrapped: Any) -> ProtoInstruction:
+    body = computation("b", 1, instruction("p", "parameter", 1), instruction("n", "negate", 2, **wrapped), root=2)
+    outer = computation("e", 2, instruction("s", "async-start", 3, called_computation_ids=[1], **(start or {})))
+    found = read_hlo(module(body, outer, entry_computation_id=2)).entry.root
     assert isinstance(found, ProtoInstruction)
     return found
 
 
-def attribute(key: str, value: str) -> bytes:
-    return bytes_field(68, bytes_field(1, bytes_field(1, key.encode()) + bytes_field(2, value.encode())))
-
-
 def test_a_start_says_what_its_body_says() -> None:
-    aliasing = bytes_field(74, integers_field(1, [1]) + integer_field(2, 0))
-    start = async_start(attribute("a", "inner"), start=aliasing)
+    inner, outer = {"map": {"a": "inner"}}, {"map": {"b": "outer"}}
+    aliasing = [{"output_shape_index": [1], "operand_index": 0}]
+    start = async_start({"output_operand_aliasing": aliasing}, frontend_attributes=inner)
     assert str(start).endswith(
         'negate-start(), frontend_attributes={a="inner"}, output_to_operand_aliasing={{1}: (0, {})}'
     )
-    both = async_start(attribute("a", "inner"), start=attribute("b", "outer"))
+    both = async_start({"frontend_attributes": outer}, frontend_attributes=inner)
     assert str(both).endswith('negate-start(), frontend_attributes={b="outer"}')
 
 
 def test_a_start_may_say_a_name_twice() -> None:
-    statistics = bytes_field(82, bytes_field(2, bytes_field(1, b"s")))
-    found = async_start(statistics, start=statistics)
+    statistics = {"statistics_viz": {"statistics": [{"stat_name": "s"}]}}
+    found = async_start(statistics, **statistics)
     once = "statistics={visualizing_index=0,s=0}"
     assert str(found).endswith(f"negate-start(), {once}, {once}")
     assert found.attributes == {"statistics": once.removeprefix("statistics=")}
@@ -222,20 +222,20 @@ def test_a_start_may_say_a_name_twice() -> None:
 
 def test_bodies_are_shown_where_updates_take_operands() -> None:
     body = computation("b", 1, instruction("p", "parameter", 1), instruction("n", "negate", 2), root=2)
-    calls = integers_field(38, [1])
-    start = instruction("s", "async-start", 3, calls)
+    calls = {"called_computation_ids": [1]}
+    start = instruction("s", "async-start", 3, **calls)
     for operands, shown in (([3], "negate"), ([3, 3], "async")):
-        update = instruction("u", "async-update", 4, calls, integers_field(36, operands))
-        done = instruction("d", "async-done", 5, calls, integers_field(36, [4]))
-        found = read_hlo(module(body, computation("e", 2, start, update, done, root=5), integer_field(6, 2)))
+        update = instruction("u", "async-update", 4, **calls, operand_ids=operands)
+        done = instruction("d", "async-done", 5, **calls, operand_ids=[4])
+        found = read_hlo(module(body, computation("e", 2, start, update, done, root=5), entry_computation_id=2))
         assert [i.opcode for i in found.entry.instructions] == [f"{shown}-{end}" for end in ("start", "update", "done")]
         assert [c.name for c in found.computations] == (["b", "e"] if shown == "async" else ["e"])
         assert ("calls=%b" in found.to_text()) == (shown == "async")
 
 
 def test_the_main_thread_goes_without_saying() -> None:
-    assert "thread" not in str(async_start(start=bytes_field(79, b"main")))
-    assert 'async_execution_thread="host"' in str(async_start(start=bytes_field(79, b"host")))
+    assert "thread" not in str(async_start({"async_execution_thread": "main"}))
+    assert 'async_execution_thread="host"' in str(async_start({"async_execution_thread": "host"}))
 
 
 # ---- messages that hold too much or too little -----------------------------------------------------------------------
@@ -243,40 +243,42 @@ def test_the_main_thread_goes_without_saying() -> None:
 
 def test_labels_are_not_made_for_dimensions_that_nobody_can_have() -> None:
     for dimension in (2**62, -1):
-        numbers = bytes_field(16, integer_field(8, dimension))
-        assert "dim_labels=/* no dimensions" in entry_root(numbers, opcode="convolution")
+        numbers = {"input_feature_dimension": dimension}
+        shown = entry_root(opcode="convolution", convolution_dimension_numbers=numbers)
+        assert "dim_labels=/* no dimensions" in shown
 
 
 def test_slice_sizes_that_are_not_there_are_not_printed() -> None:
-    buffers = instruction("b", "parameter", 1, shape=tuple_of(array(4, 9), array(4, 9)))
+    number, row = {"element_type": 4}, {"element_type": 4, "dimensions": [9]}
+    buffers = instruction("b", "parameter", 1, shape=serialized("ShapeProto", **tuple_of(row, row)))
     starts = instruction(
-        "s", "parameter", 2, shape=tuple_of(tuple_of(integer_field(2, 4)), tuple_of(integer_field(2, 4)))
+        "s", "parameter", 2, shape=serialized("ShapeProto", **tuple_of(tuple_of(number), tuple_of(number)))
     )
-    sizes = integers_field(36, [1, 1, 2, 2]) + integers_field(20, [5])
-    permute = instruction("c", "collective-permute", 3, sizes)
+    permute = instruction("c", "collective-permute", 3, operand_ids=[1, 1, 2, 2], dynamic_slice_sizes=[5])
     found = read_hlo(module(computation("e", 1, buffers, starts, permute, root=3))).entry.root
     assert found.attributes["slice_sizes"] == "{{5}}"
-    assert entry_root(integers_field(20, [3, 4]), opcode="collective-permute").endswith("slice_sizes={{3,4}}")
+    assert entry_root(opcode="collective-permute", dynamic_slice_sizes=[3, 4]).endswith("slice_sizes={{3,4}}")
 
 
-def original(*elements: tuple[list[int], str]) -> bytes:
-    parts = []
-    for index, name in elements:
-        parts.append(bytes_field(1, integers_field(1, index) + bytes_field(2, bytes_field(1, name.encode()))))
-    return bytes_field(88, b"".join(parts))
+def original(*elements: tuple[list[int], str]) -> str:
+    parts = [{"shape_index": index, "original_array": {"instruction_name": name}} for index, name in elements]
+    return entry_root(original_value={"elements": parts})
 
 
 def test_origins_with_gaps_are_filled_to_a_limit() -> None:
-    assert entry_root(original(([2, 1], "a"), ([0], "b"))).endswith('origin={({"b"}, {}, ({}, {"a"}))}')
-    assert entry_root(original(([2**62], "a"))).endswith(f"origin={{/* {2**62} elements of tuples are missing */}}")
-    assert "elements of tuples are missing" in entry_root(original(([-1], "a")))
-    assert entry_root(original(([0] * 5000, "a"))).endswith("origin={/* tuples nested 5000 deep */}")
-    assert entry_root(original(([], "outer"), ([0], "a"))).endswith('origin={({"a"})}')
+    assert original(([2, 1], "a"), ([0], "b")).endswith('origin={({"b"}, {}, ({}, {"a"}))}')
+    assert original(([2**62], "a")).endswith(f"origin={{/* {2**62} elements of tuples are missing */}}")
+    assert "elements of tuples are missing" in original(([-1], "a"))
+    assert original(([0] * 5000, "a")).endswith("origin={/* tuples nested 5000 deep */}")
+    assert original(([], "outer"), ([0], "a")).endswith('origin={({"a"})}')
 
 
 def recovering(inner: bytes) -> bytes:
-    entry = bytes_field(1, bytes_field(1, b"old")) + bytes_field(2, bytes_field(1, b"new")) + bytes_field(3, inner)
-    return module(computation("e", 1, instruction("a", "iota", 1)), bytes_field(20, bytes_field(1, entry)))
+    """A module whose recovery table holds these bytes for a module."""
+    old, new = ({"instruction_name": name} for name in ("old", "new"))
+    arrays = serialized("OriginalValueRecoveryTableProto.Entry", old_original_array=old, new_original_array=new)
+    table = bytes_field(1, arrays + bytes_field(3, inner))
+    return module(computation("e", 1, instruction("a", "iota", 1)), bytes_field(20, table))
 
 
 def test_modules_inside_modules_are_printed_to_a_depth() -> None:
@@ -292,46 +294,47 @@ def test_a_broken_module_inside_a_module_is_named() -> None:
     assert table.startswith('{\n  {"old"} : {"new"} /* ')
 
 
-def sharding(*fields: bytes, shape: bytes = F32) -> str:
-    return entry_root(bytes_field(40, b"".join(fields)), opcode="iota", shape=shape).partition("sharding=")[2]
+def sharding(shape: dict[str, Any] = F32, **fields: Any) -> str:
+    shown = entry_root(opcode="iota", shape=serialized("ShapeProto", **shape), sharding=fields)
+    return shown.partition("sharding=")[2]
 
 
 def test_shardings_print_their_metadata_and_tuples_each_leaf() -> None:
-    made = bytes_field(7, bytes_field(2, b"op"))
-    assert sharding(made) == '{replicated metadata={op_name="op"}}'
-    pair = tuple_of(F32, tuple_of(F32))
-    assert sharding(made, shape=pair) == '{{replicated metadata={op_name="op"}}, {replicated metadata={op_name="op"}}}'
-    tuple_sharding = integer_field(1, 2) + bytes_field(5, made) + bytes_field(5, integer_field(1, 4))
-    assert sharding(tuple_sharding, shape=pair) == '{{replicated metadata={op_name="op"}}, {manual}}'
-    twice = made + bytes_field(7, bytes_field(12, b"d"))
-    assert sharding(twice) == '{replicated metadata={{op_name="op"}, {deduplicated_name="d"}}}'
+    made, pair = {"metadata": [{"op_name": "op"}]}, tuple_of(F32, tuple_of(F32))
+    shown = '{replicated metadata={op_name="op"}}'
+    assert sharding(**made) == shown
+    assert sharding(pair, **made) == f"{{{shown}, {shown}}}"
+    assert sharding(pair, type=2, tuple_shardings=[made, {"type": 4}]) == f"{{{shown}, {{manual}}}}"
+    twice = [{"op_name": "op"}, {"deduplicated_name": "d"}]
+    assert sharding(metadata=twice) == '{replicated metadata={{op_name="op"}, {deduplicated_name="d"}}}'
 
 
 def test_a_long_sharding_of_a_wide_tuple_is_printed_once() -> None:
-    made = bytes_field(7, bytes_field(2, b"o" * 10_000))
-    assert sharding(made, shape=tuple_of(*[F32] * 1000)).count("replicated") == 1
+    metadata = [{"op_name": "o" * 10_000}]
+    assert sharding(tuple_of(*[F32] * 1000), metadata=metadata).count("replicated") == 1
 
 
 def test_one_device_without_a_number() -> None:
-    assert sharding(integer_field(1, 1) + integers_field(4, [-1])) == "{maximal device=-1}"
+    assert sharding(type=1, tile_assignment_devices=[-1]) == "{maximal device=-1}"
     with pytest.raises(DumpError, match="at least 0, found -2"):
-        Sharding.from_proto(integer_field(1, 1) + integers_field(4, [-2]))
+        Sharding.from_proto(serialized("OpSharding", type=1, tile_assignment_devices=[-2]))
 
 
 def test_metadata_that_only_tell_names_apart_are_not_printed() -> None:
-    assert "metadata" not in entry_root(bytes_field(7, bytes_field(12, b"d")))
-    assert entry_root(bytes_field(7, bytes_field(2, b"o") + bytes_field(12, b"d"))).endswith(
-        'metadata={op_name="o" deduplicated_name="d"}'
-    )
+    assert "metadata" not in entry_root(metadata={"deduplicated_name": "d"})
+    shown = entry_root(metadata={"op_name": "o", "deduplicated_name": "d"})
+    assert shown.endswith('metadata={op_name="o" deduplicated_name="d"}')
 
 
 def test_tuple_constants_of_another_shape_are_refused() -> None:
-    literal = bytes_field(
-        8, bytes_field(1, tuple_of(F32)) + bytes_field(10, bytes_field(1, F32) + bytes_field(8, b"\0" * 4))
-    )
-    right = read_hlo(module(computation("e", 1, instruction("c", "constant", 1, literal, shape=tuple_of(F32)))))
+    literal = {"shape": tuple_of(F32), "tuple_literals": [{"shape": F32, "f32s": [0]}]}
+
+    def constant(*shapes: Any) -> bytes:
+        shape = serialized("ShapeProto", **tuple_of(*shapes))
+        return module(computation("e", 1, instruction("c", "constant", 1, shape=shape, literal=literal)))
+
+    right = read_hlo(constant(F32))
     assert "constant(( 0 ))" in right.to_text(print_large_constants=True)
     assert "constant({...})" in right.to_text()
-    wrong = read_hlo(module(computation("e", 1, instruction("c", "constant", 1, literal, shape=tuple_of(F32, F32)))))
     with pytest.raises(DumpError, match=r"a constant .* whose literal is"):
-        wrong.to_text(print_large_constants=True)
+        read_hlo(constant(F32, F32)).to_text(print_large_constants=True)

@@ -221,7 +221,7 @@ def test_damaged_snapshots_print():
     snapshot = read_snapshot(bad, form="HloSnapshot")
     assert repr(snapshot).startswith("<HloSnapshot of a damaged file: 1 arguments, the result: ")
     assert repr(snapshot.arguments) == "<arguments {0: unreadable}>"
-    many = read_snapshot(wire.bytes_field(2, write_literal(np.int8(1))) * 40)
+    many = read_snapshot(protos.serialized("HloSnapshot", arguments=[literal(np.int8(1))] * 40))
     assert repr(many.arguments).endswith("31: s8[], ... 8 more}>")
 
 
@@ -241,9 +241,9 @@ def serialized(shape: str, values: bytes) -> bytes:
     return len(head).to_bytes(8, "little") + head + values
 
 
-def delimited(*partitions: list[bytes], module: bytes = wire.bytes_field(1, b"m")) -> bytes:
+def delimited(*partitions: list[bytes]) -> bytes:
     inputs = [{"arguments_descriptors": [described(len(a)) for a in arguments]} for arguments in partitions]
-    message = protos.serialized("HloUnoptimizedSnapshot", partitions=inputs) + wire.bytes_field(1, module)
+    message = protos.serialized("HloUnoptimizedSnapshot", hlo_module={"name": "m"}, partitions=inputs)
     return wire.varint(len(message)) + message + b"".join(a for arguments in partitions for a in arguments)
 
 
@@ -291,13 +291,16 @@ def test_a_snapshot_of_text():
 
 def test_an_unoptimised_module_that_is_only_a_name():
     # "main_" would itself be a field of a message
-    for name in (b"hello", b"main_", b"jit_f"):
-        snapshot = read_snapshot(wire.bytes_field(1, wire.bytes_field(1, name)) + wire.bytes_field(2, b""))
+    for name in ("hello", "main_", "jit_f"):
+        data = protos.serialized("HloUnoptimizedSnapshot", hlo_module={"name": name}, partitions=[{}])
+        snapshot = read_snapshot(data)
         assert snapshot.form == "HloUnoptimizedSnapshot"
-        assert snapshot.module_name == name.decode()
+        assert snapshot.module_name == name
 
 
 # ---- refusals ----
+
+MODULE = {"name": "m", "id": 1}
 
 
 @pytest.mark.parametrize(
@@ -306,13 +309,10 @@ def test_an_unoptimised_module_that_is_only_a_name():
         (b"", "the file is empty"),
         (b"HloModule m, is_scheduled=true", "no snapshot, or a damaged one"),
         (b"\xff" * 100, "no snapshot, or a damaged one"),
-        (wire.bytes_field(9, b"x"), "a protobuf message, but no snapshot"),
-        (wire.bytes_field(1, wire.bytes_field(1, b"m") + wire.integer_field(5, 1)), "strided.read_hlo reads modules"),
-        (
-            wire.bytes_field(1, wire.bytes_field(1, b"m") + wire.integer_field(5, 1)) + wire.bytes_field(3, b""),
-            "no snapshot",
-        ),
-        (wire.bytes_field(2, b"abc")[:-1], r"field 2 of HloSnapshot should be 3 bytes long, 2 bytes remained"),
+        (protos.serialized("HloModuleProto", buffer_donor={}), "a protobuf message, but no snapshot"),
+        (protos.serialized("HloProto", hlo_module=MODULE), "strided.read_hlo reads modules"),
+        (protos.serialized("HloProto", hlo_module=MODULE, buffer_assignment={}), "no snapshot"),
+        (b"\x12\x03ab", r"field 2 of HloSnapshot should be 3 bytes long, 2 bytes remained"),
         (b"hlo_module { name: 3 }", r"line 1, column 14: HloModuleProto.name: expected string, found 3"),
     ],
 )
@@ -327,9 +327,10 @@ def test_what_is_no_snapshot_is_refused(data, words, tmp_path: Path):
 
 
 def test_a_damaged_value_leaves_the_others_readable(tmp_path: Path):
-    bad = wire.bytes_field(1, write_shape(sd.parse("f32[3]{0}"))) + wire.bytes_field(8, bytes(8))
+    short = literal(np.zeros(3, np.float32))
+    short.f32s.pop()
     path = tmp_path / "x.pb"
-    path.write_bytes(wire.bytes_field(2, bad) + wire.bytes_field(2, write_literal(np.int8(5))))
+    path.write_bytes(protos.serialized("HloSnapshot", arguments=[short, literal(np.int8(5))]))
     snapshot = read_snapshot(path)
     assert int(np.asarray(snapshot.arguments[1])) == 5
     assert str(snapshot.arguments.shapes[0]) == "f32[3]{0}"
@@ -358,7 +359,7 @@ def test_lying_sizes_allocate_nothing():
 
 
 def test_very_many_arguments_take_sixteen_bytes_each():
-    data = wire.bytes_field(2, write_literal(np.int8(1))) * 30_000
+    data = protos.serialized("HloSnapshot", arguments=[literal(np.int8(1))]) * 30_000
     tracemalloc.start()
     snapshot = read_snapshot(data)
     assert len(snapshot.arguments) == 30_000
