@@ -162,9 +162,23 @@ class Lexer:
             self.fail(f"{wanted} should fit 64 bits" if self.is_integer() else f"expected {wanted}")
         return value
 
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """One or more values with commas between them."""
+        values = [read()]
+        while self.take(","):
+            values.append(read())
+        return values
+
+    def bracketed(self, brackets: str, read: Callable[[], T], wanted: str = "") -> list[T]:
+        """The values between two brackets, if any, with commas between them; `wanted` describes the first bracket."""
+        opening, closing = brackets[0], brackets[1]
+        self.expect(opening, wanted)
+        if self.take(closing):
+            return []
+        values = self.listed(read)
+        self.expect(closing, f"',' or {closing!r}")
+        return values
+
     def integers(self, wanted: str) -> list[int]:
         """One or more integers with commas between them."""
-        values = [self.required_integer(wanted)]
-        while self.take(","):
-            values.append(self.required_integer(wanted))
-        return values
+        return self.listed(lambda: self.required_integer(wanted))

@@ -265,24 +265,21 @@ def _built(lexer: Lexer, places: dict[str, int], build: Callable[[], _T]) -> _T:
 
 def _sizes(lexer: Lexer) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     lexer.expect("[", "'[' after the element type")
-    sizes: list[int] = []
-    dynamic: list[bool] = []
-    if lexer.token != "]":
-        while True:
-            start = lexer.start
-            if lexer.take("?"):
-                size, is_dynamic = UNBOUNDED, True
-            else:
-                is_dynamic = lexer.take("<=")
-                size = lexer.required_integer("a dimension size" if not is_dynamic else "the bound of a dimension")
-                if size < 0 and not (is_dynamic and size == UNBOUNDED):
-                    lexer.fail(f"the size of a dimension is 0 or more, not {size}", start)
-            sizes.append(size)
-            dynamic.append(is_dynamic)
-            if not lexer.take(","):
-                break
+    sizes = [] if lexer.token == "]" else lexer.listed(lambda: _size(lexer))
     lexer.expect("]", "']' or ',' after a dimension size")
-    return tuple(sizes), tuple(dynamic)
+    return tuple(size for size, _ in sizes), tuple(dynamic for _, dynamic in sizes)
+
+
+def _size(lexer: Lexer) -> tuple[int, bool]:
+    """The size of a dimension, and whether it is dynamic."""
+    start = lexer.start
+    if lexer.take("?"):
+        return UNBOUNDED, True
+    dynamic = lexer.take("<=")
+    size = lexer.required_integer("the bound of a dimension" if dynamic else "a dimension size")
+    if size < 0 and not (dynamic and size == UNBOUNDED):
+        lexer.fail(f"the size of a dimension is 0 or more, not {size}", start)
+    return size, dynamic
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------------
@@ -292,11 +289,7 @@ def _layout(lexer: Lexer, places: dict[str, int]) -> dict[str, Any]:
     """The fields of a layout; where each one stands goes into `places`."""
     lexer.expect("{", "'{' before a layout")
     places["minor_to_major"] = lexer.start
-    order: list[int] = []
-    if lexer.is_integer():
-        order.append(lexer.required_integer("a dimension number"))
-        while lexer.take(","):
-            order.append(lexer.required_integer("a dimension number"))
+    order = lexer.integers("a dimension number") if lexer.is_integer() else []
     fields: dict[str, Any] = {"minor_to_major": tuple(order)}
     if lexer.take(":"):
         _attributes(lexer, fields, places)
@@ -338,35 +331,49 @@ def _integer_attribute(lexer: Lexer, letter: str, name: str, fields: dict[str, A
         return
     places[name] = lexer.start
     lexer.advance()
-    if not lexer.take("("):
-        lexer.slip(f"expected '(' after {letter!r}")
+    if not _takes(lexer, "(", f"'(' after {letter!r}"):
         return
     value = lexer.integer()
     if value is None:
         lexer.slip(f"expected an integer in {letter}(...)")
         return
     fields[name] = value
-    if not lexer.take(")"):
-        lexer.slip(f"expected ')' after {letter}({value}")
+    _takes(lexer, ")", f"')' after {letter}({value}")
+
+
+def _takes(lexer: Lexer, token: str, wanted: str) -> bool:
+    """Go past `token`; False where another comes next, which XLA lets pass."""
+    if not lexer.take(token):
+        lexer.slip(f"expected {wanted}")
+        return False
+    return True
+
+
+def _is_list(lexer: Lexer, read: Callable[[], bool], end: str) -> bool:
+    """Whether a list up to a closing bracket could be read: False from the first slip on."""
+    if lexer.token != ")":
+        while True:
+            if not read():
+                return False
+            if not lexer.take(","):
+                break
+    return _takes(lexer, ")", end)
 
 
 def _level_types(lexer: Lexer) -> None:
     """Dimension level types, which XLA reads and throws away."""
-    if not lexer.take("("):
-        lexer.slip("expected '(' after 'D'")
-        return
-    if lexer.token != ")":
-        while True:
-            if lexer.token not in _LEVELS:
-                lexer.slip("expected a dimension level type, one of D C S H")
-                return
-            lexer.advance()
-            lexer.take("+")
-            lexer.take("~")
-            if not lexer.take(","):
-                break
-    if not lexer.take(")"):
-        lexer.slip("expected ')' after the dimension level types")
+
+    def read() -> bool:
+        if lexer.token not in _LEVELS:
+            lexer.slip("expected a dimension level type, one of D C S H")
+            return False
+        lexer.advance()
+        lexer.take("+")
+        lexer.take("~")
+        return True
+
+    if _takes(lexer, "(", "'(' after 'D'"):
+        _is_list(lexer, read, "')' after the dimension level types")
 
 
 def _tiles(lexer: Lexer) -> tuple[Tile, ...]:
@@ -381,27 +388,19 @@ def _tiles(lexer: Lexer) -> tuple[Tile, ...]:
 
 def _tile(lexer: Lexer, sizes: list[int]) -> bool:
     """Whether a whole tile could be read; what could be read of it goes into `sizes`."""
-    if not lexer.take("("):
-        lexer.slip("expected '(' before a tile")
-        return False
-    if lexer.token != ")":
-        while True:
-            start = lexer.start
-            size = COMBINE if lexer.token == "*" else lexer.integer()
-            if size is None:
-                lexer.slip("expected a tile size")
-                return False
-            if lexer.token == "*" and lexer.start == start:
-                lexer.advance()
-            elif size == COMBINE:
-                lexer.slip("a tile size must be 1 or more, or '*'", start)
-            sizes.append(size)
-            if not lexer.take(","):
-                break
-    if not lexer.take(")"):
-        lexer.slip("expected ')' or ',' after a tile size")
-        return False
-    return True
+
+    def read() -> bool:
+        start = lexer.start
+        size = COMBINE if lexer.take("*") else lexer.integer()
+        if size is None:
+            lexer.slip("expected a tile size")
+            return False
+        if size == COMBINE and lexer.text[start] != "*":
+            lexer.slip("a tile size must be 1 or more, or '*'", start)
+        sizes.append(size)
+        return True
+
+    return _takes(lexer, "(", "'(' before a tile") and _is_list(lexer, read, "')' or ',' after a tile size")
 
 
 def _splits(lexer: Lexer) -> tuple[SplitConfig, ...]:
@@ -417,29 +416,23 @@ def _splits(lexer: Lexer) -> tuple[SplitConfig, ...]:
 
 def _split(lexer: Lexer, indices: list[int]) -> tuple[int | None, bool]:
     """The dimension of a split, if it could be read, and whether the whole could be."""
-    if not lexer.take("("):
-        lexer.slip("expected '(' before a split")
+
+    def read() -> bool:
+        index = lexer.integer()
+        if index is None:
+            lexer.slip("expected a split index")
+            return False
+        indices.append(index)
+        return True
+
+    if not _takes(lexer, "(", "'(' before a split"):
         return None, False
     dimension = lexer.integer()
     if dimension is None:
         lexer.slip("expected the number of the physical dimension that is split")
         return None, False
-    if not lexer.take(":"):
-        lexer.slip("expected ':' after the dimension of a split")
-        return dimension, False
-    if lexer.token != ")":
-        while True:
-            index = lexer.integer()
-            if index is None:
-                lexer.slip("expected a split index")
-                return dimension, False
-            indices.append(index)
-            if not lexer.take(","):
-                break
-    if not lexer.take(")"):
-        lexer.slip("expected ')' or ',' after a split index")
-        return dimension, False
-    return dimension, True
+    whole = _takes(lexer, ":", "':' after the dimension of a split")
+    return dimension, whole and _is_list(lexer, read, "')' or ',' after a split index")
 
 
 def _sparse_type(lexer: Lexer, sign: str, what: str) -> None:

@@ -54,16 +54,10 @@ def read_named(lexer: Lexer, make: Callable[..., T]) -> T:
 
 
 def _mesh(lexer: Lexer, start: int) -> Mesh:
-    names: list[str] = []
-    sizes: list[int] = []
-    if not lexer.take("]"):
-        while True:
-            names.append(lexer.string("the quoted name of an axis"))
-            lexer.expect("=")
-            sizes.append(lexer.required_integer("the size of an axis"))
-            if not lexer.take(","):
-                break
+    axes = [] if lexer.take("]") else lexer.listed(lambda: _mesh_axis(lexer))
+    if axes:
         lexer.expect("]", "',' or ']'")
+    names, sizes = tuple(name for name, _ in axes), [size for _, size in axes]
     devices = lexer.build(start, TileAssignment.iota, sizes) if sizes else None
     if lexer.token == "," and lexer.peek() == "device_ids":
         lexer.advance()
@@ -74,7 +68,13 @@ def _mesh(lexer: Lexer, start: int) -> Mesh:
         else:
             devices = lexer.build(start, TileAssignment.listed, sizes, lexer.integers("a device number"))
         lexer.expect(")")
-    return lexer.build(start, Mesh, tuple(names), devices)
+    return lexer.build(start, Mesh, names, devices)
+
+
+def _mesh_axis(lexer: Lexer) -> tuple[str, int]:
+    name = lexer.string("the quoted name of an axis")
+    lexer.expect("=")
+    return name, lexer.required_integer("the size of an axis")
 
 
 def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) -> T:
@@ -91,7 +91,11 @@ def _assignment(lexer: Lexer, mesh: Mesh, start: int, make: Callable[..., T]) ->
     elif word:
         lexer.fail("expected replicated, manual, unreduced or '['", at)
     else:
-        axes["dim_shardings"] = _dim_shardings(lexer, index)
+        axes["dim_shardings"] = tuple(
+            lexer.bracketed(
+                "[]", lambda: DimensionSharding(*_axes(lexer, index, ends=True)), "replicated, manual, unreduced or '['"
+            )
+        )
     while not lexer.take("}"):
         lexer.expect(",", "',' or '}'")
         at, word = lexer.start, lexer.take_word()
@@ -111,19 +115,6 @@ def _expect_word(lexer: Lexer, word: str) -> None:
     if lexer.word != word:
         lexer.fail(f"expected {word}")
     lexer.take_word()
-
-
-def _dim_shardings(lexer: Lexer, index: Mapping[str, int]) -> tuple[DimensionSharding, ...]:
-    lexer.expect("[", "replicated, manual, unreduced or '['")
-    found: list[DimensionSharding] = []
-    if lexer.take("]"):
-        return ()
-    while True:
-        found.append(DimensionSharding(*_axes(lexer, index, ends=True)))
-        if not lexer.take(","):
-            break
-    lexer.expect("]", "',' or ']'")
-    return tuple(found)
 
 
 def _axes(lexer: Lexer, index: Mapping[str, int], *, ends: bool) -> tuple[tuple[Axis, ...], bool]:

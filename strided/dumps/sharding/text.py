@@ -95,34 +95,25 @@ def _devices(lexer: Lexer) -> TileAssignment:
     return read_iota(lexer, start, dimensions)
 
 
-def _kind(kind: str, lexer: Lexer) -> str:
-    return kind
-
-
 def _group(kind: str, lexer: Lexer) -> Group:
     return Group(kind, lexer.required_integer("the number of a shard group"))
 
 
 def _subgroups(lexer: Lexer) -> tuple[str, ...]:
-    lexer.expect("{")
-    kinds: list[str] = []
-    if lexer.take("}"):
-        return ()
-    while True:
-        if lexer.word not in SUBGROUPS:
-            lexer.fail(f"expected one of {', '.join(SUBGROUPS)}")
-        kinds.append(lexer.take_word())
-        if not lexer.take(","):
-            break
-    lexer.expect("}", "',' or '}'")
-    return tuple(kinds)
+    return tuple(lexer.bracketed("{}", lambda: _subgroup(lexer)))
+
+
+def _subgroup(lexer: Lexer) -> str:
+    if lexer.word not in SUBGROUPS:
+        lexer.fail(f"expected one of {', '.join(SUBGROUPS)}")
+    return lexer.take_word()
 
 
 _GROUPS = ("shard_as", "shard_like")
 
 #: What follows each word of a sharding.
 _PARTS: Mapping[str, Callable[[Lexer], Any]] = {
-    **{kind: partial(_kind, kind) for kind in KINDS},
+    **{kind: lambda lexer, kind=kind: kind for kind in KINDS},  # type: ignore[misc]
     **{word: partial(_group, word.removeprefix("shard_")) for word in _GROUPS},
     "device=": read_device,
     "devices=": _devices,
