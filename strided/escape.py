@@ -1,26 +1,27 @@
 """Foreign text made safe to show: names in a dump, file names, arguments.
 
-A terminal obeys the control characters in what is printed on it, and so do pages and notebooks in part: an escape
-sequence recolours the screen, renames the window or hides what follows; a character that turns the direction of writing
-makes a name read as another one; a line end forges a line. So everything that this package shows to people passes
-foreign text through `visible`. Texts that are data are not changed: `Module.to_text`, attributes.
+Terminals, and in part pages and notebooks, obey control characters: an escape sequence recolours the screen, renames
+the window or hides what follows; a mark that reverses the direction of writing disguises a name; a line end forges a
+line. So whatever this package shows to people passes through `visible`. Data such as `Module.to_text` stay unchanged.
 """
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
+from collections.abc import Iterable
 
 
 def visible(text: str, limit: int | None = None, *, keep: str = "") -> str:
-    r"""`text` with an escape for every character that does not print: controls, line ends, zero-width and bidi marks.
+    r"""`text` with characters that do not print escaped: controls, line ends, zero-width and bidi marks.
 
     Parameters
     ----------
     text : str
     limit : int, optional
-        Of longer texts the start and the end are shown, in about `limit` characters.
+        Longer texts are cut to about `limit` characters, the start and the end.
     keep : str
-        Characters that stay as they are though they do not print, such as line ends.
+        Characters that are not escaped, such as line ends.
 
     >>> print(visible("a\x1b[31mb\n\u202ec"))
     a\x1b[31mb\n\u202ec
@@ -36,9 +37,7 @@ def visible(text: str, limit: int | None = None, *, keep: str = "") -> str:
 
 
 def in_columns(text: str) -> str:
-    r"""`text` with an escape for every character that does not take exactly one column, from left to right.
-
-    So a mark in the line below stands under the right place: it is as long as what is shown of the text before it.
+    r"""`text` with characters escaped that do not take exactly one column, so that a mark below stands in its place.
 
     >>> print(in_columns("name\t\U0001f600"))
     name\t\U0001f600
@@ -46,6 +45,16 @@ def in_columns(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if _takes_one_column(c) else _escape(c) for c in text)
+
+
+def some(names: Iterable[str], none: str = "none") -> str:
+    """The first eight of some names, for an error.
+
+    >>> some("abcdefghij"), some([])
+    ('a, b, c, d, e, f, g, h, ...', 'none')
+    """
+    first = list(itertools.islice(names, 9))
+    return ", ".join(first[:8] + ["..."] * (len(first) > 8)) or none
 
 
 def _takes_one_column(c: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
 from strided.dumps.protobuf.file_bytes import FileBytes, View
@@ -16,11 +17,11 @@ from strided.files.regular import open_regular
 
 #: Limit for expanded gzipped text, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30
-#: Limit for anything else in gzip. No protobuf message is longer than 2 GiB; the ratio is not limited, since a snapshot
-#: of zeros shrinks to a thousandth.
+#: Limit for anything else in gzip: no protobuf message is longer. The ratio is not limited, because a snapshot of zeros
+#: shrinks to a thousandth.
 MAX_BINARY_BYTES = 1 << 31
-#: Lines of text that are read however short they are. A line and the instruction on it take this many bytes more than
-#: their characters; where that is more than twice the text, a hostile text could take many times its size in memory.
+#: So many lines are read however short they are. A line and its instruction take `LINE_BYTES` beside their characters:
+#: a hostile text of more and shorter lines could take many times its size in memory.
 FREE_LINES, LINE_BYTES = 1 << 21, 450
 
 #: Bytes searched for characters that no text holds.
@@ -41,33 +42,41 @@ class Source(NamedTuple):
     Attributes
     ----------
     view : memoryview
-        The bytes, gzip undone. Where they are mapped, nothing is read before it is accessed, and the mapping lives as
-        long as any view of it.
+        The bytes, gzip undone. A mapping lives as long as any view of it.
     path : str or None
-        The file, None for bytes in memory.
+        The file; None for bytes in memory.
     """
 
     view: memoryview
     path: str | None
 
 
+@contextlib.contextmanager
+def naming(path: str | None) -> Iterator[None]:
+    """Errors raised within this name the file."""
+    try:
+        yield
+    except DumpError as error:
+        error.path = error.path or path
+        raise
+
+
 def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = False) -> Source:
-    """The bytes of a file, or of a buffer, read-only; gzip is recognised by its first bytes and undone.
+    """The bytes of a file or buffer, read-only, gzip undone.
 
     Parameters
     ----------
     origin : path or buffer
     max_bytes : int, optional
-        Gzip contents that expand to more are refused: a few kilobytes can expand to any size. `MAX_TEXT_BYTES` for
-        text, `MAX_BINARY_BYTES` for anything else without.
+        Limit for expanded gzip contents; by default `MAX_TEXT_BYTES` for text, `MAX_BINARY_BYTES` for anything else.
     mapped : bool
-        Map a file, to read a part of it. Call `refuse_truncated` before a later access: bytes
-        that are no longer there end the process. Without, a file is read.
+        Map a file instead of reading it. Call `refuse_truncated` before each later access: reading bytes that are gone
+        ends the process.
 
     Raises
     ------
     DumpError
-        Broken gzip data, or more than allowed; a path that leads to no regular file.
+        Broken gzip data, or more than allowed; not a regular file.
     OSError
         A file that cannot be opened.
 
@@ -87,11 +96,7 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
 
 
 def open_view(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> tuple[View, str | None]:
-    """The bytes, for reading parts of them, and the name to report.
-
-    A file is mapped, as by `open_source`; or stays open and is read on access. Parameters and errors as
-    there.
-    """
+    """The bytes, and the name to report: as `open_source`, but a file that is not mapped is read on access."""
     if not mapped and isinstance(origin, (str, os.PathLike)):
         path = os.fspath(origin)
         with contextlib.ExitStack() as stack:
@@ -103,7 +108,7 @@ def open_view(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> 
 
 
 def open_head(origin: Origin, size: int) -> bytes:
-    """At most the first `size` bytes, gzip undone no further than that. Errors as for `open_source`."""
+    """At most the first `size` bytes, gzip undone. Errors as for `open_source`."""
     if not isinstance(origin, (str, os.PathLike)):
         return _head(_ViewFile(as_view(origin)), None, size)
     with open_regular(origin) as file:
@@ -115,24 +120,22 @@ def _head(file: _Rewound, path: str | None, size: int) -> bytes:
 
 
 def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[str]:
-    r"""The lines of UTF-8 text without their ends. The whole text is never in memory beside them.
+    r"""The lines of UTF-8 text without their ends, decoded piece by piece to save memory.
 
     Raises
     ------
     DumpError
-        More than `FREE_LINES` lines, so short that they would take more than three times the text in memory; given
-        `max_bytes`, any are read.
+        Without `max_bytes`: too many short lines, as `refuse_short_lines` says.
 
     >>> lines_of(memoryview(b"HloModule m\r\n\nENTRY"), None, None)
     ['HloModule m', '', 'ENTRY']
     """
     lines: list[str] = []
-    begun = 0  # where the line begins that no piece has ended yet
+    begun = 0  # where the last, unfinished line begins
     for start in range(0, len(view), _PIECE_BYTES):
         end = bytes(view[start : start + _PIECE_BYTES]).rfind(b"\n") + 1
         if end:
-            lines += split_lines(_decoded(view[begun : start + end]))
-            lines.pop()
+            lines += split_lines(_decoded(view[begun : start + end]))[:-1]
             begun = start + end
             if max_bytes is None:
                 refuse_short_lines(len(lines), len(view), path)
@@ -151,7 +154,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def refuse_short_lines(count: int, size: int, path: str | None = None) -> None:
-    """Raise DumpError where a text of `size` bytes has so many lines that they take three times its memory."""
+    """Raise DumpError if the lines of a text of `size` bytes would take three times its memory."""
     if count > FREE_LINES and count * LINE_BYTES > 2 * size:
         raise DumpError(
             f"more than {FREE_LINES} lines in {size} bytes of text, which take more than three times the text in "
@@ -171,7 +174,7 @@ def is_text(view: memoryview) -> bool:
 
 
 def _mapping(file: BinaryIO) -> memoryview | None:
-    """A file's bytes, mapped; None for files that cannot be: empty ones, those of /proc."""
+    """The bytes of a file, mapped; None if it cannot be mapped: empty files, those of /proc."""
     try:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (ValueError, OSError):
@@ -179,7 +182,7 @@ def _mapping(file: BinaryIO) -> memoryview | None:
 
 
 def _content(file: BinaryIO, path: str) -> memoryview:
-    size = os.fstat(file.fileno()).st_size  # of files of /proc none
+    size = os.fstat(file.fileno()).st_size  # 0 for files of /proc
     limit = max(size, MAX_BINARY_BYTES)
     content = file.read(limit + 1)
     if len(content) < size:
@@ -190,17 +193,16 @@ def _content(file: BinaryIO, path: str) -> memoryview:
 
 
 def refuse_truncated(view: View, path: str | None) -> None:
-    """Raise DumpError where bytes are mapped from a file that has become shorter."""
+    """Raise DumpError if bytes are mapped from a file that has become shorter."""
     mapping = view.obj if isinstance(view, memoryview) else None
     if isinstance(mapping, mmap.mmap) and mapping.size() < len(mapping):
         raise DumpError(f"truncated since it was opened: from {len(mapping)} bytes to {mapping.size()}", path=path)
 
 
 class _Rewound(gzipped.Readable, Protocol):
-    """What can be read from its beginning again."""
+    """What can be read again from its beginning."""
 
-    def seek(self, position: int, /) -> int:
-        """Go to a place."""
+    def seek(self, position: int, /) -> int: ...
 
 
 class _ViewFile:
@@ -220,7 +222,7 @@ class _ViewFile:
 
 
 def _begins_as_gzip(file: _Rewound) -> bool:
-    """Whether a file begins as gzip does. Reads from its beginning and goes back there."""
+    """Whether a file is gzipped. Reads from its beginning and goes back there."""
     head = file.read(len(GZIP_MAGIC))
     file.seek(0)
     return head == GZIP_MAGIC

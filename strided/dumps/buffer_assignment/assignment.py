@@ -1,13 +1,13 @@
 """Where XLA puts every value: buffer assignments, from the dump's text or from the proto beside a module.
 
 A program's memory is a list of *allocations*, each in one memory space. A parameter, a constant or a result often has
-one of its own; temporaries share one, at offsets that the compiler chose so that values alive at the same time do not
-overlap. A *value* is what one instruction (or one element of its tuple) produces ::
+its own; temporaries share one, at offsets at which values alive at the same time do not overlap. A *value* is what one
+instruction (or one element of its tuple) produces ::
 
     allocation 6: size 3072, maybe-live-out:
      value: <23 fusion{0} @0> (size=3072,offset=0): s4[17,129]{1,0:T(8,128)(8,1)E(4)}
 
-So an image of an allocation is read by giving each value's bytes its shape: `BufferAssignment.open`.
+`BufferAssignment.open` gives each value's bytes in an image of memory its shape.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strided.dumps.buffer_assignment.images import ImageArrays, open_images
-from strided.dumps.buffer_assignment.proto import read_assignment_proto
+from strided.dumps.buffer_assignment.proto import AssignmentReader
 from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
-from strided.dumps.source import open_source
+from strided.dumps.source import naming, open_source
 from strided.errors import DumpError
 from strided.runtime.lazy import lazy
 
@@ -37,10 +37,9 @@ class BufferAssignment:
     ----------
     allocations : tuple of Allocation
     aliases : tuple of (int, str)
-        Values by id, and a further place (an instruction, with a ShapeIndex where it has a tuple) that shows them.
-        Only protos say it.
+        The id of a value, and another name for it. Only protos have them.
     unread : tuple of (int, str)
-        Lines of the text that were not understood: number, from 1, and text. A DumpWarning counted them.
+        Lines that were not understood: number, from 1, and text. A DumpWarning counted them.
     path : str or None
     """
 
@@ -88,9 +87,9 @@ class BufferAssignment:
     def parameters(self) -> dict[int, tuple[Allocation, ...]]:
         """The allocations of each entry parameter, by its number; several for a tuple."""
         found: dict[int, tuple[Allocation, ...]] = {}
-        for one in sorted((a for a in self.allocations if a.parameter_number is not None), key=_binding):
-            number = one.parameter_number or 0
-            found[number] = (*found.get(number, ()), one)
+        for one in sorted(self.allocations, key=lambda one: (one.parameter_number or 0, one.parameter_shape_index)):
+            if one.parameter_number is not None:
+                found[one.parameter_number] = (*found.get(one.parameter_number, ()), one)
         return found
 
     @property
@@ -99,10 +98,7 @@ class BufferAssignment:
         return tuple(one for one in self.allocations if one.maybe_live_out)
 
     def bytes_by_memory_space(self) -> dict[int, int]:
-        """Total size of the allocations in bytes, by memory space, without thread-local ones.
-
-        The temporaries of a program already share their allocation, so this is its peak.
-        """
+        """Bytes of the allocations by memory space, without thread-local ones: the program's peak."""
         totals: Counter[int] = Counter()
         for one in self.allocations:
             if not one.is_thread_local:
@@ -121,15 +117,14 @@ class BufferAssignment:
         image : path, buffer, or mapping of int to path or buffer
             One image of a memory space, or the image of each allocation by its number. Files are mapped.
         at : mapping of int to int, optional
-            Byte of the image at which each allocation begins. A buffer assignment does not say it, so it may be left
-            out only where the memory space holds a single allocation.
+            Byte of the image at which each allocation begins; may be left out if there is only one in the memory space.
         memory_space : int
             The memory space of one image.
 
         Returns
         -------
         ImageArrays
-            Mapping of names to LayoutArrays; ``.unreadable`` lists the values that are none, with reasons.
+            Mapping of names to LayoutArrays; ``.unreadable`` gives the other values, with reasons.
 
         Raises
         ------
@@ -165,10 +160,10 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     Parameters
     ----------
     origin : path or buffer
-        ``*buffer-assignment.txt`` of any version of XLA, or a ``.hlo.pb`` with a BufferAssignmentProto in it (those
-        after optimisations have one); gzip is undone.
+        ``*buffer-assignment.txt`` of any version of XLA, or an ``.hlo.pb`` with a BufferAssignmentProto (those after
+        optimisations have one); gzip is undone.
     kind : "text" or "proto", optional
-        What it is, if not to be told from the content.
+        What it is, if the content misleads.
     max_bytes : int, optional
         Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else.
 
@@ -189,9 +184,6 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     if kind == "text" or (kind is None and bytes(source.view[:4096]).lstrip().startswith(HEADER)):
         allocations, unread = read_assignment_text(source.view, source.path, max_bytes)
         return BufferAssignment(allocations, unread=unread, path=source.path)
-    allocations, aliases = read_assignment_proto(source.view, source.path)
+    with naming(source.path):
+        allocations, aliases = AssignmentReader(source.view).read()
     return BufferAssignment(allocations, aliases, path=source.path)
-
-
-def _binding(one: Allocation) -> tuple[int, tuple[int, ...]]:
-    return one.parameter_number or 0, one.parameter_shape_index

@@ -28,23 +28,15 @@ class _Place(NamedTuple):
     shape: AnyShape | None
 
 
-def read_assignment_proto(
-    view: memoryview, path: str | None
-) -> tuple[tuple[Allocation, ...], tuple[tuple[int, str], ...]]:
-    """The allocations of an HloProto, and the aliases of its values.
+class AssignmentReader:
+    """Reads the buffer assignment of an HloProto.
 
     Raises
     ------
     DumpError
         No HloProto, or one without an assignment.
     """
-    try:
-        return _Reader(view).read()
-    except DumpError as error:
-        raise DumpError(error.message, path=path, position=error.position) from error
 
-
-class _Reader:
     def __init__(self, view: memoryview) -> None:
         found = Fields("HloProto", view)
         is_module = any(one.number == 2 for one in fields(view, "HloProto"))
@@ -58,6 +50,7 @@ class _Reader:
         self._shapes: dict[str, AnyShape | None] = {}
 
     def read(self) -> tuple[tuple[Allocation, ...], tuple[tuple[int, str], ...]]:
+        """The allocations, and the aliases of values."""
         buffers = {
             one.integer("id"): (self._place(one, "defined_at"), one.integer("color"))
             for one in self._assignment.messages("logical_buffers")

@@ -1,7 +1,6 @@
 """A whole dump folder: programs, their modules, allocations and runs, by XLA's own file names.
 
-Opening one lists the folder and reads names only. Files are read on demand, and what is
-missing is said with the reason, as far as the folder tells it.
+Opening a folder reads file names only. Files are read on demand; what is missing is listed, with the likely reason.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from strided.dumps.detect import READERS, recognise
 from strided.dumps.directory.names import DumpName, parse_name
 from strided.dumps.directory.programs import DumpFile, Program, reason_of
 from strided.errors import DumpError
-from strided.escape import visible
+from strided.escape import some, visible
 from strided.runtime.lazy import lazy
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
@@ -25,13 +24,16 @@ __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
 #: Programs and files shown of a printed dump; the rest is counted.
 _SHOWN = 40
 
+#: Time stamp, number (-1: none) and name of a module.
+_Key: TypeAlias = tuple[str, int, str]
+
 
 class Dump(Mapping[str, Any]):
     """A dump folder. Made by `open_dump`; a mapping of names to the arrays of all programs.
 
     A name is ``<program>/<value>``: ``jit_f/argument0``, ``jit_f/result1``; with several runs ``jit_f/run2/result1``.
-    ``jit_f#4`` is the program's label where two have one name. A value may go by its parameter's name, and as long as
-    only one array ends in what is asked for, that is enough: ``dump["result1"]``.
+    Programs that share a name are told apart by number: ``jit_f#4``. A parameter's name works for its value, and an end
+    that only one name has works for the whole: ``dump["result1"]``.
 
     Attributes
     ----------
@@ -39,12 +41,12 @@ class Dump(Mapping[str, Any]):
     programs : tuple of Program
         By number and name.
     others : tuple of DumpFile
-        Files whose names are none of XLA's.
+        Files not named by XLA.
     """
 
     def __init__(self, path: Path, files: list[DumpFile], *, mapped: bool = True) -> None:
         self.path = path
-        groups: dict[tuple[str, int, str], list[DumpFile]] = {}
+        groups: dict[_Key, list[DumpFile]] = {}
         others = []
         for file in files:
             if file.name is None:
@@ -70,13 +72,12 @@ class Dump(Mapping[str, Any]):
         Raises
         ------
         DumpError
-            None or several are called so.
+            No program or several are called that.
         """
         found = [p for p in self.programs if name in (p.name, p.label, p.number)]
         if len(found) != 1:
-            names = ", ".join(list(self._labels)[:8])
             count = "several programs are" if found else "no program is"
-            raise DumpError(f"{count} called {name!r}; there are {names or 'none'}", path=self.path)
+            raise DumpError(f"{count} called {name!r}; there are {some(self._labels)}", path=self.path)
         return found[0]
 
     @lazy
@@ -95,10 +96,8 @@ class Dump(Mapping[str, Any]):
         found = found or [(program, name) for program in self.programs if name in program.arrays]
         if len(found) == 1:
             return found[0]
-        shown = ", ".join(list(self._names)[:8]) + (", ..." if len(self._names) > 8 else "")
-        raise KeyError(
-            f"{'several arrays are' if found else 'no array is'} named {name!r}; there are {shown or 'none'}"
-        )
+        count = "several arrays are" if found else "no array is"
+        raise KeyError(f"{count} named {name!r}; there are {some(self._names)}")
 
     def __getitem__(self, name: str) -> Any:
         program, own = self._find(name)
@@ -155,7 +154,7 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
     Raises
     ------
     OSError
-        No folder, or one that cannot be listed.
+        The folder cannot be listed.
     """
     path = Path(directory)
     with os.scandir(path) as entries:
@@ -178,12 +177,10 @@ def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:
     return DumpFile(Path(entry.path), name if stat.S_ISREG(status.st_mode) else None, status.st_size)
 
 
-def _adopted(
-    groups: dict[tuple[str, int, str], list[DumpFile]],
-) -> dict[tuple[str, int, str], list[DumpFile]]:
-    """Give files without a module's name or number to the only program that they can belong to."""
-    by_number: dict[tuple[str, int], list[tuple[str, int, str]]] = defaultdict(list)
-    by_name: dict[tuple[str, str], list[tuple[str, int, str]]] = defaultdict(list)
+def _adopted(groups: dict[_Key, list[DumpFile]]) -> dict[_Key, list[DumpFile]]:
+    """The groups, with files that lack a module's name or number added to the only program they can belong to."""
+    by_number: dict[tuple[str, int], list[_Key]] = defaultdict(list)
+    by_name: dict[tuple[str, str], list[_Key]] = defaultdict(list)
     for time, number, name in groups:
         if name and number >= 0:
             by_number[time, number].append((time, number, name))
@@ -199,7 +196,7 @@ def _adopted(
 
 
 def _kind_of(file: DumpFile) -> str:
-    """What a file with a foreign name holds, by its content."""
+    """What a file holds, by its content."""
     try:
         kind = recognise(file.path)
     except (DumpError, OSError) as error:

@@ -17,7 +17,7 @@ from strided.dumps.snapshots.format import UNOPTIMIZED
 from strided.dumps.snapshots.snapshot import Snapshot, Values, read_snapshot
 from strided.dumps.source import open_head
 from strided.errors import DumpError
-from strided.escape import visible
+from strided.escape import some, visible
 from strided.runtime.lazy import lazy
 
 #: Bytes of a module's text in which its header is looked for.
@@ -47,17 +47,11 @@ class DumpFile:
 
     @property
     def kind(self) -> str:
-        """What it should be by its name; "other" where the name says nothing."""
+        """What it is by its name, or "other"."""
         return "other" if self.name is None else self.name.kind
 
     def read(self, kind: str | None = None) -> Any:
-        """Its content: a Module, a Snapshot or a BufferAssignment, whatever the content shows.
-
-        Raises
-        ------
-        DumpError, UnsupportedError, ValueError
-            As `strided.read_dump`.
-        """
+        """Its content: a Module, a Snapshot or a BufferAssignment. Errors as for `strided.read_dump`."""
         return read_dump(self.path, kind)
 
     def __str__(self) -> str:
@@ -70,7 +64,7 @@ class Program:
     Attributes
     ----------
     name : str
-        The module's; empty where it was too long for a file name.
+        The module's; empty if it was too long for a file name.
     number : int or None
         XLA's count of the modules of a process.
     files : tuple of DumpFile
@@ -84,7 +78,7 @@ class Program:
 
     @property
     def label(self) -> str:
-        """Name and number, which no other program of the dump has together: ``jit_f`` or ``jit_f#4``."""
+        """Name and number, unique in the dump: ``jit_f`` or ``jit_f#4``."""
         number = "" if self.number is None else f"#{self.number}"
         return f"{self.time}{'.' if self.time else ''}{self.name}{number}"
 
@@ -92,7 +86,7 @@ class Program:
         return [(file, file.name) for file in self.files if file.name is not None and file.kind == kind]
 
     def _module_file(self, *, final: bool) -> DumpFile | None:
-        """The proto if there is one, since it holds more; else the text."""
+        """The proto, which holds more, or else the text."""
         found = [
             file
             for file, name in self._named("module")
@@ -103,13 +97,13 @@ class Program:
 
     @lazy
     def module(self) -> Module | None:
-        """The module after all optimisations, out of a snapshot where it has no file; None if there is none."""
+        """The module after all optimisations, from its file or a snapshot; None if there is neither."""
         file = self._module_file(final=True)
         return self._module_of_a_run(is_unoptimized=False) if file is None else read_hlo(file.path)
 
     @lazy
     def module_before(self) -> Module | None:
-        """The module as it was handed to the compiler, out of a snapshot where it has no file; None without."""
+        """The module before optimisation, from its file or a snapshot; None if there is neither."""
         file = self._module_file(final=False)
         return self._module_of_a_run(is_unoptimized=True) if file is None else read_hlo(file.path)
 
@@ -127,7 +121,7 @@ class Program:
 
     @lazy
     def allocations(self) -> BufferAssignment | None:
-        """The buffer assignment, from its text or out of the module's proto; None if there is none."""
+        """The buffer assignment, from its text or the module's proto; None if there is neither."""
         texts = [file for file, name in self._named("allocations") if name.is_final]
         if texts:
             return read_allocations(texts[0].path)
@@ -139,7 +133,7 @@ class Program:
 
     @lazy
     def runs(self) -> tuple[DumpFile, ...]:
-        """The snapshots of runs that hold arguments and results, then the unoptimised ones, which hold arguments."""
+        """The files of snapshots; unoptimised ones, which have no results, come last."""
         found = sorted(self._named("snapshot"), key=lambda pair: (pair[1].is_unoptimized, int(pair[1].run[:18])))
         return tuple(file for file, _ in found)
 
@@ -150,7 +144,7 @@ class Program:
         Raises
         ------
         DumpError
-            One of them is broken; `arrays` and `problems` go on without it.
+            One of them is broken; `arrays` leaves it out.
         """
         return tuple(read_snapshot(file.path, mapped=self._mapped) for file in self.runs)
 
@@ -167,7 +161,7 @@ class Program:
 
     @lazy
     def arrays(self) -> RunArrays:
-        """The arguments and results of every run, by name; a value is read when it is asked for."""
+        """The arguments and results of every run by name, read on demand."""
         names: dict[str, tuple[Values, int]] = {}
         for prefix, snapshot in self._opened[0]:
             for number, values in enumerate(snapshot.partitions):
@@ -182,7 +176,7 @@ class Program:
 
     @lazy
     def num_devices(self) -> int | None:
-        """Replicas times partitions; None if no module says it."""
+        """Replicas times partitions; None if no module says."""
         for file, _ in self._named("module"):
             if ".txt" in file.path.suffixes or file.path.suffix == ".hlo":
                 try:
@@ -199,7 +193,7 @@ class Program:
 
     @lazy
     def missing(self) -> tuple[tuple[str, str], ...]:
-        """What is missing and why, as far as the files tell."""
+        """What is missing, and the likely reason."""
         found = []
         if self._module_file(final=True) is None and self._module_of_a_run(is_unoptimized=False) is None:
             stage = "compilation did not come that far" if self._module_file(final=False) else "no module was dumped"
@@ -250,7 +244,7 @@ class Program:
 
 
 class RunArrays(Mapping[str, Any]):
-    """Values of runs by name. ``argument0`` may also be called by its parameter's name."""
+    """Values of runs by name; arguments and results also by their names in the module."""
 
     def __init__(self, places: dict[str, tuple[Values, int]]) -> None:
         self._places = places
@@ -271,8 +265,7 @@ class RunArrays(Mapping[str, Any]):
     def _place(self, name: str) -> tuple[Values, int]:
         found = self._places.get(name) or self._places.get(self._by_parameter.get(name, ""))
         if found is None:
-            shown = ", ".join(list(self._places)[:8]) + (", ..." if len(self._places) > 8 else "")
-            raise KeyError(f"no array is named {name!r}; there are {shown or 'none'}")
+            raise KeyError(f"no array is named {name!r}; there are {some(self._places)}")
         return found
 
     def __getitem__(self, name: str) -> Any:
@@ -280,7 +273,7 @@ class RunArrays(Mapping[str, Any]):
         return values[number]
 
     def shape(self, name: str) -> Any:
-        """The shape of an array without reading it; why not, where it is broken."""
+        """The shape of an array, or why it is unreadable. The array is not read."""
         values, number = self._place(name)
         try:
             return values.shape(number)

@@ -18,7 +18,7 @@ from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.proto import read_proto
 from strided.dumps.hlo.text import read_lines, read_text
-from strided.dumps.source import is_text, lines_of, open_source, refuse_short_lines
+from strided.dumps.source import is_text, lines_of, naming, open_source, refuse_short_lines
 from strided.errors import DumpError
 
 __all__ = [
@@ -88,11 +88,8 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     if not is_text(view):
         if index not in (None, 0):
             raise DumpError(f"there is no module {index}: a proto holds one", path=path)
-        try:
+        with naming(path):
             return read_proto(view, path)
-        except DumpError as error:
-            error.path = error.path or path
-            raise
     lines = lines_of(view, path, max_bytes)
     del view  # expanded bytes are not kept beside the lines
     return read_lines(lines, path, index)

@@ -1,10 +1,8 @@
-"""The forms of snapshot files: which one a file has, and where its parts lie.
-
-Only the outline is read; literals, modules and results are read on demand.
-"""
+"""The forms of snapshot files: which one a file has, and where its parts lie. Values are not read."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from array import array
 from collections.abc import Sequence
@@ -25,7 +23,7 @@ UNOPTIMIZED_TEXT = "HloUnoptimizedSnapshot text"
 
 FORMS = (SNAPSHOT, UNOPTIMIZED, DELIMITED, SNAPSHOT_TEXT, UNOPTIMIZED_TEXT)
 
-#: The first field of the text form, which tells the messages apart.
+#: The first field of a text tells the messages apart.
 _TEXT = re.compile(
     rb"(?:\s++|#[^\n]*+)*+(?:(?P<unoptimized>hlo_module|partitions|version)|hlo|arguments|result|execution_platform)"
     rb"\s*+[:{<]"
@@ -39,7 +37,7 @@ _MASK = (1 << 63) - 1
 
 
 class Places(Sequence[Literal]):
-    """The places of literals: sixteen bytes each, however many a file claims to hold."""
+    """Literals in a file. Each takes sixteen bytes until it is asked for."""
 
     def __init__(self, view: View, *, serialized: bool) -> None:
         self._view, self._serialized = view, serialized
@@ -47,7 +45,7 @@ class Places(Sequence[Literal]):
         self._literals: dict[int, Literal] = {}
 
     def add(self, start: int, size: int) -> None:
-        """Note one more: `size` bytes from `start` on."""
+        """Add a literal of `size` bytes at `start`."""
         self._starts.append(min(start, _MASK))
         self._sizes.append(min(size, _MASK))
 
@@ -78,34 +76,20 @@ class Outline:
     form : str
         One of `FORMS`.
     view : memoryview or FileBytes
-        The bytes that all positions count in: the file's, or those of the wire form of a text.
-    modules : list of memoryview or FileBytes
-        Every occurrence of the HloModuleProto.
-    modules_at : int
-        Byte where the first of them begins.
+        What positions count in: the bytes of the file, or of a text's wire form.
+    modules, results : list of Field
+        Every occurrence of the HloModuleProto, and of the result's LiteralProto; an unoptimised snapshot has no result.
     partitions : list of Places
         The arguments of each partition.
-    results : list of memoryview or FileBytes
-        Every occurrence of the result's LiteralProto; none in an unoptimised snapshot.
-    results_at : int
-        Byte where the first of them begins.
     platform : str
     """
 
     form: str
     view: View
-    modules: list[View] = field(default_factory=list)
-    modules_at: int = 0
+    modules: list[Field] = field(default_factory=list)
     partitions: list[Places] = field(default_factory=list)
-    results: list[View] = field(default_factory=list)
-    results_at: int = 0
+    results: list[Field] = field(default_factory=list)
     platform: str = ""
-
-    def add_module(self, found: Field) -> None:
-        """Note one occurrence of the module."""
-        payload = found.view("the module")
-        self.modules_at = self.modules_at or found.at
-        self.modules.append(payload)
 
 
 def form_of(view: View) -> str | None:
@@ -117,26 +101,18 @@ def form_of(view: View) -> str | None:
     text = _TEXT.match(loaded(view[:_TEXT_BYTES]))
     if text is not None:
         return UNOPTIMIZED_TEXT if text["unoptimized"] else SNAPSHOT_TEXT
-    message = _message_of(view)
-    if message is not None:
-        return message
-    try:
+    with contextlib.suppress(DumpError):
+        if message := _message_of(view):
+            return message
+    with contextlib.suppress(DumpError):
         length, start = wire.read_varint(view, 0, "the length of a message")
-        message = _message_of(wire.take(view, start, length, "the message"))
-    except DumpError:
-        return None
-    return DELIMITED if message == UNOPTIMIZED else None
+        if _message_of(wire.take(view, start, length, "the message")) == UNOPTIMIZED:
+            return DELIMITED
+    return None
 
 
 def _message_of(view: View) -> str | None:
     """Which of the two messages this is, by the fields that only one of them can have; None if it is neither."""
-    try:
-        return _sort(view)
-    except DumpError:
-        return None
-
-
-def _sort(view: View) -> str | None:
     kinds: dict[int, int] = {}
     inside: dict[int, View] = {}
     for found in wire.fields(view, SNAPSHOT):
@@ -144,16 +120,16 @@ def _sort(view: View) -> str | None:
             return None
         if found.kind == BYTES and found.number not in inside:
             inside[found.number] = found.value
-    if not kinds or kinds.get(1, BYTES) != BYTES or kinds.get(2, BYTES) != BYTES or kinds.get(4, BYTES) != BYTES:
+    if not kinds or any(kinds.get(number, BYTES) != BYTES for number in (1, 2, 4)):
         return None
     if 1 in kinds:
         unoptimized = not _is_hlo_proto(inside[1])
-    elif kinds.get(3) is not None:
+    elif 3 in kinds:
         unoptimized = kinds[3] == VARINT
     elif 4 in kinds:
         unoptimized = False
     else:
-        # A LiteralProto begins with a ShapeProto, an HloInputs with a LiteralProto: look at the first byte inside.
+        # A LiteralProto begins with a ShapeProto, an HloInputs with a LiteralProto, which itself begins with field 1.
         first = next(iter(wire.fields(inside[2], "LiteralProto")), None)
         unoptimized = first is None or (first.kind == BYTES and bytes(first.value[:1]) == wire.tag(1, BYTES))
     if 3 in kinds and (kinds[3] == VARINT) != unoptimized:
@@ -164,11 +140,11 @@ def _sort(view: View) -> str | None:
 
 
 def _is_hlo_proto(view: View) -> bool:
-    """Whether a message is an HloProto (a module, a buffer assignment) and not itself the module."""
+    """Whether a message is an HloProto rather than the module in it."""
     for count, found in enumerate(wire.fields(view, "HloProto")):
         if found.number not in (1, 3) or found.kind != BYTES or count > _LOOKED_AT:
             return False
-        # A module begins with the tag of its name, a control character; a module's name does not.
+        # A module begins with the tag of its name, a control character; a name does not.
         if found.number == 1 and len(found.value) and found.value[0] >= 0x20:
             return False
     return True
@@ -202,16 +178,19 @@ def _read_snapshot(outline: Outline) -> None:
         if found.number == 1:
             for inner in wire.fields(found.view("HloSnapshot.hlo"), "HloProto", found.at):
                 if inner.number == 1:
-                    outline.add_module(inner)
+                    _add(outline.modules, inner, "the module")
         elif found.number == 2:
             arguments.add(found.at, len(found.view("HloSnapshot.arguments")))
         elif found.number == 3:
-            if not outline.results:
-                outline.results_at = found.at
-            outline.results.append(found.view("HloSnapshot.result"))
+            _add(outline.results, found, "HloSnapshot.result")
         elif found.number == 4:
             outline.platform = found.text("HloSnapshot.execution_platform")
     outline.partitions.append(arguments)
+
+
+def _add(found: list[Field], field: Field, wanted: str) -> None:
+    field.view(wanted)  # refuses other kinds of fields
+    found.append(field)
 
 
 def _read_unoptimized(outline: Outline) -> None:
@@ -219,17 +198,17 @@ def _read_unoptimized(outline: Outline) -> None:
     if outline.form == DELIMITED:
         length, start = wire.read_varint(view, 0, "the length of an HloUnoptimizedSnapshot")
         stop = start + len(wire.take(view, start, length, UNOPTIMIZED))
-    after = stop  # where the next argument lies that stands behind the message
+    after = stop  # where the next argument behind the message begins
     for found in wire.fields(view[start:stop], UNOPTIMIZED, start):
         if found.number == 1:
-            outline.add_module(found)
+            _add(outline.modules, found, "the module")
         elif found.number == 2:
             after = _read_inputs(outline, found, after)
     outline.partitions = outline.partitions or [Places(view, serialized=False)]
 
 
 def _read_inputs(outline: Outline, outer: Field, after: int) -> int:
-    """The arguments of one partition, inside the message or behind it. Returns where those of the next one lie."""
+    """Add the arguments of a partition, inside the message or behind it; returns where the next one's begin."""
     inline = Places(outline.view, serialized=False)
     behind = Places(outline.view, serialized=True)
     for found in wire.fields(outer.view("HloUnoptimizedSnapshot.partitions"), "HloInputs", outer.at):
@@ -239,7 +218,7 @@ def _read_inputs(outline: Outline, outer: Field, after: int) -> int:
             size = _described_size(found)
             behind.add(after, size)
             after += size
-    # Arguments inside the message have sizes, too.
+    # Arguments inside the message may have sizes as well.
     outline.partitions.append(behind if outline.form == DELIMITED and not inline else inline)
     return after
 

@@ -3,18 +3,18 @@
 XLA writes them in several forms:
 
 * an ``HloSnapshot`` (``--xla_dump_hlo_snapshots``): the optimised module, arguments, result. It is written before the
-  run, with an empty tuple for a result, and again after it, so a run that crashed leaves the first one, and so does one
-  that donated its arguments;
-* an ``HloUnoptimizedSnapshot`` (``--xla_dump_hlo_unoptimized_snapshots``): the module as it was handed in, and the
-  arguments of every partition; never results. As a protobuf message, as protobuf text, or *delimited*: the message
-  behind its own length, with only the arguments' sizes inside, and the arguments after it in the runtime's own form.
+  run, with an empty tuple as result, and again after it. A run that crashed or donated its arguments leaves the first;
+* an ``HloUnoptimizedSnapshot`` (``--xla_dump_hlo_unoptimized_snapshots``): the module before optimisation, and the
+  arguments of every partition; never results. A protobuf message, protobuf text, or *delimited*: the length of the
+  message, the message with the sizes of the arguments, then the arguments in the runtime's own form.
 
-Only the outline of the file is read; a value is read when it is asked for, out of the mapped file or by system calls.
+Values are read when they are asked for, from the mapped file or by system calls.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeVar, overload
 
@@ -26,9 +26,9 @@ from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
 from strided.dumps.protobuf.wire import Buffer, Field
 from strided.dumps.snapshots.format import FORMS, SNAPSHOT, Outline, form_of, read_outline
-from strided.dumps.source import Origin, open_view, refuse_truncated
+from strided.dumps.source import Origin, naming, open_view, refuse_truncated
 from strided.errors import DumpError, UnsupportedError
-from strided.escape import visible
+from strided.escape import some, visible
 from strided.files.atomic import replaced
 from strided.layout import AnyShape, TupleShape
 from strided.runtime.lazy import lazy
@@ -48,9 +48,9 @@ _T = TypeVar("_T")
 
 
 class Values(Sequence[Any]):
-    """Arguments or results of a run, by number, and by name where the module names them.
+    """Arguments or results of a run, by number, and by name if the module names them.
 
-    A value is a LayoutArray, a tuple of values, or None for a token. It is read when it is first asked for.
+    A value is a LayoutArray, a tuple of values, or None for a token. It is read when first asked for.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Values(Sequence[Any]):
 
     @lazy
     def names(self) -> tuple[str, ...]:
-        """Names of the values in the module's entry computation; () where there is no module to name them.
+        """Names of the values in the module's entry computation; () without a module.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Values(Sequence[Any]):
 
     @property
     def shapes(self) -> tuple[AnyShape, ...]:
-        """XLA's shapes of all values, which are not read."""
+        """XLA's shapes of all values. No value is read."""
         return tuple(self.shape(i) for i in range(len(self)))
 
     def shape(self, number: int) -> AnyShape:
@@ -108,8 +108,7 @@ class Values(Sequence[Any]):
             except IndexError:
                 raise IndexError(f"there is no {self._what} {key}: there are {len(self)}") from None
         if key not in self.names:
-            shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
-            raise KeyError(f"no {self._what} has the name {key!r}; there are {shown or 'no names'}")
+            raise KeyError(f"no {self._what} has the name {key!r}; there are {some(self.names, 'no names')}")
         return self.names.index(key)
 
     def _ask(self, number: int, ask: Callable[[Literal], _T]) -> _T:
@@ -157,11 +156,11 @@ class Snapshot:
     def module_proto(self) -> memoryview | None:
         """The bytes of the HloModuleProto; None if there is no module."""
         modules = self._outline.modules
-        return loaded(wire.merged(modules)) if modules else None
+        return loaded(wire.merged([module.value for module in modules])) if modules else None
 
     @lazy
     def module_name(self) -> str:
-        """The module's name; empty where there is no module."""
+        """The module's name; empty without a module."""
         return self._module_field(1, "", lambda field: field.text("HloModuleProto.name"))
 
     @lazy
@@ -179,7 +178,7 @@ class Snapshot:
         try:
             return read_hlo(self.module_proto)
         except DumpError as error:
-            raise self._refuse("the module", error, self._outline.modules_at) from error
+            raise self._refuse_module(error) from error
 
     @lazy
     def program_shape(self) -> ProgramShape:
@@ -204,8 +203,11 @@ class Snapshot:
                 if field.number == number:
                     missing = read(field)
         except DumpError as error:
-            raise self._refuse("the module", error, self._outline.modules_at) from error
+            raise self._refuse_module(error) from error
         return missing
+
+    def _refuse_module(self, error: DumpError) -> DumpError:
+        return self._refuse("the module", error, self._outline.modules[0].at)
 
     # Arguments and results.
 
@@ -216,14 +218,14 @@ class Snapshot:
 
     @property
     def arguments(self) -> Values:
-        """The arguments by parameter number; those of the first partition where there are several."""
+        """The arguments by parameter number, of the first partition if there are several."""
         return self.partitions[0]
 
     @lazy
     def _returned(self) -> Literal | None:
-        payloads = self._outline.results
+        found = self._outline.results
         self._check()
-        return Literal.of_proto(wire.merged(payloads), self._outline.results_at) if payloads else None
+        return Literal.of_proto(wire.merged([result.value for result in found]), found[0].at) if found else None
 
     @lazy
     def _returned_shape(self) -> AnyShape | None:
@@ -274,7 +276,7 @@ class Snapshot:
         return Values(what, literals, names, self._refuse, self._check)
 
     def _refuse(self, what: str, error: DumpError, start: int = 0) -> DumpError:
-        # Positions refer to the file, except for text, which was converted first.
+        # Text has been converted: positions in it would mislead.
         position = None if self.form.endswith("text") or error.position is None else start + error.position
         return DumpError(f"{what}: {error.message}", path=self.path, position=position)
 
@@ -306,17 +308,17 @@ def read_snapshot(
     origin : path or buffer
         Gzip is undone.
     form : str, optional
-        One of `FORMS`, where the guess from the content is wrong.
+        One of `FORMS`, if the content misleads.
     max_bytes : int, optional
         Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else.
     mapped : bool, optional
-        Values are views of the mapped file: who truncates it at the moment of a read ends the process. Without, each
-        value is read into memory when it is asked for, and a file that was truncated is an error.
+        Values are views of the mapped file: truncating it during a read ends the process. If False, each value is read
+        into memory when it is asked for, and truncation is an error.
 
     Raises
     ------
     DumpError
-        No snapshot, or a damaged one. A damaged value does not keep others from being read.
+        No snapshot, or a damaged one. A damaged value leaves the others readable.
     OSError
         The file cannot be opened.
 
@@ -335,17 +337,11 @@ def read_snapshot(
     view, path = open_view(origin, max_bytes=max_bytes, mapped=mapped)
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
-    guess = form or form_of(view)
-    try:
+    with naming(path):
+        guess = form or form_of(view)
         if guess is None:
             raise _unknown(view)
         return Snapshot(path, read_outline(view, guess), view)
-    except DumpError as error:
-        if error.path is not None:
-            raise
-        raise DumpError(
-            error.message, path=path, position=error.position, line=error.line, column=error.column
-        ) from error
 
 
 def _unknown(view: View) -> DumpError:
@@ -353,8 +349,7 @@ def _unknown(view: View) -> DumpError:
     if not len(view):
         return DumpError("the file is empty; a snapshot was expected")
     try:
-        for _ in wire.fields(view, SNAPSHOT):
-            pass
+        deque(wire.fields(view, SNAPSHOT), maxlen=0)
     except DumpError as error:
         return DumpError(f"no snapshot, or a damaged one: {error.message}", position=error.position)
     return DumpError("a protobuf message, but no snapshot; strided.read_hlo reads modules")
@@ -376,11 +371,11 @@ def write_snapshot(
     Parameters
     ----------
     target : path or binary file
-        What lies at a path is replaced when the whole of the new file is on disk, and stays where that fails.
+        A file is replaced when the new one is on disk as a whole; otherwise it stays.
     arguments : sequence of LayoutArray, array-like, or tuples of such
-        By parameter number. A LayoutArray keeps the order of its dimensions; literals have no tiles and no padding.
+        By parameter number. A LayoutArray keeps the order of its dimensions, but not its tiles and padding.
     result : LayoutArray, array-like, or a tuple or list of such, optional
-        Several results are one tuple. Without, the snapshot is one of a run that has not finished.
+        Several results are one tuple. None: the run has not finished.
     module : buffer, optional
         The bytes of an HloModuleProto, such as `Snapshot.module_proto`.
     platform : str, optional
@@ -388,7 +383,7 @@ def write_snapshot(
     Raises
     ------
     UnsupportedError
-        A type that XLA does not have, or more than the 2 GiB that protobuf's parsers read. Nothing is written then.
+        A type that XLA does not have, or more than the 2 GiB that protobuf reads. Nothing is written.
     """
     pieces: list[Buffer] = []
     if module is not None:
