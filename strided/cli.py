@@ -1,7 +1,7 @@
 """The command line: one function for each command, which prints what the package returns.
 
-The exit code is 0, 2 for every error, 130 after Ctrl-C, and 128 plus the number of another signal that ended the
-process. Errors are one or two lines on standard error.
+The exit code is 0, 2 for every error, 130 after Ctrl-C, and 128 plus the number of any other signal. Errors are one or
+two lines on standard error.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ _bitorder = click.option(
 )
 
 
-#: Signals that ask a process to end. Some systems lack some of them.
+#: Signals that ask a process to end, as far as the system has them.
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 class _Ended(KeyboardInterrupt):
-    """The process was asked to end, by the signal of this number. It stops as after Ctrl-C."""
+    """The signal of this number asked the process to end; it stops as after Ctrl-C."""
 
 
 def _end(number: int, *_: object) -> NoReturn:
@@ -75,7 +75,7 @@ def _end(number: int, *_: object) -> NoReturn:
 
 
 class _Commands(click.Group):
-    """The commands, in the order of this file. They end quietly when nobody reads their output any more."""
+    """The commands, in the order of this file. They end quietly when the reader of their output is gone."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -88,7 +88,7 @@ class _Commands(click.Group):
         except _Ended as ended:
             sys.exit(128 + ended.args[0])
         except BrokenPipeError:
-            # Python flushes standard output once more at the end: send that nowhere.
+            # Python flushes standard output again at the end: discard that.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -194,7 +194,8 @@ def convert(operands: tuple[str, ...], layout: str | None, force: bool, offset: 
                 _write_to_standard_output(array, wanted, advance)
                 return
             size = convert_file.convert_array(array, out, wanted, overwrite=force, progress=advance)
-    click.echo(f"{visible(out)}: {size:,} bytes, {_what_was_written(array.xla_shape, wanted)}")
+    written = str(array.xla_shape.with_layout(wanted)) if wanted else f"{array.dtype.name}{list(array.shape)}"
+    click.echo(f"{visible(out)}: {size:,} bytes, {written}")
     if wanted is None and array.dtype.isbuiltin != 1:
         click.echo(f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view(ml_dtypes.{array.dtype.name})")
 
@@ -212,7 +213,7 @@ def _operands_of_convert(operands: Sequence[str]) -> tuple[str, str | None, str]
 
 
 def _is_shape(text: str) -> bool:
-    """Whether a word is meant as a shape, well written or not. No index and no usual file name looks like one."""
+    """Whether a word is meant as a shape, right or wrong. Indices and usual file names look different."""
     return re.match(r"\s*(\{|\(?\s*[a-z]\w*\[)", text) is not None
 
 
@@ -232,7 +233,7 @@ def _source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
 def _write_to_standard_output(
     array: file_array.FileArray, layout: strided.Layout | None, advance: Callable[[int], object]
 ) -> None:
-    """Write a nameless file first: blocks are not written in order."""
+    """Write to a nameless file first, because blocks are not written in order."""
     with tempfile.TemporaryFile() as file:
         with named_when_full(tempfile.gettempdir()):
             convert_file.write_file(
@@ -243,19 +244,13 @@ def _write_to_standard_output(
         sys.stdout.buffer.flush()
 
 
-def _what_was_written(shape: strided.Shape, layout: strided.Layout | None) -> str:
-    if layout is None:
-        return f"{shape.dtype.name}{list(shape.dimensions)}"
-    return str(shape.with_layout(layout))
-
-
 @commands.command()
 @click.argument("path", metavar="DIR | FILE", type=click.Path(exists=True))
 @_kind
 def ls(path: str, kind: str | None) -> None:
     """List what is in a dump folder or file.
 
-    Of a folder it says also what is missing, and why.
+    For a folder, also what is missing, and why.
     """
     if Path(path).is_dir():
         click.echo(str(strided.open_dump(path, mapped=False)))
@@ -375,7 +370,7 @@ def _array_of(
 
 
 def _named_arrays(content: Any) -> RunArrays:
-    """The values of a snapshot, named as in a dump folder. Other contents have none."""
+    """The values of a snapshot, named as in a dump folder; other contents have none."""
     from strided.dumps.directory.programs import RunArrays
     from strided.dumps.snapshots.snapshot import Snapshot
 
@@ -395,7 +390,7 @@ def _named(place: str, arrays: Mapping[str, Any], name: str) -> Any:
 
 @contextlib.contextmanager
 def _progress(size: int, label: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
-    """A function to call with each amount of work done. It draws a bar on a terminal if there is much to do."""
+    """A function to call with each amount of work done; it draws a bar on a terminal if there is much to do."""
     if size < LONG or not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -407,11 +402,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (by default `sys.argv`) and end the process."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal may lack a sign; it shows another
+            stream.reconfigure(errors="replace")  # a terminal may lack some characters
     warnings.showwarning = _warn
     for name in _ENDING:
         number = getattr(signal, name, None)
-        # The process may have been told to ignore it, as by nohup.
+        # Signals may be ignored on purpose, as by nohup.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
     try:
@@ -456,7 +451,7 @@ def _fail_at(error: NotationError) -> NoReturn:
     if error.position is None:
         _fail(error.message)
     room = max(20, _width() - len("strided: ") - 1)
-    start = max(0, error.position - room)  # no more of a long text than could be shown
+    start = max(0, error.position - room)
     before = in_columns(error.text[start : error.position])
     text = before + in_columns(error.text[error.position : error.position + room])
     cut = max(0, min(len(before) - room // 2, len(text) - room))

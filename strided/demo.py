@@ -1,7 +1,7 @@
 """``strided demo``: a small tiled buffer, from scrambled bytes to the right numbers, on one screen.
 
-The buffer is a table of cosines, 5 by 131, as position embeddings use it, in the layout that a TPU gives it. Its
-padding holds what an earlier buffer left there.
+The buffer is a 5 by 131 table of cosines, as in position embeddings, in a TPU's layout. Its padding holds remains of an
+earlier buffer.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     Exception
     └── StridedError
         ├── NotationError     (ValueError)           text that is no shape, layout or sharding
-        ├── LayoutError       (ValueError)           values that make no layout, or one that has no addresses
+        ├── LayoutError       (ValueError)           values that make no layout, or a layout without addresses
         ├── BufferSizeError   (ValueError)           a buffer too short (or far too long) for its layout
         ├── DumpError         (ValueError)           a file that cannot be read as what it claims to be
         └── UnsupportedError  (NotImplementedError)  understood, but not possible here
@@ -20,28 +20,25 @@ Indexing raises NumPy's own exceptions in NumPy's words.
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from strided.escape import in_columns, visible
 
-#: Characters shown of a message, which may quote any text; of longer ones the start and the end.
+#: Characters shown of a message, which may quote any text.
 _LONGEST_MESSAGE = 2000
 #: Characters of the offending text that an error shows on either side of the place.
 _EXCERPT = 60
 
 
 class StridedError(Exception):
-    """Base class of the errors that strided raises.
-
-    Messages are safe to show, whatever they quote: unprintable characters are escaped, and of a long message the start
-    and the end are shown.
-    """
+    """Base class of the errors that strided raises. Messages are safe to show: escaped, and cut if they are long."""
 
     def __str__(self) -> str:
         return _shown(super().__str__())
 
 
 class NotationError(StridedError, ValueError):
-    """Text that is not what it should be: shows the text, a caret under the place, and what was expected.
+    """Malformed text: shows the text, a caret under the place, and what was expected.
 
     Attributes
     ----------
@@ -58,11 +55,7 @@ class NotationError(StridedError, ValueError):
         return _shown(self.message) + excerpt(self.text, self.position)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_notation_error, (type(self), self.message, self.text, self.position)
-
-
-def _rebuild_notation_error(cls: type[NotationError], message: str, text: str, position: int | None) -> NotationError:
-    return cls(message, text=text, position=position)
+        return partial(type(self), text=self.text, position=self.position), (self.message,)
 
 
 class LayoutError(StridedError, ValueError):
@@ -120,26 +113,26 @@ class DumpError(StridedError, ValueError):
 
 
 class UnsupportedError(StridedError, NotImplementedError):
-    """Understood, but not possible here; the message says why and what would do."""
+    """Understood, but not possible here; the message says why, and what to do instead."""
 
 
 class StridedWarning(UserWarning):
-    """Base class of the warnings of strided; as safe to show as the errors."""
+    """Base class of strided's warnings; as safe to show as the errors."""
 
     def __str__(self) -> str:
         return _shown(super().__str__())
 
 
 class NotationWarning(StridedWarning):
-    """Text that XLA's own parser takes although it is malformed; it was read as XLA reads it."""
+    """Malformed text that XLA's parser accepts, read as XLA reads it."""
 
 
 class DumpWarning(StridedWarning):
-    """Parts of a dump that were not understood and were kept as they are."""
+    """Parts of a dump that were not understood, kept as text."""
 
 
 def excerpt(text: str, position: int | None) -> str:
-    """The line of `text` around `position` with a caret under it, to be appended to a message.
+    """The line of `text` around `position`, with a caret under it, to append to a message.
 
     >>> print("no" + excerpt("f32[3,,5]", 6))
     no

@@ -28,9 +28,8 @@ def open_array(
 ) -> LayoutArray:
     """The array in a file, which is mapped: nothing is read until it is used.
 
-    A mapped file must not become shorter. Every access checks its size first, but a truncation in the middle of an
-    access kills the process (SIGBUS); so does a full disk when a sparse file, mapped with mode "r+", is written to.
-    ``mapped=False`` reads all of the array into memory instead.
+    Every access checks the size of a mapped file first, but truncation during an access kills the process (SIGBUS); so
+    does a full disk when a sparse file is written to in mode "r+".
 
     Parameters
     ----------
@@ -39,9 +38,9 @@ def open_array(
     mode : {"r", "r+", "c"}
         Read-only; assignments go to the file; assignments stay in memory.
     offset : int
-        Bytes in front of the array. With an offset, the file may go on after the array.
+        Bytes in front of the array. With an offset, the file may go on behind the array.
     mapped : bool, optional
-        False reads the array into memory, independent of the file from then on. Not with mode "r+".
+        False reads the array into memory, once and for all. Not with mode "r+".
     bitorder, allow_excess
         As for LayoutArray.
 
@@ -50,8 +49,7 @@ def open_array(
     OSError
         The file cannot be opened.
     BufferSizeError
-        The file is too short, or longer than padding explains; or it is of another format, such as ``.npy`` or gzip,
-        and longer than the array.
+        The file is too short, longer than padding explains, or of another format, such as ``.npy`` or gzip.
 
     Examples
     --------
@@ -72,15 +70,7 @@ def open_array(
 
 
 def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, allow_excess: bool) -> tuple[Bytes, int]:
-    """The bytes of an array in a file, read into memory, and the number of bytes behind them in the file.
-
-    Raises
-    ------
-    ValueError
-        Mode "r+": assignments to memory do not reach the file.
-    BufferSizeError
-        As `extent`; or the file was truncated while it was read.
-    """
+    """The bytes of an array in a file, read into memory, and the number of bytes behind them in the file."""
     if mode not in ("r", "c"):
         known = "" if mode == "r+" else f", and {mode!r} is none"
         raise ValueError(

@@ -7,7 +7,7 @@ hlo              HLO text, HloModuleProto or HloProto                     `strid
 snapshot         HloSnapshot, HloUnoptimizedSnapshot in any form          `strided.read_snapshot`
 allocations      text of a buffer assignment                              `strided.read_allocations`
 memory report    table of the largest values of each memory space         none
-used values      the values of a buffer assignment once more              none
+used values      the values of a buffer assignment again                  none
 live ranges      which value lives when                                   none
 npy, npz         NumPy's own files                                        `numpy.load`
 text, binary     anything else, among it raw buffers without a header     `strided.open` with a shape
@@ -45,6 +45,14 @@ READERS: Mapping[str, Callable[..., Any]] = {
 #: All kinds.
 KINDS = (*READERS, "memory report", "used values", "live ranges", "npy", "npz", "text", "binary")
 
+#: What a file of another kind is, and what to do with it.
+_ADVICE = {
+    "npy": "a NumPy file: numpy.load reads it",
+    "npz": "a NumPy archive: numpy.load reads it",
+    "binary": "binary data of no known kind: if it is a raw buffer, open it with its shape",
+    "text": "a text of no known kind: nothing in it can be read as arrays",
+}
+
 #: Bytes of a text in which its kind must show.
 _HEAD_BYTES = 1 << 16
 
@@ -55,8 +63,8 @@ _BEGINNINGS = (
     ("used values", re.compile(rb"\s*+(?:Total bytes used|Used values:)")),
     ("live ranges", re.compile(rb"\s*+HloLiveRange")),
 )
-#: How the lines of a text begin that has no header. What must follow is searched for by hand: a pattern with two
-#: wildcards would scan a long line again from each of its brackets.
+#: How the lines of a text without a header begin. The rest is searched for by hand: a pattern with two wildcards would
+#: scan a long line again from each of its brackets.
 _OPENING = re.compile(rb"(?:ENTRY (?:%?[\w.\-]++ )?|%?[\w.\-]++ )\(")
 _INSTRUCTION = re.compile(rb"[ \t]*+(?:ROOT )?%?[\w.\-]++ = [a-z0-9]++\[")
 
@@ -64,12 +72,12 @@ _INSTRUCTION = re.compile(rb"[ \t]*+(?:ROOT )?%?[\w.\-]++ = [a-z0-9]++\[")
 def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
     """The kind of a file or buffer, one of `KINDS`; gzip is undone first.
 
-    Of a text its beginning is read. `max_bytes` says what other contents in gzip may expand to, 2 GiB without.
+    Only the beginning of a text is read. Other contents in gzip may expand to `max_bytes`, by default 2 GiB.
 
     Raises
     ------
     DumpError
-        Broken gzip data, or more than allowed; no regular file.
+        Broken gzip data, or more than allowed; not a regular file.
     OSError
         A file that cannot be opened.
 
@@ -129,40 +137,26 @@ def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = N
     ----------
     origin : path or buffer
     kind : str, optional
-        "hlo", "snapshot" or "allocations", where the guess from the content is wrong.
+        "hlo", "snapshot" or "allocations", if the content misleads.
     max_bytes : int, optional
         Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else.
     mapped : bool, optional
-        Whether the values of a snapshot are mapped: as for `strided.read_snapshot`.
+        For snapshots: as for `strided.read_snapshot`.
 
     Raises
     ------
     DumpError
         Broken, or not of that kind.
     UnsupportedError
-        Of a kind that has no reader here; says what would do.
+        A kind that has no reader here; says what to do instead.
     ValueError
-        `kind` is none.
+        `kind` is unknown.
     """
     if kind is not None and kind not in READERS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, READERS))}, not {kind!r}")
     kind = kind or recognise(origin, max_bytes=max_bytes)
-    if kind == "snapshot":
-        return read_snapshot(origin, max_bytes=max_bytes, mapped=mapped)
     if kind in READERS:
-        return READERS[kind](origin, max_bytes=max_bytes)
-    hint = {
-        "npy": "numpy.load reads it",
-        "npz": "numpy.load reads it",
-        "binary": "if it is a raw buffer, open it with its shape",
-    }.get(kind, "nothing in it can be read as arrays")
-    raise UnsupportedError(f"{_name(origin)} is {_article(kind)}: {hint}")
-
-
-def _name(origin: Any) -> str:
-    return os.fsdecode(origin) if isinstance(origin, (str, os.PathLike)) else "this"
-
-
-def _article(kind: str) -> str:
-    words = {"binary": "binary data of no known kind", "text": "a text of no known kind", "npy": "a NumPy file"}
-    return words.get(kind, "a NumPy archive" if kind == "npz" else f"a text with {kind}")
+        options = {"mapped": mapped} if kind == "snapshot" else {}
+        return READERS[kind](origin, max_bytes=max_bytes, **options)
+    name = os.fsdecode(origin) if isinstance(origin, (str, os.PathLike)) else "this"
+    raise UnsupportedError(f"{name} is {_ADVICE.get(kind, f'a text with {kind}: nothing in it can be read as arrays')}")

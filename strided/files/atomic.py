@@ -1,13 +1,12 @@
 """Files written whole or not at all.
 
-A new file takes the place of an old one when it is complete and on disk, never before: its bytes are synced, then it
-gets its name, then the folder is synced. A full disk, a signal, a crash or a loss of power leaves the old file or
-the whole new one.
+A new file replaces an old one once it is complete and on disk: its bytes are synced, then it gets its name, then the
+folder is synced. A full disk, a signal, a crash or a loss of power leaves the old file or the whole new one.
 
-Until then the file has no name, if the system can do that (``O_TMPFILE``, on Linux): however the process ends, the
-system frees the file. Elsewhere it lies beside its target under a name of our own, locked for as long as its writer
-lives. The next writer to the folder removes what a killed one left behind: only names of this form and machine, only
-files of this user, and only those whose lock nobody holds.
+Until then the file has no name, if the system can do that (``O_TMPFILE``, on Linux), so that it is freed however the
+process ends. Elsewhere it lies beside its target under a name of ours, locked while its writer lives. The next writer
+to the folder removes what a killed one left: only names of this form and machine, only files of this user, and only
+those whose lock nobody holds.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ if sys.platform != "win32":
 
 #: Bytes of the target's name that the temporary one shows; file systems allow 255 in all.
 _SHOWN_BYTES = 180
-#: Where the system shows a process the files that it has open.
+#: The files that this process has open.
 _OWN_FILES = "/proc/self/fd"
-#: Errors of a file system that cannot sync, or cannot do something else that is asked for.
+#: Errors of a file system that lacks an operation, such as syncing.
 _CANNOT = frozenset({errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
-#: Errors that say that there is no room; only writes get them.
+#: Errors of writes for want of room.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else [])})
 
 
 @contextlib.contextmanager
 def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Within this, an OSError for want of room also names the file."""
+    """An OSError raised within this for want of room names the file."""
     try:
         yield
     except OSError as error:
@@ -51,12 +50,12 @@ def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
-    """The path to write to, symbolic links followed, and the status of what lies there now, or None.
+    """The path to write to, symbolic links followed, and the status of what lies there, or None.
 
     Raises
     ------
     OSError
-        Something other than a regular file lies there, or a link leads in a circle.
+        Not a regular file, or a circle of links.
     """
     target = os.path.realpath(os.fsdecode(path))
     try:
@@ -71,13 +70,13 @@ def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
 
 
 def refuse_existing(path: str | os.PathLike[str]) -> None:
-    """Raise FileExistsError if something lies at a path that must not be overwritten."""
+    """Raise FileExistsError if something lies at a path."""
     if resolved(path)[1] is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
 
 
 def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
-    """Raise OSError if a path leads, by any name, to the file that is to be read."""
+    """Raise OSError if a path leads to the source itself."""
     there = resolved(path)[1]
     if there is not None and os.path.samestat(source, there):
         raise OSError(errno.EINVAL, "source and target are the same file", os.fspath(path))
@@ -85,17 +84,14 @@ def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` when the block ends without an error, and is gone when it does not.
-
-    Parameters
-    ----------
-    overwrite : bool
-        Without it a file that is there stays, also one that somebody else makes meanwhile: FileExistsError.
+    """A new file that replaces `path` when the block ends without an error.
 
     Raises
     ------
+    FileExistsError
+        Without `overwrite`, a file is there, or comes to be there meanwhile.
     OSError
-        The file cannot be written; what was there before still is.
+        The file cannot be written; an earlier file stays.
     """
     target, there = resolved(path)
     if there is not None and not overwrite:
@@ -105,10 +101,8 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
     temporary = os.path.join(folder, _temporary_name(name))
     try:
         with named_when_full(path), _made(folder, temporary, path) as file:
-            if there is not None:
-                _permit(
-                    file, there.st_mode | stat.S_IRUSR | stat.S_IWUSR
-                )  # nobody reads it who may not read the old one
+            if there is not None:  # whoever may not read the old file may not read the new one
+                _permit(file, there.st_mode | stat.S_IRUSR | stat.S_IWUSR)
             yield file
             if there is not None:
                 _permit(file, there.st_mode)
@@ -123,9 +117,9 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
 
 
 def _made(folder: str, temporary: str, path: str | os.PathLike[str]) -> BinaryIO:
-    """A new file, without a name where that can be had."""
+    """A new file, without a name if possible."""
     if hasattr(os, "O_TMPFILE") and os.path.isdir(_OWN_FILES):
-        with contextlib.suppress(OSError):  # a file system that cannot; or it says why below
+        with contextlib.suppress(OSError):  # the file system cannot, or says why below
             file = os.fdopen(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), "w+b")
             _lock(file)
             return file
@@ -139,7 +133,7 @@ def _made_with_name(temporary: str) -> BinaryIO:
     while True:
         file = open(temporary, "x+b")
         _lock(file)
-        # Before it was locked it may have been taken for one that was left behind.
+        # Before it was locked, another writer may have removed it as left behind.
         if _is_at(file, temporary):
             return file
         file.close()
@@ -152,7 +146,7 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
             _link(file, temporary if overwrite else target)
         except FileExistsError:
             raise
-        except OSError:  # it has no name, and the system gives it none: then its bytes get one
+        except OSError:  # the system gives it no name: copy its bytes to a file that has one
             file.seek(0)
             with _made_with_name(temporary) as copy:
                 shutil.copyfileobj(file, copy, 1 << 20)
@@ -163,12 +157,12 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
         if not overwrite:
             return
     if sys.platform == "win32":
-        file.close()  # an open file cannot be renamed there
+        file.close()  # open files cannot be renamed there
     if overwrite:
         os.replace(temporary, target)
         return
     try:
-        os.link(temporary, target)  # which refuses a target that is there; a rename does not
+        os.link(temporary, target)  # refuses an existing target, unlike a rename
     except OSError as error:
         if error.errno not in _CANNOT:
             raise
@@ -178,8 +172,8 @@ def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) ->
 
 
 def _link(file: BinaryIO, name: str) -> None:
-    """Give a file without a name one."""
-    # Told of a folder, Python follows the symbolic link that the source is.
+    """Give a nameless file a name."""
+    # Only with a folder does Python follow the symbolic link that the source is.
     folder = os.open(os.path.dirname(name), os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.link(f"{_OWN_FILES}/{file.fileno()}", os.path.basename(name), dst_dir_fd=folder, follow_symlinks=True)
@@ -200,7 +194,7 @@ def _permit(file: BinaryIO, mode: int) -> None:
 
 
 def _sync(file: BinaryIO) -> None:
-    """Have the bytes on disk."""
+    """Write the bytes to disk."""
     file.flush()
     try:
         os.fsync(file.fileno())
@@ -210,7 +204,7 @@ def _sync(file: BinaryIO) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Have the names in a folder on disk, if the system can; the new file is in its place in any case."""
+    """Write the names in a folder to disk, if the system can."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):
@@ -221,24 +215,24 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-# Files that killed writers left behind.
+# ---- files that killed writers left behind --------------------------------------------------------------------------
 
 
 def _temporary_name(name: str) -> str:
-    """A hidden name beside a target, which names the target and the machine."""
+    """A hidden name that shows the target's name and the machine."""
     shown = os.fsdecode(os.fsencode(name)[:_SHOWN_BYTES])
     return f".{shown}.strided-{_machine()}-{secrets.token_hex(8)}.part"
 
 
 def _machine() -> str:
-    """Eight digits for this machine: locks of others are not always visible on a network file system."""
+    """Eight digits for this machine: on network file systems the locks of others may be invisible."""
     name = os.uname().nodename if hasattr(os, "uname") else ""
     return f"{zlib.crc32(os.fsencode(name)):08x}"
 
 
 @lru_cache(maxsize=256)
 def sweep(folder: str) -> None:
-    """Remove what writers that were killed left in a folder; once a process, for listing a folder takes time."""
+    """Remove what killed writers left in a folder; once a process, because listing it takes time."""
     if sys.platform == "win32":
         return
     ours = re.compile(rf"\..*\.strided-{_machine()}-[0-9a-f]{{16}}\.part", re.DOTALL)
@@ -249,7 +243,7 @@ def sweep(folder: str) -> None:
 
 
 def _remove_abandoned(path: str) -> None:
-    """Remove a file of ours whose writer is dead: nobody holds its lock."""
+    """Remove a file of ours whose lock nobody holds: its writer is dead."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):
@@ -265,7 +259,7 @@ def _remove_abandoned(path: str) -> None:
 
 
 def _lock(file: BinaryIO) -> None:
-    """Hold the lock of a file for as long as it is open. Systems without locks remove nothing either."""
+    """Lock a file while it is open. Systems without locks remove nothing either."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Gzip data, expanded piece by piece: only one piece is in memory at a time."""
+"""Gzip data, expanded piece by piece."""
 
 from __future__ import annotations
 
@@ -11,25 +11,22 @@ from strided.errors import DumpError
 
 
 class Readable(Protocol):
-    """An object with a method to read bytes."""
+    """What bytes can be read from."""
 
-    def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`; none at the end."""
+    def read(self, size: int, /) -> bytes: ...
 
 
-#: Bytes of a piece: one that fits a cache takes half the time.
+#: Bytes of a piece: if it fits a cache it takes half the time.
 PIECE_BYTES = 1 << 18
 
 
 def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = None) -> Iterator[bytes]:
     """The expanded gzip data, in pieces of `piece_bytes` (default `PIECE_BYTES`).
 
-    The caller stops when it has enough.
-
     Raises
     ------
     DumpError
-        Broken data; the checksum is compared at the end.
+        Broken data; the checksum is checked at the end.
 
     >>> import io
     >>> b"".join(expanded(io.BytesIO(gzip.compress(b"HloModule m"))))

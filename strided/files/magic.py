@@ -1,7 +1,4 @@
-"""Formats of files, told by their first bytes.
-
-A header in front of an array is short, and a buffer may be rounded up: the size alone does not tell them apart.
-"""
+"""Formats of files, told by their first bytes: the size does not tell a short header from a buffer rounded up."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import NamedTuple
 HEAD_BYTES = 16
 
 NPY_MAGIC = b"\x93NUMPY"
-#: The third byte says that the data are deflated: nothing else was ever defined.
+#: The third byte means deflate, the only method ever defined.
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZIP_MAGIC = b"PK\x03\x04"
 

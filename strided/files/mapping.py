@@ -21,7 +21,7 @@ class MappedFile:
     Attributes
     ----------
     path : str
-        Absolute; empty where only the mapping is known.
+        Absolute; empty if only the mapping is known.
     mode : str
         "r", "r+" or "c".
     offset, size : int
@@ -31,9 +31,9 @@ class MappedFile:
     mapping : mmap.mmap or None
         None if there are no bytes.
     inode : tuple of int
-        Device and inode of the file: another file may come to lie at the path.
+        Device and inode of the file, because another file may take its path.
     is_dirty : bool
-        Mode "c": whether the bytes may no longer be the file's.
+        Mode "c": whether the bytes may differ from the file's.
     """
 
     path: str
@@ -47,18 +47,18 @@ class MappedFile:
 
     @property
     def is_the_file(self) -> bool:
-        """Whether the bytes in memory are those of the file, as far as this process knows."""
+        """Whether the bytes in memory are the file's, as far as this process knows."""
         return bool(self.path) and (self.mode != "c" or not self.is_dirty)
 
     def mark_dirty(self) -> None:
-        """Note that the bytes may have changed: they were written to, or are in the hands of a caller."""
+        """Note that the bytes may have changed: they were written to, or a caller has them."""
         if self.mode == "c":
             self.is_dirty = True
 
     def mapped_anew(self, start: int, size: int, mode: str = "c") -> MappedFile | None:
-        """Some of the bytes, mapped once more, or None if the path no longer leads to the file.
+        """Some of the bytes, mapped again, or None if the path no longer leads to the file.
 
-        Nothing is read: the file has to stay as it is while the new mapping is in use.
+        The file must not change while the new mapping is in use.
         """
         try:
             found = map_file(self.path, mode, self.offset + start, size)
@@ -67,13 +67,7 @@ class MappedFile:
         return found if found.inode == self.inode else None
 
     def check(self) -> None:
-        """Make sure that the bytes are still there: reading behind the end of a file kills the process.
-
-        Raises
-        ------
-        BufferSizeError
-            The file was truncated.
-        """
+        """Raise BufferSizeError if the file was truncated: reading behind its end kills the process."""
         if self.mapping is not None and (now := self.mapping.size()) < self.offset + self.size:
             name = repr(self.path) if self.path else "a mapped file"
             raise BufferSizeError(
@@ -85,13 +79,13 @@ class MappedFile:
 
     @property
     def identity(self) -> tuple[str, int, int, int]:
-        """What tells this content from another: path, inode, size in bytes, time of the last change in nanoseconds."""
+        """What identifies the content: path, inode, size in bytes, time of the last change in nanoseconds."""
         status = os.stat(self.path)
         return self.path, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int | None) -> MappedFile:
-    """A file's bytes, mapped: from `offset` on, `length` of them or all.
+    """`length` bytes of a file from `offset` on, or all, mapped.
 
     Modes are those of numpy.memmap: "r" (read-only), "r+" (writes go to the file), "c" (writes stay in memory).
 
@@ -100,7 +94,7 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
     BufferSizeError
         The file is shorter.
     DumpError
-        A FIFO, a device, a socket.
+        Not a regular file.
     """
     access = {"r": mmap.ACCESS_READ, "r+": mmap.ACCESS_WRITE, "c": mmap.ACCESS_COPY}
     if mode not in access:
@@ -125,10 +119,7 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
 
 
 def mapping_behind(memory: Bytes) -> MappedFile | None:
-    """The file mapping that `memory` is a part of, or None for other memory.
-
-    Only the mapped bytes of the file are known, counted from the start of the mapping.
-    """
+    """The file mapping that `memory` is part of, counted from its start; None for other memory."""
     owner: Any = memory.base
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -138,6 +129,6 @@ def mapping_behind(memory: Bytes) -> MappedFile | None:
         return None
     try:
         owner.size()
-    except (OSError, ValueError):  # no file at all
+    except (OSError, ValueError):  # not a file
         return None
     return MappedFile("", "r", 0, len(owner), memory, owner, (0, 0))

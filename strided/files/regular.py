@@ -1,8 +1,4 @@
-"""Opening and reading regular files, and nothing else.
-
-A FIFO waits for a writer, a device may give bytes for ever: neither is a dump, and a link in a folder can lead to
-either.
-"""
+"""Opening, reading and writing regular files only: a FIFO waits for a writer, a device may never end."""
 
 from __future__ import annotations
 
@@ -20,9 +16,7 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
 )
 # With O_NONBLOCK the opening of a FIFO does not wait for a writer; without O_NOCTTY a terminal could become ours.
-_FLAGS = 0
-for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
-    _FLAGS |= getattr(os, _name, 0)
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 
 
 def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> BinaryIO:
@@ -31,9 +25,9 @@ def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> Bin
     Raises
     ------
     DumpError
-        A FIFO, a device, a socket.
+        A FIFO, a device or a socket.
     OSError
-        A file that cannot be opened, or a folder.
+        The file cannot be opened, or is a folder.
     """
     descriptor = os.open(path, _FLAGS | (os.O_RDWR if writable else os.O_RDONLY))
     try:
@@ -52,15 +46,18 @@ def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> Bin
 #: Whether several threads may read one file at once.
 READS_AT_PLACES = hasattr(os, "preadv")
 
-if READS_AT_PLACES:
 
-    def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
-        """Fill memory with the bytes of a file from byte `at` on, and return their number: 0 behind its end."""
+def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
+    """Read bytes of a file from byte `at` on into memory; returns their number, 0 at the end of the file."""
+    if READS_AT_PLACES:
         return os.preadv(file.fileno(), [content], at)
+    file.seek(at)
+    return file.readinto(content)  # type: ignore[attr-defined,no-any-return]
 
-else:
 
-    def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
-        """Fill memory with the bytes of a file from byte `at` on, and return their number: 0 behind its end."""
-        file.seek(at)
-        return file.readinto(content)  # type: ignore[attr-defined,no-any-return]
+def write_at(file: BinaryIO, content: memoryview, at: int) -> int:
+    """Write bytes to a file from byte `at` on; returns how many were written."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(file.fileno(), content, at)
+    file.seek(at)
+    return file.write(content)

@@ -1,8 +1,7 @@
 """Arrays to files, in bounded memory, whole or not at all.
 
-Arrays are converted in blocks of about `BLOCK_BYTES`: neither source nor target need fit into memory. Neither is
-mapped, so that a truncated source or a full disk raises an error instead of killing the process. `strided.files.atomic`
-puts the target in place when it is complete.
+Arrays are converted in blocks of about `BLOCK_BYTES`. Neither source nor target is mapped, so that a truncated source
+or a full disk raises an error instead of killing the process.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from strided.layout.parser import array_shape, layout_of
 #: Bytes of values in memory at a time. Larger blocks gain nothing; smaller ones cut rows of large arrays.
 BLOCK_BYTES = 64 << 20
 
-#: File name endings of formats that are not written here: raw bytes with such a name would mislead.
+#: Endings of formats that are not written here: raw bytes with such a name would mislead.
 FOREIGN_ENDINGS = frozenset(
     ".npz .csv .tsv .txt .json .zarr .h5 .hdf5 .hdf .nc .nc4 .mat .pt .pth .pkl .pickle .safetensors .gguf .onnx .pb"
     " .parquet .arrow .feather .png .jpg .jpeg .gif .tif .tiff .bmp .svg .html .pdf .xls .xlsx .fits"
@@ -76,34 +75,32 @@ def convert_file(
     overwrite: bool = True,
     progress: Progress | None = None,
 ) -> int:
-    """Convert an array in a file to another file, and return the size of that in bytes.
+    """Convert an array in a file to another file; returns the new file's size in bytes.
 
     Parameters
     ----------
     source : path
-        Raw bytes or a ``.npy`` file, gzipped or not; the content tells. A file of exactly the shape's size is raw bytes
-        whatever it begins with, and so is one with an offset (gzip is undone first). Gzip data are expanded into a
-        temporary file, as far as the shape goes.
+        Raw bytes or a ``.npy`` file, gzipped or not; the content tells. With an offset, or exactly the shape's size, a
+        file is raw bytes whatever it begins with. Gzip data are expanded into a temporary file, as far as needed.
     shape : str, Shape or None
         None for a ``.npy`` file, which has its own.
     offset, bitorder
         As for `strided.open`.
     layout : str or Layout, optional
-        Layout of the raw bytes to write, zeros in the padding. Without one, the target is a ``.npy`` file.
+        Layout of the raw bytes to write, with zeros as padding. By default the target is a ``.npy`` file.
     overwrite : bool, optional
-        Replace an existing file, as `numpy.save` does; otherwise it is an error.
+        Whether to replace an existing file, as `numpy.save` does.
     progress : callable, optional
         Called after each block with the number of elements that it held.
 
     Raises
     ------
     OSError
-        The target cannot be written, or is the source; an earlier file stays as it was. FileExistsError if it exists
-        and `overwrite` is false.
+        The target cannot be written, or is the source; an earlier file stays. FileExistsError without `overwrite`.
     UnsupportedError
         The target's name is that of another format.
     BufferSizeError
-        The source does not have the size of its shape, or was truncated meanwhile.
+        The source does not have its shape's size, or was truncated meanwhile.
     DumpError
         Broken gzip data, a damaged header.
     LayoutError
@@ -116,7 +113,7 @@ def convert_file(
 
 
 def check_target(file: BinaryIO, target: str | os.PathLike[str], layout: object, *, overwrite: bool) -> None:
-    """Raise OSError or UnsupportedError if the conversion of an open file must not be written to a target."""
+    """Raise OSError or UnsupportedError if an open file must not be converted to a target."""
     refuse_name(target, layout)
     refuse_same(os.fstat(file.fileno()), target)
     if not overwrite:
@@ -131,7 +128,7 @@ def convert_array(
     overwrite: bool,
     progress: Progress | None = None,
 ) -> int:
-    """Write an array in a file to a target, and return the target's size in bytes."""
+    """Write an array in a file to a target; returns the target's size in bytes."""
     shape = result_shape(array, layout)
     with replaced(target, overwrite=overwrite) as file:
         write_file(file, array, shape, as_npy=layout is None, progress=progress)
@@ -139,32 +136,29 @@ def convert_array(
 
 
 def result_shape(array: FileArray, layout: str | Layout | None) -> Shape:
-    """The shape of an array in another layout; row-major for None."""
+    """The shape of an array in another layout; None is row-major."""
     return array_shape(array.xla_shape.with_layout(None if layout is None else layout_of(layout)))
 
 
 def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
-    """Raise UnsupportedError if the ending of a file's name stands for another format.
+    """Raise UnsupportedError if the ending of a file's name is another format's.
 
     >>> refuse_name("out.npz", None)
     Traceback (most recent call last):
     strided.errors.UnsupportedError: out.npz: files that end in .npz are not written, only .npy files and raw bytes
     """
-    ending = os.path.splitext(os.fsdecode(target))[1].lower()
+    name = os.fsdecode(target)
+    ending = os.path.splitext(name)[1].lower()
     if ending in FOREIGN_ENDINGS:
-        raise UnsupportedError(
-            f"{os.fsdecode(target)}: files that end in {ending} are not written, only .npy files and raw bytes"
-        )
+        raise UnsupportedError(f"{name}: files that end in {ending} are not written, only .npy files and raw bytes")
     if ending == ".npy" and layout is not None:
-        raise UnsupportedError(
-            f"{os.fsdecode(target)}: .npy files are row-major: leave the layout out, or name raw bytes otherwise"
-        )
+        raise UnsupportedError(f"{name}: .npy files are row-major: leave the layout out, or name raw bytes otherwise")
 
 
 def write_file(
     file: BinaryIO, array: FileArray, shape: Shape, *, as_npy: bool, progress: Progress | None = None
 ) -> None:
-    """Write an array in the layout of a shape, behind a ``.npy`` header or bare, to a file that is new and empty."""
+    """Write an array in the layout of a shape, behind a ``.npy`` header or bare, to a new file."""
     if as_npy:
         file.write(npy_header(ELEMENT_TYPES[shape.element_type], shape.dimensions))
     start = file.tell()
@@ -187,11 +181,11 @@ def write_file(
 
 
 def _write_rows(file: BinaryIO, array: Any, dtype: np.dtype[Any], progress: Progress | None) -> None:
-    """The values in row-major order."""
+    """Write the values in row-major order."""
     limit = max(1, BLOCK_BYTES // dtype.itemsize)
     scratch = np.empty(min(math.prod(array.shape), limit), dtype)
     for box in boxes(even_cuts(array.shape, run_block(array.shape, limit))):
-        part = array[(*box, ...)]  # the dots make a view of an array without dimensions, too
+        part = array[(*box, ...)]  # with the dots, also a view of a 0-d array
         rows = scratch[: part.size].reshape(part.shape)
         if isinstance(part, LayoutArray):
             part.to_numpy(out=rows)
@@ -203,7 +197,7 @@ def _write_rows(file: BinaryIO, array: Any, dtype: np.dtype[Any], progress: Prog
 
 
 def _allocate(file: BinaryIO, size: int) -> None:
-    """Extend the file by `size` zero bytes, and reserve them on disk, so that a full disk is an error now."""
+    """Extend the file by `size` zero bytes, reserved on disk so that a full disk is an error now."""
     if hasattr(os, "posix_fallocate") and size:
         try:
             os.posix_fallocate(file.fileno(), file.tell(), size)

@@ -1,4 +1,4 @@
-"""Arrays in files that are read in part, never mapped: raw bytes, ``.npy`` files, gzipped ones, pipes."""
+"""Arrays in files that are read in part, never mapped: raw bytes, ``.npy`` files, gzipped files, pipes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,10 @@ class FileArray:
 
     Attributes
     ----------
-    shape : tuple of int
-    dtype : numpy.dtype
-    size : int
-    layout : Layout
-    xla_shape : Shape
-        Shape of the whole array.
+    shape, dtype, size
+        As of an ndarray.
+    layout, xla_shape : Layout, Shape
+        Of the whole array.
     blank : LayoutArray
         The same view of an array of zeros that takes no memory, for its addresses.
     """
@@ -65,7 +63,7 @@ class FileArray:
         return self._fetched(element_ranges(offsets, self.blank.region.storage, GAP_BYTES))[key]
 
     def read(self) -> LayoutArray:
-        """The array in memory, without the rest of the file; valid until the file is read again."""
+        """The array in memory; valid until the file is read again."""
         return self._fetched(byte_ranges(self.blank.address_map, self.blank.region.storage, GAP_BYTES))
 
     def to_numpy(self) -> npt.NDArray[Any]:
@@ -97,8 +95,8 @@ def open_file(
     name : str
         For errors.
     shape : str or Shape, optional
-        As for `strided.open`; a ``.npy`` file has its own. A file of exactly the shape's size, or with an offset, is
-        raw bytes whatever it begins with.
+        As for `strided.open`; a ``.npy`` file has its own. With an offset, or exactly the shape's size, a file is raw
+        bytes whatever it begins with.
 
     Raises
     ------
@@ -131,7 +129,7 @@ def _size(file: BinaryIO) -> int:
 
 
 def _head(file: BinaryIO) -> bytes:
-    """The first bytes of a file, which is then at its start."""
+    """The first bytes of a file; leaves it at its start."""
     file.seek(0)
     head = file.read(HEAD_BYTES)
     file.seek(0)
@@ -145,7 +143,7 @@ def _is_exactly(file: BinaryIO, shape: Shape | None, offset: int) -> bool:
 
 
 class _Stream:
-    """The content of a pipe whose first bytes have already been read."""
+    """A pipe whose first bytes have already been read."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head, self._file = head, file
@@ -161,7 +159,7 @@ class _Stream:
 def _kept(
     pieces: Iterator[bytes], shape: Shape | None, offset: int, name: str, stack: contextlib.ExitStack
 ) -> BinaryIO:
-    """Pieces of a stream in an unnamed file, as many as the shape, or a ``.npy`` header, needs."""
+    """An unnamed file with pieces of a stream, as many as the shape, or a ``.npy`` header, needs."""
     file = stack.enter_context(tempfile.TemporaryFile())
     first = next(pieces, b"")
     while len(first) < gzipped.PIECE_BYTES and (more := next(pieces, b"")):

@@ -5,8 +5,7 @@ written here name the type in a comment, in the padding of the header::
 
     {'descr': '|V2', 'fortran_order': False, 'shape': (17, 300), } # bf16
 
-`load_npy` reads the comment. ``np.load`` skips it and returns untyped bytes; ``np.load(path).view(dtype)`` gives them
-their type.
+`load_npy` reads the comment. ``np.load`` returns untyped bytes, to which ``.view(dtype)`` gives their type.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
 
 
 def npy_header(element_type: ElementType, dimensions: Sequence[int]) -> bytes:
-    """The header of a ``.npy`` file of row-major values of a type, a multiple of 64 bytes.
+    """The header of a ``.npy`` file of row-major values; its size is a multiple of 64 bytes.
 
     >>> from strided.layout.element_types import element_type
     >>> npy_header(element_type("bf16"), (17, 300))[10:].rstrip()
@@ -65,18 +64,18 @@ def load_npy(
     Parameters
     ----------
     element_type : str, optional
-        XLA's name of the type (``"bf16"``), for files that do not name it: those that ``np.save`` wrote.
+        XLA's name of the type (``"bf16"``), for files that lack it, such as those of ``np.save``.
     mmap_mode : optional
         As in `numpy.load`: the array is mapped, not read.
 
     Raises
     ------
     ValueError
-        The file is not a ``.npy`` file, or damaged, or its elements do not have the size of `element_type`.
+        Not a ``.npy`` file, a damaged one, or elements of another size than `element_type`.
     OSError
         The file cannot be opened.
     """
-    if mmap_mode not in (None, "r", "r+", "c"):  # NumPy's fourth one would write a new file over this one
+    if mmap_mode not in (None, "r", "r+", "c"):  # NumPy's "w+" would overwrite the file
         raise ValueError(f'mmap_mode must be None, "r", "r+" or "c", not {mmap_mode!r}')
     shown = visible(os.fsdecode(path))
     header = _checked_header(path)
@@ -84,7 +83,7 @@ def load_npy(
         array: npt.NDArray[Any] = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
     except (OSError, MemoryError):
         raise
-    except Exception as error:  # NumPy evaluates the header as Python: whatever that raises
+    except Exception as error:  # NumPy evaluates the header as Python
         raise ValueError(f"{shown} is no .npy file, or a damaged one: {visible(str(error), 200)}") from error
     name = element_type or (header.type_name if array.dtype.kind == "V" else None)
     if name is None:
@@ -96,7 +95,7 @@ def load_npy(
 
 
 def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
-    """A file's header, checked against the file's size: NumPy allocates before it reads."""
+    """The header, checked against the file's size, because NumPy allocates before it reads."""
     with open_regular(path) as file:
         header = read_npy_header(file, os.fspath(path))
         have, needed = os.fstat(file.fileno()).st_size - header.offset, math.prod(header.dimensions)
@@ -173,7 +172,7 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
 
 
 def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
-    """XLA's name of a header's type; None if it has none, or the file does not name it."""
+    """XLA's name of a header's type; None if XLA or the file has none."""
     if dtype.kind != "V":
         try:
             return element_type_of_dtype(dtype).name
@@ -190,8 +189,8 @@ def shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None
     Parameters
     ----------
     given : Shape, optional
-        Needed if the header does not name the type (files of bfloat16 and the like from ``np.save``). Its layout must
-        be the file's, or row-major, the default.
+        Needed if the header does not name the type (bfloat16 and the like from ``np.save``). Its layout must be the
+        file's, or row-major, the default.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Sparse memory that holds parts of a file at the offsets that they have in the file.
+"""Sparse memory that holds parts of a file at their offsets in the file.
 
-A process that reads a mapped file is killed (SIGBUS) when the file is truncated, or, writing to it, when the disk is
-full. Here bytes are read and written by system calls, which fail with an error instead. They go to the same offsets in
-memory as long as the file, of which only pages that were used take up space, so that address maps hold unchanged.
+A process that reads a mapped file is killed (SIGBUS) when the file is truncated, and one that writes when the disk is
+full. Here bytes are read and written by system calls, which raise errors instead. The memory is as long as the file, so
+that address maps hold unchanged; only used pages take up space.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strided.addressing.address_map import AddressMap
 from strided.arrays.blocks import Box
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError
-from strided.files.regular import READS_AT_PLACES, read_at
+from strided.files.regular import READS_AT_PLACES, read_at, write_at
 from strided.layout import Shape
 from strided.planning.plan import Storage
 from strided.planning.runs import runs_of, table_of
@@ -30,11 +30,11 @@ from strided.runtime.aliases import Bytes, Table
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.region import chunks
 
-#: About how many bytes of pages are in use at a time: what the elements of a block, and padding between them, may take.
+#: About how many bytes of pages are in use at a time, for the elements of a block and the padding between them.
 BUDGET_BYTES = 256 << 20
-#: Gaps up to this many bytes are read along with the runs around them: that takes as long as a system call.
+#: Gaps up to this size are read along with the runs around them: that takes as long as a system call.
 GAP_BYTES = 4096
-#: The average length, in bytes, from which runs are worth a system call each.
+#: Runs of at least this average length, in bytes, are worth a system call each.
 _LONG_RUN_BYTES = 512
 #: Bytes that a thread reads at a time.
 _PART_BYTES = 1 << 22
@@ -43,20 +43,16 @@ _MOST_RUNS = 1 << 20
 
 
 class Pages:
-    """Memory for parts of an array, one after another: the pages of one part are used again for the next.
-
-    A part's bytes keep their distances, so that address maps hold but for their base. Every part begins at the start of
-    the memory, so that equal parts use the same pages.
-    """
+    """Memory for parts of an array in turn. Each begins at the start, so that equal parts use the same pages."""
 
     def __init__(self, size: int) -> None:
-        # A part begins inside a page.
+        # A part may begin inside a page.
         self._size = size + mmap.PAGESIZE
         self._renew()
 
     def _renew(self) -> None:
         if hasattr(mmap, "MAP_NORESERVE"):
-            # Most of it is never used, and should not count as committed memory.
+            # Most of it is never used and should not count as committed.
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE
             self._memory = mmap.mmap(-1, self._size, flags=flags)
         else:
@@ -69,7 +65,7 @@ class Pages:
         return np.frombuffer(self._memory, np.uint8)
 
     def take(self, ranges: Table) -> None:
-        """Prepare for ranges of bytes: free all pages if too many others are in use."""
+        """Prepare for ranges of bytes: frees all pages if too many others are in use."""
         low, high = ranges[:, 0] // mmap.PAGESIZE, -(-ranges[:, 1] // mmap.PAGESIZE)
         counts = high - low
         pages = np.repeat(low - np.append(0, np.cumsum(counts)[:-1]), counts) + np.arange(counts.sum())
@@ -85,19 +81,13 @@ class Pages:
         self._used_pages += len(new)
 
     def _advise(self, *, dense: bool) -> None:
-        """Ask for large pages if all memory is used; otherwise they would fill the gaps."""
+        """Ask for large pages, unless they would fill gaps."""
         if hasattr(mmap, "MADV_HUGEPAGE"):
             with contextlib.suppress(OSError):  # not on this system
                 self._memory.madvise(mmap.MADV_HUGEPAGE if dense else mmap.MADV_NOHUGEPAGE)
 
     def read(self, ranges: Table, file: BinaryIO, start: int, name: str) -> None:
-        """Fill ranges of bytes from a file; byte 0 of the memory is byte `start` of the file.
-
-        Raises
-        ------
-        BufferSizeError
-            The file ends before.
-        """
+        """Read ranges of bytes from a file whose byte `start` is byte 0 here; BufferSizeError if it is too short."""
         content = memoryview(self._memory)
 
         def fill(low: int, high: int) -> None:
@@ -122,19 +112,7 @@ class Pages:
         content = memoryview(self._memory)
         for low, high in ranges.tolist():
             while low < high:
-                low += _write_at(file, content[low:high], start + low)
-
-
-if hasattr(os, "pwrite"):
-
-    def _write_at(file: BinaryIO, content: memoryview, at: int) -> int:
-        return os.pwrite(file.fileno(), content, at)
-
-else:
-
-    def _write_at(file: BinaryIO, content: memoryview, at: int) -> int:
-        file.seek(at)
-        return file.write(content)
+                low += write_at(file, content[low:high], start + low)
 
 
 def blank_array(shape: Shape, bitorder: str = "little") -> LayoutArray:
@@ -144,14 +122,9 @@ def blank_array(shape: Shape, bitorder: str = "little") -> LayoutArray:
 
 
 def fetch(view: LayoutArray, ranges: Table, pages: Pages, file: BinaryIO, start: int, name: str) -> LayoutArray:
-    """A view of a blank array with ranges of its bytes read from a file, where its byte 0 is byte `start`.
+    """A view of a blank array with ranges of its bytes read from a file, whose byte `start` is the array's byte 0.
 
-    It is valid until the pages are used again.
-
-    Raises
-    ------
-    BufferSizeError
-        The file was truncated.
+    It is valid until the pages are used again. BufferSizeError if the file was truncated.
     """
     found, ranges, base = _on(view, ranges, pages)
     pages.read(ranges, file, start + base, name)
@@ -159,7 +132,7 @@ def fetch(view: LayoutArray, ranges: Table, pages: Pages, file: BinaryIO, start:
 
 
 def store(view: LayoutArray, values: LayoutArray, pages: Pages, file: BinaryIO, start: int) -> None:
-    """Write values to a view of the array in a file, whose byte 0 is byte `start`."""
+    """Write values to a view of the array whose byte 0 is byte `start` of a file."""
     region = view.region
     ranges = byte_ranges(region.map, region.storage, 0)
     # Bytes that also hold other elements, or lie between very short runs, are read first and written back.
@@ -174,7 +147,7 @@ def store(view: LayoutArray, values: LayoutArray, pages: Pages, file: BinaryIO, 
 
 
 def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Table, int]:
-    """A view moved to the start of the pages, the ranges of its bytes there, and the bytes that it was moved by."""
+    """A view moved to the start of the pages, the ranges of its bytes there, and how far it was moved."""
     base = int(ranges[0, 0]) // mmap.PAGESIZE * mmap.PAGESIZE if len(ranges) else 0
     ranges = ranges - base
     if len(ranges):
@@ -184,14 +157,14 @@ def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Ta
     return view._with_map(moved, replace(memory, buffer=pages.content())), ranges, base
 
 
-# The bytes of a view's elements.
+# ---- the bytes of a view's elements ---------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4)
 def byte_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
-    """(first byte, byte behind) of the ranges in which the elements of a view lie, in order.
+    """(start, stop) of the ranges of bytes that hold the elements of a view, in order.
 
-    Ranges with at most `gap` bytes between them are one; without a gap no byte is listed that no element lies in.
+    Ranges with at most `gap` bytes between them are joined.
 
     >>> from strided import parse
     >>> byte_ranges(parse("f32[3,5]{1,0:T(2,4)}").address_map.at(0, 2), Storage(32), 0).tolist()
@@ -203,20 +176,20 @@ def byte_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
     if runs and sum(part.number for part in runs) <= _MOST_RUNS:
         first, lengths = table_of(runs)
         return _merged(first, first + lengths, gap)
-    # Steps that no tile divides, or elements that share bytes: element by element, some at a time.
+    # Irregular steps, or elements that share bytes: element by element, in chunks.
     parts = [element_ranges(map_.offsets(box), storage, gap) for box in chunks(map_.shape)]
     first, behind = np.concatenate(parts).T
     return _merged(first, behind, gap)
 
 
 def element_ranges(offsets: Table, storage: Storage, gap: int) -> Table:
-    """The same for elements at given offsets."""
+    """`byte_ranges` of elements at given offsets."""
     bits = offsets.reshape(-1) * storage.unit
     return _merged(bits // 8, -(-(bits + storage.bits) // 8), gap)
 
 
 def _merged(first: Table, behind: Table, gap: int) -> Table:
-    """Ranges in order; those that overlap or have at most `gap` bytes between them are joined."""
+    """Sorted ranges; those that overlap or have at most `gap` bytes between them are joined."""
     if not first.size:
         return np.empty((0, 2), np.int64)
     order = np.argsort(first, kind="stable")

@@ -1,12 +1,11 @@
 """Layouts and shapes: frozen values that check and print themselves.
 
-XLA's words. A *layout* says in which order the dimensions of an array lie in memory (`minor_to_major`, the fastest
-varying first), into which tiles they are cut, how many bits an element takes, and in which memory the buffer is. A
-*shape* is an element type, dimensions and a layout. JAX lists dimensions the other way round (``major_to_minor``); here
-it is always minor to major.
+A *layout* says in which order the dimensions of an array lie in memory (`minor_to_major`, the fastest varying first;
+JAX lists them the other way round), into which tiles they are cut, how many bits an element takes, and which memory the
+buffer is in. A *shape* is an element type, dimensions and a layout.
 
-Values validate themselves by XLA's own rules (``LayoutUtil::ValidateLayoutForShape``, ``ShapeUtil::ValidateShape``),
-and ``str()`` gives XLA's canonical text.
+Values are validated by XLA's rules (``LayoutUtil::ValidateLayoutForShape``, ``ShapeUtil::ValidateShape``); ``str()``
+gives XLA's canonical text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """XLA's element types, and the NumPy types that hold their values.
 
 Names and numbers are those of ``PrimitiveType`` in XLA's ``xla_data.proto``. Types that NumPy lacks come from
-ml_dtypes. A value of fewer than eight bits takes one whole byte in memory, in its low bits, unless a layout packs it
-(``E(4)``): that is XLA's rule for literals and ml_dtypes' rule for arrays.
+ml_dtypes. A value of fewer than eight bits takes the low bits of a whole byte, unless a layout packs it (``E(4)``), as
+in XLA's literals and ml_dtypes' arrays.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ElementType:
 
     @property
     def storage_bits(self) -> int:
-        """Bits of one element in memory where no layout packs it: whole bytes.
+        """Bits of one element that is not packed: whole bytes.
 
         >>> element_type("s4").storage_bits, element_type("pred").storage_bits
         (8, 8)
@@ -53,12 +53,12 @@ class ElementType:
 
     @property
     def is_array(self) -> bool:
-        """Whether arrays of this type exist: not of token and opaque."""
+        """Whether arrays of this type exist; token and opaque have none."""
         return self.dtype is not None
 
     @property
     def packs(self) -> bool:
-        """Whether a layout may hold elements of this type in fewer than eight bits each."""
+        """Whether a layout may pack elements of this type into fewer than eight bits."""
         return 0 < self.bits < 8
 
 
@@ -104,7 +104,7 @@ def _table() -> Mapping[str, ElementType]:
     )
 
 
-#: Every element type by name, in the order of their numbers. (Tuples, buffers and the invalid type have none.)
+#: Every element type by name, in the order of numbers. Tuples, buffers and the invalid type have none.
 ELEMENT_TYPES: Mapping[str, ElementType] = _table()
 
 _BY_NUMBER = {t.number: t for t in ELEMENT_TYPES.values()}
@@ -146,7 +146,7 @@ def element_type_of_number(number: int) -> ElementType:
 
 
 def element_type_of_dtype(dtype: Any) -> ElementType:
-    """The element type whose values are of this NumPy type, whatever its byte order.
+    """The element type of a NumPy type, in either byte order.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def element_type_of_dtype(dtype: Any) -> ElementType:
 
 
 def is_builtin(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is one of NumPy's own, which its files and every other library know.
+    """Whether a type is one of NumPy's own, which its files and other libraries know.
 
     >>> is_builtin(np.dtype(np.float16)), is_builtin(np.dtype(ml_dtypes.bfloat16))
     (True, False)

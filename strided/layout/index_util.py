@@ -1,7 +1,4 @@
-"""From index to offset and back, for a shape.
-
-Index utilities have the names of XLA's ``IndexUtil`` where it has them.
-"""
+"""From index to offset and back, for a shape; the names are those of XLA's ``IndexUtil``, as far as it has them."""
 
 from __future__ import annotations
 
@@ -44,19 +41,13 @@ class Addressing:
 
     @lazy
     def address_map(self) -> AddressMap:
-        """Logical index to element offset.
-
-        Raises
-        ------
-        UnsupportedError
-            A split layout: which piece lies where is not public.
-        """
+        """From logical index to element offset; UnsupportedError for a split layout."""
         if self._array_layout.split_configs:
             raise UnsupportedError(f"{self} is split (SC): where its pieces lie is not public, so it has no addresses")
         return self.expansion.address_map
 
     def in_bounds(self, index: Index) -> bool:
-        """Whether an index, one integer a dimension, is inside the array (no negative numbers)."""
+        """Whether an index, one integer a dimension, is inside the array; a negative one is not."""
         return len(index) == self.rank and all(
             0 <= operator.index(i) < n for i, n in zip(index, self._known_dimensions, strict=True)
         )
@@ -78,13 +69,7 @@ class Addressing:
         return None
 
     def stride_of(self, dimension: SupportsIndex) -> int:
-        """Elements from one index to the next in a dimension.
-
-        Raises
-        ------
-        LayoutError
-            Tiles make it differ from place to place.
-        """
+        """Elements from one index to the next in a dimension; LayoutError if tiles make them differ."""
         d = self.dimension_number(dimension)
         window = self.address_map
         for other in range(self.rank - 1, -1, -1):
@@ -105,7 +90,7 @@ class Addressing:
         Parameters
         ----------
         index : sequence of int, or of integer arrays that broadcast together
-            One a dimension, within bounds.
+            One for each dimension, within bounds.
 
         Returns
         -------
@@ -114,7 +99,7 @@ class Addressing:
         Raises
         ------
         IndexError
-            Out of bounds, negative, or the wrong number of them.
+            Out of bounds, negative, or not one for each dimension.
 
         Examples
         --------
@@ -134,7 +119,7 @@ class Addressing:
     def bit_offset_of(self, index: Any) -> Any:
         """Offset of an element from the start of the buffer, in bits: byte ``bits // 8``, bit ``bits % 8``.
 
-        Elements below eight bits fill a byte from its low bits up. Arguments and errors as `offset_of`.
+        Elements below eight bits fill a byte from its low bits up. Arguments and errors as for `offset_of`.
         """
         return self.offset_of(index) * self.element_bits
 
@@ -166,14 +151,14 @@ class Addressing:
         Parameters
         ----------
         offset : int or integer array
-            In elements, from 0 to below the elements of the padded buffer.
+            In elements, within the padded buffer.
 
         Returns
         -------
         tuple of int, or None if the slot is padding
             For one offset.
         tuple of int64 arrays
-            For an array of offsets: one array a dimension, -1 where the slot is padding.
+            For an array of offsets: one array for each dimension, -1 for padding.
 
         Raises
         ------
@@ -194,16 +179,16 @@ class Addressing:
         return tuple(np.where(over < 0, i, -1) for i in index)
 
     def is_padding(self, offset: Any) -> Any:
-        """Whether the slot at an offset (or at each of an array of them) holds no element."""
+        """Whether the slot at an offset, or at each of an array of offsets, holds no element."""
         offsets, scalar = self._checked_offset(offset)
         padding = self.expansion.coordinates_at(offsets)[1] >= 0
         return bool(padding) if scalar else padding
 
     def padding_dimension_at(self, offset: SupportsIndex) -> int | None:
-        """The dimension whose padding the slot at an offset is; None if it holds an element.
+        """The dimension that the slot at an offset pads; None if it holds an element.
 
-        The rank of the shape where the slot pads none of its dimensions: the tile has more dimensions than the array,
-        or it lies past the last tile (tail alignment).
+        The rank of the shape if the slot pads no dimension: the tile has more dimensions than the array, or the slot
+        lies behind the last tile (tail alignment).
         """
         over = int(self.expansion.coordinates_at(self._checked_offset(operator.index(offset))[0])[1])
         return None if over < 0 else over

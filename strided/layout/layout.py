@@ -5,19 +5,19 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from strided.addressing.tiling import COMBINE
 from strided.errors import LayoutError
 from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
 
-#: Names of memory spaces, as far as they are public. Others differ between devices and have none.
+#: Names of the memory spaces that are public. Others differ between devices.
 MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host", 6: "unpinned host"}
 
 
 class PaddingValue(enum.IntEnum):
-    """Fill of the padding in a legacy padded layout (``PaddingValue`` of the XLA releases up to 2018)."""
+    """Fill of the padding in a legacy layout (``PaddingValue`` of XLA's releases up to 2018)."""
 
     INVALID_PAD = 0
     ZERO_PAD = 1
@@ -82,7 +82,7 @@ class Layout:
     dynamic_shape_metadata_prefix_bytes : int, optional
         Bytes of metadata in front of the data (``M(n)``).
     padded_dimensions : sequence of int, optional
-        Legacy layouts of the XLA releases up to 2018: the allocated size of each logical dimension.
+        Legacy layouts of XLA's releases up to 2018: the allocated size of each logical dimension.
     padding_value : PaddingValue, optional
         Legacy layouts: what the padding holds.
 
@@ -109,13 +109,14 @@ class Layout:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "minor_to_major", integers(self.minor_to_major, "minor_to_major"))
+        for name in ("minor_to_major", "padded_dimensions"):
+            put(self, name, integers(getattr(self, name), name))
         try:
             put(self, "tiles", tuple(Tile(integers(t, "tiles")) for t in self.tiles))
             splits = tuple(SplitConfig(operator.index(d), integers(i, "split_configs")) for d, i in self.split_configs)
+        except LayoutError:
+            raise
         except (TypeError, ValueError) as error:
-            if isinstance(error, LayoutError):
-                raise
             raise FieldError("tiles", f"tiles are sequences of sizes, as in [(8, 128), (2, 1)]: {error}") from None
         put(self, "split_configs", splits)
         for name in (
@@ -125,7 +126,6 @@ class Layout:
             "dynamic_shape_metadata_prefix_bytes",
         ):
             put(self, name, integers([getattr(self, name)], name)[0])
-        put(self, "padded_dimensions", integers(self.padded_dimensions, "padded_dimensions"))
         put(self, "padding_value", PaddingValue(self.padding_value))
         self._validate()
 
@@ -166,7 +166,7 @@ class Layout:
 
     @property
     def memory_space_name(self) -> str:
-        """The memory space in words, its number always shown.
+        """The memory space in words, with its number.
 
         >>> Layout((0,), memory_space=1).memory_space_name, Layout((0,), memory_space=3).memory_space_name
         ('VMEM (S(1))', 'memory space S(3)')
@@ -176,7 +176,7 @@ class Layout:
 
     @property
     def is_descending(self) -> bool:
-        """Whether the order is the default one, row-major: the last dimension varies fastest."""
+        """Whether the order is row-major, the default: the last dimension varies fastest."""
         return self.minor_to_major == tuple(range(self.rank - 1, -1, -1))
 
     def __str__(self) -> str:
@@ -185,7 +185,7 @@ class Layout:
         return f"{{{order}:{attributes}}}" if attributes else f"{{{order}}}"
 
     def _attributes(self) -> Iterator[str]:
-        """What follows the colon, in the order that XLA prints it."""
+        """What follows the colon, in XLA's order."""
         if self.tiles:
             yield "T" + "".join(map(str, self.tiles))
         if self.tail_padding_alignment_in_elements != 1:
@@ -203,16 +203,6 @@ class Layout:
         shown = [repr(self.minor_to_major)]
         if self.tiles:
             shown.append(repr(self.tiles))
-        for name, default in (
-            ("tail_padding_alignment_in_elements", 1),
-            ("element_size_in_bits", 0),
-            ("memory_space", 0),
-            ("split_configs", ()),
-            ("dynamic_shape_metadata_prefix_bytes", 0),
-            ("padded_dimensions", ()),
-            ("padding_value", PaddingValue.INVALID_PAD),
-        ):
-            value = getattr(self, name)
-            if value != default:
-                shown.append(f"{name}={value!r}")
+        values = ((field, getattr(self, field.name)) for field in fields(self) if field.kw_only)
+        shown += [f"{field.name}={value!r}" for field, value in values if value != field.default]
         return f"Layout({', '.join(shown)})"

@@ -25,11 +25,9 @@ class Lexer:
     Attributes
     ----------
     token : str
-        The next token; "" at the end, and NUL at a character that begins no token.
-    start : int
-        Where it begins.
-    end : int
-        Where the token before it ends.
+        The next token; "" at the end, NUL at a character that begins no token.
+    start, end : int
+        Where it begins; where the token before it ends.
     slips : list of (str, int)
         What XLA takes by mistake, and where. A strict lexer refuses it.
 
@@ -44,7 +42,7 @@ class Lexer:
         self.go_to(position)
 
     def go_to(self, position: int) -> None:
-        """Go on behind `position`."""
+        """Go to `position`."""
         self.end = position
         self.token, self.start, self._next = self._read(position)
 
@@ -57,7 +55,7 @@ class Lexer:
         return found.group(), start, found.end()
 
     def advance(self) -> str:
-        """Go on to the next token; returns the one left behind."""
+        """Go past the next token; returns it."""
         left, self.end = self.token, self._next
         self.token, self.start, self._next = self._read(self._next)
         return left
@@ -69,17 +67,14 @@ class Lexer:
     # ---- refusals ---------------------------------------------------------------------------------------------------
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
-        """Raise NotationError at `position`, or at the next token, which is then shown.
-
-        If something was already off before, that is what is wrong.
-        """
+        """Raise NotationError at `position`, or at the next token, which is then shown; an earlier slip comes first."""
         found = f", found {self.shown()}" if position is None else ""
         if self.slips:
             message, position, found = *self.slips[0], ""
         raise NotationError(message + found, text=self.text, position=self.start if position is None else position)
 
     def shown(self) -> str:
-        """The next token as a message quotes it."""
+        """The next token, quoted for a message."""
         if self.token == "":
             return "the end"
         if self.token == "\0":
@@ -103,7 +98,7 @@ class Lexer:
     # ---- tokens -----------------------------------------------------------------------------------------------------
 
     def take(self, token: str) -> bool:
-        """Go past `token`; False where another comes next."""
+        """Go past `token`; False if another comes next."""
         if self.token != token:
             return False
         self.advance()
@@ -116,7 +111,7 @@ class Lexer:
 
     @property
     def word(self) -> str:
-        """The word that comes next, with the ``=`` that touches it; "" where none does."""
+        """The next word, with the ``=`` that touches it; "" if no word comes next."""
         if not (self.token[:1].isalpha() or self.token[:1] == "_"):
             return ""
         return f"{self.token}=" if self.text.startswith("=", self._next) else self.token
@@ -141,7 +136,7 @@ class Lexer:
         return self.token[-1:].isdigit() and (self.token[0].isdigit() or self.token[0] == "-")
 
     def integer(self) -> int | None:
-        """A 64-bit integer; None, and nothing read, where there is none. Like XLA it wraps from 2**63 on, a slip."""
+        """A 64-bit integer, or None, and nothing is read. From 2**63 on it wraps, as in XLA: a slip."""
         if not self.is_integer():
             return None
         digits = self.token.lstrip("-").lstrip("0") or "0"

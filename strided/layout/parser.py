@@ -14,10 +14,9 @@ The grammar (white space and ``/* */``, ``//`` comments may stand between any tw
     split      = "(" int ":" [int {"," int}] ")"
     level      = ("D" | "C" | "S" | "H") ["+"] ["~"]
 
-What is well-formed is accepted exactly as XLA accepts it, if the values are valid (see `layout`). XLA's parser ignores
-failures *inside* an attribute as long as what follows happens to fit, so that ``T(2,2}`` reads as ``T(2,2)``. Such a
-slip is read here as XLA reads it, with a `NotationWarning`; with ``strict=True`` it is refused. `parse` never recurses
-and takes linear time.
+Well-formed text is accepted exactly as by XLA, if the values are valid (see `layout`). XLA's parser ignores failures
+*inside* an attribute as long as what follows happens to fit: ``T(2,2}`` reads as ``T(2,2)``. Such a slip is read as XLA
+reads it, with a `NotationWarning`; ``strict=True`` refuses it. `parse` never recurses and takes linear time.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _REMEMBERED_LENGTH = 1024
 
 _LEVELS = frozenset("DCSH")
 
-#: An array whose end can be seen without reading it, as nearly all can.
+#: An array whose end can be told without reading it, as nearly always.
 _ARRAY = re.compile(r"[a-z][a-z0-9]*+\[[0-9,<=?]*+\](?:\{[^{}/\0]*+\})?+(?!\s*+[{/])")
 
 _T = TypeVar("_T")
@@ -55,7 +54,7 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
     text : str
         A shape (``"f32[3,5]{1,0:T(8,128)}"``), a tuple of shapes, or a layout alone (``"{1,0:T(8,128)}"``).
     strict : bool, optional
-        Refuse text that XLA takes by mistake; otherwise it is read as XLA reads it, with a NotationWarning.
+        Refuse text that XLA takes by mistake, which is otherwise read as XLA reads it, with a NotationWarning.
 
     Returns
     -------
@@ -64,7 +63,7 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
     Raises
     ------
     NotationError
-        Anything else, with the place and what was expected.
+        Any other text; shows the place and what was expected.
 
     Examples
     --------
@@ -87,12 +86,12 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
 
 
 def parse_shape(text: str, *, strict: bool = False) -> Shape:
-    """The shape of one array, from XLA's text: as `parse` reads it, typed.
+    """The shape of one array, from XLA's text.
 
     Raises
     ------
     NotationError
-        Any other text, tuples, buffers and layouts alone among it.
+        Any other text, also tuples, buffers and layouts alone.
 
     >>> parse_shape("bf16[3,5]{1,0:T(8,128)(2,1)}").byte_size
     2048
@@ -106,7 +105,7 @@ def parse_layout(text: str, *, strict: bool = False) -> Layout:
     Raises
     ------
     NotationError
-        Any other text, shapes among it.
+        Any other text, also shapes.
 
     >>> parse_layout("{0,1:T(8,128)}").minor_to_major
     (0, 1)
@@ -127,7 +126,7 @@ def _of_kind(kind: type[_T], expected: str, text: str, strict: bool) -> _T:
 
 
 def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
-    """What a text describes, and the first thing in it that XLA lets pass, if any."""
+    """What a text describes, and the first slip in it."""
     lexer = Lexer(text)
     found: AnyShape | Layout
     if lexer.token == "{":
@@ -139,7 +138,7 @@ def _read(text: str) -> tuple[AnyShape | Layout, tuple[str, int] | None]:
     return found, lexer.slips[0] if lexer.slips else None
 
 
-#: Every conversion to a layout given as text parses the same few texts again.
+#: Conversions to layouts given as text parse the same few texts again.
 _remembered = lru_cache(maxsize=1024)(_read)
 
 
@@ -148,9 +147,9 @@ def _warn(message: str, text: str, position: int) -> None:
 
 
 def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[AnyShape, int]:
-    """The shape that starts at ``text[pos]``, white space aside, and the place after it, in characters.
+    """The shape at ``text[pos]``, white space aside, and where it ends.
 
-    With `lenient` there are no warnings of what XLA takes by mistake. Raises NotationError as `parse`.
+    With `lenient` slips are not warned of. Raises NotationError as `parse`.
 
     >>> shape, end = parse_prefix("%a = f32[2]{0} add(%b, %c)", 5)
     >>> str(shape), end
@@ -167,7 +166,7 @@ def parse_prefix(text: str, pos: int = 0, *, lenient: bool = False) -> tuple[Any
 
 
 def _shape(lexer: Lexer) -> AnyShape:
-    """Any shape. Tuples are kept on a stack of their own: text may nest deeper than Python does."""
+    """Any shape, without recursion: text may nest deeper than Python does."""
     stack: list[list[AnyShape]] = []
     while True:
         if lexer.token == "(":
@@ -215,7 +214,7 @@ def _array_or_buffer(lexer: Lexer) -> AnyShape:
 
 @lru_cache(maxsize=4096)
 def _known_array(text: str) -> Shape | None:
-    """The array that a text is, or None if anything is wrong with it: long tuples repeat the same few arrays."""
+    """The array in a text, or None if anything is wrong with it. Long tuples repeat few arrays."""
     lexer = Lexer(text)
     try:
         found = _array(lexer)
@@ -286,7 +285,7 @@ def _size(lexer: Lexer) -> tuple[int, bool]:
 
 
 def _layout(lexer: Lexer, places: dict[str, int]) -> dict[str, Any]:
-    """The fields of a layout; where each one stands goes into `places`."""
+    """The fields of a layout; their positions go into `places`."""
     lexer.expect("{", "'{' before a layout")
     places["minor_to_major"] = lexer.start
     order = lexer.integers("a dimension number") if lexer.is_integer() else []
@@ -342,7 +341,7 @@ def _integer_attribute(lexer: Lexer, letter: str, name: str, fields: dict[str, A
 
 
 def _takes(lexer: Lexer, token: str, wanted: str) -> bool:
-    """Go past `token`; False where another comes next, which XLA lets pass."""
+    """Go past `token`; if another comes next, which XLA lets pass, False."""
     if not lexer.take(token):
         lexer.slip(f"expected {wanted}")
         return False
@@ -361,7 +360,7 @@ def _is_list(lexer: Lexer, read: Callable[[], bool], end: str) -> bool:
 
 
 def _level_types(lexer: Lexer) -> None:
-    """Dimension level types, which XLA reads and throws away."""
+    """Dimension level types, which XLA reads and drops."""
 
     def read() -> bool:
         if lexer.token not in _LEVELS:
@@ -387,7 +386,7 @@ def _tiles(lexer: Lexer) -> tuple[Tile, ...]:
 
 
 def _tile(lexer: Lexer, sizes: list[int]) -> bool:
-    """Whether a whole tile could be read; what could be read of it goes into `sizes`."""
+    """Whether a whole tile could be read; its sizes, or the first of them, go into `sizes`."""
 
     def read() -> bool:
         start = lexer.start

@@ -19,7 +19,7 @@ from strided.layout.layout import Layout, PaddingValue
 from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
 from strided.runtime.lazy import lazy
 
-#: What XLA stores as the size of a dimension of unknown size (``?``).
+#: XLA's size of a dimension of unknown size (``?``).
 UNBOUNDED = -(2**63)
 
 
@@ -32,11 +32,11 @@ class Shape(Addressing):
     element_type : str
         XLA's name: ``"f32"``, ``"bf16"``, ``"s4"``.
     dimensions : sequence of int
-        Sizes in elements; the bound of a dynamic dimension, `UNBOUNDED` for one without.
+        Sizes in elements; of a dynamic dimension its bound, or `UNBOUNDED`.
     layout : Layout, optional
-        Row-major without.
+        By default row-major.
     dynamic : sequence of bool, optional
-        Which dimensions are dynamic (``<=N``, ``?``); none without.
+        Which dimensions are dynamic (``<=N``, ``?``); by default none.
 
     Raises
     ------
@@ -120,13 +120,7 @@ class Shape(Addressing):
 
     @lazy
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's type for the values.
-
-        Raises
-        ------
-        UnsupportedError
-            A token or opaque value has none.
-        """
+        """NumPy's type for the values; UnsupportedError for token and opaque."""
         dtype = element_type(self.element_type).dtype
         if dtype is None:
             raise UnsupportedError(f"{self} holds no values")
@@ -148,7 +142,7 @@ class Shape(Addressing):
         return any(self.dynamic)
 
     def dimension_number(self, dimension: SupportsIndex) -> int:
-        """A dimension number counted from the front; negative ones count from the end.
+        """A dimension number from 0 on; negative ones count from the end.
 
         >>> Shape("f32", (3, 5)).dimension_number(-1)
         1
@@ -164,7 +158,7 @@ class Shape(Addressing):
         return "pzyx"[4 - self.rank :][d] if 2 <= self.rank <= 4 else ""
 
     def with_layout(self, layout: Layout | None) -> Shape:
-        """The same array in another layout; row-major for None."""
+        """The same array in another layout; None is row-major."""
         return Shape(self.element_type, self.dimensions, layout, dynamic=self.dynamic)
 
     # Sizes.
@@ -177,7 +171,7 @@ class Shape(Addressing):
 
     @property
     def size(self) -> int:
-        """Logical elements; a dynamic dimension counts with its bound."""
+        """Logical elements; dynamic dimensions count with their bounds."""
         if self.layout is None:
             return 0
         return math.prod(self._known_dimensions)
@@ -209,8 +203,8 @@ class Shape(Addressing):
     def byte_size(self) -> int:
         """Bytes that XLA allocates, padding included (``ShapeUtil::ByteSizeOf``).
 
-        XLA counts by the first tile alone. Where a later tile pads again, addresses reach further: `address_byte_size`.
-        A split layout counts with its largest piece.
+        XLA counts the first tile alone; if a later one pads again, addresses reach further (`address_byte_size`). A
+        split layout counts with its largest piece.
         """
         if self.layout is None:
             return 0
@@ -230,7 +224,7 @@ class Shape(Addressing):
 
     @lazy
     def address_byte_size(self) -> int:
-        """Bytes that the address formula can reach: `byte_size`, or more where a later tile does not divide evenly.
+        """Bytes that addresses can reach: `byte_size`, or more if a later tile does not divide evenly.
 
         >>> from strided import parse
         >>> uneven = parse("bf16[24,256]{1,0:T(8,128)(2,1,1,1)}")
@@ -243,7 +237,7 @@ class Shape(Addressing):
 
     @lazy
     def buffer_byte_size(self) -> int:
-        """Bytes that a buffer must have: the metadata prefix, and all that is allocated or that addresses reach.
+        """Bytes of a buffer: the metadata prefix, and all that is allocated or that addresses reach.
 
         >>> from strided import parse
         >>> parse("f32[3,5]{1,0:M(16)}").buffer_byte_size
@@ -254,7 +248,7 @@ class Shape(Addressing):
 
     @property
     def slots(self) -> int:
-        """Elements that the address formula can reach, padding included."""
+        """Elements that addresses can reach, padding included."""
         return self.expansion.address_elements
 
     @property
@@ -264,7 +258,7 @@ class Shape(Addressing):
 
     @property
     def padding_value(self) -> PaddingValue:
-        """The fill that the layout names for its padding."""
+        """The layout's fill of its padding."""
         return self._array_layout.padding_value
 
     @property
@@ -275,7 +269,7 @@ class Shape(Addressing):
     # Text.
 
     def text(self, *, layout: bool = True) -> str:
-        """XLA's text; `layout=False` as in a program shape: ``f32[3,5]``."""
+        """XLA's text; without the layout as in a program shape: ``f32[3,5]``."""
         sizes = ",".join(
             "?" if n == UNBOUNDED else f"<={n}" if d else str(n)
             for n, d in zip(self.dimensions, self.dynamic, strict=True)

@@ -23,10 +23,10 @@ class Sizes:
     element_bits : int
         Bits of one slot.
     value_bytes, padding_bytes, total_bytes : int
-        What the elements take, what the padding takes, and both.
+        Of the elements, of the padding, and of both.
     padded_dimensions : tuple of int
-        Up to where each dimension is stored, in elements. Where a tile combines dimensions, they share their padding
-        and each is listed with its own size.
+        Size of each dimension with padding, in elements. Dimensions that a tile combines share their padding and are
+        listed without it.
     """
 
     elements: int
@@ -43,12 +43,12 @@ class Sizes:
 
     @property
     def padding_share(self) -> float:
-        """Padding as a part of the whole buffer, from 0 to 1."""
+        """Padding as a fraction of the buffer, from 0 to 1."""
         return self.padding_bytes / self.total_bytes if self.total_bytes else 0.0
 
     @property
     def growth(self) -> float:
-        """Size of the buffer divided by the size of its values; infinite without values."""
+        """Size of the buffer divided by that of its values; infinite without values."""
         return self.total_bytes / self.value_bytes if self.value_bytes else float("inf" if self.total_bytes else 1)
 
 
@@ -61,20 +61,13 @@ def sizes(shape: Shape | str) -> Sizes:
     """
     shape = array_shape(shape)
     bits = shape.element_bits
-    return Sizes(
-        shape.size,
-        shape.byte_size * 8 // bits
-        if shape.layout and shape.layout.split_configs
-        else shape.expansion.allocated_elements,
-        bits,
-        -(-shape.size * bits // 8),
-        shape.byte_size,
-        padded_dimensions(shape),
-    )
+    is_split = shape.layout is not None and shape.layout.split_configs
+    slots = shape.byte_size * 8 // bits if is_split else shape.expansion.allocated_elements
+    return Sizes(shape.size, slots, bits, -(-shape.size * bits // 8), shape.byte_size, padded_dimensions(shape))
 
 
 def has_addresses(shape: Shape) -> bool:
-    """Whether the layout says where elements lie: not when it is split, nor when a tile ends in ``*``."""
+    """Whether the layout says where elements lie: not if it is split or a tile ends in ``*``."""
     try:
         _ = shape.address_map
     except StridedError:
@@ -83,7 +76,7 @@ def has_addresses(shape: Shape) -> bool:
 
 
 def tile_of(shape: Shape, level: int = 0) -> dict[int, int]:
-    """The size of a tile in each dimension that it cuts, for the tiles of one level that cut single dimensions.
+    """The size of the tile of one level in each dimension that it cuts alone.
 
     >>> tile_of(array_shape("bf16[4,17,300]{2,1,0:T(8,128)(2,1)}"))
     {1: 8, 2: 128}
@@ -104,7 +97,7 @@ def tile_of(shape: Shape, level: int = 0) -> dict[int, int]:
 
 
 def padded_dimensions(shape: Shape) -> tuple[int, ...]:
-    """Up to where each dimension is stored; see `Sizes`."""
+    """The size of each dimension with padding; see `Sizes`."""
     layout = shape.layout
     if layout is not None and layout.padded_dimensions:
         return layout.padded_dimensions

@@ -69,11 +69,10 @@ class TupleShape:
                 raise TypeError(f"a tuple shape holds shapes, not {e!r}")
         put(self, "_hash", hash(tuple(map(hash, self.elements))))
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError("a TupleShape does not change")
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError("a TupleShape does not change")
+    __delattr__ = __setattr__
 
     def __len__(self) -> int:
         return len(self.elements)
@@ -85,7 +84,7 @@ class TupleShape:
         return self.elements[i]
 
     def _tokens(self) -> Iterator[Shape | BufferShape | str]:
-        """The tree flattened: "(" and ")" around the elements of each tuple."""
+        """The flattened tree: "(" and ")" around the elements of each tuple."""
         stack: list[Iterator[AnyShape]] = [iter(self.elements)]
         yield "("
         while stack:
@@ -115,7 +114,7 @@ class TupleShape:
         return whole
 
     def leaves(self) -> Iterator[tuple[tuple[int, ...], Shape | BufferShape]]:
-        """Every shape in the tree that is no tuple, with its ShapeIndex: the positions that lead to it.
+        """Every shape in the tree that is not a tuple, with its ShapeIndex: the positions that lead to it.
 
         >>> [(i, str(s)) for i, s in TupleShape([TupleShape([Shape("f32", (2,))]), Shape("token", ())]).leaves()]
         [((0, 0), 'f32[2]{0}'), ((1,), 'token[]')]
@@ -133,11 +132,11 @@ class TupleShape:
 
     @property
     def byte_size(self) -> int:
-        """Bytes of all arrays in it, padding included; the table of pointers of a tuple does not count."""
+        """Bytes of all arrays, padding included; a tuple's table of pointers does not count."""
         return sum(leaf.byte_size for _, leaf in self.leaves())
 
     def text(self, *, layout: bool = True) -> str:
-        """XLA's text, with or without layouts; every fifth element of a tuple is numbered, as XLA does it."""
+        """XLA's text, with or without layouts; every fifth element of a tuple is numbered."""
         out: list[str] = []
         counts = [0]
         for token in self._tokens():

@@ -2,18 +2,15 @@
 
 Two encodings:
 
-* ``LiteralProto``: a ShapeProto, and the values in the field of their type. 8- and 16-bit types are one run of bytes,
-  also those of fewer bits (one byte each); floats and complex numbers are packed fixed-width numbers; all of these come
-  out as views of the file, and so do bools, whose varints are one byte each. Integers of 32 and 64 bits are varints of
-  any length and are decoded when asked for.
+* ``LiteralProto``: a ShapeProto, and the values in the field of their type. Types up to 16 bits are one run of bytes,
+  at least one an element; other floats and complex numbers are packed fixed-width numbers; bools are varints of one
+  byte. All of these come out as views of the file. Integers of 32 and 64 bits are varints, decoded when asked for.
 * The runtime's own form (``Literal::Serialize``), which unoptimised snapshots use: the length of a ShapeProto (int64,
-  little endian), the ShapeProto, then for every leaf, depth first, the sizes of its dimensions (int32; only where some
-  dimension is dynamic) and its values, little endian. Types below eight bits, pred included, are packed, the first
-  element in the low bits.
+  little endian), the ShapeProto, then for every leaf, depth first, the sizes of its dimensions (int32, only if one is
+  dynamic) and its values, little endian. Types below eight bits, pred included, are packed from the low bits up.
 
-Both hold elements in *physical* order: as the literal's own `minor_to_major` says. Tiles, padding and ``E(n)`` mean
-nothing in a literal. Of a dynamic dimension all elements up to the bound are stored; the array that comes out shows
-those that are in use.
+Both hold elements in *physical* order, by the literal's own `minor_to_major`. Tiles, padding and ``E(n)`` mean nothing
+in a literal. Dynamic dimensions are stored up to their bounds; the array shows the elements in use.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ from strided.runtime.lazy import lazy
 
 _SHAPE, _TUPLE_LITERALS, _DYNAMIC_SIZES = 1, 10, 34
 
-#: Limits of an ndarray; for an empty one, with its dimensions of size 0 left out.
+#: Limits of an ndarray; sizes of 0 do not count.
 _MAX_RANK, _MAX_BYTES = 64, 2**63 - 1
 
 
@@ -56,12 +53,11 @@ class _ValueField(NamedTuple):
 @cache
 def _value_fields() -> dict[str, _ValueField]:
     declared = schema.messages()["LiteralProto"]
-    table = {}
-    for element in ELEMENT_TYPES.values():
-        if element.is_array:
-            number, kind, _ = declared[f"{element.name}s"]
-            table[element.name] = _ValueField(f"{element.name}s", number, *_NUMBERS[kind])
-    return table
+    names = {element.name: f"{element.name}s" for element in ELEMENT_TYPES.values() if element.is_array}
+    return {
+        element: _ValueField(name, declared[name].number, *_NUMBERS[declared[name].type])
+        for element, name in names.items()
+    }
 
 
 @cache
@@ -88,7 +84,7 @@ class _Content(NamedTuple):
 
 
 class Literal:
-    """One literal of a file. Its shape and its value are read on demand.
+    """One literal of a file. Shape and value are read on demand.
 
     >>> literal = Literal.of_proto(write_literal(np.float32([[1, 2], [3, 4]])))
     >>> str(literal.shape), np.asarray(literal.value).tolist()
@@ -100,13 +96,13 @@ class Literal:
 
     @classmethod
     def of_proto(cls, data: Any, at: int = 0) -> Literal:
-        """The literal of a LiteralProto's bytes; `at` is their place in the file, for errors."""
+        """The literal in a LiteralProto; `at` is its place in the file, for errors."""
         view = _view_of(data)
         return cls(lambda: _read_proto(view, at, 0))
 
     @classmethod
     def of_serialized(cls, data: Any, at: int = 0) -> Literal:
-        """The literal of the bytes that XLA's runtime serialises; `at` is their place in the file, for errors."""
+        """The literal in the form of XLA's runtime; `at` is its place in the file, for errors."""
         view = _view_of(data)
         return cls(lambda: _read_serialized(view, at))
 
@@ -116,13 +112,7 @@ class Literal:
 
     @property
     def shape(self) -> AnyShape:
-        """The shape with the layout that the values lie in; dynamic dimensions with their bounds.
-
-        Raises
-        ------
-        DumpError
-            Bytes that are no literal.
-        """
+        """The shape, with the layout of the values; dynamic dimensions have their bounds. Errors as for `value`."""
         return self._content.shape
 
     @property
@@ -132,12 +122,12 @@ class Literal:
 
     @lazy
     def value(self) -> Any:
-        """The value: a LayoutArray; a tuple of values for a tuple; None for a token, which has none.
+        """The value: a LayoutArray, a tuple of values, or None for a token.
 
         Raises
         ------
         DumpError
-            Bytes that are no literal, or not as many values as the shape needs.
+            No literal, or not as many values as the shape needs.
         """
         return self._content.load()
 
@@ -159,7 +149,7 @@ def _tuple(elements: list[_Content]) -> _Content:
 
 
 class _Run:
-    """The values of one field: a view of the file if one occurrence holds them all, else a copy."""
+    """The values of one field: a view of the file if they lie together, else a copy."""
 
     __slots__ = ("at", "payload")
 
@@ -210,10 +200,7 @@ def _read_proto(view: View, at: int, depth: int) -> _Content:
 
 
 def _gather(runs: dict[int, _Run], field: Field, kind: int) -> None:
-    """Add one occurrence of a value field to what is known of it; of a bytes field the last occurrence wins.
-
-    Nothing is held that is much larger than the file, however many occurrences the writer made of it.
-    """
+    """Add one occurrence of a value field; the last one of a bytes field wins. Holds hardly more than the file."""
     if field.kind not in (BYTES, kind):
         field.view("LiteralProto's values")  # raises
     if field.number not in runs or kind == BYTES:
@@ -244,7 +231,7 @@ def _proto_array(shape: Shape, runs: dict[int, _Run], at: int) -> LayoutArray:
 
 
 def _are_bools(payload: memoryview, count: int) -> bool:
-    """Whether the varints are one byte each, an array of bools, as every writer makes them."""
+    """Whether the varints are bools of one byte each, as every writer makes them."""
     return len(payload) == count and bool(np.frombuffer(payload, np.uint8).max(initial=0) <= 1)
 
 
@@ -259,7 +246,7 @@ def _array(payload: View, shape: Shape, wanted: str, at: int) -> LayoutArray:
 
 
 def _in_use(array: LayoutArray, sizes: list[int], at: int) -> LayoutArray:
-    """The part of a dynamic array that its run-time sizes cover; writers before 2026 did not note them in protos."""
+    """The part of a dynamic array that is in use; writers before 2026 left the sizes out of protos."""
     shape = array.xla_shape
     if not sizes or not shape.is_dynamic:
         return array
@@ -330,13 +317,13 @@ def write_literal(value: Any) -> bytes:
     Parameters
     ----------
     value : LayoutArray, array-like, None, or a tuple or list of such
-        The values of a LayoutArray are written in the order that its layout gives to the dimensions, without tiles and
-        padding; those of a view or of an ndarray row-major. None is a token.
+        A LayoutArray keeps the order of its dimensions, but not its tiles and padding; views and ndarrays are written
+        row-major. None is a token.
 
     Raises
     ------
     UnsupportedError
-        An ndarray of a type that XLA does not have.
+        XLA has no such type.
     DumpError
         Tuples nested more than 100 deep.
 
@@ -347,7 +334,7 @@ def write_literal(value: Any) -> bytes:
 
 
 def literal_pieces(value: Any) -> list[Buffer]:
-    """What `write_literal` joins: the values are views of an array's own buffer if their order fits."""
+    """The pieces that `write_literal` joins. Values in the right order are not copied."""
     return _pieces(value, 0)[1]
 
 
@@ -376,18 +363,18 @@ def _pieces(value: Any, depth: int) -> tuple[AnyShape, list[Buffer]]:
 
 
 def message_pieces(number: int, pieces: list[Buffer]) -> list[Buffer]:
-    """A length-delimited field around pieces that are not joined."""
+    """A length-delimited field around pieces."""
     return [wire.bytes_head(number, sum(map(len, pieces))), *pieces]
 
 
 def _values(value: Any) -> tuple[Shape, Bytes, tuple[int, ...]]:
-    """A literal's shape for an array, its bytes in that order, and its sizes where it is dynamic."""
+    """The shape of a literal for an array, its bytes in that order, and the sizes in use of a dynamic one."""
     if not isinstance(value, LayoutArray):
         value = LayoutArray.from_numpy(np.asarray(value))
     whole: LayoutArray = value
     sizes: tuple[int, ...] = ()
     if value.xla_shape.is_dynamic:
-        # The buffer lacks the metadata prefix that a dynamic array may have.
+        # The buffer begins behind the metadata prefix.
         behind = replace(value.layout, dynamic_shape_metadata_prefix_bytes=0)
         whole = LayoutArray(value.buffer, value.xla_shape.with_layout(behind), bitorder=value.bitorder)
         if _front(whole, value.shape).address_map == value.address_map:
@@ -402,7 +389,7 @@ def _values(value: Any) -> tuple[Shape, Bytes, tuple[int, ...]]:
 
 
 def _low_bits(values: Bytes, element: ElementType) -> Bytes:
-    """One byte an element with nothing above its bits, as XLA's own types hold them; wider types as they are."""
+    """Values with nothing above their bits, as XLA holds them; wider types unchanged."""
     if element.name == "pred":
         return np.not_equal(values, 0).view(np.uint8)
     return np.bitwise_and(values, np.uint8((1 << element.bits) - 1)) if element.packs else values

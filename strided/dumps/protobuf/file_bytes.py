@@ -1,8 +1,7 @@
-"""Bytes of a file that are read on access, in place of a memoryview of the whole.
+"""Bytes of a file that are read on access, by system calls.
 
-Reading a mapped file that has been truncated ends the process. Here bytes are read by system calls, which end
-in an error instead: single ones a few thousand at a time, to find out what lies where, and payloads when all of one is
-asked for (`loaded`).
+Reading a mapped file that has been truncated ends the process; a system call raises an error instead. Single bytes are
+read a few thousand at a time, payloads as a whole (`loaded`).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class _OpenFile:
         self._file, self._path = file, path
         self.size = os.fstat(file.fileno()).st_size
         self._buffer = 0, memoryview(b"")
-        # Unlike __del__, it keeps the file from being collected first, with a ResourceWarning.
+        # Before __del__ the file could be collected, with a ResourceWarning.
         weakref.finalize(self, file.close)
 
     def byte(self, at: int) -> int:
@@ -50,7 +49,7 @@ class _OpenFile:
 
 
 class FileBytes:
-    """Some bytes of a file. Lengths and slices are as those of a memoryview; a slice reads nothing, an index does.
+    """Some bytes of a file, like a memoryview. An index reads; a slice does not.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(delete=False) as file:
@@ -67,7 +66,7 @@ class FileBytes:
 
     @classmethod
     def of(cls, file: BinaryIO, path: str) -> FileBytes:
-        """All bytes of an open file, which is closed with the last slice of them; `path` is for errors."""
+        """All bytes of an open file, which is closed with the last slice; `path` is for errors."""
         opened = _OpenFile(file, path)
         return cls(opened, 0, opened.size)
 
@@ -90,13 +89,7 @@ class FileBytes:
         return self.read().tobytes()
 
     def read(self) -> memoryview:
-        """The bytes, in memory.
-
-        Raises
-        ------
-        DumpError
-            The file has become shorter.
-        """
+        """The bytes in memory; DumpError if the file has become shorter."""
         return self._file.read(self._start, self._size)
 
 
@@ -105,5 +98,5 @@ View: TypeAlias = memoryview | FileBytes
 
 
 def loaded(view: View | bytearray) -> memoryview:
-    """The bytes in memory: those that are there already are not copied. Errors as for `FileBytes.read`."""
+    """The bytes in memory, not copied if they are there already. Errors as for `FileBytes.read`."""
     return view.read() if isinstance(view, FileBytes) else memoryview(view)

@@ -1,7 +1,7 @@
 """Field numbers and enumerators of XLA's snapshot and module messages, for their text form.
 
-As jaxlib 0.10.2 declares them in ``xla_data.proto`` and ``hlo.proto``: everything that an HloSnapshot or an
-HloUnoptimizedSnapshot can hold. A ``*`` marks a repeated field. The binary readers know their numbers themselves.
+Everything that an HloSnapshot or an HloUnoptimizedSnapshot can hold, as jaxlib 0.10.2 declares it in ``xla_data.proto``
+and ``hlo.proto``. A ``*`` marks a repeated field.
 """
 
 from __future__ import annotations

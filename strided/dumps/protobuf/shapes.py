@@ -1,8 +1,7 @@
 """Shapes and layouts in protobuf form: ShapeProto, LayoutProto, ProgramShapeProto, in both directions.
 
-What is written is byte for byte what XLA writes. What is read may also come from older releases (padded dimensions of
-2017 and 2018) and from newer ones (fields unknown today are skipped). Messages that describe sparse arrays, which XLA
-itself no longer accepts, are refused.
+They are written byte for byte as XLA writes them. Those of older releases (padded dimensions of 2017 and 2018) and of
+newer ones (unknown fields are skipped) are read too. Sparse arrays are refused, as XLA now does.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ TUPLE, BUFFER = 13, 34
 #: DimLevelType of a dense dimension; the others are those of sparse arrays.
 _DENSE = 0
 
-#: A module repeats few shapes many times: short messages are read once. Only valid ones are kept.
+#: Modules repeat few shapes many times: short messages are read once.
 _KNOWN_BYTES, _KNOWN_SHAPES = 256, 4096
 _known = BoundedCache[bytes, Shape | BufferShape](_KNOWN_SHAPES)
 
@@ -47,15 +46,8 @@ class ProgramShape:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_shape(view: memoryview, at: int = 0) -> AnyShape:
-    """The shape of a ShapeProto.
-
-    Parameters
-    ----------
-    view : memoryview
-        The message.
-    at : int
-        Its place in the file, for errors.
+def read_shape(view: memoryview, at: int = 0, depth: int = 0) -> AnyShape:
+    """The shape of a ShapeProto; `at` is its place in the file, for errors, `depth` that in other shapes.
 
     Raises
     ------
@@ -65,10 +57,6 @@ def read_shape(view: memoryview, at: int = 0) -> AnyShape:
     >>> str(read_shape(memoryview(bytes.fromhex("10101a0203052a070a020001800101"))))
     'bf16[3,5]{0,1}'
     """
-    return _read_inner(view, at, 0)
-
-
-def _read_inner(view: memoryview, at: int, depth: int) -> AnyShape:
     if depth > MAX_DEPTH:
         raise DumpError(f"ShapeProto: shapes nested more than {MAX_DEPTH} deep", position=at)
     if len(view) > _KNOWN_BYTES:
@@ -95,7 +83,7 @@ def _read_shape(view: memoryview, at: int, depth: int) -> AnyShape:
             case 3:
                 dimensions += field.integers("ShapeProto.dimensions")
             case 4:
-                inner.append(_read_inner(field.view("ShapeProto.tuple_shapes"), field.at, depth + 1))
+                inner.append(read_shape(field.view("ShapeProto.tuple_shapes"), field.at, depth + 1))
             case 5:
                 layouts.append(field.view("ShapeProto.layout"))
                 at_layout = field.at
@@ -233,8 +221,8 @@ def read_program_shape(view: memoryview, at: int = 0) -> ProgramShape:
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def write_shape(shape: AnyShape) -> bytes:
-    """A ShapeProto.
+def write_shape(shape: AnyShape, depth: int = 0) -> bytes:
+    """A ShapeProto; `depth` is that of the shape in others.
 
     Raises
     ------
@@ -244,18 +232,14 @@ def write_shape(shape: AnyShape) -> bytes:
     >>> write_shape(Shape("bf16", (3, 5))).hex()
     '10101a0203052a070a02010080010132020000'
     """
-    return _write_shape(shape, 0)
-
-
-def _write_shape(shape: AnyShape, depth: int) -> bytes:
     if depth > MAX_DEPTH:
         raise DumpError(f"shapes nested more than {MAX_DEPTH} deep have no ShapeProto that can be read")
     match shape:
         case TupleShape():
-            inner = (bytes_field(4, _write_shape(element, depth + 1)) for element in shape)
+            inner = (bytes_field(4, write_shape(element, depth + 1)) for element in shape)
             return integer_field(2, TUPLE) + b"".join(inner)
         case BufferShape():
-            return integer_field(2, BUFFER) + bytes_field(4, _write_shape(shape.shape, depth + 1))
+            return integer_field(2, BUFFER) + bytes_field(4, write_shape(shape.shape, depth + 1))
         case Shape():
             return (
                 integer_field(2, element_type(shape.element_type).number)

@@ -1,17 +1,16 @@
 r"""Protobuf's text form, turned into its wire form.
 
-XLA writes snapshots as text where ``xla_dump_hlo_as_text`` is set::
+XLA writes snapshots as text if ``xla_dump_hlo_as_text`` is set::
 
     arguments {
       shape { element_type: S4 dimensions: 3 }
       s4s: "\007\002\017"
     }
 
-The grammar that is read: fields are ``name: value`` or ``name { ... }`` (also ``name: <...>``), values are numbers,
-names of enumerators, ``true`` and ``false``, quoted strings that follow each other, or a list of such values in
-brackets; ``#`` begins a comment, ``;`` and ``,`` may separate fields. Fields that the schema does not know are
-skipped. Because the result is the wire form, one reader serves both; a long run of one repeated number becomes one
-packed field.
+Fields are ``name: value`` or ``name { ... }`` (also ``name: <...>``). Values are numbers, names of enumerators,
+``true`` and ``false``, adjacent quoted strings, or a list of such values in brackets; ``#`` begins a comment, ``;`` and
+``,`` may separate fields. Undeclared fields are skipped. One reader of the wire form then serves both; a run of one
+repeated number becomes one packed field.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from strided.dumps.protobuf.schema import FieldType
 from strided.dumps.protobuf.varints import encode_varints
 from strided.errors import DumpError
 
-# Possessive quantifiers: no text makes these patterns go back.
+# Possessive quantifiers: these patterns never backtrack.
 _SPACE = r"(?:[\s;,]++|#[^\n]*+)*+"
 _SCALAR = r"[-+.\w]++"
 _STRING = r"""(?:"(?:[^"\\\n]++|\\[^\n])*+"|'(?:[^'\\\n]++|\\[^\n])*+')"""
@@ -57,7 +56,7 @@ _CLOSES = {"{": "}", "<": ">"}
 
 @dataclass(slots=True)
 class _Frame:
-    """A message that is being read. `fields` is None inside a field that the schema does not know."""
+    """A message that is being read. `fields` is None inside an undeclared field."""
 
     message: str
     fields: dict[str, FieldType] | None
@@ -150,13 +149,13 @@ class _Reader:
 
     def _list(self, name: str) -> list[str]:
         items = []
-        while (end := _LIST_END.match(self.text, self.position)) is None:
+        while not (end := _LIST_END.match(self.text, self.position)):
             items.append(self._item(name))
         self.position = end.end()
         return items
 
     def _run(self, name: str, known: FieldType | None) -> list[str]:
-        """The value; all of the values if a repeated number follows itself."""
+        """The value, or all values of a repeated number that follow one another."""
         items = [self._item(name)]
         if known is not None and known.repeated and (known.type in _NUMBERS or known.type == "bool"):
             run = _run_pattern(name).match(self.text, self.position)
@@ -204,7 +203,7 @@ def _numbers(type_name: str, items: list[str]) -> npt.NDArray[Any]:
         names = schema.enums()[type_name]
         return np.array([names[item] if item in names else _integer(item) for item in items], np.int32)
     if dtype.kind == "f":
-        with np.errstate(over="ignore"):  # beyond the largest float: infinity, as protobuf reads it
+        with np.errstate(over="ignore"):  # too large: infinity, as in protobuf
             return np.array([_float(item) for item in items]).astype(dtype.newbyteorder("<"))
     return np.array([_integer(item) for item in items], dtype)
 

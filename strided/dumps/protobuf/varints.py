@@ -1,7 +1,7 @@
 """Packed varints by the million: the 32- and 64-bit integers of a LiteralProto.
 
-NumPy alone decodes about 100 MB a second. From `Limits.varint_bytes` on, Numba's kernel does several times that on each
-of several threads and is worth the wait for it (asv: ``snapshots.Varints``).
+NumPy decodes about 100 MB a second. From `Limits.varint_bytes` on, a kernel that does several times that on each thread
+is worth loading (asv: ``snapshots.Varints``).
 """
 
 from __future__ import annotations
@@ -29,26 +29,22 @@ _SEPTETS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
 def decode_varints(
     view: memoryview, dtype: npt.DTypeLike, wanted: str, at: int = 0, *, count: int | None = None
 ) -> npt.NDArray[Any]:
-    """Packed varints as an array, cut to `dtype` as protobuf cuts them (a bool is any non-zero number).
-
-    Allocates what the bytes hold, whatever a shape claims.
+    """Packed varints as an array, cut to `dtype` as in protobuf (True is any number but 0).
 
     Parameters
     ----------
     view : memoryview
     dtype : data-type
         An integer type or bool.
-    wanted : str
-        What is read, for errors.
-    at : int
-        Byte of the file where `view` begins, for errors.
+    wanted, at : str, int
+        What is read, and at which byte of the file, for errors.
     count : int, optional
         How many there must be.
 
     Raises
     ------
     DumpError
-        Another number of varints; one of more than ten bytes, or one that the end cuts off.
+        Not `count` varints; one of more than ten bytes; the last one is incomplete.
 
     >>> decode_varints(memoryview(bytes([150, 1, 2])), np.int32, "an example")
     array([150,   2], dtype=int32)

@@ -11,17 +11,16 @@ kind        n    payload
 `FIXED32`   5    four bytes, little endian
 ==========  ===  ==========================================================================
 
-Nothing is believed: every length is compared with the bytes that remain before it is used, and what does not fit ends
-in a DumpError that names what was wanted, at which byte, and how many bytes remained. Payloads come out as memoryviews
-of the data, or as `FileBytes` of a file that is not mapped, so that a file is read only where it is accessed. Reading a
-message is one loop::
+Every length is checked against the bytes that remain; a DumpError names what was wanted, at which byte, and how many
+bytes remained. Payloads are memoryviews of the data, or `FileBytes` of a file that is not mapped: nothing is read
+before it is accessed. Reading a message is one loop::
 
     for field in fields(view, "TileProto", at):
         if field.number == 1:
             dimensions += field.integers("TileProto.dimensions")
 
-Unknown fields are skipped by not asking for them. A singular field that occurs twice is up to the reader: the last one
-wins for numbers and text; messages merge, which on the wire is the concatenation of their payloads (`merged`).
+If a singular field occurs twice, the last number or text wins, and messages merge: their payloads are concatenated
+(`merged`). That is up to the reader.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 _KINDS = {VARINT: "a varint", FIXED64: "eight bytes", BYTES: "a run of bytes", FIXED32: "four bytes"}
 
-#: Messages inside messages, as deep as protobuf's own parsers go. Readers that recurse stop here.
+#: How deep messages may nest: protobuf's own limit.
 MAX_DEPTH = 100
 
 _MASK64 = (1 << 64) - 1
@@ -79,20 +78,17 @@ class Field(NamedTuple):
         return signed(self.unsigned(wanted))
 
     def view(self, wanted: str) -> Any:
-        """The payload of a bytes or message field, not copied: a memoryview, or FileBytes of such."""
+        """The payload of a bytes or message field, not copied: a memoryview or FileBytes."""
         if self.kind != BYTES:
             raise self._refuse(wanted, "a run of bytes")
         return self.value
 
     def text(self, wanted: str) -> str:
-        """The text of a string field; bytes that are no UTF-8 are shown as ``\\xff``."""
+        """The text of a string field; invalid UTF-8 is shown as ``\\xff``."""
         return str(loaded(self.view(wanted)), "utf-8", "backslashreplace")
 
     def integers(self, wanted: str) -> list[int]:
-        """The numbers of one occurrence of a repeated int64 (int32, enum, bool) field, packed or not.
-
-        Meant for short lists such as dimensions; `varints.decode_varints` is for values by the million.
-        """
+        """The numbers of one occurrence of a repeated int64 (int32, enum, bool) field, packed or not; short lists."""
         if self.kind == VARINT:
             return [signed(self.value)]
         payload, numbers, position = self.view(wanted), [], 0
@@ -208,7 +204,7 @@ def take(view: _V, position: int, size: int, wanted: str, at: int = 0) -> _V:
 
 
 def merged(payloads: list[_V]) -> _V | memoryview:
-    """The payload of a singular message field: its only occurrence, or all of them merged."""
+    """The payload of a singular message field, its occurrences merged."""
     return payloads[0] if len(payloads) == 1 else memoryview(b"".join(map(loaded, payloads)))
 
 
@@ -257,7 +253,7 @@ def tag(number: int, kind: int) -> bytes:
 
 
 def integer_field(number: int, value: int) -> bytes:
-    """A varint field; nothing where the value is 0, as proto3 writes it.
+    """A varint field; empty if the value is 0, as in proto3.
 
     >>> integer_field(7, 4).hex(), integer_field(7, 0)
     ('3804', b'')
@@ -266,7 +262,7 @@ def integer_field(number: int, value: int) -> bytes:
 
 
 def bytes_field(number: int, payload: Buffer) -> bytes:
-    """A run of bytes, text in UTF-8 or a whole message as a field, also where it is empty.
+    """A field of bytes, UTF-8 text or a message, even an empty one.
 
     >>> bytes_field(1, b"ab").hex()
     '0a026162'
@@ -275,12 +271,12 @@ def bytes_field(number: int, payload: Buffer) -> bytes:
 
 
 def bytes_head(number: int, size: int) -> bytes:
-    """Tag and length of a payload of `size` bytes, to write large payloads piece by piece."""
+    """Tag and length of a payload of `size` bytes that is written separately."""
     return tag(number, BYTES) + varint(size)
 
 
 def integers_field(number: int, values: tuple[int, ...] | list[int]) -> bytes:
-    """A packed repeated varint field; nothing where there are no values.
+    """A packed repeated varint field; empty without values.
 
     >>> integers_field(1, (1, 0)).hex()
     '0a020100'
