@@ -12,7 +12,7 @@ from strided.arrays.layout_array import LayoutArray
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
-from strided.escape import visible
+from strided.escape import some, visible
 from strided.runtime.aliases import Bytes
 from strided.runtime.lazy import lazy
 
@@ -20,8 +20,8 @@ from strided.runtime.lazy import lazy
 class ImageArrays(Mapping[str, LayoutArray]):
     """The arrays in images of allocations, by name. Made by `BufferAssignment.open`.
 
-    A name is that of the dump (``fusion{0}``); where two values share one, the later ones are called ``fusion{0}#id``.
-    Arrays are views of the images: overlapping ones share bytes, and assigning to one writes a writable image.
+    Names are those of the dump (``fusion{0}``); if two values share one, the later is ``fusion{0}#id``. Arrays are
+    views of the images: overlapping ones share bytes, and assigning to one writes to the image, if that is writable.
     """
 
     def __init__(self, places: Sequence[tuple[Allocation, Bytes]]) -> None:
@@ -42,19 +42,9 @@ class ImageArrays(Mapping[str, LayoutArray]):
             raise KeyError(f"no value is named {name!r} in these allocations") from None
 
     def __getitem__(self, name: str) -> LayoutArray:
-        """The array.
-
-        Raises
-        ------
-        KeyError
-            No value has the name.
-        DumpError
-            The value cannot be read as an array; says why.
-        """
+        """The array; DumpError says why if the value is not readable as one."""
         value, content = self._found(name)
-        problem = _problem(value, content)
-        shape = value.array_shape
-        if problem is not None or shape is None:
+        if (problem := _problem(value, content)) is not None:
             raise DumpError(f"{name}: {problem}")
         return _array(value, content)
 
@@ -106,7 +96,7 @@ def _problem(value: Value, content: Bytes) -> str | None:
 def open_images(
     allocations: Sequence[Allocation], image: Any, at: Mapping[int, int] | None, memory_space: int, path: str | None
 ) -> ImageArrays:
-    """The arrays in one image of a memory space, or in an image of each allocation: see `BufferAssignment.open`."""
+    """See `BufferAssignment.open`."""
     by_index = {one.index: one for one in allocations}
     if isinstance(image, Mapping):
         if at is not None:
@@ -116,11 +106,10 @@ def open_images(
     if at is None:
         here = [one for one in allocations if one.memory_space == memory_space and not one.is_thread_local]
         if len(here) != 1:
-            names = ", ".join(f"{one.index} ({one.size} bytes)" for one in here[:8])
+            names = f" ({some(f'{one.index} ({one.size} bytes)' for one in here)})" if here else ""
             raise DumpError(
-                f"memory space {memory_space} holds {len(here)} allocations"
-                f"{f' ({names}, ...)' if len(here) > 8 else f' ({names})' if names else ''}, "
-                "and a buffer assignment does not say where they lie: give at={number: byte} or an image of each",
+                f"memory space {memory_space} holds {len(here)} allocations{names}, and a buffer assignment does not "
+                "say where they lie: give at={number: byte} or an image of each",
                 path=path,
             )
         at = {here[0].index: 0}
@@ -140,6 +129,5 @@ def _check(numbers: Mapping[int, Any], by_index: Mapping[int, Allocation], path:
 
 def _content(image: Any) -> Bytes:
     """The bytes of an image: a file is mapped, a buffer is not copied."""
-    if isinstance(image, (str, os.PathLike)):
-        return flat_bytes(open_source(image, mapped=True).view)
-    return flat_bytes(image)
+    is_path = isinstance(image, (str, os.PathLike))
+    return flat_bytes(open_source(image, mapped=True).view if is_path else image)

@@ -10,7 +10,7 @@
               | constant | thread-local | maybe-live-out | preallocated-temp
 
 Versions up to 2022 print a pointer; those up to 2026 go on with ``Total bytes used`` and ``Used values:``, which repeat
-what was said. A line that is none of these is kept and counted, and what follows it is read on.
+what was said. Other lines are kept and counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-from strided.dumps.buffer_assignment.values import Allocation, Value
+from strided.dumps.buffer_assignment.values import FLAGS, Allocation, Value
 from strided.dumps.source import lines_of
 from strided.errors import DumpError, DumpWarning
 
@@ -42,13 +42,6 @@ _VALUE = re.compile(
 )
 _INTEGER = re.compile(r"\d+")
 
-_FLAGS = {
-    "constant": "is_constant",
-    "thread-local": "is_thread_local",
-    "maybe-live-out": "maybe_live_out",
-    "preallocated-temp": "is_preallocated_temp",
-}
-
 #: Lines that a warning names; the rest is counted.
 _NAMED = 3
 
@@ -61,7 +54,7 @@ def read_assignment_text(
     Raises
     ------
     DumpError
-        The text does not begin as one, or its lines are too many and too short (`source.lines_of`).
+        Another text, or too many short lines (`source.lines_of`).
     """
     lines = lines_of(view, path, max_bytes)
     first = next((k for k, line in enumerate(lines) if line.strip()), 0)
@@ -100,11 +93,11 @@ def _allocation(line: str) -> Allocation | None:
     end = match.end()
     while (attribute := _ATTRIBUTE.match(line, end)) is not None:
         end = attribute.end()
-        word = attribute["word"]
-        if word is not None and word.strip() in _FLAGS:
-            fields[_FLAGS[word.strip()]] = True
-        elif word is not None:
-            others.append(word.strip())
+        word = (attribute["word"] or "").strip()
+        if word in FLAGS:
+            fields[FLAGS[word]] = True
+        elif word:
+            others.append(word)
         elif attribute["color"] is not None:
             fields["memory_space"] = int(attribute["color"])
         elif attribute["page"] is not None:

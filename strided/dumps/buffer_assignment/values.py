@@ -1,6 +1,6 @@
 """Allocations and values: what lies where, and what can be read of it.
 
-Most values are arrays whose size is their shape's. The rest is known by kind (`Value.kind`):
+Most values are arrays of their shape's size. `Value.kind` tells the rest:
 
 ===========  =====================================================================================================
 array        size and shape agree
@@ -29,11 +29,19 @@ from strided.layout.parser import parse
 #: Kinds of values that can be read.
 READABLE = frozenset(["array", "element", "dynamic"])
 
-#: Size of a tuple's table: bytes of a pointer, and the multiple that the whole is rounded up to.
+#: Words for properties of allocations.
+FLAGS = {
+    "constant": "is_constant",
+    "thread-local": "is_thread_local",
+    "maybe-live-out": "maybe_live_out",
+    "preallocated-temp": "is_preallocated_temp",
+}
+
+#: Size of a tuple's table: bytes of a pointer, and what the whole is rounded up to.
 _POINTERS = ((8, 1), (4, 32), (4, 512), (4, 1024))
 
-#: The tiles of 32-bit arrays on TPU: a size that needs them reveals a layout that the text leaves out.
-_UNSAID_TILES = (Tile((8, 128)),)
+#: The tile of 32-bit arrays on TPU, which the text may leave out.
+_USUAL_TILE = Tile((8, 128))
 
 
 @lru_cache(maxsize=4096)
@@ -60,14 +68,14 @@ class Value:
     name : str
         Of the instruction.
     index : tuple of int, or None
-        ShapeIndex of the element, ``()`` for the tuple itself; None if the instruction has no tuple.
+        ShapeIndex of the element, ``()`` for the tuple itself; None if the result is no tuple.
     offset, size : int
-        Bytes; the offset counts from where the allocation begins.
+        Bytes; the offset is within the allocation.
     memory_space : int
     is_phi : bool
         Whether it stands for any of several values (the state of a loop).
     shape_text : str
-        Its shape as the text says it; empty where a proto was read.
+        Its shape in the text; empty for protos.
     """
 
     id: int
@@ -82,7 +90,7 @@ class Value:
 
     @property
     def shape(self) -> AnyShape | None:
-        """The shape, with its layout; None if the dump gives none that can be read."""
+        """The shape, with its layout; None if the dump gives no readable one."""
         return _parsed(self.shape_text) if self.shape_text else self._shape
 
     @property
@@ -112,13 +120,12 @@ class Value:
             return "array"
         if not shape.is_dynamic and shape.size == 1 and self.size * 8 >= shape.element_bits:
             return "element"
-        if layout.dynamic_shape_metadata_prefix_bytes > 0:
-            return "dynamic" if self.size == needed + layout.dynamic_shape_metadata_prefix_bytes else "mismatch"
-        return "mismatch"
+        prefix = layout.dynamic_shape_metadata_prefix_bytes
+        return "dynamic" if prefix > 0 and self.size == needed + prefix else "mismatch"
 
     @property
     def is_explained(self) -> bool:
-        """Whether its size follows from its shape by a rule that is known, whether or not it can be read."""
+        """Whether a known rule explains its size by its shape."""
         kind, shape = self.kind, self.shape
         if kind == "tuple" and isinstance(shape, TupleShape):
             return any(self.size == -(-len(shape) * pointer // unit) * unit for pointer, unit in _POINTERS)
@@ -133,15 +140,13 @@ class Value:
         if kind in READABLE:
             return None
         if kind == "tuple" and isinstance(shape, TupleShape):
-            return (
-                f"a tuple: a table of {len(shape)} {'pointer' if len(shape) == 1 else 'pointers'} in {self.size} bytes"
-            )
+            pointers = "1 pointer" if len(shape) == 1 else f"{len(shape)} pointers"
+            return f"a tuple: a table of {pointers} in {self.size} bytes"
         if kind in ("token", "opaque"):
             return f"{'an' if kind == 'opaque' else 'a'} {kind} has no elements that could be read"
         if kind == "unknown" or not isinstance(shape, Shape):
-            return (
-                f"no shape: {self.shape_text[:80]!r}" if self.shape_text else "the dump gives no shape with addresses"
-            )
+            text = self.shape_text
+            return f"no shape: {text[:80]!r}" if text else "the dump gives no shape with addresses"
         return f"its size is {self.size} bytes, its shape needs {shape.byte_size}{self._why(shape)}"
 
     def _why(self, shape: Shape) -> str:
@@ -150,9 +155,8 @@ class Value:
             return f": the {more} bytes more hold its dynamic sizes, and the layout does not say where they lie"
         layout = shape.layout
         if layout is not None and not layout.tiles and not shape.is_dynamic:
-            for tile in _UNSAID_TILES:
-                if shape.with_layout(replace(layout, tiles=(tile,))).byte_size == self.size:
-                    return f": as many as with tiles of {tile}, which its layout does not name"
+            if shape.with_layout(replace(layout, tiles=(_USUAL_TILE,))).byte_size == self.size:
+                return f": as many as with tiles of {_USUAL_TILE}, which its layout does not name"
         return ""
 
     @property
@@ -175,7 +179,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Allocation:
-    """A piece of memory, and the values that lie in it one after another or at different times. Prints as XLA does.
+    """A piece of memory, and the values in it at one time or another. Prints as XLA does.
 
     Attributes
     ----------
@@ -186,17 +190,17 @@ class Allocation:
         XLA's colour: 0 is the device's main memory.
     page : int or None
     parameter_number : int or None
-        The parameter of the entry that it holds, and with `parameter_shape_index` which element of it.
+        The entry's parameter that it holds; `parameter_shape_index` tells which element of it.
     parameter_shape_index : tuple of int
     parameter_shape, output_shape : str
-        Shapes without layouts, as the text says them; empty where it does not.
+        Shapes without layouts, if the text says them.
     is_constant, is_thread_local, maybe_live_out, is_preallocated_temp : bool
     is_parameter_aliased_with_output : bool
-        Only protos say it outright.
+        Only protos say it.
     peak_values : tuple of int
-        Ids of the values that are alive when it is fullest; only protos say it.
+        Ids of the values alive when it is fullest; only protos say it.
     others : tuple of str
-        Words of the text that are new to us.
+        Unknown words of the text.
     """
 
     index: int
@@ -217,11 +221,11 @@ class Allocation:
     others: tuple[str, ...] = ()
 
     def values_at(self, byte: int) -> tuple[Value, ...]:
-        """The values that use a byte of the allocation, at one time or another."""
+        """The values that use a byte at one time or another."""
         return tuple(value for value in self.values if value.offset <= byte < value.offset + value.size)
 
     def overlaps(self) -> Iterator[tuple[Value, Value]]:
-        """The pairs of values that share bytes, of which only one is alive at a time."""
+        """The pairs of values that share bytes; only one is alive at a time."""
         open_values: list[Value] = []
         for value in sorted((value for value in self.values if value.size), key=lambda value: value.offset):
             open_values = [other for other in open_values if other.offset + other.size > value.offset]
@@ -241,13 +245,8 @@ class Allocation:
             words.append(f"parameter {self.parameter_number}, shape |{self.parameter_shape}| at ShapeIndex {{{index}}}")
         if self.output_shape:
             words.append(f"output shape is |{self.output_shape}|")
-        flags = (
-            ("constant", self.is_constant),
-            ("thread-local", self.is_thread_local),
-            ("maybe-live-out", self.maybe_live_out),
-            ("preallocated-temp", self.is_preallocated_temp),
-        )
-        return visible(", ".join([*words, *(word for word, holds in flags if holds), *self.others]))
+        words += [word for word, name in FLAGS.items() if getattr(self, name)]
+        return visible(", ".join([*words, *self.others]))
 
     def __str__(self) -> str:
         return "\n ".join([f"{self.describe()}:", *map(str, self.values)])

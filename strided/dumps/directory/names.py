@@ -9,8 +9,8 @@
 * ``snapshot.<run>.pb``, ``execution_<run>.hlo_snapshot.pb``, ``execution_<run>.hlo_unoptimized_snapshot.pb`` or
   ``.txt``: what went into one run, and what came out.
 
-Where the whole name would be longer than 255 characters the module's is left out. Files that people renamed
-(``<program>.hlo.txt``, ``<program>.buffer-assignment.txt``) are understood as well.
+If the whole name would be longer than 255 characters, the module's is left out. Renamed files (``<program>.hlo.txt``,
+``<program>.buffer-assignment.txt``) are understood too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WHAT = (
     ("live ranges", rf"{_STAGE}-live-range\.txt"),
     ("module", rf"{_STAGE}\.(?:txt|hlo|hlo\.txt|hlo\.pb|HloProto\.pb)"),
 )
-#: For files without the word "module": the same, without a stage in front.
+#: The same for files without the word "module".
 _PLAIN = (
     ("allocations", r"buffer-assignment\.txt"),
     ("memory report", r"memory-usage-report\.txt"),
@@ -43,7 +43,7 @@ _CL = re.compile(r"\.cl_\d+$")
 _ENDS = [(kind, re.compile(rf"(?:(?P<module>.*?)\.)??{pattern}(?:\.gz)?", re.DOTALL)) for kind, pattern in _WHAT]
 _PLAIN_ENDS = [(kind, re.compile(rf"(?P<module>.+?)\.{pattern}(?:\.gz)?", re.DOTALL)) for kind, pattern in _PLAIN]
 
-#: Names longer than this are no file's: 255 bytes, or 255 UTF-16 units, is every file system's limit.
+#: The limit of file systems: 255 bytes or UTF-16 units.
 _LONGEST = 255
 
 
@@ -56,17 +56,17 @@ class DumpName:
     kind : str
         One of `KINDS`.
     module : str
-        Name of the module; empty where it was too long.
+        Name of the module; empty if it was too long.
     number : int or None
         XLA's count of the modules of a process.
     time : str
-        Time stamp, or whatever else stands in front; usually empty.
+        Time stamp, or any other prefix; usually empty.
     stage : str
         "before_optimizations", "cpu_after_optimizations", ...; empty for snapshots.
     run : str
         Of a snapshot: which run.
     is_unoptimized : bool
-        Of a snapshot: whether it holds the module as it was handed in, and only arguments.
+        Of a snapshot: whether it holds the module before optimisation, and only arguments.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class DumpName:
 
 
 def parse_name(name: str) -> DumpName | None:
-    """What a file's name says; None if it is none of XLA's.
+    """What a file's name says; None if it is not one of XLA's.
 
     >>> parse_name("module_0004.jit_f.cpu_after_optimizations-buffer-assignment.txt")
     DumpName(kind='allocations', module='jit_f', number=4, time='', stage='cpu_after_optimizations', ...)
@@ -96,25 +96,15 @@ def parse_name(name: str) -> DumpName | None:
     xla = _XLA.fullmatch(name)
     if xla is None:
         for kind, pattern in _PLAIN_ENDS:
-            match = pattern.fullmatch(name)
-            if match is not None:
-                return DumpName(kind, match["module"], stage=match.groupdict().get("stage") or "")
+            if match := pattern.fullmatch(name):
+                return DumpName(kind, match["module"], stage=match.groupdict("").get("stage", ""))
         return None
     number = None if xla["number"] is None else int(xla["number"][:18])
     time = xla["prefix"].strip("._")
     for kind, pattern in _ENDS:
-        match = pattern.fullmatch(xla["rest"])
-        if match is not None:
-            found = match.groupdict()
-            module = _CL.sub("", match["module"] or "")
-            return DumpName(
-                kind,
-                module,
-                number,
-                time,
-                found.get("stage") or "",
-                found.get("run") or "",
-                found.get("unoptimized") is not None,
-            )
+        if match := pattern.fullmatch(xla["rest"]):
+            found = match.groupdict("")
+            module, unoptimized = _CL.sub("", found["module"]), bool(found.get("unoptimized"))
+            return DumpName(kind, module, number, time, found.get("stage", ""), found.get("run", ""), unoptimized)
     module = xla["rest"].split(".")[0]
     return DumpName("other", module, number, time) if number is not None else None

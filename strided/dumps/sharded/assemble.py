@@ -1,8 +1,7 @@
 """Many per-device buffers as one global array, and one array cut into per-device buffers.
 
-Every device's buffer has the same shard shape and a layout of its own, tiles and padding included. A sharding cuts the
-global array into tiles; each tile is held by one device, or by several that hold copies. `assemble` puts a
-`ShardedArray` in front of the buffers; `shard` is the way back.
+A sharding cuts the global array into tiles of one shape; each lies on one device, or as copies on several, in a buffer
+with a layout of its own. `assemble` makes the buffers a `ShardedArray`; `shard` is the way back.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ def assemble(
     Parameters
     ----------
     shards : sequence, or mapping of device number to shard
-        LayoutArrays, ndarrays, raw buffers or paths of raw dumps; files are mapped when they are needed. Devices may be
-        missing as long as others hold copies, or their part is not read.
+        LayoutArrays, ndarrays, raw buffers or paths of raw dumps, which are mapped on demand. A device may be missing
+        if others hold copies or its part is not read.
     sharding : Sharding or str
     shape : Shape, str, or sequence of int
-        Of the global array. Raw buffers need an element type and the layout that every shard has:
+        Of the global array. Raw buffers need an element type and the layout of every shard:
         ``"bf16[8,4096]{1,0:T(8,128)(2,1)}"``.
 
     Returns
@@ -47,7 +46,7 @@ def assemble(
     UnsupportedError
         A sharding that does not say where data are (manual, unknown), that leaves partial sums, or a tuple.
     DumpError
-        Shards of a wrong shape or dtype, or of devices that hold nothing. Files are looked at when they are opened.
+        Shards of a wrong shape or dtype, or of devices that hold nothing; for files, when they are opened.
 
     >>> left, right = np.array([[0, 1], [4, 5]]), np.array([[2, 3], [6, 7]])
     >>> assemble([left, right], "{devices=[1,2]<=[2]}", (2, 4))[1, ::-1]
@@ -82,13 +81,13 @@ def shard(
     array : array_like or LayoutArray
     sharding : Sharding or str
     layout : str or Layout, optional
-        Of every shard; row-major without.
+        Of every shard; by default row-major.
     num_devices : int, optional
-        How many devices there are, where the sharding does not say it ({replicated}).
+        How many devices there are, if the sharding does not say ({replicated}).
     padding : scalar, optional
-        What fills short shards and the layout's padding; zero without.
+        Fill of short shards and the layout's padding; by default zero.
     element_type : str, optional
-        XLA's name, for types that NumPy does not know, such as "s4".
+        XLA's name, for types that NumPy lacks, such as "s4".
 
     Returns
     -------
@@ -98,7 +97,7 @@ def shard(
     Raises
     ------
     UnsupportedError, LayoutError
-        As in `assemble`.
+        As for `assemble`.
 
     >>> [one.to_numpy().tolist() for one in shard(np.arange(5), "{devices=[4]<=[4]}", padding=-1).values()]
     [[0, 1], [2, 3], [4, -1], [-1, -1]]

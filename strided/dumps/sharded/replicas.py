@@ -25,12 +25,12 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Difference:
-    """A device whose copy of a tile is not that of the others.
+    """A device whose copy of a tile differs from the others.
 
     Attributes
     ----------
     device, reference : int
-        The device, and one of those that agree among themselves: the larger group, else that of the lowest device.
+        The device, and one of the largest group that agrees, or of the lowest device's among equals.
     window : tuple of slice
         The tile, in the global array.
     count : int
@@ -61,12 +61,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class ReplicaReport:
-    """What a comparison of copies found. False where nothing differs.
+    """What a comparison of copies found.
 
     Attributes
     ----------
     compared : int
-        Tiles of which several devices hold copies.
+        Tiles that several devices hold.
     differences : tuple of Difference
     """
 
@@ -94,7 +94,7 @@ class ReplicaReport:
 
 
 def compare_tiles(tiles: Sequence[tuple[Index, Mapping[int, LayoutArray | Array]]]) -> ReplicaReport:
-    """Compare the copies of each tile; a difference is one of bits, so NaNs of the same bits are the same."""
+    """Compare the copies of each tile bit for bit, so that equal NaNs are equal."""
     digests: dict[tuple[int, int], bytes] = {}
 
     def read(tile: int, device: int) -> None:
@@ -106,27 +106,21 @@ def compare_tiles(tiles: Sequence[tuple[Index, Mapping[int, LayoutArray | Array]
         groups: dict[bytes, list[int]] = {}
         for device in copies:
             groups.setdefault(digests[k, device], []).append(device)
-        if len(groups) == 1:
-            continue
-        reference = max(groups.values(), key=lambda group: (len(group), -min(group)))
-        others = sorted(device for group in groups.values() if group is not reference for device in group)
-        for device in others:
-            differences.append(_difference(device, copies[device], min(reference), copies[min(reference)], window))
+        agreeing = max(groups.values(), key=lambda group: (len(group), -min(group)))
+        reference = min(agreeing)
+        for device in sorted(copies.keys() - set(agreeing)):
+            differences.append(_difference(device, copies[device], reference, copies[reference], window))
     return ReplicaReport(len(tiles), tuple(differences))
 
 
-def _chunks(copy: LayoutArray | Array) -> list[Any]:
+def _chunks(copy: LayoutArray | Array) -> list[tuple[Any, ...]]:
     """Keys that cut a copy into pieces of bounded size along its first axes."""
     if not copy.ndim or copy.size <= _CHUNK_ELEMENTS:
-        return [...]
+        return [(...,)]
     rows = max(1, _CHUNK_ELEMENTS * copy.shape[0] // copy.size)
     if rows == 1 and copy.ndim > 1 and copy.size // copy.shape[0] > _CHUNK_ELEMENTS:
-        return [(k, *_key(key)) for k in range(copy.shape[0]) for key in _chunks(copy[0])]
-    return [slice(k, k + rows) for k in range(0, copy.shape[0], rows)]
-
-
-def _key(key: Any) -> tuple[Any, ...]:
-    return key if isinstance(key, tuple) else (key,)
+        return [(k, *key) for k in range(copy.shape[0]) for key in _chunks(copy[0])]
+    return [(slice(k, k + rows),) for k in range(0, copy.shape[0], rows)]
 
 
 def _bits(values: Any) -> Array:

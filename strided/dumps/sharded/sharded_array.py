@@ -1,8 +1,7 @@
 """An array whose elements lie in the buffers of many devices.
 
-Everything is read on demand: a read touches only the tiles that it needs, and reading everything copies each
-tile from its shard's layout straight into its place in the result, with all threads. What a short shard holds beyond
-its tile is padding and never looked at.
+A read touches only the tiles that it needs, and copies each from its shard's layout straight into its place in the
+result, with all threads. The padding of short shards is never read.
 """
 
 from __future__ import annotations
@@ -35,16 +34,14 @@ Cell = tuple[int, ...]
 class ShardedArray:
     """A global array whose elements lie in per-device buffers. Made by `strided.assemble`.
 
-    Indexing reads: ``a[key]`` is an ndarray (or a scalar), for every key that NumPy takes, and touches only the shards
-    that hold the elements. ``np.asarray(a)`` and `to_numpy` read everything, `to_layout` into another layout.
+    ``a[key]`` is an ndarray or a scalar, for every key that NumPy takes. ``np.asarray(a)`` and `to_numpy` read
+    everything, `to_layout` into another layout.
 
     Attributes
     ----------
     sharding : Sharding
-    shape : tuple of int
-        Of the global array.
-    shard_shape : tuple of int
-        Of every buffer.
+    shape, shard_shape : tuple of int
+        Of the global array, and of every buffer.
     dtype : dtype
     missing : tuple of tuple of slice
         The tiles that no given device holds; reading them raises DumpError.
@@ -67,9 +64,9 @@ class ShardedArray:
     def _dtype(self) -> np.dtype[Any]:
         if self._xla is not None:
             return self._xla.dtype
-        for device in self._given:
-            return self.shard(device).dtype
-        raise DumpError("no shards were given")
+        if not self._given:
+            raise DumpError("no shards were given")
+        return self.shard(next(iter(self._given))).dtype
 
     def _missing_cells(self) -> Iterator[Cell]:
         for cell in itertools.product(*map(range, self._counts)):
@@ -79,7 +76,7 @@ class ShardedArray:
     # ---- the shards -------------------------------------------------------------------------------------------------
 
     def shard(self, device: int) -> LayoutArray | Array:
-        """The whole buffer of one device as an array, padding of a short shard included. Files are opened here.
+        """The whole buffer of one device as an array, with the padding of a short shard.
 
         Raises
         ------
@@ -121,7 +118,7 @@ class ShardedArray:
         return self.shard(self._holders[cell][0])
 
     def compare_replicas(self) -> ReplicaReport:
-        """Whether the devices that should hold copies of one tile do, bit for bit, padding aside.
+        """Whether the copies of each tile agree bit for bit, padding aside.
 
         >>> copies = {0: np.arange(3), 1: np.array([0, 7, 2])}
         >>> a = ShardedArray(copies, Sharding.parse("{replicated}"), (3,), None)
@@ -157,14 +154,14 @@ class ShardedArray:
         return self.shape[0]
 
     def to_numpy(self, out: Array | None = None) -> Array:
-        """All values, each tile copied straight from its shard's layout into its place, with all threads.
+        """All values, in `out` if it is given.
 
         Raises
         ------
         ValueError
             `out` has another shape or dtype.
         DumpError
-            A tile that no device holds.
+            No device holds some tile.
         """
         if out is None:
             out = np.empty(self.shape, self.dtype)
@@ -178,13 +175,13 @@ class ShardedArray:
             raise ValueError("shards cannot become an ndarray without a copy")
         values = self.to_numpy()
         cast = values if dtype is None else values.astype(dtype, copy=False)
-        # Read-only like a converted LayoutArray: writes would reach no shard.
+        # Read-only, because writes would reach no shard.
         if cast is values and not copy:
             cast.flags.writeable = False
         return cast
 
     def to_layout(self, layout: str | Layout | None = None) -> LayoutArray:
-        """All values in one layout, each tile copied straight from its shard's; padding is zero.
+        """All values in one layout, with zeros as padding.
 
         >>> halves = {0: np.array([[1], [2]], np.uint8), 1: np.array([[3], [4]], np.uint8)}
         >>> a = ShardedArray(halves, Sharding.parse("{devices=[1,2]<=[2]}"), (2, 2), None)
@@ -275,14 +272,14 @@ def _shard_of(xla: Shape, dims: tuple[int, ...]) -> Shape:
 
 
 def _is_raw(given: LayoutArray | Array, xla: Shape | None) -> bool:
-    """Whether an ndarray is a buffer to be read by the layout, and not the values themselves."""
+    """Whether an ndarray is a raw buffer rather than the values themselves."""
     if isinstance(given, LayoutArray) or xla is None:
         return False
     return given.dtype == np.uint8 and given.ndim == 1 and (xla.dtype != np.uint8 or xla.rank != 1 or bool(xla.layout))
 
 
 def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:
-    """The tiles of one axis that a span touches: number, slice inside the tile, and where that goes in the result."""
+    """The tiles of one axis that a span touches: number, slice of the tile, and where that goes in the result."""
     start, stride, count = span
     done = 0
     while done < count and step:
@@ -298,7 +295,7 @@ def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice
 
 
 def _copy(tile: LayoutArray | Array, local: Any, out: Array | LayoutArray, place: Any) -> None:
-    """One box of a tile into its place: one conversion where the tile has a layout."""
+    """Copy one box of a tile into its place."""
     source = tile[local] if local else tile
     if isinstance(source, LayoutArray) and isinstance(out, np.ndarray):
         source.to_numpy(out=out[(*place, ...)])  # the dots keep a 0-d array an array

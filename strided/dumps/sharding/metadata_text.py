@@ -1,4 +1,4 @@
-"""The metadata of a sharding: where in the program it comes from, kept as text."""
+"""The metadata of a sharding, kept as text: where in the program it comes from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_metadata(lexer: Lexer) -> tuple[str, ...]:
 
 
 def _record(lexer: Lexer) -> str:
-    """The text up to the brace that closes a record: names and values, divided by blanks or commas."""
+    """The text of a record up to its closing brace: names and values, divided by blanks or commas."""
     start, seen = lexer.start, set[str]()
     while not lexer.take("}"):
         if seen:
@@ -34,7 +34,7 @@ def _record(lexer: Lexer) -> str:
 
 
 def _skip_value(lexer: Lexer) -> None:
-    """Go past a string, a number, true or false, or numbers in braces."""
+    """Go past a string, a number, a bool, or numbers in braces."""
     if lexer.text.startswith(("'", '"'), lexer.start):
         lexer.string("a string")
     elif lexer.take("{"):

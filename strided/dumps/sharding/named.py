@@ -1,17 +1,17 @@
 """Shardings that name the axes of a mesh: ``{mesh['x'=2,'y'=4], [{'x'}, {}], replicated={'y'}}``.
 
-Each dimension of the array lists, major to minor, the mesh axes that cut it; axes left over hold copies, unless they
-are said to be manual or to hold partial sums. A sub-axis ``'x':(p)k`` of an axis of size n reads the axis as the three
-factors p, k, n/(p*k) and means the middle one. A ``?`` keeps a dimension open for further cutting and changes nothing
-about where the data are.
+Each dimension of the array lists, major to minor, the mesh axes that cut it; the other axes hold copies, unless they
+are manual or hold partial sums. A sub-axis ``'x':(p)k`` of an axis of size n is the middle one of the factors p, k,
+n/(p*k). A ``?`` leaves a dimension open for further cutting and moves no data.
 
-Everything else is a `TileAssignment`: the mesh is one, cutting its axes at the sub-axes reshapes it, and bringing the
-axes into the order of the array's dimensions transposes it (`NamedSharding.tile_assignment`).
+The mesh is a `TileAssignment`. Cutting its axes at the sub-axes reshapes it, and bringing them into the order of the
+array's dimensions transposes it (`NamedSharding.tile_assignment`).
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, combinations, pairwise
@@ -22,21 +22,14 @@ from strided.errors import LayoutError
 
 @dataclass(frozen=True)
 class Axis:
-    """A mesh axis by number, or the sub-axis of `size` that stands behind a factor of `pre_size`.
-
-    Attributes
-    ----------
-    index : int
-    pre_size, size : int
-        0 and 0 for a whole axis.
-    """
+    """A mesh axis by number, or its sub-axis of `size` behind a factor of `pre_size`; both are 0 for a whole axis."""
 
     index: int
     pre_size: int = 0
     size: int = 0
 
     def bounds(self, axis_size: int) -> tuple[int, int]:
-        """The two factors of the axis between which the sub-axis lies: ``(1, axis_size)`` for a whole axis."""
+        """The factors of the axis before and up to its end: ``(1, axis_size)`` for a whole axis."""
         return (self.pre_size, self.pre_size * self.size) if self.size else (1, axis_size)
 
 
@@ -63,18 +56,16 @@ class Mesh:
     devices: TileAssignment | None
 
     def __post_init__(self) -> None:
-        seen: set[str] = set()
-        for name in self.names:
-            if name in seen:
+        for name, times in Counter(self.names).items():
+            if times > 1:
                 raise LayoutError(f"the mesh has two axes named {quoted(name)}")
-            seen.add(name)
         if self.names and (self.devices is None or len(self.devices.dimensions) != len(self.names)):
             raise LayoutError("a mesh needs one size for each of its axes")
         if self.names and self.devices is not None and self.devices.digits is None:
             count = tuple(range(self.devices.size))
             if tuple(sorted(self.devices.devices)) != count:
                 raise LayoutError("the devices of a mesh should be 0, 1, 2, ... in some order")
-            if self.devices.devices == count:  # XLA aborts where a list says what goes without saying
+            if self.devices.devices == count:  # XLA aborts on a list that is the default
                 object.__setattr__(self, "devices", TileAssignment.iota(self.devices.dimensions))
 
     @property
@@ -99,8 +90,8 @@ class Mesh:
 class NamedSharding:
     """Where the axes of a mesh go. Prints as XLA does.
 
-    Where no dimension is cut and all devices hold partial sums (or are manual), that is all there is to say, and axes
-    of size 1 in the other lists are forgotten.
+    If no dimension is cut and all devices hold partial sums (or are manual), nothing else is kept, not even axes of
+    size 1 in the other lists.
 
     Raises
     ------
@@ -163,14 +154,7 @@ class NamedSharding:
                     raise LayoutError(f"{self._axis_text(one)} and {self._axis_text(other)} overlap")
 
     def tile_assignment(self) -> tuple[TileAssignment, tuple[str, ...]]:
-        """The same sharding as a grid of the array's dimensions, then one each for manual, unreduced and copied axes.
-
-        Returns
-        -------
-        grid : TileAssignment
-        subgroups : tuple of str
-            The kinds of the grid's last dimensions.
-        """
+        """The same sharding as a grid, and the kinds of its last dimensions: manual, unreduced, replicated."""
         mesh = self.mesh.devices or TileAssignment.iota(())
         parts = self._parts()
         fine = mesh.reshaped([high // low for _, low, high in parts])
@@ -233,12 +217,8 @@ class NamedSharding:
         if not self.dim_shardings and not any(lists):
             return f"{self.mesh}, replicated"
         for word, axes in zip(words[1:], lists[1:], strict=True):
-            if (
-                axes
-                and not self.dim_shardings
-                and len(axes) == len(self.mesh.names)
-                and not any(axis.size for axis in axes)
-            ):
+            whole = len(axes) == len(self.mesh.names) and not any(axis.size for axis in axes)
+            if axes and whole and not self.dim_shardings:
                 return f"{self.mesh}, {word}"
         shown = [f"[{', '.join(self._list_text(dim.axes, '?' if dim.open else '') for dim in self.dim_shardings)}]"]
         shown += [f"{word}={self._list_text(axes)}" for word, axes in zip(words, lists, strict=True) if axes]

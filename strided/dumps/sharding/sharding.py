@@ -1,11 +1,11 @@
 """Which slice of a global array each device holds: XLA's shardings.
 
 A sharding is a word (``{replicated}``, ``{maximal device=3}``, ...), a grid of devices over the array's dimensions, a
-mesh with named axes (which is a grid in other words), or a tuple of those, one per leaf of a tuple shape.
+mesh with named axes (another way to write a grid), or a tuple of those, one per leaf of a tuple shape.
 
 A dimension of size D that is cut into g tiles is cut every c = ceil(D/g) elements: tile i holds
-``[min(i*c, D), min((i+1)*c, D))``. So leading tiles are full, one may be short and the rest may be empty, and every
-per-device buffer has the full shard shape, short shards being padded at their end.
+``[min(i*c, D), min((i+1)*c, D))``. Leading tiles are full, one may be short, the rest are empty. Every buffer has the
+full shard shape: short shards are padded at their end.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Sharding(ShardingValue):
     kind : str
         "tiled", "replicated", "maximal", "manual", "unknown", "unreduced" or "tuple".
     grid : TileAssignment or None
-        Of a tiled one: the device of each tile. The last dimensions, one per subgroup, are not dimensions of the array.
+        If tiled: the device of each tile. The last dimensions, one per subgroup, are not dimensions of the array.
     subgroups : tuple of str
-        What those stand for: "replicated" (copies), "unreduced" (partial sums), "manual" or "maximal".
+        What those hold: "replicated" (copies), "unreduced" (partial sums), "manual" or "maximal".
     device : int or None
-        Of a maximal one.
+        If maximal.
     elements : tuple of Sharding
         Of a tuple: one per leaf, in order.
     named : NamedSharding or None
-        The mesh and its axes where the text names them; the other attributes then say the same without names.
+        The mesh and its axes, if they are named; the other attributes say the same without names.
     group : Group or None
         ``shard_as`` or ``shard_like``.
     metadata : tuple of str
@@ -95,7 +95,7 @@ class Sharding(ShardingValue):
         return visible(self.text())
 
     def text(self, *, metadata: bool = False) -> str:
-        """XLA's text; with the metadata where they are wanted."""
+        """XLA's text, with or without metadata."""
         return sharding_text(self, metadata=metadata)
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class Sharding(ShardingValue):
 
     @property
     def tile_counts(self) -> tuple[int, ...]:
-        """How many tiles each dimension of the array is cut into; empty where nothing is cut."""
+        """How many tiles each dimension of the array is cut into; empty if there is no grid."""
         return () if self.grid is None else self.grid.dimensions[: len(self.grid.dimensions) - len(self.subgroups)]
 
     @property
@@ -128,7 +128,7 @@ class Sharding(ShardingValue):
         return replace(self, named=None, elements=tuple(element.unnamed() for element in self.elements))
 
     def shard_shape(self, global_dims: Sequence[int]) -> tuple[int, ...]:
-        """The dimensions of every device's buffer, which short shards fill only in part.
+        """The dimensions of every device's buffer; short shards fill only part of it.
 
         >>> Sharding.parse("{devices=[4]<=[4]}").shard_shape((5,))
         (2,)
@@ -183,9 +183,9 @@ class Sharding(ShardingValue):
 
 
 class DeviceSlices:
-    """The slice of each device, by device number, computed when asked for. Made by `Sharding.slices`.
+    """The slice of each device, by device number, computed on demand. Made by `Sharding.slices`.
 
-    ``len`` and iteration need to know how many devices there are (see `Sharding.num_devices`).
+    ``len`` and iteration need the number of devices (see `Sharding.num_devices`).
     """
 
     def __init__(self, sharding: Sharding, dims: tuple[int, ...], num_devices: int | None) -> None:
@@ -204,7 +204,7 @@ class DeviceSlices:
         return None if cell is None else self.of_tile(cell)
 
     def of_tile(self, cell: Sequence[int]) -> Index:
-        """The slice of the tile at `cell`, whose coordinates begin with those of the array's dimensions."""
+        """The slice of the tile at `cell`; coordinates beyond the array's dimensions do not matter."""
         return tuple(
             slice(min(k * step, size), min((k + 1) * step, size))
             for k, step, size in zip(cell[: len(self._dims)], self._shard, self._dims, strict=True)

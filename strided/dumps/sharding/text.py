@@ -14,9 +14,8 @@ r"""The text of a sharding, as XLA's parser takes it and as XLA prints it.
     dim      = "{" [axis {"," axis}] ["," "?"] "}"
     axis     = name [":(" int ")" int]                                   names are quoted; a quoted number is an index
 
-Blanks and comments stand between any two tokens, but not between ``devices`` and its ``=``. What XLA's parser takes by
-mistake and its verifier refuses later (grids that do not match their devices, negative sizes, contradicting words) is
-refused here at once.
+Blanks and comments may stand between any two tokens, but not between ``devices`` and its ``=``. What only XLA's
+verifier refuses (grids that do not match their devices, negative sizes, contradicting words) is refused here at once.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ def _build(lexer: Lexer, start: int, found: dict[str, Any], make: Callable[..., 
 
 
 def sharding_text(sharding: ShardingValue, *, metadata: bool = False) -> str:
-    """XLA's text of a sharding; with the metadata where they are wanted."""
+    """XLA's text of a sharding, with or without metadata."""
     if sharding.kind == "tuple":
         shown = (sharding_text(element, metadata=metadata) for element in sharding.elements)
         return "{" + ", ".join(f"/*index={k}*/{t}" if k and not k % 5 else t for k, t in enumerate(shown)) + "}"
@@ -157,8 +156,7 @@ def sharding_text(sharding: ShardingValue, *, metadata: bool = False) -> str:
     if sharding.named is not None:
         return f"{{{', '.join(filter(None, (sharding.named.text(), extra)))}}}"
     head = sharding.kind if sharding.grid is None else f"devices={sharding.grid}"
-    if sharding.kind == "maximal":
-        head = f"maximal device={sharding.device}"
+    device = "" if sharding.device is None else f"device={sharding.device}"
     last = f"last_tile_dims={{{', '.join(sharding.subgroups)}}}" if sharding.subgroups else ""
     last = "last_tile_dim_replicate" if sharding.subgroups == ("replicated",) else last
-    return "{" + " ".join(filter(None, (head, last, str(sharding.group or ""), extra))) + "}"
+    return "{" + " ".join(filter(None, (head, device, last, str(sharding.group or ""), extra))) + "}"

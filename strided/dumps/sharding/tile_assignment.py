@@ -1,19 +1,19 @@
 """Which device sits in which cell of a grid: XLA's tile assignment.
 
-A grid is either a list of device numbers in row-major order, or an *iota*: count the devices 0, 1, 2, ..., reshape the
-count, transpose it, reshape it to the grid. Like a layout, an iota is a sum of digits: walking through the grid in
-row-major order counts in a mixed radix, and each digit steps the device number by its stride ::
+A grid is either a list of device numbers in row-major order, or an *iota*: an arange, reshaped, transposed, and
+reshaped to the grid. Like a layout, an iota is a sum of digits: the row-major order of the grid counts in a mixed
+radix, and each digit steps the device number by its stride ::
 
     [4,2]<=[2,4]T(1,0)      digits (4, stride 1), (2, stride 4): cell (i, j) holds device i + 4 j
 
-So transposing a grid permutes digits, looking a device up is a division and a remainder per digit, and no list is ever
-made, however many devices the text claims. The canonical text falls out as well: neighbouring digits that continue one
-another are one digit.
+So transposing a grid permutes digits, a device is looked up by a division and a remainder per digit, and no list is
+made, however many devices the text claims. Merging digits that continue one another gives the canonical text.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -90,13 +90,11 @@ class TileAssignment:
         count = _count(dimensions)
         if count != len(devices):
             raise LayoutError(f"[{_shown(dimensions)}] has {count} cells, but {len(devices)} devices are listed")
-        seen: set[int] = set()
-        for device in devices:
+        for device, times in Counter(devices).items():
             if device < 0:
                 raise LayoutError(f"device {device} is negative")
-            if device in seen:
+            if times > 1:
                 raise LayoutError(f"device {device} is listed twice")
-            seen.add(device)
         return cls(tuple(dimensions), None, tuple(devices))
 
     @property
@@ -160,7 +158,7 @@ class TileAssignment:
         return TileAssignment(tuple(dimensions), self.digits, self.devices)
 
     def transposed(self, order: Sequence[int]) -> TileAssignment:
-        """The grid with its dimensions in another order; a list where no iota expresses it."""
+        """The grid with its dimensions in another order; a list if no iota expresses it."""
         dimensions = tuple(self.dimensions[k] for k in order)
         moved = [k for k in order if self.dimensions[k] > 1]
         if moved == sorted(moved):
@@ -171,7 +169,7 @@ class TileAssignment:
         return TileAssignment(dimensions, None, tuple(self.array().transpose(order).reshape(-1).tolist()))
 
     def sorted_last(self) -> TileAssignment:
-        """The grid with the devices along its last dimension in ascending order, which is how XLA keeps copies."""
+        """The grid with devices ascending along its last dimension, as XLA keeps copies."""
         *rest, last = self.dimensions
         split = None if self.digits is None else split_digits(self.digits, (math.prod(rest), last))
         if split is not None:
@@ -252,5 +250,5 @@ def _join(numbers: Sequence[int]) -> str:
 
 
 def _shown(numbers: Sequence[int]) -> str:
-    """A list for an error message: its beginning where it is long."""
+    """A list for an error message, cut if it is long."""
     return _join(numbers) if len(numbers) <= 16 else f"{_join(numbers[:16])},..."

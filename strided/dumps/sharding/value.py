@@ -13,12 +13,12 @@ from strided.errors import LayoutError
 #: Shardings without a grid, by the word that says so.
 KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
 
-#: What the last dimensions of a grid may stand for, in the order in which XLA keeps them.
+#: What the last dimensions of a grid may hold, in XLA's order.
 SUBGROUPS = ("maximal", "manual", "unreduced", "replicated")
 
 
 class Group(NamedTuple):
-    """``shard_as 1``: the members of a group get the same sharding; of a ``shard_like`` group, similar ones."""
+    """``shard_as 1``: members of a group get the same sharding, those of ``shard_like`` similar ones."""
 
     kind: str
     number: int
@@ -29,7 +29,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class ShardingValue:
-    """The fields of a sharding (see `Sharding`), in the one way in which XLA keeps them."""
+    """The fields of a sharding (see `Sharding`), in XLA's canonical form."""
 
     kind: str = ""
     grid: TileAssignment | None = None
@@ -56,10 +56,10 @@ class ShardingValue:
 
 
 def canonical(grid: TileAssignment, subgroups: tuple[str, ...]) -> tuple[str, TileAssignment | None, tuple[str, ...]]:
-    """A grid with subgroups as XLA keeps it: kind, grid and subgroups.
+    """A grid with subgroups in canonical form: kind, grid and subgroups.
 
-    Subgroups of size 1 go, those of one kind become one, the kinds stand in one order (copies last), and the devices
-    of each set of copies ascend. A grid that cuts nothing is the word for its only kind.
+    Subgroups of size 1 are dropped, those of one kind merged, kinds put in order (copies last), and the devices of each
+    set of copies sorted. A grid that cuts nothing becomes the word for its only kind.
     """
     rank = len(grid.dimensions) - len(subgroups)
     if rank < 0 or any(kind not in SUBGROUPS for kind in subgroups):
