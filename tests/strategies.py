@@ -213,3 +213,21 @@ FRAGMENTS = [
 
 def garbage() -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(FRAGMENTS), max_size=25).map("".join)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, data: bytes) -> bytes:
+    """Bytes with a few bits turned, and pieces cut off, inserted or repeated."""
+    raw = bytearray(data)
+    for _ in range(draw(st.integers(1, 4))):
+        place = draw(st.integers(0, len(raw)))
+        match draw(st.integers(0, 3)):
+            case 0 if place < len(raw):
+                raw[place] ^= 1 << draw(st.integers(0, 7))
+            case 1:
+                del raw[place:]
+            case 2:
+                raw[place:place] = draw(st.binary(max_size=6))
+            case _:
+                raw[place:place] = raw[: draw(st.integers(0, len(raw)))]
+    return bytes(raw)

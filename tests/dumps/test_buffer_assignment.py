@@ -67,14 +67,8 @@ def test_text_and_proto_agree(name):
     for one, other in zip(text, proto, strict=True):
         assert one.describe().replace(", page 0", "").partition(", output shape")[0] in other.describe()
         for mine, theirs in zip(one.values, other.values, strict=True):
-            assert (mine.id, mine.label, mine.offset, mine.size) == (
-                theirs.id,
-                theirs.label,
-                theirs.offset,
-                theirs.size,
-            )
-            assert mine.shape == theirs.shape
-            assert mine.memory_space == theirs.memory_space
+            for name in ("id", "label", "offset", "size", "shape", "memory_space"):
+                assert getattr(mine, name) == getattr(theirs, name)
 
 
 def test_protos_tell_aliases_and_what_is_alive_at_the_peak():
@@ -86,11 +80,8 @@ def test_protos_tell_aliases_and_what_is_alive_at_the_peak():
 
 def test_bindings_and_memory_spaces():
     assignment = of_text(TEXTS[SMALL_TPU])
-    assert {number: [one.index for one in found] for number, found in assignment.parameters.items()} == {
-        0: [2],
-        1: [1],
-        2: [3],
-    }
+    parameters = {number: [one.index for one in found] for number, found in assignment.parameters.items()}
+    assert parameters == {0: [2], 1: [1], 2: [3]}
     assert [one.index for one in assignment.outputs] == [5, 6, 7, 9]
     assert assignment.allocation(9).output_shape == "(bf16[129], s4[17,129], f32[3,5])"
     assert assignment.value("fusion{0}").shape.layout.element_size_in_bits == 4

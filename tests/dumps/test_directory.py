@@ -169,12 +169,9 @@ def test_a_printed_dump_names_what_there_is(dump, folder):
 
 
 def test_modules_without_a_name_or_number_join_their_program(tmp_path):
-    (tmp_path / "module_0007.f.before_optimizations.txt").write_text(
-        "HloModule f\n\nENTRY e {\n  ROOT c = f32[] constant(1)\n}\n"
-    )
-    (tmp_path / "module_0007.cpu_after_optimizations.txt").write_text(
-        "HloModule f\n\nENTRY e {\n  ROOT c = f32[] constant(2)\n}\n"
-    )
+    for number, name in ((1, "f.before_optimizations"), (2, "cpu_after_optimizations")):
+        text = f"HloModule f\n\nENTRY e {{\n  ROOT c = f32[] constant({number})\n}}\n"
+        (tmp_path / f"module_0007.{name}.txt").write_text(text)
     (tmp_path / "module_f.execution_0000.hlo_snapshot.pb").write_bytes(b"")
     (program,) = open_dump(tmp_path).programs
     assert (program.name, program.number, len(program.files)) == ("f", 7, 3)

@@ -420,10 +420,7 @@ def test_xla_reads_our_texts_and_protos():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            '{{devices=[2,1]0,1 metadata={op_name=a"}, {replicated}, {manual metadata={op_name="b"}}}',
-            "expected a string",
-        ),
+        ('{{devices=[2]0,1 metadata={op_name=a"}, {manual metadata={op_name="b"}}}', "expected a string"),
         ("{replicated metadata={op_name=a}}", "expected a string or a number, found 'a'"),
         ('{replicated metadata={op_name="a" x}}', "expected name=value or '}', found 'x'"),
         ('{replicated metadata={op_name="a" op_name="b"}}', "op_name= stands twice"),

@@ -31,6 +31,7 @@ from strided.dumps.snapshots.snapshot import Snapshot, read_snapshot, write_snap
 from strided.errors import DumpError, UnsupportedError
 from strided.layout.element_types import element_type
 from tests import paths, protos
+from tests.strategies import damaged
 from tests.thinned import examples
 
 DATA = paths.DATA / "snapshots"
@@ -400,23 +401,11 @@ SEEDS = [
 
 
 @examples(200)
-@given(st.sampled_from(SEEDS), st.data())
-def test_damaged_files_end_in_values_or_errors(seed, data):
-    raw = bytearray(seed)
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(raw)))
-        match data.draw(st.integers(0, 3)):
-            case 0 if place < len(raw):
-                raw[place] ^= 1 << data.draw(st.integers(0, 7))
-            case 1:
-                del raw[place:]
-            case 2:
-                raw[place:place] = data.draw(st.binary(max_size=6))
-            case _:
-                raw[place:place] = raw[: data.draw(st.integers(0, len(raw)))]
+@given(st.sampled_from(SEEDS).flatmap(damaged))
+def test_damaged_files_end_in_values_or_errors(raw):
     for form in (None, *snapshot_forms.FORMS):
         try:
-            snapshot = read_snapshot(bytes(raw), form=form)
+            snapshot = read_snapshot(raw, form=form)
         except DumpError as error:
             assert error.message  # noqa: PT017  (some damage leaves a snapshot)
             continue

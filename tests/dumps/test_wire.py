@@ -300,10 +300,6 @@ def test_a_gzip_bomb_stops_at_the_limit(limit, monkeypatch):
         assert bytes(source.open_head(bomb, 10)) == content * 10
 
 
-def test_the_limits_of_gzip():
-    assert (source.MAX_TEXT_BYTES, source.MAX_BINARY_BYTES) == (1 << 30, 1 << 31)
-
-
 def test_every_reader_takes_the_limit():
     text = b"BufferAssignment:\n" + b" " * 5000
     for read, content in (
