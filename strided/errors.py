@@ -1,4 +1,4 @@
-"""The exception family.
+"""Errors and warnings.
 
 ::
 
@@ -7,7 +7,7 @@
         ├── NotationError     (ValueError)           text that is no shape, layout or sharding
         ├── LayoutError       (ValueError)           values that make no layout, or a layout without addresses
         ├── BufferSizeError   (ValueError)           a buffer too short (or far too long) for its layout
-        ├── DumpError         (ValueError)           a file that cannot be read as what it claims to be
+        ├── DumpError         (ValueError)           a file that is not what it claims to be
         └── UnsupportedError  (NotImplementedError)  understood, but not possible here
     Warning
     └── StridedWarning        (UserWarning)
@@ -26,7 +26,7 @@ from strided.escape import in_columns, visible
 
 #: Characters shown of a message, which may quote any text.
 _LONGEST_MESSAGE = 2000
-#: Characters of the offending text that an error shows on either side of the place.
+#: Characters shown of a text on either side of the error.
 _EXCERPT = 60
 
 
@@ -77,7 +77,7 @@ class BufferSizeError(StridedError, ValueError):
 
 
 class DumpError(StridedError, ValueError):
-    """A file that cannot be read as what it claims to be.
+    """A file that is not what it claims to be.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-#: Bytes of a file that show its format.
+#: Bytes of a file that tell its format.
 HEAD_BYTES = 16
 
 NPY_MAGIC = b"\x93NUMPY"
@@ -44,7 +44,7 @@ def format_of(head: bytes, size: int) -> Format | None:
     for magic, found in _MAGICS.items():
         if head.startswith(magic):
             return found
-    # The length of a JSON text, and the brace that the text begins with.
+    # The length of a JSON text, and its first brace.
     if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8:
         return _SAFETENSORS
     return None

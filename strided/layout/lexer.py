@@ -13,7 +13,7 @@ T = TypeVar("T")
 # A NUL ends the text for XLA's lexer, in a comment too.
 _BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\0]*)*")
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~=]")
-# Strings are read where one may stand: an open quote anywhere else must not be followed to the end of the text.
+# Only read where a string may stand: no other quote must be followed to the end of the text.
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}

@@ -341,7 +341,7 @@ def _integer_attribute(lexer: Lexer, letter: str, name: str, fields: dict[str, A
 
 
 def _takes(lexer: Lexer, token: str, wanted: str) -> bool:
-    """Go past `token`; if another comes next, which XLA lets pass, False."""
+    """Go past `token`. If another comes next, that is a slip, and False."""
     if not lexer.take(token):
         lexer.slip(f"expected {wanted}")
         return False
@@ -349,7 +349,7 @@ def _takes(lexer: Lexer, token: str, wanted: str) -> bool:
 
 
 def _is_list(lexer: Lexer, read: Callable[[], bool], end: str) -> bool:
-    """Whether a list up to a closing bracket could be read: False from the first slip on."""
+    """Whether a list could be read up to its closing bracket; a slip ends it."""
     if lexer.token != ")":
         while True:
             if not read():
@@ -414,7 +414,7 @@ def _splits(lexer: Lexer) -> tuple[SplitConfig, ...]:
 
 
 def _split(lexer: Lexer, indices: list[int]) -> tuple[int | None, bool]:
-    """The dimension of a split, if it could be read, and whether the whole could be."""
+    """The dimension of a split, or None, and whether the whole split could be read."""
 
     def read() -> bool:
         index = lexer.integer()

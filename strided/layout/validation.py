@@ -31,6 +31,6 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
 
 
 def shortened(values: Sequence[int]) -> str:
-    """Numbers for a message, the first ten of them, `*` for a combined dimension."""
+    """The first ten numbers, for a message; `*` is a combined dimension."""
     shown = ",".join("*" if v == COMBINE else str(v) for v in values[:10])
     return shown + (",..." if len(values) > 10 else "")

@@ -130,7 +130,7 @@ def test_lines_of_programs_without_a_header(content, kind):
 
 
 def test_only_the_head_of_a_text_is_read(tmp_path):
-    """A bomb of text is known for what it is before it goes off."""
+    """Huge text in gzip is recognised before it is expanded."""
     text = b"HloModule m\n" + b" " * (1 << 24)
     with pytest.raises(DumpError, match="broken gzip"):
         recognise(gzip.compress(b"\1" + text)[:-9])

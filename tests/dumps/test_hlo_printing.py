@@ -1,4 +1,4 @@
-"""Protos print as XLA prints them: recorded forms, jaxlib itself where it is installed, and hostile messages."""
+"""Protos print as XLA prints them: recorded forms, jaxlib itself if it is installed, and hostile messages."""
 
 from __future__ import annotations
 

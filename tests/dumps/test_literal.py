@@ -1,4 +1,4 @@
-"""Literals: every element type both ways, views of the file, refusals; judged by the real XLA where jaxlib is there."""
+"""Literals: every element type both ways, views of the file, refusals; judged by XLA itself if jaxlib is installed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.thinned import examples
 ARRAY_TYPES = [element for element in ELEMENT_TYPES.values() if element.is_array]
 LAYOUTS = ["{1,0}", "{0,1}", "{1,0:T(2,2)}", "{0,1:T(4)}"]
 
-#: Types whose values stand in the file as they are in memory.
+#: Types whose values are the same in the file and in memory.
 VIEWED = [e for e in ARRAY_TYPES if e.name not in ("s32", "s64", "u32", "u64")]
 
 
 def values_of(name: str, shape: tuple[int, ...] = (3, 5), seed: int = 0) -> np.ndarray:
-    """Any bits that the type has, in NumPy's form: one byte an element below eight bits, nothing above them."""
+    """Random bits of a type, in NumPy's form: one byte an element below eight bits, nothing above them."""
     element = ELEMENT_TYPES[name]
     raw = np.random.default_rng(seed).integers(0, 256, (*shape, element.storage_bits // 8), np.uint8)
     if element.packs:
@@ -390,7 +390,7 @@ def test_unpacked_fields_by_the_thousand_hold_no_more_than_the_file():
 
 
 def through_xla(literal: bytes) -> bytes:
-    """The literal of a module's constant as XLA writes it after having read it."""
+    """A literal, read and written again by XLA as the constant of a module."""
     hlo = pytest.importorskip("jaxlib._hlo")
     number, value = (1 << 32) | 1, parsed("LiteralProto", literal)
     constant = {"name": "c", "opcode": "constant", "shape": value.shape, "literal": value, "id": number}

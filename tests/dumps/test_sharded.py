@@ -33,7 +33,7 @@ SHARDINGS = [
 
 
 def poisoned_shards(values: np.ndarray, sharding: str, layout: str) -> dict[int, LayoutArray]:
-    """Shards whose padding must not be read: it holds what nobody may see."""
+    """Shards whose padding must not be read: it holds another value."""
     num_devices = 4 if Sharding.parse(sharding).num_devices is None else None
     return shard(values, sharding, layout, num_devices=num_devices, padding=99)
 

@@ -89,7 +89,7 @@ def test_recorded_shardings_print_and_cut_as_in_xla():
 
 
 def check_proto(sharding: Sharding) -> None:
-    """The proto is one to the protobuf library, says the same there, and comes back from there."""
+    """The protobuf library reads the proto, finds the same in it, and writes it back."""
     found = parsed("OpSharding", sharding.to_proto())
     again = found.SerializeToString(deterministic=True)
     found.DiscardUnknownFields()
@@ -365,7 +365,7 @@ def test_mangled_protos_end_in_a_value_or_a_dump_error(proto, place, piece, cut)
 
 
 def test_axes_whose_names_are_no_text_have_a_proto():
-    """A lone surrogate, as Python makes of a byte that is no UTF-8, has no UTF-8 of its own."""
+    """A lone surrogate, which Python makes of a byte that is not UTF-8, cannot be encoded."""
     sharding = Sharding.parse("{mesh['a\udcff'=2,'b'=3], [{'a\udcff'}, {}]}")
     again = Sharding.from_proto(sharding.to_proto())
     assert (again.named.mesh.names, again.unnamed()) == (("a\\xed\\xb3\\xbf", "b"), sharding.unnamed())
@@ -391,7 +391,7 @@ for line in sys.stdin:
 
 
 def ask_xla(shardings: list[Sharding]) -> list[list[Any]]:
-    """What jaxlib makes of the texts and of our protos, in a process of its own: its parser may abort."""
+    """What jaxlib makes of texts and protos, in a process of its own, because its parser may abort."""
     pytest.importorskip("jaxlib")
     lines = "\n".join(json.dumps([str(one), one.to_proto().hex()]) for one in shardings)
     command = [sys.executable, "-c", _ASK]

@@ -590,7 +590,7 @@ GET = "strided.dumps.directory.programs.RunArrays.__getitem__"
     ("moment", "name"), [(GET, "x.pb:argument0"), (GET, "f/argument1"), ("strided.cli._named_arrays", "x.pb")]
 )
 def test_another_process_truncates_the_snapshot(moment: str, name: str, tmp_path: Path) -> None:
-    """As at a moment when the size was looked at already: a process that has mapped the file ends there."""
+    """Just after the size was checked: a process that has mapped the file would end."""
     path = tmp_path / "x.pb"
     values = np.zeros(1 << 20, np.float32)
     sd.write_snapshot(path, [values, values], values)

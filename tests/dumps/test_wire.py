@@ -273,7 +273,7 @@ def test_broken_gzip_data_are_refused(tmp_path: Path):
 
 @contextmanager
 def traced() -> Iterator[Callable[[], int]]:
-    """Gives the most bytes that were held at once within it."""
+    """A function that tells the most bytes held at once within the block."""
     peaks: list[int] = []
     tracemalloc.start()
     try:
@@ -285,7 +285,7 @@ def traced() -> Iterator[Callable[[], int]]:
 
 @pytest.mark.parametrize("limit", [None, 1000])
 def test_a_gzip_bomb_stops_at_the_limit(limit, monkeypatch):
-    """Text at its limit, other contents at another one, either at `max_bytes`; little more is held meanwhile."""
+    """Text stops at one limit, other contents at another, both at `max_bytes`; little more is held meanwhile."""
     monkeypatch.setattr(source, "MAX_TEXT_BYTES", 1 << 20)
     monkeypatch.setattr(source, "MAX_BINARY_BYTES", 1 << 22)
     for content, own in ((b" ", 1 << 20), (b"\0", 1 << 22)):
@@ -345,7 +345,7 @@ PROGRAM = "HloModule m\n\nENTRY e {{\n  p = f32[128,256]{{1,0}} parameter(0)\n{}
 def test_text_of_too_many_short_lines_is_refused(
     read: Callable[..., Any], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a few kilobytes of gzip expand to would take many times its size as lines and instructions."""
+    """Expanded gzip would take many times its size as lines and instructions."""
     monkeypatch.setattr(source, "FREE_LINES", 1000)
     head = "BufferAssignment:\n" if read is sd.read_allocations else PROGRAM.format("")
     text = f"{head}{(line + chr(10)) * (1 << 21)}".encode()

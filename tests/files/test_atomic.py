@@ -23,7 +23,7 @@ from tests.thinned import thinned
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks are others there")
 
-#: With the system's files that have no name, and as where it has none.
+#: With nameless files of the system, and without.
 WAYS = ["nameless", "named"]
 
 
@@ -187,7 +187,7 @@ def test_a_folder_that_cannot_be_synced_does_no_harm(
 
 
 def test_a_file_that_cannot_be_synced(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the file system has no such thing it is written all the same; where the disk fails it is not."""
+    """If the file system cannot sync, the file is written all the same; if the disk fails, it is not."""
     (tmp_path / "x").write_bytes(b"old")
     for number, content in ((errno.EIO, b"old"), (errno.ENOSPC, b"old"), (errno.EINVAL, b"new")):
 
@@ -198,7 +198,7 @@ def test_a_file_that_cannot_be_synced(tmp_path: Path, way: str, monkeypatch: pyt
         if content == b"old":
             with pytest.raises(OSError, match=os.strerror(number)) as failed, replaced(tmp_path / "x") as file:
                 file.write(b"new")
-            # Of other errors nobody knows whether they came of reading or of writing.
+            # Other errors may come from reading as well as from writing.
             assert failed.value.filename == (str(tmp_path / "x") if number == errno.ENOSPC else None)
         else:
             with replaced(tmp_path / "x") as file:
@@ -243,7 +243,7 @@ def test_file_systems_without_hard_links(tmp_path: Path, way: str, monkeypatch: 
 
 # --- killed writers ---------------------------------------------------------------------------------------------------
 
-#: A writer that says where it is, and waits there to be killed at the place that it is told.
+#: A writer that waits at a given place to be killed.
 _WRITER = """
 import os, sys, time
 if sys.argv[2] == "named":
@@ -282,7 +282,7 @@ PLACES = ["start", "begun", "written", "before fsync", "after fsync", "before li
 
 @pytest.mark.parametrize(
     ("way", "place"),
-    # Nothing is linked where files have names from the start.
+    # Files that have names from the start are not linked.
     thinned([(way, place) for way in WAYS for place in PLACES if way == "nameless" or not place.endswith("link")], 3),
 )
 def test_a_killed_writer_leaves_the_old_file_or_the_new_one(way: str, place: str, tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(way: str, place: str
     process = subprocess.Popen([sys.executable, "-c", _WRITER, str(target), way, place], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"there\n"
-    # Another writer in the same folder leaves the one at work alone.
+    # Another writer in the folder leaves this one alone.
     sweep.cache_clear()
     with replaced(tmp_path / "other") as file:
         file.write(b"other")
@@ -357,7 +357,7 @@ def test_files_of_other_users_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many files in one folder would take quadratic time."""
+    """Otherwise many files in one folder would take quadratic time."""
     listed: list[str] = []
     real = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or real(path))
@@ -369,7 +369,7 @@ def test_a_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_writer_that_loses_its_name_before_it_locks_it_takes_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between making a file and locking it, another one may take it for left behind."""
+    """Before a file is locked, another writer may take it for left behind."""
     monkeypatch.delattr("os.O_TMPFILE", raising=False)
     real, swept = atomic._lock, []
 

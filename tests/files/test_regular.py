@@ -22,7 +22,7 @@ TEXT = b"HloModule m\n\nENTRY e {\n  ROOT p = f32[2]{0} parameter(0)\n}\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A dump folder with everything in it that is no file, as itself and behind links; one module is whole."""
+    """A dump folder with things that are not regular files, direct and behind links, and one whole module."""
     (tmp_path / "module_0001.f.before_optimizations.txt").write_bytes(TEXT)
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:

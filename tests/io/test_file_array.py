@@ -1,4 +1,4 @@
-"""Files that are read at places: raw bytes, .npy files, gzip, pipes; which bytes; files truncated meanwhile."""
+"""Files that are read in part: raw bytes, .npy files, gzip, pipes; which bytes; files truncated meanwhile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TEXTS = [
 
 
 def written(path: Path, text: str, seed: int = 0) -> np.ndarray[Any, Any]:
-    """A file of a shape, with a prefix where it has one; its values."""
+    """Write a file of a shape, with its metadata prefix; returns the values."""
     shape = sd.parse(text)
     values = np.random.default_rng(seed).integers(0, 2, shape.dimensions).astype(shape.dtype)
     array = sd.LayoutArray.from_numpy(values, shape, padding=1)
@@ -319,7 +319,7 @@ def test_ordinary_bytes_are_no_other_format(tmp_path: Path) -> None:
 
 
 def forms_of(content: bytes, folder: Path) -> list[Path]:
-    """A file as it is, and gzipped under a name that does not say so."""
+    """A file plain, and gzipped under a name that does not say so."""
     (folder / "plain").write_bytes(content)
     (folder / "packed").write_bytes(gzip.compress(content))
     return [folder / "plain", folder / "packed"]
@@ -463,7 +463,7 @@ def test_gzip_is_expanded_no_further_than_the_shape(tmp_path: Path, monkeypatch:
     assert sum(pieces) <= 1 << 17
     sd.convert_file(path, f"u8[{64 << 20}]", tmp_path / "y.npy")
     assert (tmp_path / "y.npy").stat().st_size == 128 + (64 << 20)
-    # A header that says less than there is.
+    # A header that claims less than there is.
     path.write_bytes(gzip.compress(npy_header(sd.layout.element_types.element_type("u8"), (10,)) + bytes(1 << 24)))  # type: ignore[attr-defined]
     with pytest.raises(sd.BufferSizeError, match="138 bytes that its header says"):
         sd.convert_file(path, None, tmp_path / "y.npy")
@@ -482,7 +482,7 @@ def test_broken_gzip(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fills_up_meanwhile_is_an_error(tmp_path: Path) -> None:
-    """With no room asked for beforehand, as on file systems that cannot promise it."""
+    """Without room reserved beforehand, as on file systems that cannot do it."""
     script = """
 import resource, sys
 import strided as sd

@@ -33,7 +33,7 @@ def test_every_type_comes_back(tmp_path: Path, name: str) -> None:
     for loaded in (sd.load_npy(path), sd.load_npy(path, mmap_mode="r"), sd.load_npy(path, element_type=name)):
         assert loaded.dtype == values.dtype
         assert loaded.tobytes() == values.tobytes()
-    # NumPy itself passes over the comment.
+    # NumPy skips the comment.
     assert np.load(path).view(values.dtype).tobytes() == values.tobytes()
     assert np.load(path, mmap_mode="r").shape == (3, 5)
     assert path.stat().st_size == 128 + values.nbytes
@@ -132,7 +132,7 @@ HOSTILE_HEADERS = [
 @pytest.mark.parametrize("mode", thinned([None, "r", "r+", "c"], 2))
 @pytest.mark.parametrize("header", HOSTILE_HEADERS, ids=range(len(HOSTILE_HEADERS)))
 def test_damaged_headers_are_value_errors_and_nothing_is_allocated(tmp_path, header, mode, version) -> None:
-    """NumPy evaluates them as Python, and out of that come a TokenError, a SyntaxError, an OverflowError, ..."""
+    """NumPy evaluates them as Python and may raise a TokenError, a SyntaxError, an OverflowError, ..."""
     count = len(header).to_bytes(2 if version == 1 else 4, "little")
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY" + bytes((version, 0)) + count + header + bytes(40))
     tracemalloc.start()

@@ -98,7 +98,7 @@ def test_element_types_are_values() -> None:
 
 
 def test_a_small_value_lies_in_the_low_bits() -> None:
-    """What the encoding of unpacked small types rests on: XLA and ml_dtypes agree."""
+    """The encoding of unpacked small types relies on this: XLA and ml_dtypes agree."""
     assert np.array([-1, -8, 7], ml_dtypes.int4).view(np.uint8).tolist() == [0xF, 0x8, 0x7]
     assert np.array([-1, -2], ml_dtypes.int2).view(np.uint8).tolist() == [3, 2]
     assert np.array([-6], ml_dtypes.float4_e2m1fn).view(np.uint8).tolist() == [0xF]

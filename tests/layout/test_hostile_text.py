@@ -1,4 +1,4 @@
-"""Text that is not well meant: garbage, mangled, deep, long. It ends in a value or a NotationError, and soon."""
+"""Hostile text: garbage, mangled, deep, long. It soon ends in a value or a NotationError."""
 
 from __future__ import annotations
 

@@ -417,7 +417,7 @@ def test_a_stride_is_the_way_to_the_next_element_everywhere(case: Case) -> None:
                 shape.stride_of(d)
         elif len(steps) == 1 and shape.address_map.is_regular:
             stride, error = outcome(partial(shape.stride_of, d))
-            # Several tiles may cut a dimension where its few indices never cross a cut.
+            # Several tiles may cut a dimension without any index crossing a cut.
             assert stride in steps or (isinstance(error, sd.LayoutError) and (size == 2 or len(case.tiles) > 1))
 
 
@@ -441,7 +441,7 @@ def test_padding_and_its_dimension() -> None:
 @pytest.mark.parametrize("tiles", ["(8,128)" * 800, "(1)" * 65, "(7)(5)" * 600, "(" + "*," * 64 + "2)"])
 @pytest.mark.parametrize("sizes", ["300,300", "0,7"])
 def test_layouts_of_very_many_tiles_have_text_and_no_addresses(tiles: str, sizes: str) -> None:
-    """What goes through their addresses would nest as deep; they are refused at a limit, and not by Python's stack."""
+    """Their addresses would nest as deep; a limit refuses them before Python's stack does."""
     shape = sd.parse(f"f32[{sizes}]{{1,0:T(8,128){tiles}}}")
     assert sd.parse(str(shape)) == shape
     questions = (

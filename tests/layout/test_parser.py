@@ -50,7 +50,7 @@ BAD = [c["input"] for c in SHAPE_TEXT_CASES if not (c["accepted"] and c["valid_l
 
 
 def check_value(value: Any) -> None:
-    """Whatever was read is a value: it prints, compares, hashes, pickles, and its repr evaluates."""
+    """What was read is a value: it prints, compares, hashes, pickles, and its repr evaluates."""
     text = str(value)
     assert sd.parse(text) == value
     assert str(sd.parse(text)) == text
@@ -329,7 +329,7 @@ def test_a_prefix_leaves_a_body_alone() -> None:
 
 
 def check_error(error: sd.NotationError, text: str) -> None:
-    """The message says what is wrong in its first line; where a place is known, a caret stands under it."""
+    """The first line says what is wrong; a caret stands under the place, if it is known."""
     assert len(str(error)) < 2000
     message, *picture = str(error).split("\n")
     assert message.strip()

@@ -25,7 +25,7 @@ from strided.dumps.source import naming, open_source
 from strided.errors import DumpError
 from strided.runtime.lazy import lazy
 
-#: Rows shown of a printed assignment; the rest is counted.
+#: Rows that a printed assignment shows; the rest is counted.
 _SHOWN = 20
 
 

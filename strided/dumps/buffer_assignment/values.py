@@ -60,7 +60,7 @@ def label_of(name: str, index: tuple[int, ...] | None) -> str:
 
 @dataclass(frozen=True)
 class Value:
-    """What one instruction, or one element of its tuple, produces: bytes of an allocation.
+    """What one instruction, or one element of its tuple, produces, in some bytes of an allocation.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ from strided.runtime.lazy import lazy
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
 
-#: Programs and files shown of a printed dump; the rest is counted.
+#: Programs and files that a printed dump shows; the rest is counted.
 _SHOWN = 40
 
 #: Time stamp, number (-1: none) and name of a module.

@@ -24,7 +24,7 @@ from strided.runtime.lazy import lazy
 _HEADER_BYTES = 1 << 16
 _COUNT = re.compile(rb"\b(replica_count|num_partitions)=(\d{1,9})")
 
-#: Runs and arrays shown of a printed program; the rest is counted.
+#: Runs and arrays that a printed program shows; the rest is counted.
 _SHOWN = 40
 
 

@@ -1,1 +1,1 @@
-"""Literals: the values that XLA wrote down, with their shapes."""
+"""Literals: values with their shapes."""

@@ -1,1 +1,1 @@
-"""Protocol buffers: the wire format, its text form, and the messages that shapes are written as."""
+"""Protocol buffers: the wire format, the text form, and the messages of shapes."""

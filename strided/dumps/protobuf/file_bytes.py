@@ -15,7 +15,7 @@ import numpy as np
 from strided.errors import DumpError
 from strided.files.regular import read_at
 
-#: Bytes read at a time for access to single ones.
+#: Bytes read at a time when single ones are asked for.
 _BUFFER_BYTES = 4096
 
 
@@ -26,7 +26,7 @@ class _OpenFile:
         self._file, self._path = file, path
         self.size = os.fstat(file.fileno()).st_size
         self._buffer = 0, memoryview(b"")
-        # Before __del__ the file could be collected, with a ResourceWarning.
+        # Unlike __del__, this keeps the file alive: it could be collected first, with a ResourceWarning.
         weakref.finalize(self, file.close)
 
     def byte(self, at: int) -> int:

@@ -14,7 +14,7 @@ from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, Spli
 from strided.layout.element_types import element_type, element_type_of_number
 from strided.runtime.cache import BoundedCache
 
-#: PrimitiveType numbers of shapes other than arrays.
+#: PrimitiveType numbers of shapes that are not arrays.
 TUPLE, BUFFER = 13, 34
 
 #: DimLevelType of a dense dimension; the others are those of sparse arrays.
@@ -66,7 +66,7 @@ def read_shape(view: memoryview, at: int = 0, depth: int = 0) -> AnyShape:
     if known is not None:
         return known
     shape = _read_shape(view, at, depth)
-    if not isinstance(shape, TupleShape):  # known ones would hide how deep they nest
+    if not isinstance(shape, TupleShape):  # the depth of tuples is checked each time
         _known.keep(key, shape)
     return shape
 
@@ -112,7 +112,7 @@ def _dynamic(dimensions: list[int], flags: list[int], at: int) -> tuple[bool, ..
         raise DumpError(
             f"ShapeProto: {len(flags)} flags is_dynamic_dimension for {len(dimensions)} dimensions", position=at
         )
-    flags = flags + [0] * (len(dimensions) - len(flags))  # older writers left out what was all false
+    flags = flags + [0] * (len(dimensions) - len(flags))  # older writers left them out if all were false
     return tuple(bool(flag) or size == UNBOUNDED for flag, size in zip(flags, dimensions, strict=True))
 
 

@@ -18,7 +18,7 @@ from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
 
-#: Bytes of varints decoded by one task, and numbers encoded at a time: NumPy's temporaries fit the cache.
+#: Bytes decoded by one task, and numbers encoded at a time: NumPy's temporaries fit the cache.
 _TASK_BYTES = 1 << 17
 _CHUNK = 1 << 16
 
@@ -66,7 +66,7 @@ def decode_varints(
 
 
 def _count(data: Bytes) -> int:
-    return int(np.count_nonzero(data.view(np.int8) >= 0))  # the last byte of a varint is the one without the top bit
+    return int(np.count_nonzero(data.view(np.int8) >= 0))  # only the last byte of a varint lacks the top bit
 
 
 def _too_long(wanted: str, at: int) -> DumpError:
@@ -74,11 +74,11 @@ def _too_long(wanted: str, at: int) -> DumpError:
 
 
 def _task_bounds(data: Bytes, wanted: str, at: int) -> list[int]:
-    """Where tasks begin, and the end: each between two varints."""
+    """Where tasks begin and end, always between two varints."""
     cuts = [0]
     while cuts[-1] < data.size:
         last = min(cuts[-1] + _TASK_BYTES, data.size)
-        first = max(last - 10, cuts[-1])  # one of ten bytes ends a varint, if none is too long
+        first = max(last - 10, cuts[-1])  # one of ten bytes ends a varint
         ends = np.flatnonzero(data[first:last] < 0x80)
         if not ends.size:
             raise _too_long(wanted, at + first)

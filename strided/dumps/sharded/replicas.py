@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 #: Elements of a copy compared at a time.
 _CHUNK_ELEMENTS = 1 << 21
 
-#: Lines shown of a printed report; the rest is counted.
+#: Lines that a printed report shows; the rest is counted.
 _SHOWN = 20
 
 

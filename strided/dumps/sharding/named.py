@@ -35,7 +35,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class DimensionSharding:
-    """The axes that cut one dimension, major to minor; `open` where it may be cut further."""
+    """The axes that cut one dimension, major to minor; `open` if it may be cut further."""
 
     axes: tuple[Axis, ...] = ()
     open: bool = False

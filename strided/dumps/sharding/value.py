@@ -68,7 +68,7 @@ def canonical(grid: TileAssignment, subgroups: tuple[str, ...]) -> tuple[str, Ti
         return "tiled", grid, ()
     cut = math.prod(grid.dimensions[:rank])
     if cut == 1 and len(set(subgroups)) == 1 and subgroups[0] != "maximal":
-        return subgroups[0], None, ()  # also where all sizes are 1
+        return subgroups[0], None, ()  # also if all sizes are 1
     of_kind: dict[str, list[int]] = {kind: [] for kind in SUBGROUPS}
     single: list[int] = []
     for k, kind in enumerate(subgroups, rank):

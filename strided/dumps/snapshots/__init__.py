@@ -1,1 +1,1 @@
-"""Snapshots: a program with its arguments and results, in each of the forms that XLA writes."""
+"""Snapshots: a program with its arguments and results, in every form that XLA writes."""

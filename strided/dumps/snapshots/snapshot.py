@@ -41,7 +41,7 @@ _DONATED = "the run did not finish, or it did and XLA could not read its donated
 _UNOPTIMIZED = "an unoptimised snapshot is written before the run and never holds results"
 _ABSENT = "the file holds no result"
 
-#: Values shown of a printed sequence.
+#: Values that a printed sequence shows.
 _SHOWN = 32
 
 _T = TypeVar("_T")
@@ -191,7 +191,7 @@ class Snapshot:
 
     @property
     def _donates(self) -> bool:
-        """Whether the module may write results into its parameters: its table of aliases has entries."""
+        """Whether the module may write results into its parameters."""
         return self._module_field(8, 0, lambda field: len(field.view("HloModuleProto.input_output_alias"))) > 0
 
     def _module_field(self, number: int, missing: _T, read: Callable[[Field], _T]) -> _T:
@@ -345,7 +345,7 @@ def read_snapshot(
 
 
 def _unknown(view: View) -> DumpError:
-    """The error for bytes of none of the forms."""
+    """The error for bytes of no known form."""
     if not len(view):
         return DumpError("the file is empty; a snapshot was expected")
     try:
