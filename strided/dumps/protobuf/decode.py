@@ -25,17 +25,24 @@ _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _NUMBERS = frozenset(("int32", "int64", "uint32", "uint64", "bool"))
 
 
-class _Reader(NamedTuple):
+class _Declared(NamedTuple):
     name: str
     type: str
     repeated: bool
+    wanted: str  # the name in errors
 
 
 @cache
-def _readers(message: str) -> dict[int, _Reader]:
+def _by_number(message: str) -> dict[int, _Declared]:
     return {
-        field.number: _Reader(name, field.type, field.repeated) for name, field in schema.messages()[message].items()
+        field.number: _Declared(name, field.type, field.repeated, f"{message}.{name}")
+        for name, field in schema.messages()[message].items()
     }
+
+
+@cache
+def _by_name(message: str) -> dict[str, _Declared]:
+    return {declared.name: declared for declared in _by_number(message).values()}
 
 
 class Fields(dict[str, list[Field]]):
@@ -55,41 +62,38 @@ class Fields(dict[str, list[Field]]):
 
     def __init__(self, message: str, view: memoryview, at: int = 0) -> None:
         super().__init__()
-        self.message_name, self.at = message, at
-        readers = _readers(message)
+        self.at, self._declared = at, _by_name(message)
+        declared = _by_number(message)
         for field in fields(view, message, at):
-            if field.number in readers:
-                self.setdefault(readers[field.number].name, []).append(field)
+            if field.number in declared:
+                self.setdefault(declared[field.number].name, []).append(field)
 
     def __missing__(self, name: str) -> list[Field]:
         return []
 
     def integer(self, name: str) -> int:
         """The last value of an integer field, or 0."""
-        return self[name][-1].integer(self._wanted(name)) if name in self else 0
+        found = self.get(name)
+        return found[-1].integer(self._declared[name].wanted) if found else 0
 
     def integers(self, name: str) -> list[int]:
         """All values of a repeated integer field."""
-        return [value for field in self[name] for value in field.integers(self._wanted(name))]
+        return [value for field in self[name] for value in field.integers(self._declared[name].wanted)]
 
     def text(self, name: str) -> str:
         """The last value of a string field, or ""."""
-        return self[name][-1].text(self._wanted(name)) if name in self else ""
+        return self[name][-1].text(self._declared[name].wanted) if name in self else ""
 
     def message(self, name: str) -> Fields:
         """A singular message field, its occurrences merged; empty if it is absent."""
-        payload = merged([field.view(self._wanted(name)) for field in self[name]])
-        return Fields(self._type(name), payload, self[name][0].at if name in self else self.at)
+        declared = self._declared[name]
+        payload = merged([field.view(declared.wanted) for field in self[name]])
+        return Fields(declared.type, payload, self[name][0].at if name in self else self.at)
 
     def messages(self, name: str) -> Iterator[Fields]:
         """The messages of a repeated field."""
-        return (Fields(self._type(name), field.view(self._wanted(name)), field.at) for field in self[name])
-
-    def _wanted(self, name: str) -> str:
-        return f"{self.message_name}.{name}"
-
-    def _type(self, name: str) -> str:
-        return schema.messages()[self.message_name][name].type
+        declared = self._declared[name]
+        return (Fields(declared.type, field.view(declared.wanted), field.at) for field in self[name])
 
 
 @cache
@@ -115,24 +119,23 @@ def decode(message: str, view: memoryview, at: int = 0, depth: int = 0) -> dict[
     """
     if depth > MAX_DEPTH:
         raise DumpError(f"{message}: messages nested more than {MAX_DEPTH} deep", position=at)
-    readers = _readers(message)
+    known = _by_number(message)
     found: dict[str, Any] = {}
     for field in fields(view, message, at):
-        reader = readers.get(field.number)
-        if reader is None:
+        declared = known.get(field.number)
+        if declared is None:
             continue
-        name = reader.name
-        if not reader.repeated:
-            found[name] = _value(reader, field, f"{message}.{name}", depth)
-        elif reader.type in _NUMBERS or reader.type in schema.enums():
-            found.setdefault(name, []).extend(field.integers(f"{message}.{name}"))
+        if not declared.repeated:
+            found[declared.name] = _value(declared, field, depth)
+        elif declared.type in _NUMBERS or declared.type in schema.enums():
+            found.setdefault(declared.name, []).extend(field.integers(declared.wanted))
         else:
-            found.setdefault(name, []).append(_value(reader, field, f"{message}.{name}", depth))
+            found.setdefault(declared.name, []).append(_value(declared, field, depth))
     return found
 
 
-def _value(reader: _Reader, field: Field, wanted: str, depth: int) -> Any:
-    kind = reader.type
+def _value(declared: _Declared, field: Field, depth: int) -> Any:
+    _, kind, _, wanted = declared
     if kind == "string":
         return field.text(wanted)
     if kind in ("uint32", "uint64"):

@@ -56,9 +56,9 @@ class Mesh:
     devices: TileAssignment | None
 
     def __post_init__(self) -> None:
-        for name, times in Counter(self.names).items():
-            if times > 1:
-                raise LayoutError(f"the mesh has two axes named {quoted(name)}")
+        if len(set(self.names)) < len(self.names):
+            name = Counter(self.names).most_common(1)[0][0]
+            raise LayoutError(f"the mesh has two axes named {quoted(name)}")
         if self.names and (self.devices is None or len(self.devices.dimensions) != len(self.names)):
             raise LayoutError("a mesh needs one size for each of its axes")
         if self.names and self.devices is not None and self.devices.digits is None:

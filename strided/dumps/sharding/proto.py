@@ -98,18 +98,22 @@ def _mesh(found: Fields) -> Mesh:
     names, sizes = tuple(name for name, _ in axes), [size for _, size in axes]
     if devices := found.integers("device_ids"):
         return Mesh(names, TileAssignment.listed(sizes, devices))
+    if "iota_transform" not in found:
+        return Mesh(names, TileAssignment.iota(sizes) if names else None)
     iota = found.message("iota_transform")
-    if not names and "iota_transform" not in found:
-        return Mesh((), None)
     return Mesh(names, TileAssignment.iota(sizes, iota.integers("reshape_dims"), iota.integers("transpose_perm")))
 
 
 def _axes(found: Fields, name: str) -> tuple[Axis, ...]:
     axes = []
     for axis in found.messages(name):
+        index = axis.integer("mesh_axis_index")
+        if "sub_axis_info" not in axis:
+            axes.append(Axis(index))
+            continue
         sub = axis.message("sub_axis_info")
-        axes.append(Axis(axis.integer("mesh_axis_index"), sub.integer("pre_size"), sub.integer("size")))
-        if "sub_axis_info" in axis and (axes[-1].size < 2 or axes[-1].pre_size < 1):
+        axes.append(Axis(index, sub.integer("pre_size"), sub.integer("size")))
+        if axes[-1].size < 2 or axes[-1].pre_size < 1:
             raise DumpError("a sub-axis needs a size of 2 or more behind a factor of 1 or more", position=sub.at)
     return tuple(axes)
 

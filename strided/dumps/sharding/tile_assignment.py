@@ -90,11 +90,10 @@ class TileAssignment:
         count = _count(dimensions)
         if count != len(devices):
             raise LayoutError(f"[{_shown(dimensions)}] has {count} cells, but {len(devices)} devices are listed")
-        for device, times in Counter(devices).items():
-            if device < 0:
-                raise LayoutError(f"device {device} is negative")
-            if times > 1:
-                raise LayoutError(f"device {device} is listed twice")
+        if min(devices) < 0:
+            raise LayoutError(f"device {min(devices)} is negative")
+        if len(set(devices)) < count:
+            raise LayoutError(f"device {Counter(devices).most_common(1)[0][0]} is listed twice")
         return cls(tuple(dimensions), None, tuple(devices))
 
     @property
