@@ -52,13 +52,13 @@ class Case:
         return sd.Shape(shape.element_type, self.toy, shape.layout) if TOY else shape
 
 
-def _both(group: str, name: str, source: str, toy: tuple[int, ...]) -> list[Case]:
-    """A layout read into a row-major ndarray, and written from one."""
+def _both(group: str, name: str, source: str, toy: tuple[int, ...], written: str = "") -> list[Case]:
+    """A layout read into a row-major ndarray, and written from one, in a group of its own where `written` names one."""
     shape = sd.parse(source)
     dense = f"{shape.text(layout=False)}{{{','.join(map(str, range(shape.rank - 1, -1, -1)))}}}"
     return [
         Case(group, f"{name} to row-major", source, None, toy),
-        Case(group, f"row-major to {name}", dense, str(shape.layout), toy),
+        Case(written or group, f"row-major to {name}", dense, str(shape.layout), toy),
     ]
 
 
@@ -71,23 +71,23 @@ def _relayouts(group: str, name: str, dimensions: str, first: str, second: str, 
 
 
 CASES: tuple[Case, ...] = (
-    *_both("tiled", "f32 T(8,128)", "f32[8192,8192]{1,0:T(8,128)}", (24, 256)),
-    *_both("tiled", "s64 T(8,128)", "s64[4096,8192]{1,0:T(8,128)}", (24, 256)),
-    *_both("tiled", "bf16 T(8,128)(2,1)", "bf16[8192,16384]{1,0:T(8,128)(2,1)}", (24, 256)),
-    *_both("tiled", "bf16 T(16,128)(2,1)", "bf16[8192,16384]{1,0:T(16,128)(2,1)}", (32, 256)),
-    *_both("tiled", "s8 T(8,128)(4,1)", "s8[16384,16384]{1,0:T(8,128)(4,1)}", (24, 256)),
-    *_both("tiled", "s8 T(32,128)(4,1)", "s8[16384,16384]{1,0:T(32,128)(4,1)}", (64, 256)),
-    *_both("odd sizes", "odd f32 T(8,128)", "f32[8189,8191]{1,0:T(8,128)}", (21, 201)),
-    *_both("odd sizes", "odd bf16 T(8,128)(2,1)", "bf16[8189,16381]{1,0:T(8,128)(2,1)}", (21, 201)),
-    *_both("odd sizes", "odd s8 T(8,128)(4,1)", "s8[16381,16379]{1,0:T(8,128)(4,1)}", (21, 201)),
-    *_both("odd sizes", "odd bf16 4097x5003", "bf16[3,4097,5003]{2,1,0:T(8,128)(2,1)}", (2, 21, 201)),
+    *_both("tiled 32, 64", "f32 T(8,128)", "f32[8192,8192]{1,0:T(8,128)}", (24, 256)),
+    *_both("tiled 32, 64", "s64 T(8,128)", "s64[4096,8192]{1,0:T(8,128)}", (24, 256)),
+    *_both("tiled 16", "bf16 T(8,128)(2,1)", "bf16[8192,16384]{1,0:T(8,128)(2,1)}", (24, 256)),
+    *_both("tiled 16", "bf16 T(16,128)(2,1)", "bf16[8192,16384]{1,0:T(16,128)(2,1)}", (32, 256)),
+    *_both("tiled 8, read", "s8 T(8,128)(4,1)", "s8[16384,16384]{1,0:T(8,128)(4,1)}", (24, 256), "tiled 8, written"),
+    *_both("tiled 8, read", "s8 T(32,128)(4,1)", "s8[16384,16384]{1,0:T(32,128)(4,1)}", (64, 256), "tiled 8, written"),
+    *_both("odd 32", "odd f32 T(8,128)", "f32[8189,8191]{1,0:T(8,128)}", (21, 201)),
+    *_both("odd 16", "odd bf16 T(8,128)(2,1)", "bf16[8189,16381]{1,0:T(8,128)(2,1)}", (21, 201)),
+    *_both("odd 8", "odd s8 T(8,128)(4,1)", "s8[16381,16379]{1,0:T(8,128)(4,1)}", (21, 201)),
+    *_both("odd 16", "odd bf16 4097x5003", "bf16[3,4097,5003]{2,1,0:T(8,128)(2,1)}", (2, 21, 201)),
     *_relayouts("transpose 64", "transpose", "s64[4096,8192]", "{0,1}", "{1,0}", (40, 50)),
     *_relayouts("transpose 32", "transpose", "f32[8192,8192]", "{0,1}", "{1,0}", (40, 50)),
     *_relayouts("transpose 16", "transpose", "bf16[8192,16384]", "{0,1}", "{1,0}", (70, 50)),
     *_relayouts("transpose 8", "transpose", "s8[16384,16384]", "{0,1}", "{1,0}", (70, 130)),
-    *_relayouts("transpose 32", "odd transpose", "f32[8191,8193]", "{0,1}", "{1,0}", (39, 51)),
-    *_relayouts("transpose 16", "odd transpose", "bf16[8191,16381]", "{0,1}", "{1,0}", (39, 51)),
-    *_relayouts("transpose 8", "odd transpose", "s8[16381,16379]", "{0,1}", "{1,0}", (39, 151)),
+    *_relayouts("odd transpose 32", "odd transpose", "f32[8191,8193]", "{0,1}", "{1,0}", (39, 51)),
+    *_relayouts("odd transpose 16", "odd transpose", "bf16[8191,16381]", "{0,1}", "{1,0}", (39, 51)),
+    *_relayouts("odd transpose 8", "odd transpose", "s8[16381,16379]", "{0,1}", "{1,0}", (39, 151)),
     *_relayouts("4-D", "permutation", "f32[64,96,112,96]", "{3,2,1,0}", "{0,3,1,2}", (3, 5, 7, 9)),
     *_relayouts("4-D", "permutation", "f32[64,96,112,96]", "{3,2,1,0}", "{0,1,2,3}", (3, 5, 7, 9)),
     *_both("tiled along the other way", "f32 {0,1:T(8,128)}", "f32[8192,8192]{0,1:T(8,128)}", (130, 24)),

@@ -42,7 +42,7 @@ class Large(_Conversion):
 class LargeNumpyDestination(_Conversion):
     """The tiled cases into an array as NumPy allocates it, 16 bytes past a cache line."""
 
-    params = ([case.name for case in CASES if case.group == "tiled" and case.target is None],)
+    params = ([case.name for case in CASES if case.group.startswith("tiled ") and case.target is None],)
     misalignment = 16
 
 

@@ -6,7 +6,6 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from strided.kernels.llvm import (
-    BYTE,
     INT64,
     INTEGER,
     LINE,
@@ -15,11 +14,15 @@ from strided.kernels.llvm import (
     as_bytes,
     concatenated,
     function_of,
+    in_turn,
     loaded,
     operation,
+    packed,
+    register_bytes,
     same,
     shuffled,
     splat,
+    units,
 )
 
 # --- words of 4 bytes that rows share -------------------------------------------------------------------------------
@@ -29,16 +32,30 @@ def _fields(bits):
     count = 32 // bits
 
     @operation(VECTOR, INTEGER, INTEGER)
-    def fields(builder, address, shift):
-        """64 bytes of elements: the lowest bits of words that follow each other, after a shift to the right."""
-        shifts = splat(builder, shift, VECTOR.of(32))
-        lines = [loaded(builder, builder.add(address, INT64(k * LINE)), VECTOR, 32) for k in range(count)]
-        parts = [builder.bitcast(builder.lshr(line, shifts), VECTOR.of(bits)) for line in lines]
-        picks = range(0, 1024 // bits, count)
-        halves = [shuffled(builder, a, b, picks) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        return as_bytes(builder, concatenated(builder, halves))
+    def fields(builder, address, skip):
+        """64 bytes of elements: of words that follow each other, the one behind `skip` bytes."""
+        vector = Vector(register_bytes())
+        begin = builder.add(address, skip)
+        places = [builder.add(begin, INT64(k)) for k in range(0, LINE * count, vector.count)]
+        words = [loaded(builder, place, vector, 32) for place in places[:-1]]
+        # The last ones are shifted, so that nothing behind them is read.
+        last = loaded(builder, builder.sub(places[-1], skip), vector, 32)
+        shift = builder.shl(skip, INT64(3))
+        words.append(builder.lshr(last, splat(builder, shift, last.type)))
+        lines = [_narrowed(builder, words[k : k + count], bits) for k in range(0, len(words), count)]
+        return concatenated(builder, lines)
 
     return fields
+
+
+def _narrowed(builder, parts, bits):
+    """The lowest `bits` of words, in one vector."""
+    count, width = len(parts), 32
+    while width > bits:
+        clear = width < 32  # all but `bits` was cleared the first time
+        parts = [packed(builder, a, b, width, bits, clear) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        width //= 2
+    return _in_order(builder, parts[0], count)
 
 
 fields16, fields8 = _fields(16), _fields(8)
@@ -49,15 +66,23 @@ def _row_of_words(builder, address, bits):
     return builder.zext(loaded(builder, address, Vector(LINE * bits // 32), bits), VECTOR.of(32))
 
 
+def _zipped(builder, rows, bits):
+    """A line of words, each with an element of `bits` of every row."""
+    words = units(builder, rows, bits, 32)
+    return as_bytes(builder, in_turn(builder, concatenated(builder, words), 128, len(words)))
+
+
 def _braid(bits):
     @operation(VECTOR, INTEGER, INTEGER)
     def braid(builder, address, pitch):
         """A line of words, each with an element of every one of the rows that lie `pitch` bytes apart."""
-        # Widen, shift, or: LLVM turns the shuffle that says the same into twice the instructions on x86.
-        words = _row_of_words(builder, address, bits)
-        for shift in range(bits, 32, bits):
-            address = builder.add(address, pitch)
-            field = builder.shl(_row_of_words(builder, address, bits), same(words.type, shift))
+        places = [builder.add(address, builder.mul(pitch, INT64(k))) for k in range(32 // bits)]
+        if register_bytes() < LINE:
+            return _zipped(builder, [loaded(builder, place, Vector(LINE * bits // 32)) for place in places], bits)
+        # Widen, shift, or: LLVM turns the shuffles that say the same into more instructions.
+        words = _row_of_words(builder, places[0], bits)
+        for place, shift in zip(places[1:], range(bits, 32, bits), strict=True):
+            field = builder.shl(_row_of_words(builder, place, bits), same(words.type, shift))
             words = builder.or_(words, field)
         return as_bytes(builder, words)
 
@@ -68,17 +93,22 @@ braid16, braid8 = _braid(16), _braid(8)
 
 
 def _braid_packed(builder, address, pitch, bits, flip):
-    """Or the low `bits` of every row into words, in a loop over the rows."""
-    kind = VECTOR.of(32)
-    words, place = (cgutils.alloca_once_value(builder, value) for value in (ir.Constant(kind, None), address))
-    mask = splat(builder, builder.sub(builder.shl(INT64(1), bits), INT64(1)), kind)
-    with cgutils.for_range_slice(builder, INT64(0), INT64(32), bits, inc=True) as (shift, _):
+    """Put the low `bits` of rows together in bytes, in a loop over these, and four such bytes into each word."""
+    kind, run = VECTOR.of(16), Vector(16)
+    line, place = (cgutils.alloca_once_value(builder, value) for value in (ir.Constant(VECTOR.of(8), None), address))
+    mask = splat(builder, builder.sub(builder.shl(INT64(1), bits), INT64(1)), VECTOR.of(8))
+    apart = builder.mul(pitch, builder.udiv(INT64(8), bits))  # from the first row of a byte to that of the next byte
+    with cgutils.for_range_slice(builder, INT64(0), INT64(8), bits, inc=True) as (shift, _):
         row = builder.load(place)
-        field = builder.and_(_row_of_words(builder, row, 8), mask)
+        places = [builder.add(row, builder.mul(apart, INT64(k))) for k in range(4)]
+        rows = concatenated(builder, [loaded(builder, each, run) for each in places])
+        field = builder.bitcast(builder.and_(rows, mask), kind)
         field = builder.shl(field, splat(builder, builder.xor(shift, flip), kind))
-        builder.store(builder.or_(builder.load(words), field), words)
+        builder.store(builder.or_(builder.load(line), as_bytes(builder, field)), line)
         builder.store(builder.add(row, pitch), place)
-    builder.ret(as_bytes(builder, builder.load(words)))
+    whole = builder.load(line)
+    runs = [shuffled(builder, whole, whole, range(k, k + 16)) for k in range(0, LINE, 16)]
+    builder.ret(_zipped(builder, runs, 8))
 
 
 @operation(VECTOR, INTEGER, INTEGER, INTEGER, INTEGER)
@@ -94,15 +124,22 @@ def braid_packed(builder, address, pitch, bits, flip):
 # --- packed elements that lie side by side --------------------------------------------------------------------------
 
 
-def _reversed(builder, value, bits, flip):
-    """Where `flip` is not 0, the elements of `bits` in every byte in opposite order."""
-    turned = value
+def _where(builder, number, value, changed):
+    """The value that `changed` makes where a number is not 0, else `value`. A branch, since it rarely changes."""
+    result = cgutils.alloca_once_value(builder, value)
+    with builder.if_then(builder.icmp_signed("!=", number, INT64(0)), likely=False):
+        builder.store(changed(), result)
+    return builder.load(result)
+
+
+def _reversed(builder, value, bits):
+    """The elements of `bits` in every byte in opposite order."""
     while bits < 8:
         low, by = (same(value.type, n) for n in (sum((1 << bits) - 1 << k for k in range(0, 8, 2 * bits)), bits))
-        up = builder.shl(builder.and_(turned, low), by)
-        turned = builder.or_(up, builder.and_(builder.lshr(turned, by), low))
+        up = builder.shl(builder.and_(value, low), by)
+        value = builder.or_(up, builder.and_(builder.lshr(value, by), low))
         bits *= 2
-    return builder.select(builder.icmp_signed("!=", flip, INT64(0)), turned, value)
+    return value
 
 
 def _spread(bits):
@@ -114,13 +151,19 @@ def _spread(bits):
 
         Reads one byte more than the elements take. With `flip`, a byte's first element is in its high bits.
         """
-        here, beyond = (
-            _reversed(builder, loaded(builder, builder.add(address, INT64(k)), packed), bits, flip) for k in range(2)
-        )
-        down = splat(builder, shift, here.type)
-        up = builder.shl(builder.shl(beyond, builder.sub(same(here.type, 7), down)), same(here.type, 1))
+
+        def line(place):
+            value = loaded(builder, place, packed)
+            return _where(builder, flip, value, lambda: _reversed(builder, value, bits))
+
+        def shifted():
+            beyond, down = line(builder.add(address, INT64(1))), splat(builder, shift, here.type)
+            up = builder.shl(builder.shl(beyond, builder.sub(same(here.type, 7), down)), same(here.type, 1))
+            return builder.or_(builder.lshr(here, down), up)
+
+        here = line(address)
         wide = ir.VectorType(ir.IntType(8 * each), 8 * bits)
-        vector = builder.zext(builder.or_(builder.lshr(here, down), up), wide)
+        vector = builder.zext(_where(builder, shift, here, shifted), wide)
         parts = [builder.shl(vector, same(wide, k * (8 - bits))) for k in range(each)]
         return as_bytes(builder, _either(builder, parts))
 
@@ -133,15 +176,25 @@ def _gather(bits):
     @operation(VECTOR, INTEGER, INTEGER)
     def gather(builder, address, flip):
         """64 bytes of packed elements, from the low bits of as many bytes as it takes."""
-        parts = []
-        for k in range(each):
-            vector = loaded(builder, builder.add(address, INT64(k * LINE)), VECTOR, 8 * each)
-            vector = builder.and_(vector, same(vector.type, sum((1 << bits) - 1 << 8 * j for j in range(each))))
-            joined = _either(builder, [builder.lshr(vector, same(vector.type, j * (8 - bits))) for j in range(each)])
-            parts.append(builder.trunc(joined, ir.VectorType(BYTE, vector.type.count)))
-        return _reversed(builder, concatenated(builder, parts), bits, flip)
+        vector = Vector(register_bytes())
+        places = [builder.add(address, INT64(k)) for k in range(0, LINE * each, vector.count)]
+        parts = [builder.and_(loaded(builder, place, vector), same(vector.of(8), (1 << bits) - 1)) for place in places]
+        width = bits
+        while width < 8:
+            pairs = [builder.bitcast(part, vector.of(16)) for part in parts]
+            joined = [builder.or_(pair, builder.lshr(pair, same(pair.type, 8 - width))) for pair in pairs]
+            parts = [packed(builder, a, b, 16, 8) for a, b in zip(joined[::2], joined[1::2], strict=True)]
+            width *= 2
+        line = concatenated(builder, [_in_order(builder, part, each) for part in parts])
+        return _where(builder, flip, line, lambda: _reversed(builder, line, bits))
 
     return gather
+
+
+def _in_order(builder, vector, count):
+    """What was packed from `count` vectors into one, whose every 16 bytes hold a run of each of them."""
+    lanes = vector.type.count * vector.type.element.width // 128
+    return as_bytes(builder, in_turn(builder, vector, 128 // count, lanes))
 
 
 def _either(builder, values):

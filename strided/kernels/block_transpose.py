@@ -14,13 +14,15 @@ from strided.kernels.llvm import (
     INTEGER,
     LINE,
     VECTOR,
-    as_bytes,
+    Vector,
     ask_for,
+    concatenated,
     function_of,
     loaded,
     operation,
     pointer_to,
     shuffled,
+    units,
     wall,
 )
 
@@ -40,21 +42,17 @@ def _transposed(builder, rows):
     return rows
 
 
-def _interleaved(builder, first, second, bits):
-    """The elements of two vectors in turn: of the low half of every 16 bytes, and of the high half."""
-    first, second = (builder.bitcast(vector, VECTOR.of(bits)) for vector in (first, second))
-    count, each = first.type.count, 128 // bits
-    for half in (0, each // 2):
-        picks = (run + half + k // 2 + k % 2 * count for run in range(0, count, each) for k in range(each))
-        yield shuffled(builder, first, second, picks)
+def _columns(builder, addresses):
+    """Vectors of words of 32 bits: the four columns, of 16 bytes each, of the rows at eight addresses.
 
-
-def _words(builder, rows, bits):
-    """Vectors of words of 32 bits, made of one element of each row; the k-th holds the k-th 4 of every 16 of them."""
-    if bits == 32:
-        return [builder.bitcast(row, VECTOR.of(32)) for row in rows]
-    pairs = [_interleaved(builder, a, b, bits) for a, b in zip(rows[::2], rows[1::2], strict=True)]
-    return [word for group in zip(*pairs, strict=True) for word in _words(builder, group, 2 * bits)]
+    Two runs of 16 bytes side by side need no exchange between halves of a register, which is dear with 32 bytes.
+    """
+    run = Vector(16)
+    rows = [
+        concatenated(builder, [loaded(builder, address, run) for address in pair])
+        for pair in zip(addresses[:4], addresses[4:], strict=True)
+    ]
+    return units(builder, rows, 32, 128)
 
 
 def _turn(bits):
@@ -69,7 +67,6 @@ def _turn(bits):
 
     def put_rows(builder, rows, addresses):
         for row, address in zip(rows, addresses, strict=True):
-            row = as_bytes(builder, row)
             builder.store(row, pointer_to(builder, address, row.type), align=1)
 
     def ask(builder, asked, first, lines):
@@ -77,11 +74,27 @@ def _turn(bits):
             for k in range(lines):
                 ask_for(builder, entry(builder, asked, INT64(0), first, INT64(k)))
 
-    def square(builder, sources, source, targets, target, room, asked):
+    def put_columns(builder, sources, places):
+        """Write the columns of 16 rows of 64 bytes. `sources` gives the address of a row's bytes from an offset on."""
+        for begin in range(0, count, 8):
+            for column in range(0, count, 4):
+                rows = [sources(begin + k, 4 * column) for k in range(8)]
+                targets = [builder.add(place, INT64(4 * begin)) for place in places[column : column + 4]]
+                put_rows(builder, _columns(builder, rows), targets)
+                wall(builder)  # or LLVM takes on more rows at once than there are registers
+
+    def square64(builder, sources, source, targets, target, room, asked):
         ask(builder, asked, INT64(0), count)
         rows = [loaded(builder, entry(builder, sources, source, INT64(k)), VECTOR, bits) for k in range(count)]
         places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
         put_rows(builder, _transposed(builder, rows), places)
+        builder.ret_void()
+
+    def square32(builder, sources, source, targets, target, room, asked):
+        ask(builder, asked, INT64(0), count)
+        rows = [entry(builder, sources, source, INT64(k)) for k in range(count)]
+        places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
+        put_columns(builder, lambda row, offset: builder.add(rows[row], INT64(offset)), places)
         builder.ret_void()
 
     def squares(builder, sources, source, targets, target, room, asked):
@@ -90,17 +103,16 @@ def _turn(bits):
             ask(builder, asked, first, each)
             lines = [entry(builder, sources, source, first, INT64(k)) for k in range(each)]
             rows = [loaded(builder, line, VECTOR, bits) for line in lines]
-            for k, words in enumerate(_words(builder, rows, bits)):
+            for k, words in enumerate(units(builder, rows, bits, 32)):
                 place = builder.add(room, builder.mul(builder.add(loop.index, INT64(k * count)), INT64(LINE)))
                 builder.store(words, pointer_to(builder, place, words.type), align=LINE)
         wall(builder)
         with cgutils.for_range(builder, INT64(each)) as loop:
             base = builder.add(room, builder.mul(loop.index, INT64(count * LINE)))
-            rows = [loaded(builder, builder.add(base, INT64(k * LINE)), VECTOR, 32) for k in range(count)]
             first = builder.mul(loop.index, INT64(4))
             numbers = [INT64(k // 4 * 4 * each + k % 4) for k in range(count)]
             places = [entry(builder, targets, target, first, number) for number in numbers]
-            put_rows(builder, _transposed(builder, rows), places)
+            put_columns(builder, lambda row, offset: builder.add(base, INT64(row * LINE + offset)), places)
         builder.ret_void()
 
     @operation(types.void, *[INTEGER] * 6)
@@ -110,7 +122,7 @@ def _turn(bits):
         `sources` and `targets` are the addresses of tables of row offsets, which `source` and `target` are added to;
         `asked` is that of a table of places, which may be any, or 0. `room`, 4 KB, must begin at a multiple of 64.
         """
-        body = square if each == 1 else squares
+        body = {64: square64, 32: square32}.get(bits, squares)
         arguments = [sources, source, targets, target, room, asked]
         builder.call(function_of(builder.module, f"strided_turn{bits}", ir.VoidType(), [INT64] * 6, body), arguments)
 

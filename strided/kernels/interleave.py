@@ -21,18 +21,18 @@ def _anywhere(member, pitch, options):
 
 
 @part
-def _fields16(s, shift):
-    return bitfields.fields16(s, shift)
+def _fields16(s, skip):
+    return bitfields.fields16(s, skip)
 
 
 @part
-def _fields8(s, shift):
-    return bitfields.fields8(s, shift)
+def _fields8(s, skip):
+    return bitfields.fields8(s, skip)
 
 
 @part
-def _shift(member, pitch, bits):
-    return member * bits
+def _skip(member, pitch, size):
+    return member * size
 
 
 @part
@@ -93,14 +93,14 @@ def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, s
 def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 16 bits out of words that two of them share."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    drive(_fields16, spill_run, _shift, no_gather, no_patch, (4, 2, 1), source, target, tables, streaming, scratch, 16)
+    drive(_fields16, spill_run, _skip, no_gather, no_patch, (4, 2, 1), source, target, tables, streaming, scratch, 2)
 
 
 @kernel(*ARGUMENTS)
 def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 8 bits out of words that four of them share."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    drive(_fields8, spill_run, _shift, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, 8)
+    drive(_fields8, spill_run, _skip, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, 1)
 
 
 @kernel(*ARGUMENTS)

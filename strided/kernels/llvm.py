@@ -6,11 +6,14 @@ Everything is generic LLVM, which turns it into whatever vector instructions the
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import numba.extending
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 from numba.extending import models, register_model
 
 #: Numba's types say that it wants the first argument, which Numba itself adds.
@@ -42,6 +45,27 @@ class _VectorModel(models.PrimitiveModel):
 
 
 VECTOR = Vector(LINE)
+
+
+@functools.cache
+@global_compiler_lock
+def register_bytes() -> int:
+    """Bytes of the widest registers for integers of the CPU that kernels are compiled for: 64, 32 or 16.
+
+    LLVM is asked, since names of CPUs and their features can be given by the environment: it adds two vectors.
+    """
+    library = cpu_target.target_context.codegen().create_library("strided_register_bytes")
+    module = library.create_ir_module("strided_register_bytes")
+    vector = VECTOR.of(8).as_pointer()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [vector]), "strided_register_bytes")
+    builder = ir.IRBuilder(function.append_basic_block())
+    value = builder.load(function.args[0])
+    builder.store(builder.add(value, value), function.args[0])
+    builder.ret_void()
+    library.add_ir_module(module)
+    library.finalize()
+    added = re.search(r"vpadd.*([zy])mm", library.get_asm_str())  # of x86; AVX without AVX2 adds 16 bytes at a time
+    return {"z": 64, "y": 32}[added[1]] if added else 16
 
 
 def operation(result, *arguments):
@@ -97,8 +121,54 @@ def concatenated(builder, parts):
     return parts[0]
 
 
+def _interleaved(builder, first, second, bits):
+    """The elements of two vectors in turn: of the low half of every 16 bytes, and of the high half."""
+    kind = ir.VectorType(ir.IntType(bits), first.type.count * first.type.element.width // bits)
+    first, second = (builder.bitcast(vector, kind) for vector in (first, second))
+    count, each = kind.count, 128 // bits
+    for half in (0, each // 2):
+        picks = (run + half + k // 2 + k % 2 * count for run in range(0, count, each) for k in range(each))
+        yield shuffled(builder, first, second, picks)
+
+
+def units(builder, rows, bits, unit):
+    """Vectors of units of `unit` bits, made of one element of each row; the k-th holds the k-th of every 16 bytes."""
+    if bits == unit:
+        return rows
+    pairs = [_interleaved(builder, a, b, bits) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+    return [one for group in zip(*pairs, strict=True) for one in units(builder, group, 2 * bits, unit)]
+
+
+def in_turn(builder, vector, bits, groups):
+    """The runs of `bits` of a vector, seen as so many groups: first of all the first of every group, and so on."""
+    each = vector.type.count * vector.type.element.width // bits // groups
+    runs = builder.bitcast(vector, ir.VectorType(ir.IntType(bits), groups * each))
+    return shuffled(builder, runs, runs, [group * each + k for k in range(each) for group in range(groups)])
+
+
+def packed(builder, first, second, bits, kept, clear=False):
+    """The low halves of the elements of `bits` of two vectors, those of every 16 bytes of both side by side.
+
+    Only the lowest `kept` bits of an element count, and with `clear` the others are zeros.
+    """
+    count = first.type.count * first.type.element.width // bits
+    kind, half = ir.VectorType(ir.IntType(bits), count), ir.VectorType(ir.IntType(bits // 2), 2 * count)
+    pair = first, second
+    if 8 * register_bytes() == count * bits == 256:
+        # AVX2: LLVM finds these instructions from no shuffle. What is too large for a half they make the largest half.
+        name = {32: "llvm.x86.avx2.packusdw", 16: "llvm.x86.avx2.packuswb"}[bits]
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(half, [kind, kind]), name)
+        pair = [builder.bitcast(vector, kind) for vector in pair]
+        return builder.call(function, pair if clear else [builder.and_(v, same(kind, (1 << kept) - 1)) for v in pair])
+    each = 256 // bits
+    picks = (
+        run + start + k for run in range(0, 2 * count, each) for start in (0, 2 * count) for k in range(0, each, 2)
+    )
+    return shuffled(builder, *(builder.bitcast(vector, half) for vector in pair), picks)
+
+
 def as_bytes(builder, value):
-    return builder.bitcast(value, VECTOR.of(8))
+    return builder.bitcast(value, ir.VectorType(BYTE, value.type.count * value.type.element.width // 8))
 
 
 def ask_for(builder, address):

@@ -151,8 +151,13 @@ def choose(builder, first, second, mask):
     return builder.xor(first, builder.and_(builder.xor(first, second), masks))
 
 
-@operation(VECTOR, VECTOR, INTEGER, INTEGER)
-def narrow(builder, value, mask, sign):
-    """The bits of each byte under `mask`; `sign`, where not 0, is the highest of them and is extended upwards."""
+@operation(VECTOR, VECTOR, INTEGER, INTEGER, INTEGER)
+def narrow(builder, value, shift, mask, sign):
+    """The bits of each byte under `mask`, after a shift to the right; `sign`, where not 0, is the highest of them.
+
+    It is extended upwards.
+    """
+    wide = VECTOR.of(16)
+    value = as_bytes(builder, builder.lshr(builder.bitcast(value, wide), splat(builder, shift, wide)))
     masks, signs = (splat(builder, number, value.type) for number in (mask, sign))
     return builder.sub(builder.xor(builder.and_(value, masks), signs), signs)

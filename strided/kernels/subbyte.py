@@ -28,14 +28,15 @@ _AHEAD = 1024  # bytes between a load and the line prefetched with it
 
 @part
 def _fields(s, how):
-    shift, mask, sign = how
-    return simd_bytes.narrow(bitfields.fields8(s, shift), mask, sign)
+    skip, shift, mask, sign = how
+    return simd_bytes.narrow(bitfields.fields8(s, skip), shift, mask, sign)
 
 
 @part
-def _shift(member, pitch, options):
+def _place(member, pitch, options):
     bits, flip, sign = options
-    return member * bits ^ flip, (1 << bits) - 1, sign
+    shift = member * bits ^ flip
+    return shift >> 3, shift & 7, (1 << bits) - 1, sign
 
 
 @part
@@ -113,7 +114,7 @@ def deinterleave_bits(
     tables = outer, rows, pieces, row_cuts, piece_cuts
     options = bits, (8 - bits) * high_first, signed << bits - 1
     drive(
-        _fields, spill_run, _shift, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, options
+        _fields, spill_run, _place, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, options
     )
 
 
@@ -163,7 +164,7 @@ def _bytes_from(source, bit, how, room):
         s = room
     else:
         simd_bytes.prefetch(s + _AHEAD)
-    return simd_bytes.narrow(_spread(s, bit & 7, bits, flip), mask, sign)
+    return simd_bytes.narrow(_spread(s, bit & 7, bits, flip), ZERO, mask, sign)
 
 
 @part
