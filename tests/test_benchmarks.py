@@ -6,6 +6,7 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -107,3 +108,20 @@ def test_the_peers_compute_the_same(peer: str) -> None:
     if peer != "numpy_idiom" and not compared:
         pytest.skip("torch is not installed")
     assert compared
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", ["AVX-512", "AVX2", "SSE4.2", "x86-64", "NEON"])
+def test_no_operation_moves_elements_one_by_one(cpu: str) -> None:
+    """Whatever registers a CPU has, LLVM makes vector instructions of all that kernels are made of."""
+    script = f"""
+import re, sys
+sys.path.insert(0, {str(_FOLDER)!r})
+from instructions import LINES, SQUARES, TARGETS, instructions, machine_code
+for name in (*LINES, *SQUARES):
+    code = instructions(machine_code(name, TARGETS[{cpu!r}]))
+    assert len(code) > 4
+    print(*(one for one in code if re.fullmatch("v?p(ins|ext)r[bwdq]|[us]mov|ins", one)), end="")
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr

@@ -1,8 +1,8 @@
 """The campaigns of `guard_pages.py` and `small_world.py`, and that they find what they are there to find.
 
 By hand, for hours and for other CPUs: ``nice python -m tests.fuzz.guard_pages SEED --seconds N`` with
-``NUMBA_CPU_FEATURES=`` and ``NUMBA_CPU_NAME=haswell`` (AVX2) or ``NUMBA_CPU_NAME=x86-64`` in the environment. Without the
-first, Numba takes the features of the CPU at hand besides.
+``NUMBA_CPU_FEATURES=`` and ``NUMBA_CPU_NAME=haswell`` (AVX2) or ``NUMBA_CPU_NAME=x86-64`` in the environment. Without
+the first, Numba takes the features of the CPU at hand besides.
 """
 
 from __future__ import annotations

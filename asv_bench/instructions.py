@@ -1,0 +1,106 @@
+"""How many instructions a line of 64 bytes takes, by CPU: of the operations that kernels are made of.
+
+Run it as ``python asv_bench/instructions.py``. It compiles each operation alone, for CPUs that need not be at hand, and
+counts what LLVM makes of it: loops once, and of branches all. A square has 8, 16, 32 or 64 lines.
+``--show NAME CPU`` prints the machine code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from strided.kernels import bitfields, block_transpose
+from strided.kernels import llvm as building
+
+
+class Target(NamedTuple):
+    """A CPU to compile for: its platform, LLVM's name of it, and the bytes of its registers."""
+
+    platform: str
+    name: str
+    register_bytes: int
+
+
+TARGETS = {
+    "AVX-512": Target("x86_64-unknown-linux-gnu", "icelake-server", 64),
+    "AVX2": Target("x86_64-unknown-linux-gnu", "haswell", 32),
+    "SSE4.2": Target("x86_64-unknown-linux-gnu", "nehalem", 16),
+    "x86-64": Target("x86_64-unknown-linux-gnu", "x86-64", 16),
+    "NEON": Target("aarch64-unknown-linux-gnu", "neoverse-n1", 16),
+}
+
+#: Operations that make one line, with the number of integers that they take.
+LINES = {
+    "fields16": (bitfields.fields16, 2),
+    "fields8": (bitfields.fields8, 2),
+    "braid16": (bitfields.braid16, 2),
+    "braid8": (bitfields.braid8, 2),
+    "braid_packed": (bitfields.braid_packed, 4),
+    "spread4": (bitfields.spread4, 3),
+    "spread2": (bitfields.spread2, 3),
+    "spread1": (bitfields.spread1, 3),
+    "gather4": (bitfields.gather4, 2),
+    "gather2": (bitfields.gather2, 2),
+    "gather1": (bitfields.gather1, 2),
+}
+#: Operations that transpose a square with sides of 64 bytes.
+SQUARES = {
+    "turn64": block_transpose.turn64,
+    "turn32": block_transpose.turn32,
+    "turn16": block_transpose.turn16,
+    "turn8": block_transpose.turn8,
+}
+
+
+def machine_code(name: str, target: Target) -> str:
+    """The assembler text of an operation; of a line, with the store that writes it."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(target.platform).create_target_machine(cpu=target.name, opt=3)
+    module = ir.Module()
+    module.triple, module.data_layout = target.platform, str(machine.target_data)
+    operation, count = (SQUARES[name], 6) if name in SQUARES else LINES[name]
+    number = ir.IntType(64)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [number] * (count + 1)), "operation")
+    builder = ir.IRBuilder(function.append_basic_block())
+    place, *arguments = function.args
+    bitfields.register_bytes = building.register_bytes = lambda: target.register_bytes
+    line = operation._defn.__wrapped__(builder, *arguments)  # what `llvm.operation` decorates
+    if name in LINES:
+        builder.store(line, builder.inttoptr(place, line.type.as_pointer()), align=64)
+    builder.ret_void()
+    parsed = llvm.parse_assembly(str(module))
+    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    passes.getModulePassManager().run(parsed, passes)
+    return str(machine.emit_assembly(parsed))
+
+
+def instructions(code: str) -> list[str]:
+    """The instructions of assembler text, without labels and directives."""
+    lines = (line.strip() for line in code.splitlines())
+    return [line.split()[0] for line in lines if line and not re.match(r"[.#/]|[\w.$]+:", line)]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the table, or the code of one operation."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--show", nargs=2, metavar=("NAME", "CPU"), help="print the machine code of one operation")
+    options = parser.parse_args(argv)
+    if options.show:
+        name, cpu = options.show
+        print(machine_code(name, TARGETS[cpu]))
+        return 0
+    print(" " * 14 + "".join(f"{cpu:>10s}" for cpu in TARGETS))
+    for name in (*LINES, *SQUARES):
+        counts = [len(instructions(machine_code(name, target))) for target in TARGETS.values()]
+        print(f"{name:14s}" + "".join(f"{count:>10}" for count in counts), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
