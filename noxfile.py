@@ -60,5 +60,5 @@ def bench(session: nox.Session) -> None:
 def coverage(session: nox.Session) -> None:
     """Lines and branches that the tests reach, kernels left out: compiled code is not seen."""
     session.install("-e", ".[test]", "coverage")
-    session.run("coverage", "run", "-m", "pytest", *session.posargs)
+    session.run("coverage", "run", "-m", "pytest", "--numprocesses=0", *session.posargs)  # of one process
     session.run("coverage", "report")
