@@ -10,6 +10,18 @@ from strided.kernels.compile import ZERO, kernel, part
 from strided.kernels.row_driver import ARGUMENTS, drive, edge, gather, no_gather, no_patch, spill_run
 
 
+def _fetching(operation):
+    @part
+    def fetch(s, how):
+        return operation(s, how)
+
+    return fetch
+
+
+_fields16, _fields8 = _fetching(bitfields.fields16), _fetching(bitfields.fields8)
+_braid16, _braid8 = _fetching(bitfields.braid16), _fetching(bitfields.braid8)
+
+
 @part
 def _load(s, how):
     return simd_bytes.load(s)
@@ -21,28 +33,8 @@ def _anywhere(member, pitch, options):
 
 
 @part
-def _fields16(s, skip):
-    return bitfields.fields16(s, skip)
-
-
-@part
-def _fields8(s, skip):
-    return bitfields.fields8(s, skip)
-
-
-@part
 def _skip(member, pitch, size):
     return member * size
-
-
-@part
-def _braid16(s, pitch):
-    return bitfields.braid16(s, pitch)
-
-
-@part
-def _braid8(s, pitch):
-    return bitfields.braid8(s, pitch)
 
 
 @part
@@ -50,18 +42,17 @@ def _apart(member, pitch, options):
     return pitch
 
 
-@part
-def _spill_two(room, s, count, pitch):
-    for k in range(2):
-        simd_bytes.move(room + 128 * k, s + k * pitch, count)
-    return room, 128
+def _spilling(rows):
+    @part
+    def spill(room, s, count, pitch):
+        for k in range(rows):
+            simd_bytes.move(room + 128 * k, s + k * pitch, count)
+        return room, 128
+
+    return spill
 
 
-@part
-def _spill_four(room, s, count, pitch):
-    for k in range(4):
-        simd_bytes.move(room + 128 * k, s + k * pitch, count)
-    return room, 128
+_spill_two, _spill_four = _spilling(2), _spilling(4)
 
 
 @part

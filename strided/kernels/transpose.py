@@ -375,25 +375,16 @@ def _write_end(line, phase, held, count, ends, streaming):
 # --- widths ---------------------------------------------------------------------------------------------------------
 
 
-@part
-def _turn8(sources, source, targets, target, room, asked):
-    block_transpose.turn8(sources, source, targets, target, room, asked)
+def _turning(operation):
+    @part
+    def turn(sources, source, targets, target, room, asked):
+        operation(sources, source, targets, target, room, asked)
+
+    return turn
 
 
-@part
-def _turn16(sources, source, targets, target, room, asked):
-    block_transpose.turn16(sources, source, targets, target, room, asked)
-
-
-@part
-def _turn32(sources, source, targets, target, room, asked):
-    block_transpose.turn32(sources, source, targets, target, room, asked)
-
-
-@part
-def _turn64(sources, source, targets, target, room, asked):
-    block_transpose.turn64(sources, source, targets, target, room, asked)
-
+_turn8, _turn16 = _turning(block_transpose.turn8), _turning(block_transpose.turn16)
+_turn32, _turn64 = _turning(block_transpose.turn32), _turning(block_transpose.turn64)
 
 _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
 
