@@ -352,6 +352,13 @@ EDITS = st.lists(
 )
 
 
+def edited(text: str, edits: list[tuple[float, int, str]]) -> str:
+    for place, length, piece in edits:
+        at = int(place * len(text))
+        text = text[:at] + piece + text[at + length :]
+    return text
+
+
 @given(st.sampled_from(SEEDS), EDITS)
 @example(SEEDS[0], [(0.5, 0, "\n,")])  # a line that goes on with one that is damaged was read for ever
 @example("e {\n}\n", [(0.0, 0, "")])  # a computation without instructions has no root
@@ -360,10 +367,7 @@ EDITS = st.lists(
 )
 @example('e {\n a = f32[] iota(), metadata={source_file="f" source_line=4mn=1}\n}\n', [(0.99, 0, "")])
 def test_mangled_text_ends_in_a_module_or_a_dump_error(seed: str, edits: list[tuple[float, int, str]]) -> None:
-    text = seed
-    for place, length, piece in edits:
-        at = int(place * len(text))
-        text = text[:at] + piece + text[at + length :]
+    text = edited(seed, edits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DumpWarning)
         try:

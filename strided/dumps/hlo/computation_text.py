@@ -13,6 +13,7 @@ from strided.dumps.hlo.line_groups import CONTINUATION, LineGroups
 from strided.dumps.hlo.module import Computation
 from strided.dumps.hlo.names import NameUniquer
 from strided.dumps.hlo.operands import unnested
+from strided.dumps.hlo.shapes import shape_of
 from strided.dumps.hlo.statements import OPENING, STATEMENT_START, end_of, next_body, opening_of, split_statements
 from strided.dumps.hlo.text_instruction import (
     CALLEES,
@@ -74,15 +75,11 @@ class ComputationReader:
         before: _Mark | None = None  # where the last statements began, if not on a plain line
         position = first + 1
         while position < len(lines):
+            if (plain_end := self._read_plain(found, position)) > position:
+                position, before = plain_end, None
+                if position == len(lines):
+                    break
             line = lines[position]
-            plain = match_plain_line(line)
-            if plain is not None:
-                instruction = TextInstruction(plain, line, position + 1)
-                if instruction.shape_text is None or instruction.written_shape is not None:
-                    found.append(instruction)
-                    position += 1
-                    before = None
-                    continue
             matched = match_line(line)
             if matched is not None and is_whole(line) and is_alone(matched, line):
                 before = self._mark(found, position)
@@ -114,6 +111,20 @@ class ComputationReader:
                     after = position + 1
                 position = after
         raise self._cut(first)
+
+    def _read_plain(self, found: list[TextInstruction], position: int) -> int:
+        """Add the lines from `position` on that are as XLA prints them; returns the first that is not."""
+        lines, add = self.lines, found.append
+        for closed in self._groups.closed_from(position):
+            line = lines[position]
+            if not closed or (matched := match_plain_line(line)) is None or line.find(" =", matched.end()) > 0:
+                break
+            instruction = TextInstruction(matched, line, position + 1)
+            if shape_of(matched[3]) is None:
+                break
+            add(instruction)
+            position += 1
+        return position
 
     def _taken(self, instruction: TextInstruction, matched: re.Match[str]) -> Iterator[TextInstruction]:
         """The instructions nested in the operands of an instruction, then itself."""

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 
+#: A string that is closed.
+STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 #: An unterminated string or comment takes the rest of the text, so that its end is looked for only once.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 #: ``//`` after a colon belongs to an address such as ``gs://bucket``.
@@ -26,13 +28,23 @@ _COMMENT_OR_STRING = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
 _SPACE = re.compile(rf"(?:\s++|{_COMMENT})*+", re.DOTALL)
 _CLOSER = {"(": ")", "{": "}", "[": "]"}
 
+
+def _braces(depth: int) -> str:
+    """Braces around words, strings and flat lists, and around such braces up to `depth`."""
+    plain = r"""[^(){}\[\]"'/]*+"""
+    inner = rf"{STRING}|\[{plain}(?:{STRING}{plain})*+\]" + (f"|{_braces(depth - 1)}" if depth else "")
+    return rf"\{{{plain}(?:(?:{inner}){plain})*+\}}"
+
+
+#: The values of most attributes have no comments, and their brackets are counted by the expression.
+_SIMPLE_VALUE = rf"{STRING}|[\w%.\-:>]++|{_braces(4)}"
 _BLANKS = rf"(?:\s++|{_COMMENT})*+"
-_NEXT_ATTRIBUTE = re.compile(rf"{_BLANKS},{_BLANKS}([A-Za-z_][\w.\-]*+)\s*+={_BLANKS}", re.DOTALL)
-#: The values of most attributes: a string, a word, or braces around words.
-_SIMPLE_VALUE = re.compile(r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\w%.\-:>]++|\{[\w%, .\-]*+\})(?=,|$)""")
+_ATTRIBUTE = re.compile(
+    rf"{_BLANKS},{_BLANKS}([A-Za-z_][\w.\-]*+)\s*+={_BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?+", re.DOTALL
+)
 
 _FIELD_HEAD = re.compile(r'[\s,]*+([^\s,=(){}\[\]"]++)\s*+=\s*+')
-_FIELD_VALUE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,(){}\[\]"]++', re.DOTALL)
+_FIELD_VALUE = re.compile(rf'{STRING}|[^\s,(){{}}\[\]"]++', re.DOTALL)
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
@@ -92,11 +104,11 @@ def read_attributes(text: str, position: int) -> tuple[dict[str, str], int]:
     """
     found: dict[str, str] = {}
     last = ""
-    while head := _NEXT_ATTRIBUTE.match(text, position):
-        name, start = head[1], head.end()
-        simple = _SIMPLE_VALUE.match(text, start)
-        position = simple.end() if simple else value_end(text, start)
-        value = simple[0] if simple else _without_asides(text[start:position])
+    while matched := _ATTRIBUTE.match(text, position):
+        (name, value), position = matched.groups(), matched.end()
+        if value is None:
+            start, position = position, value_end(text, position)
+            value = _without_asides(text[start:position])
         if name == "device_ids" and found.get(last, "").startswith("mesh["):
             found[last] += f", device_ids={value}"  # a mesh names its devices after a comma
             continue

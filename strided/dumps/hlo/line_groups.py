@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from strided.dumps.hlo.lexer import Gatherer, trimmed
 from strided.dumps.hlo.shapes import shape_of
 from strided.dumps.hlo.statements import STATEMENT_START, end_of, indent_of, split_statements
-from strided.dumps.hlo.text_instruction import NAME, UNFINISHED, is_whole, match_line, match_statement
+from strided.dumps.hlo.text_instruction import NAME, UNFINISHED, are_closed, is_whole, match_line, match_statement
 
 #: What begins neither a statement nor a computation, and so continues the line before.
 CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
 #: Text that needs a name or a computation after it.
 _HEAD_ALONE = re.compile(rf"(?:^|\s)(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
+
+#: Lines that are looked through at a time.
+_BATCH = 1 << 12
 
 
 class LineGroups:
@@ -28,7 +32,20 @@ class LineGroups:
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
+        self._closed: list[bool] = []
+        self._first = 0  # line of the first of them
         self.patience = 4 * (sum(map(len, lines)) + len(lines)) + 100_000
+
+    def closed_from(self, position: int) -> Iterator[bool]:
+        """What `are_closed` says of the lines from `position` on, of the first at least."""
+        if not self._first <= position < self._first + len(self._closed):
+            self._first, self._closed = position, are_closed(self.lines[position : position + _BATCH])
+        return map(self._closed.__getitem__, range(position - self._first, len(self._closed)))
+
+    def mention(self, word: str) -> bool:
+        """Whether any line contains `word`."""
+        batches = (self.lines[k : k + _BATCH] for k in range(0, len(self.lines), _BATCH))
+        return any(word in "\n".join(batch) for batch in batches)
 
     def gather(self, position: int, *, inner: bool = False) -> tuple[str, int, bool]:
         """The lines from `position` on that belong together: text, the line behind, whether all brackets close."""
@@ -81,8 +98,8 @@ class LineGroups:
         if state.comment is not None and not state.comment.startswith("index="):
             return False
         if (matched := match_line(line)) is not None:
-            shape = matched[4]  # a string may hold other languages of this look, but hardly their shapes
-            return len(matched[1]) <= indent and shape is not None and shape_of(shape) is not None and is_whole(line)
+            shape = matched[3]  # a string may hold other languages of this look, but hardly their shapes
+            return indent_of(line) <= indent and shape is not None and shape_of(shape) is not None and is_whole(line)
         if end_of(line) is None or indent_of(line) >= indent:
             return False
         behind = (self.lines[n] for n in range(position + 1, len(self.lines)))

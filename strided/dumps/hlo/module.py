@@ -12,6 +12,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from types import MappingProxyType
 
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Header, SourceTables, Unparsed
@@ -55,8 +56,8 @@ class Computation:
         self._signature = signature
         for instruction in instructions:
             instruction.computation = self
-        if instructions and not any(instruction.is_root for instruction in instructions):
-            instructions[-1].is_root = True
+        if instructions and not instructions[-1].is_root:
+            instructions[-1].is_root = not any(instruction.is_root for instruction in instructions)
 
     @lazy
     def root(self) -> Instruction:
@@ -227,7 +228,7 @@ class Module:
     @lazy
     def instructions(self) -> tuple[Instruction, ...]:
         """All instructions, computation by computation."""
-        return tuple(i for computation in self.computations for i in computation.instructions)
+        return tuple(chain.from_iterable([computation.instructions for computation in self.computations]))
 
     @lazy
     def shapes_left_out(self) -> Mapping[Instruction, AnyShape]:
@@ -270,9 +271,9 @@ class Module:
             There is none.
         """
         found = self._by_name.get(name.removeprefix("%"))
-        if not found:
+        if found is None:
             raise DumpError(f"the module {self.name!r} holds no instruction {name!r}", path=self.path)
-        return next((i for i in found if i.computation.is_entry), found[0])
+        return found
 
     def find(
         self,
@@ -300,12 +301,12 @@ class Module:
         """
         found: Iterable[Instruction] = self.instructions
         if name is not None and not _is_pattern(name):
-            found = self._by_name.get(name.removeprefix("%"), [])
+            found = self._named(name.removeprefix("%"))
         elif name is not None:
             fits = _pattern(name.removeprefix("%"))
             found = [i for i in found if fits(i.name)]
         if opcode is not None and name is None and not _is_pattern(opcode):
-            found = self._by_opcode.get(opcode, [])
+            found = [i for i in found if i.opcode == opcode]
         elif opcode is not None:
             fits = _pattern(opcode)
             found = [i for i in found if fits(i.opcode)]
@@ -321,12 +322,14 @@ class Module:
         return {c.name: c for c in reversed(self.computations)}
 
     @lazy
-    def _by_name(self) -> dict[str, list[Instruction]]:
-        return _grouped((i.name, i) for i in self.instructions)
+    def _by_name(self) -> dict[str, Instruction]:
+        found = self.instructions[::-1]
+        return {i.name: i for i in found} | {i.name: i for i in found if i.computation.is_entry}
 
-    @lazy
-    def _by_opcode(self) -> dict[str, list[Instruction]]:
-        return _grouped((i.opcode, i) for i in self.instructions)
+    def _named(self, name: str) -> list[Instruction]:
+        if len(self._by_name) == len(self.instructions):
+            return [self._by_name[name]] if name in self._by_name else []
+        return [i for i in self.instructions if i.name == name]
 
     # ---- printing ---------------------------------------------------------------------------------------------------
 
@@ -369,7 +372,7 @@ class Module:
         lines = [f"HloModule {self.name}: {', '.join(title)}", f"entry {self.entry.name}"]
         lines += _table("parameters", [(str(n), i.name, str(i.shape)) for n, i in enumerate(self.parameters)])
         lines += _table("result", [("", self.entry.root.name, str(self.entry.root.shape))])
-        opcodes = Counter({opcode: len(found) for opcode, found in self._by_opcode.items()}).most_common()
+        opcodes = Counter(i.opcode for i in self.instructions).most_common()
         lines += _table("opcodes", [(str(n), opcode, "") for opcode, n in opcodes])
         if self.unread:
             lines += ["unread", *(f"  {line}" for line in self.unread[:_SHOWN])]
@@ -378,13 +381,6 @@ class Module:
     def __repr__(self) -> str:
         counts = f"{len(self.computations)} computations, {len(self.instructions)} instructions"
         return visible(f"<Module {self.name}: {counts}>")
-
-
-def _grouped(pairs: Iterable[tuple[str, Instruction]]) -> dict[str, list[Instruction]]:
-    groups: dict[str, list[Instruction]] = {}
-    for key, instruction in pairs:
-        groups.setdefault(key, []).append(instruction)
-    return groups
 
 
 def _is_pattern(text: str) -> bool:

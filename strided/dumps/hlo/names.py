@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from string import ascii_letters
 from sys import intern
 from typing import TypeVar
 
@@ -26,7 +27,7 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.\-]")
 _NUMBERED = re.compile(r"(.+)\.([+-]?[0-9]{1,18})", re.DOTALL)
 #: Numbers with another spelling: ``p.0`` is ``p``, and ``p.07`` is ``p.7``.
 _UNUSUAL_NUMBER = re.compile(r"\.[+-]?0[0-9]*$|\.[+-][0-9]+$", re.MULTILINE)
-_UNUSUAL_START = re.compile(r"(?:^|\n)(?:[^A-Za-z_]|__)")
+_STARTS = frozenset(ascii_letters + "_")
 _ALLOWED = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-\n"
 _RESERVED = {name for name in ELEMENT_TYPES if name not in ("tuple", "buffer")}
 
@@ -117,13 +118,14 @@ def _differ(names: list[str]) -> bool:
 
 def _are_unusual(names: list[str]) -> bool:
     """Whether some name may change although nobody else has it, as none does that XLA printed."""
-    return any(_is_unusual("\n".join(names[k : k + _BATCH])) for k in range(0, len(names), _BATCH))
+    if not {name[:1] for name in names} <= _STARTS:
+        return True
+    return any(_are_unusual_lines("\n".join(["", *names[k : k + _BATCH]])) for k in range(0, len(names), _BATCH))
 
 
-def _is_unusual(names: str) -> bool:
-    """The same of names in lines."""
+def _are_unusual_lines(names: str) -> bool:
     return (
-        bool(names.encode("utf-8", "surrogatepass").translate(None, _ALLOWED))
+        "\n__" in names
+        or bool(names.encode("utf-8", "surrogatepass").translate(None, _ALLOWED))
         or (any(part in names for part in (".0", ".-", ".+")) and _UNUSUAL_NUMBER.search(names) is not None)
-        or _UNUSUAL_START.search(names) is not None
     )

@@ -53,9 +53,10 @@ def read_text(text: str, path: str | None = None, index: int | None = None) -> M
 
 def read_lines(lines: list[str], path: str | None = None, index: int | None = None) -> Module:
     """The module in the lines of a text, like `read_text`; the caller need not keep the text."""
-    may_fold = any("async-" in line or "async_execution_thread" in line for line in lines)
+    groups = LineGroups(lines)
+    may_fold = groups.mention("async")
     try:
-        readers = _read_all(_ModuleReader(LineGroups(lines), path, 0, divided=False, may_fold=may_fold))
+        readers = _read_all(_ModuleReader(groups, path, 0, divided=False, may_fold=may_fold))
     except RepeatedNameError:  # XLA's tests divide files that their tools take apart
         if not any(_DIVIDER in line for line in lines):
             raise
