@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
@@ -45,10 +45,6 @@ Writer: TypeAlias = Callable[[Message, Names], str | None]
 # ---- small parts -----------------------------------------------------------------------------------------------------
 
 
-def numbers(values: Iterable[int]) -> str:
-    return index_text(values)
-
-
 def text_or_braces(value: str | bytes | memoryview) -> str:
     """A value as XLA prints it: bare if it is, or looks like, one JSON object; else quoted."""
     data = as_bytes(value)
@@ -74,11 +70,11 @@ def frontend_attributes_text(values: Mapping[str, str]) -> str:
 
 
 def listed(field: str) -> Writer:
-    return lambda message, names: numbers(message.get(field, ()))
+    return lambda message, names: index_text(message.get(field, ()))
 
 
 def listed_if_any(field: str) -> Writer:
-    return lambda message, names: numbers(message[field]) if message.get(field) else None
+    return lambda message, names: index_text(message[field]) if message.get(field) else None
 
 
 def number(field: str) -> Writer:
@@ -97,11 +93,13 @@ def quoted(field: str) -> Writer:
     return lambda message, names: f'"{escape(message[field])}"' if message.get(field) else None
 
 
-def word(field: str, enum: str, *, lower: bool = False, silent: int | None = None) -> Writer:
+def word(field: str, enum: str, *, lower: bool = False, silent: int | None = None, prefix: str = "") -> Writer:
+    """The writer of an enum's value; in lower case, without its prefix, if it has one."""
+
     def write(message: Message, names: Names) -> str | None:
         number = message.get(field, 0)
         text = enum_names(enum).get(number, str(number))
-        return None if number == silent else text.lower() if lower else text
+        return None if number == silent else text.lower().removeprefix(prefix) if lower or prefix else text
 
     return write
 
@@ -155,17 +153,11 @@ def write_precision(message: Message, names: Names) -> str | None:
     return f"{{{','.join(known.get(n, str(n)).lower() for n in found)}}}" if any(found) else None
 
 
-def write_algorithm(message: Message, names: Names) -> str | None:
-    number = message.get("precision_config", {}).get("algorithm", 0)
-    text = enum_names("PrecisionConfig.Algorithm").get(number, str(number))
-    return text.lower().removeprefix("alg_") if number else None
-
-
 def write_aliasing(message: Message, names: Names) -> str | None:
     parts = []
     for alias in message.get("output_operand_aliasing", ()):
-        place = f"({alias.get('operand_index', 0)}, {numbers(alias.get('operand_shape_index', ()))})"
-        parts.append(f"{numbers(alias.get('output_shape_index', ()))}: {place}")
+        place = f"({alias.get('operand_index', 0)}, {index_text(alias.get('operand_shape_index', ()))})"
+        parts.append(f"{index_text(alias.get('output_shape_index', ()))}: {place}")
     return f"{{{', '.join(parts)}}}" if parts else None
 
 
@@ -175,19 +167,9 @@ def dot_dimensions(side: str, *, always: bool = True) -> Writer:
     def write(message: Message, names: Names) -> str | None:
         outer = message.get("ragged_dot_dimension_numbers", message)
         found = outer.get("dot_dimension_numbers", {}).get(f"{side}_dimensions", ())
-        return numbers(found) if found or always else None
+        return index_text(found) if found or always else None
 
     return write
-
-
-def write_associative(message: Message, names: Names) -> str | None:
-    return {1: "true", 2: "false"}.get(message.get("is_associative", 0))
-
-
-def write_convolution_kind(message: Message, names: Names) -> str | None:
-    number = message.get("conv_kind", 0)
-    text = enum_names("ConvolutionKind").get(number, str(number))
-    return text.lower().removeprefix("convolution_kind_") if number else None
 
 
 def write_sparsity(message: Message, names: Names) -> str | None:
@@ -224,7 +206,7 @@ def write_slice_sizes(message: Message, names: Names) -> str | None:
         slice_sizes = list(islice(left, rank))
         if rank and not slice_sizes:
             break  # protos of several buffers hold fewer lists than their shapes promise
-        shown.append(numbers(slice_sizes))
+        shown.append(index_text(slice_sizes))
     return f"{{{','.join(shown)}}}"
 
 
@@ -290,17 +272,9 @@ def write_thread(message: Message, names: Names) -> str | None:
     return f'"{escape(thread)}"' if thread and thread != MAIN_THREAD else None
 
 
-def write_iota_dimension(message: Message, names: Names) -> str:
-    return str(next(iter(message.get("dimensions", ())), 0))
-
-
 def write_lower(message: Message, names: Names) -> str | None:
     options = message.get("triangular_solve_options") or message.get("cholesky_options", {})
     return "true" if options.get("lower") else None
-
-
-def write_transpose(message: Message, names: Names) -> str | None:
-    return word("transpose_a", "TriangularSolveOptions.Transpose", silent=0)(message, names)
 
 
 def write_sharding(message: Message, names: Names) -> str | None:
@@ -354,7 +328,3 @@ def backend_config_of(message: Message, names: Names) -> bytes | memoryview:
     """The backend's own configuration; empty if there is none."""
     config: memoryview | bytes = message.get("backend_config", b"")
     return config or payload_of(message.get("backend_config_payload", {}), names.payload)
-
-
-def write_outfeed_shape(message: Message, names: Names) -> str | None:
-    return str(message["outfeed_shape"]) if "outfeed_shape" in message else None

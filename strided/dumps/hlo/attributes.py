@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from strided.dumps.hlo import attribute_writers as writers
 from strided.dumps.hlo.attribute_writers import Message, Names, Writer
@@ -17,6 +17,8 @@ from strided.layout import AnyShape, Shape
 
 #: The name of an attribute and its text.
 Attribute: TypeAlias = tuple[str, str]
+
+T = TypeVar("T")
 
 
 def attributes_of(opcode: str, message: Message, names: Names) -> list[Attribute]:
@@ -86,72 +88,74 @@ def _is_pred(shape: AnyShape | None) -> bool:
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
+
+def _each(names: str, writer: Callable[[str], Writer]) -> dict[str, Writer]:
+    """The writers of attributes that are printed alike, by their names."""
+    return {name: writer(name) for name in names.split()}
+
+
+def _inside(message: str, names: str, writer: Callable[[str], Writer]) -> dict[str, Writer]:
+    """The same of attributes whose fields are in a message inside."""
+    return {name: writers.within(message, writer(name)) for name in names.split()}
+
+
 _GATHER, _SCATTER = "gather_dimension_numbers", "scatter_dimension_numbers"
 _SOLVE = "triangular_solve_options"
 _RAGGED = "ragged_dot_dimension_numbers"
 
+#: Writers by attribute; most attributes bear the name of their field.
 WRITERS: Mapping[str, Writer] = {
-    "algorithm": writers.write_algorithm,
+    **_each(
+        "constrain_layout custom_call_has_side_effect has_dynamic_root indices_are_sorted is_composite "
+        "is_host_transfer is_reverse is_stable unique_indices use_global_device_ids",
+        writers.flag,
+    ),
+    **_each("delta exponent_bits feature_index k mantissa_bits num_carries", writers.number),
+    **_each("dimensions dynamic_slice_sizes fft_length", writers.listed),
+    **_each("infeed_config outfeed_config", writers.quoted),
+    **_inside(_GATHER, "collapsed_slice_dims offset_dims start_index_map", writers.listed),
+    **_inside(_GATHER, "operand_batching_dims start_indices_batching_dims", writers.listed_if_any),
+    **_inside(_GATHER, "index_vector_dim", writers.number),
+    **_inside(_SCATTER, "inserted_window_dims scatter_dims_to_operand_dims update_window_dims", writers.listed),
+    **_inside(_SCATTER, "input_batching_dims scatter_indices_batching_dims", writers.listed_if_any),
+    **_inside(_SOLVE, "left_side unit_diagonal", writers.flag),
+    "algorithm": writers.within(
+        "precision_config", writers.word("algorithm", "PrecisionConfig.Algorithm", silent=0, prefix="alg_")
+    ),
     "api_version": writers.word("custom_call_api_version", "CustomCallApiVersion", silent=1),
     "async_execution_thread": writers.write_thread,
     "backend_config": writers.write_backend_config,
     "batch_group_count": writers.number_unless("batch_group_count", 0, 1),
     "channel_id": writers.number_unless("channel_id", 0),
-    "collapsed_slice_dims": writers.within(_GATHER, writers.listed("collapsed_slice_dims")),
-    "constrain_layout": writers.flag("constrain_layout"),
     "control-predecessors": writers.write_predecessors,
-    "convolution_kind": writers.write_convolution_kind,
+    "convolution_kind": writers.word("conv_kind", "ConvolutionKind", silent=0, prefix="convolution_kind_"),
     "cross_program_prefetch_index": writers.write_prefetch,
-    "custom_call_has_side_effect": writers.flag("custom_call_has_side_effect"),
     "custom_call_target": lambda message, names: f'"{escape(message.get("custom_call_target", ""))}"',
-    "delta": writers.number("delta"),
     "dim_labels": writers.write_dim_labels,
-    "dimensions": writers.listed("dimensions"),
     "direction": lambda message, names: str(message.get("comparison_direction", "")),
     "distribution": writers.word("distribution", "RandomDistribution", lower=True),
     "domain": writers.write_domain,
-    "dynamic_slice_sizes": writers.listed("dynamic_slice_sizes"),
     "epsilon": lambda message, names: f"{message.get('epsilon', 0.0):g}",
-    "exponent_bits": writers.number("exponent_bits"),
     "feature_group_count": writers.number_unless("feature_group_count", 0, 1),
-    "feature_index": writers.number("feature_index"),
-    "fft_length": writers.listed("fft_length"),
     "fft_type": writers.word("fft_type", "FftType"),
     "frontend_attributes": writers.write_frontend_attributes,
-    "has_dynamic_root": writers.flag("has_dynamic_root"),
     "index": writers.number("tuple_index"),
-    "index_vector_dim": writers.within(_GATHER, writers.number("index_vector_dim")),
-    "indices_are_sorted": writers.flag("indices_are_sorted"),
     "inferred_dimension": writers.write_inferred_dimension,
-    "infeed_config": writers.quoted("infeed_config"),
-    "input_batching_dims": writers.within(_SCATTER, writers.listed_if_any("input_batching_dims")),
-    "inserted_window_dims": writers.within(_SCATTER, writers.listed("inserted_window_dims")),
-    "iota_dimension": writers.write_iota_dimension,
-    "is_associative": writers.write_associative,
-    "is_composite": writers.flag("is_composite"),
-    "is_host_transfer": writers.flag("is_host_transfer"),
-    "is_reverse": writers.flag("is_reverse"),
-    "is_stable": writers.flag("is_stable"),
-    "k": writers.number("k"),
+    "iota_dimension": lambda message, names: str(next(iter(message.get("dimensions", ())), 0)),
+    "is_associative": lambda message, names: {1: "true", 2: "false"}.get(message.get("is_associative", 0)),
     "kind": lambda message, names: str(message.get("fusion_kind", "")),
     "largest": lambda message, names: "true" if message.get("largest") else "false",
-    "left_side": writers.within(_SOLVE, writers.flag("left_side")),
     "lhs_batch_dims": writers.dot_dimensions("lhs_batch", always=False),
     "lhs_contracting_dims": writers.dot_dimensions("lhs_contracting"),
     "lhs_ragged_dims": writers.within(_RAGGED, writers.listed_if_any("lhs_ragged_dimensions")),
     "literal": writers.write_literal,
     "lower": writers.write_lower,
-    "mantissa_bits": writers.number("mantissa_bits"),
     "metadata": writers.write_metadata,
-    "num_carries": writers.number("num_carries"),
     "order": writers.write_comparison_order,
-    "offset_dims": writers.within(_GATHER, writers.listed("offset_dims")),
-    "operand_batching_dims": writers.within(_GATHER, writers.listed_if_any("operand_batching_dims")),
     "operand_layout_constraints": writers.write_operand_layouts,
     "operand_precision": writers.write_precision,
     "origin": writers.write_origin,
-    "outfeed_config": writers.quoted("outfeed_config"),
-    "outfeed_shape": writers.write_outfeed_shape,
+    "outfeed_shape": lambda message, names: str(message["outfeed_shape"]) if "outfeed_shape" in message else None,
     "output_to_operand_aliasing": writers.write_aliasing,
     "padding": writers.write_padding,
     "padding_type": writers.word("padding_type", "PaddingType", silent=0),
@@ -162,9 +166,7 @@ WRITERS: Mapping[str, Writer] = {
     "rhs_contracting_dims": writers.dot_dimensions("rhs_contracting"),
     "rhs_group_dims": writers.within(_RAGGED, writers.listed_if_any("rhs_group_dimensions")),
     "rng_algorithm": writers.word("rng_algorithm", "RandomAlgorithm", lower=True),
-    "scatter_dims_to_operand_dims": writers.within(_SCATTER, writers.listed("scatter_dims_to_operand_dims")),
     "scatter_index_vector_dim": writers.within(_SCATTER, writers.number("index_vector_dim")),
-    "scatter_indices_batching_dims": writers.within(_SCATTER, writers.listed_if_any("scatter_indices_batching_dims")),
     "schedule": writers.word("custom_call_schedule", "CustomCallSchedule", silent=0),
     "permuted_slice_sizes": writers.write_slice_sizes,
     "sharding": writers.write_sharding,
@@ -173,18 +175,12 @@ WRITERS: Mapping[str, Writer] = {
     "source_target_pairs": writers.write_pairs,
     "sparsity_config": writers.write_sparsity,
     "split_dimensions": writers.listed_if_any("dimensions"),
-    "start_index_map": writers.within(_GATHER, writers.listed("start_index_map")),
-    "start_indices_batching_dims": writers.within(_GATHER, writers.listed_if_any("start_indices_batching_dims")),
     "statistics": writers.write_statistics,
-    "transpose_a": writers.within(_SOLVE, writers.write_transpose),
+    "transpose_a": writers.within(_SOLVE, writers.word("transpose_a", "TriangularSolveOptions.Transpose", silent=0)),
     "type": writers.write_comparison_type,
-    "unique_indices": writers.flag("unique_indices"),
-    "unit_diagonal": writers.within(_SOLVE, writers.flag("unit_diagonal")),
-    "update_window_dims": writers.within(_SCATTER, writers.listed("update_window_dims")),
-    "use_global_device_ids": writers.flag("use_global_device_ids"),
     "window": writers.write_window,
     "window_if_there": writers.write_window_if_there,
-}  # fmt: skip
+}
 
 #: Attributes printed under the name of another one.
 _PRINTED_AS = {
@@ -200,28 +196,25 @@ _ALL_REDUCE = f"{_COLLECTIVE} use_global_device_ids"
 _CONVOLUTION = "dim_labels feature_group_count batch_group_count"
 _PERMUTE = "channel_id source_target_pairs permuted_slice_sizes"
 _DOT_DIMENSIONS = "lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims"
-_BATCH_NORM = "epsilon feature_index"
-_TRANSFER = "channel_id is_host_transfer"
+
+
+def _alike(opcodes: str, value: T) -> dict[str, T]:
+    return dict.fromkeys(opcodes.split(), value)
+
 
 #: The attributes particular to each opcode, in order.
 OWN: Mapping[str, str] = {
-    "all-gather": f"{_COLLECTIVE} dimensions use_global_device_ids",
-    "all-gather-start": f"{_COLLECTIVE} dimensions use_global_device_ids",
-    "all-reduce": _ALL_REDUCE,
-    "all-reduce-start": _ALL_REDUCE,
+    **_alike("all-gather all-gather-start", f"{_COLLECTIVE} dimensions use_global_device_ids"),
+    **_alike("all-reduce all-reduce-start", _ALL_REDUCE),
     "all-to-all": f"{_COLLECTIVE} split_dimensions",
     "async-start": "async_execution_thread output_to_operand_aliasing",
     "async-update": "output_to_operand_aliasing",
-    "batch-norm-grad": _BATCH_NORM,
-    "batch-norm-inference": _BATCH_NORM,
-    "batch-norm-training": _BATCH_NORM,
-    "broadcast": "dimensions",
+    **_alike("batch-norm-grad batch-norm-inference batch-norm-training", "epsilon feature_index"),
+    **_alike("broadcast concatenate get-dimension-size map reduce reverse set-dimension-size transpose", "dimensions"),
     "cholesky": "lower",
     "collective-broadcast": f"{_COLLECTIVE} has_dynamic_root",
-    "collective-permute": _PERMUTE,
-    "collective-permute-start": _PERMUTE,
+    **_alike("collective-permute collective-permute-start", _PERMUTE),
     "compare": "direction type order",
-    "concatenate": "dimensions",
     "convolution": f"window {_CONVOLUTION} convolution_kind operand_precision algorithm sparsity_config",
     "copy-start": "cross_program_prefetch_index",
     "custom-call": (
@@ -229,7 +222,7 @@ OWN: Mapping[str, str] = {
         "custom_call_has_side_effect literal output_to_operand_aliasing schedule api_version"
     ),
     "domain": "domain",
-    "dot": f"{_DOT_DIMENSIONS} operand_precision algorithm",
+    **_alike("dot scaled-dot", f"{_DOT_DIMENSIONS} operand_precision algorithm"),
     "dynamic-slice": "dynamic_slice_sizes",
     "fft": "fft_type fft_length",
     "fusion": "kind output_to_operand_aliasing",
@@ -237,60 +230,42 @@ OWN: Mapping[str, str] = {
         "offset_dims collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims "
         "index_vector_dim slice_sizes indices_are_sorted"
     ),
-    "get-dimension-size": "dimensions",
     "get-tuple-element": "index",
     "infeed": "infeed_config",
     "iota": "iota_dimension",
-    "map": "dimensions",
     "outfeed": "outfeed_shape outfeed_config",
     "pad": "padding",
     "parameter": "parameter_replication",
     "ragged-all-to-all": _COLLECTIVE,
     "ragged-dot": f"{_DOT_DIMENSIONS} lhs_ragged_dims rhs_group_dims operand_precision algorithm",
-    "recv": _TRANSFER,
-    "recv-done": _TRANSFER,
-    "reduce": "dimensions",
+    **_alike("recv recv-done send send-done", "channel_id is_host_transfer"),
     "reduce-precision": "exponent_bits mantissa_bits",
     "reduce-scatter": f"{_ALL_REDUCE} dimensions",
-    "reduce-window": "window",
+    **_alike("reduce-window select-and-scatter", "window"),
     "reshape": "inferred_dimension",
-    "reverse": "dimensions",
     "rng": "distribution",
     "rng-bit-generator": "rng_algorithm",
     "rng-get-and-update-state": "delta",
-    "scaled-dot": f"{_DOT_DIMENSIONS} operand_precision algorithm",
     "scan": "dimensions num_carries is_reverse is_associative",
     "scatter": (
         "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims "
         "scatter_indices_batching_dims scatter_index_vector_dim indices_are_sorted unique_indices"
     ),
-    "select-and-scatter": "window",
-    "send": _TRANSFER,
-    "send-done": _TRANSFER,
-    "set-dimension-size": "dimensions",
     "slice": "slice",
     "sort": "dimensions is_stable",
     "topk": "k largest is_stable",
-    "transpose": "dimensions",
     "triangular-solve": "left_side lower unit_diagonal transpose_a",
 }
 
 #: The names under which an opcode prints the computations that it calls, and whether its proto reverses them.
 CALLEES: Mapping[str, tuple[str, bool]] = {
-    "all-reduce": ("to_apply", False),
-    "all-reduce-start": ("to_apply", False),
-    "call": ("to_apply", False),
+    **_alike(
+        "all-reduce all-reduce-start call map reduce reduce-scatter reduce-window scan scatter sort topk",
+        ("to_apply", False),
+    ),
     "conditional": ("branch_computations", False),
     "custom-call": ("called_computations", False),
-    "map": ("to_apply", False),
-    "reduce": ("to_apply", False),
-    "reduce-scatter": ("to_apply", False),
-    "reduce-window": ("to_apply", False),
-    "scan": ("to_apply", False),
-    "scatter": ("to_apply", False),
     "select-and-scatter": ("select scatter", False),
-    "sort": ("to_apply", False),
-    "topk": ("to_apply", False),
     "while": ("condition body", True),
 }
 

@@ -1,14 +1,13 @@
 """The header of an HLO module: layouts of the entry, aliases, donors, and source tables.
 
-A `Header` gives these values, and the text of its attributes; `text_header` reads the values from the text,
-`proto_header` writes the text from the values.
+`text_header` reads these values from the text of the header's attributes, `proto_header` writes the text from the
+values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from strided.dumps.hlo.lexer import escape
 from strided.escape import visible
@@ -158,39 +157,6 @@ class SourceTables:
         for title, table in zip(TABLES, rows, strict=True):
             blocks.append("\n".join([title, *(f"{number} {text}" for number, text in table.items())]) + "\n")
         return "\n".join(blocks)
-
-
-class Header(Protocol):
-    """What stands above a module's computations. `Module` documents each part."""
-
-    @property
-    def attributes(self) -> Mapping[str, str]:
-        """Text of each attribute by name, in XLA's order."""
-
-    @property
-    def is_scheduled(self) -> bool: ...
-
-    @property
-    def replica_count(self) -> int: ...
-
-    @property
-    def num_partitions(self) -> int: ...
-
-    @property
-    def entry_layout(self) -> EntryLayout | None:
-        """None if the header does not say it."""
-
-    @property
-    def aliases(self) -> tuple[Alias, ...]: ...
-
-    @property
-    def donors(self) -> tuple[Donor, ...]: ...
-
-    @property
-    def frontend_attributes(self) -> dict[str, str]: ...
-
-    @property
-    def tables(self) -> SourceTables: ...
 
 
 def index_text(index: Iterable[int]) -> str:

@@ -81,16 +81,8 @@ def _count_leaves(shape: AnyShape, known: dict[int, int]) -> int:
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 
-def _first(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    return shapes[0]
-
-
-def _second(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    return shapes[1]
-
-
-def _last(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape | None:
-    return shapes[-1]
+def _operand(place: int) -> Rule:
+    return lambda instruction, shapes: shapes[place]
 
 
 def _constant(shape: Shape) -> Rule:
@@ -113,13 +105,9 @@ def _element(instruction: Instruction, shapes: Sequence[AnyShape]) -> AnyShape |
 
 def _same(instruction: Instruction, shapes: Sequence[AnyShape]) -> Shape | None:
     """The first operand's shape, if all have its type and dimensions."""
-    first = _array(shapes[0])
-    others = [_array(shape) for shape in shapes[1:]]
-    return (
-        first
-        if all((one.element_type, *_sizes(one)) == (first.element_type, *_sizes(first)) for one in others)
-        else None
-    )
+    first, *others = map(_array, shapes)
+    fits = all((one.element_type, *_sizes(one)) == (first.element_type, *_sizes(first)) for one in others)
+    return first if fits else None
 
 
 def _of_type(names: Mapping[str, str]) -> Rule:
@@ -222,10 +210,9 @@ def _window_sizes(instruction: Instruction, bases: Sequence[int]) -> tuple[int, 
         return fields[name].split("x") if name in fields else [default] * len(bases)
 
     sizes = []
-    parts = [numbers(name, one) for name, one in (("size", "1"), ("stride", "1"), ("pad", "0_0"))]
-    for base, size, stride, pad, outer, inner in zip(
-        bases, *parts, numbers("lhs_dilate", "1"), numbers("rhs_dilate", "1"), strict=True
-    ):
+    defaults = {"size": "1", "stride": "1", "pad": "0_0", "lhs_dilate": "1", "rhs_dilate": "1"}
+    parts = (numbers(name, default) for name, default in defaults.items())
+    for base, size, stride, pad, outer, inner in zip(bases, *parts, strict=True):
         low, high = map(int, pad.split("_"))
         whole = low + (max((base - 1) * int(outer) + 1, 0) if base else 0) + high
         window = (int(size) - 1) * int(inner) + 1 if int(size) else 0
@@ -272,15 +259,15 @@ _SAME = (
 
 _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_SAME, _same),
-    **dict.fromkeys(["add-dependency", "copy", "domain", "reverse", "while"], _first),
+    **dict.fromkeys(["add-dependency", "copy", "domain", "reverse", "while"], _operand(0)),
     **dict.fromkeys(["abs", "imag", "real"], _of_type(_PARTS)),
     **dict.fromkeys(["compare", "is-finite"], _of_type({"": "pred"})),
     "after-all": _constant(Shape("token", ())),
-    "call": _last,
-    "clamp": _second,
+    "call": _operand(-1),
+    "clamp": _operand(1),
     "complex": _of_type(_WHOLES),
     "concatenate": _concatenated,
-    "conditional": _last,
+    "conditional": _operand(-1),
     "convolution": _convolved,
     "dot": _multiplied,
     "get-dimension-size": _constant(Shape("s32", ())),

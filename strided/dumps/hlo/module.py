@@ -11,13 +11,15 @@ import fnmatch
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 
-from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Header, SourceTables, Unparsed
+from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unparsed
 from strided.dumps.hlo.inference import left_out
 from strided.dumps.hlo.instruction import Instruction, memory_spaces
+from strided.dumps.hlo.proto_header import ProtoHeader
+from strided.dumps.hlo.text_header import TextHeader
 from strided.errors import DumpError, DumpWarning
 from strided.escape import visible
 from strided.layout import AnyShape, Layout, parser
@@ -137,7 +139,7 @@ class Module:
     def __init__(
         self,
         name: str,
-        header: Header,
+        header: TextHeader | ProtoHeader,
         computations: Iterable[Computation],
         entry: Computation,
         *,
@@ -299,16 +301,9 @@ class Module:
         NotationError
             Text that is no shape.
         """
-        found: Iterable[Instruction] = self.instructions
-        if name is not None and not _is_pattern(name):
-            found = self._named(name.removeprefix("%"))
-        elif name is not None:
-            fits = _pattern(name.removeprefix("%"))
-            found = [i for i in found if fits(i.name)]
-        if opcode is not None and name is None and not _is_pattern(opcode):
-            found = [i for i in found if i.opcode == opcode]
-        elif opcode is not None:
-            fits = _pattern(opcode)
+        found = self.instructions if name is None else self._named(name.removeprefix("%"))
+        if opcode is not None:
+            fits = _test(opcode)
             found = [i for i in found if fits(i.opcode)]
         if shape is not None:
             same = _shape_test(shape)
@@ -326,10 +321,11 @@ class Module:
         found = self.instructions[::-1]
         return {i.name: i for i in found} | {i.name: i for i in found if i.computation.is_entry}
 
-    def _named(self, name: str) -> list[Instruction]:
-        if len(self._by_name) == len(self.instructions):
+    def _named(self, name: str) -> Sequence[Instruction]:
+        if not _is_pattern(name) and len(self._by_name) == len(self.instructions):
             return [self._by_name[name]] if name in self._by_name else []
-        return [i for i in self.instructions if i.name == name]
+        fits = _test(name)
+        return [i for i in self.instructions if fits(i.name)]
 
     # ---- printing ---------------------------------------------------------------------------------------------------
 
@@ -387,8 +383,8 @@ def _is_pattern(text: str) -> bool:
     return any(character in text for character in "*?[")
 
 
-def _pattern(text: str) -> Callable[[str], object]:
-    return re.compile(fnmatch.translate(text)).match
+def _test(text: str) -> Callable[[str], object]:
+    return re.compile(fnmatch.translate(text)).match if _is_pattern(text) else text.__eq__
 
 
 def _shape_test(wanted: str | AnyShape) -> Callable[[AnyShape | None], bool]:

@@ -35,43 +35,28 @@ class TextHeader:
     """
 
     def __init__(self, attributes: Mapping[str, str], tables: Mapping[str, list[str]]) -> None:
-        self._attributes, self._tables = attributes, tables
-
-    @property
-    def attributes(self) -> Mapping[str, str]:
-        return self._attributes
-
-    @property
-    def is_scheduled(self) -> bool:
-        return self._attributes.get("is_scheduled") == "true"
-
-    @property
-    def replica_count(self) -> int:
-        return self._count("replica_count")
-
-    @property
-    def num_partitions(self) -> int:
-        return self._count("num_partitions")
-
-    def _count(self, name: str) -> int:
-        return integer(self._attributes.get(name, "1")) or 1
+        self.attributes, self._tables = attributes, tables
+        self.is_scheduled = attributes.get("is_scheduled") == "true"
+        self.replica_count, self.num_partitions = (
+            integer(attributes.get(name, "1")) or 1 for name in ("replica_count", "num_partitions")
+        )
 
     @property
     def entry_layout(self) -> EntryLayout | None:
-        text = self._attributes.get("entry_computation_layout")
+        text = self.attributes.get("entry_computation_layout")
         return None if text is None else entry_layout(text)
 
     @property
     def aliases(self) -> tuple[Alias, ...]:
-        return aliases(self._attributes.get("input_output_alias", ""))
+        return aliases(self.attributes.get("input_output_alias", ""))
 
     @property
     def donors(self) -> tuple[Donor, ...]:
-        return donors(self._attributes.get("buffer_donor", ""))
+        return donors(self.attributes.get("buffer_donor", ""))
 
     @property
     def frontend_attributes(self) -> dict[str, str]:
-        return read_strings(self._attributes.get("frontend_attributes", ""))
+        return read_strings(self.attributes.get("frontend_attributes", ""))
 
     @lazy
     def tables(self) -> SourceTables:
