@@ -56,18 +56,15 @@ def unfold(computations: Sequence[Computation]) -> list[Computation]:
 def _shorten(instruction: TextInstruction, attributes: Mapping[str, str], wrapped: object) -> None:
     assert isinstance(wrapped, TextInstruction)
     part = instruction.opcode.removeprefix("async-")
-    kept = {name: text for name, text in attributes.items() if name != "calls"}
-    own = (
-        {name: text for name, text in wrapped.written_attributes.items() if name not in COMMON}
-        if part == "start"
-        else {}
-    )
-    first = {name: kept.pop(name) for name in (_THREAD,) if name in kept}
+    first = {_THREAD: attributes[_THREAD]} if _THREAD in attributes else {}
+    body = wrapped.written_attributes if part == "start" else {}
+    own = {name: text for name, text in body.items() if name not in COMMON}
+    kept = {name: text for name, text in attributes.items() if name not in (_THREAD, "calls")}
     instruction.rewrite(f"{wrapped.opcode}-{part}", {**first, **own, **kept})
 
 
 def _spread_thread(thread: str, caller: TextInstruction, by_name: Mapping[str, Computation]) -> None:
-    """Put all that an asynchronous operation calls, directly or not, on its thread."""
+    """Put all that an asynchronous operation calls, directly or indirectly, on its thread."""
     waiting = [caller] if thread != _MAIN_THREAD else []
     while waiting:
         for called in _callees(waiting.pop(), by_name):

@@ -1,7 +1,7 @@
 """All attributes of a proto instruction, in the words and the order of XLA's text.
 
 `OWN` lists what each opcode prints itself, `CALLEES` under which names it prints the computations that it calls, and
-`COMMON` what any instruction may print behind that. `WRITERS` writes each attribute from the decoded message.
+`COMMON` what any instruction may print after those. `WRITERS` writes each attribute from the decoded message.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def async_start_attributes_of(
 ) -> list[Attribute]:
     """The attributes of an asynchronous start printed as the only instruction of its body, `wrapped`.
 
-    All that this instruction prints before its origin stands among them, so that a name may come twice. Its frontend
-    attributes do only where the start has none.
+    They include what this instruction prints before its origin, so a name may occur twice; its frontend attributes
+    only if the start has none.
     """
     inner = attributes_of(opcode, wrapped, wrapped_names)
     unprinted = set(_LAST) | ({"frontend_attributes"} if message.get("frontend_attributes", {}).get("map") else set())

@@ -55,7 +55,7 @@ def sorted_json(text: str) -> str:
 
 
 def _value(text: str, at: int, depth: int) -> tuple[str, int]:
-    """One value and the place behind it; ValueError if there is none."""
+    """One value and the place after it; ValueError if there is none."""
     word = _word(text, at)
     opening = word[1]
     if word[2]:

@@ -69,10 +69,10 @@ class ComputationReader:
         self._anonymous = NameUniquer()
 
     def read_computation(self, opening: str, first: int) -> int:
-        """Read the computation whose brace opens on line `first`; returns the line behind it."""
+        """Read the computation whose brace opens on line `first`; returns the line after it."""
         lines, found = self.lines, list[TextInstruction]()
         mark, stray = self._mark(found, first), False
-        before: _Mark | None = None  # where the last statements began, if not on a plain line
+        before: _Mark | None = None  # where the last statements began, None after a plain line
         position = first + 1
         while position < len(lines):
             if (plain_end := self._read_plain(found, position)) > position:
@@ -95,7 +95,7 @@ class ComputationReader:
                 self._add(opening, found, {}, first)
                 return position
             else:
-                if found and CONTINUATION.match(line.lstrip()):  # it goes on with what stands before
+                if found and CONTINUATION.match(line.lstrip()):  # it continues what was read
                     before = before or self._mark(found[:-1], (found[-1].line or 1) - 1)
                     if (after := self._read_again(found, before, position)) is not None:
                         position = after
@@ -110,7 +110,8 @@ class ComputationReader:
                     self.leave(position, "no instruction")
                     after = position + 1
                 position = after
-        raise self._cut(first)
+        words = f"the text ends inside the computation that begins on line {first + 1}"
+        raise DumpError(words, path=self._path, line=len(lines), column=len(lines[-1]) + 1)
 
     def _read_plain(self, found: list[TextInstruction], position: int) -> int:
         """Add the lines from `position` on that are as XLA prints them; returns the first that is not."""
@@ -137,7 +138,7 @@ class ComputationReader:
         return _Mark(position, len(found), len(self.unread), len(self.computations), len(self._anonymous))
 
     def _read_again(self, found: list[TextInstruction], before: _Mark, position: int) -> int | None:
-        """Read again the statements that go on at `position`; returns the line behind, or None if cut off."""
+        """Read again the statements that go on at `position`; returns the next line, or None if cut off."""
         text, end, whole = self._groups.gather(before.position, inner=True)
         if not whole or end <= position:
             return None
@@ -147,9 +148,9 @@ class ComputationReader:
         return end
 
     def _read_by_token(self, first: int, mark: _Mark) -> int | None:
-        """Read the computation that opens on line `first` by tokens; returns the line behind, or None if cut off.
+        """Read the computation that opens on line `first` by tokens; returns the next line, or None if cut off.
 
-        `mark` says how much had been read before it: what came of its lines since then is forgotten.
+        What was read since `mark` is forgotten.
         """
         text, end, whole = self._groups.gather(first)
         unread, computations = self.unread[mark.unread :], self.computations[mark.computations :]
@@ -162,7 +163,7 @@ class ComputationReader:
         return None
 
     def _read_statements(self, found: list[TextInstruction], position: int) -> int | None:
-        """Add the statements on this line to `found`; returns the line behind, or None at a stray bracket."""
+        """Add the statements on this line to `found`; returns the next line, or None at a stray bracket."""
         text, end, whole = self._groups.gather(position, inner=True)
         if not whole:
             state = Gatherer()
@@ -287,11 +288,3 @@ class ComputationReader:
 
     def _twice(self, words: str, line: int | None) -> DumpError:
         return RepeatedNameError(words, path=self._path, line=line, column=1)
-
-    def _cut(self, first: int) -> DumpError:
-        return DumpError(
-            f"the text ends inside the computation that begins on line {first + 1}",
-            path=self._path,
-            line=len(self.lines),
-            column=len(self.lines[-1]) + 1,
-        )

@@ -130,16 +130,10 @@ class SourceTables:
             seen.add(frame_id)
             location_id, frame_id = self.frames[frame_id]
             place = self.locations.get(location_id, {})
-            found.append(
-                Frame(
-                    self.files.get(place.get("file_name_id", 0), "?"),
-                    self.functions.get(place.get("function_name_id", 0), "?"),
-                    place.get("line", 0),
-                    place.get("column", 0),
-                    place.get("end_line", 0),
-                    place.get("end_column", 0),
-                )
-            )
+            file = self.files.get(place.get("file_name_id", 0), "?")
+            function = self.functions.get(place.get("function_name_id", 0), "?")
+            numbers = (place.get(name, 0) for name in ("line", "column", "end_line", "end_column"))
+            found.append(Frame(file, function, *numbers))
         return tuple(found)
 
     def __str__(self) -> str:
@@ -159,7 +153,7 @@ class SourceTables:
         return "\n".join(blocks)
 
 
-def index_text(index: Iterable[int]) -> str:
+def index_text(index: Iterable[object]) -> str:
     """A shape index as XLA prints it.
 
     >>> index_text((2, 0))

@@ -1,7 +1,7 @@
 """Shapes that a text leaves out, inferred by XLA's rules.
 
 Most operations have the shape of their first operand, with its layout; those that compute new sizes are row-major.
-Where a rule asks for more than the text says, or operands do not fit each other, the shape stays unknown.
+If a rule needs more than the text says, or operands do not fit each other, the shape stays unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LABELS = re.compile(r"([0-9bf?]+)_([0-9io?]+)->([0-9bf?]+)")
 def left_out(
     missing: Iterable[Instruction], written: Callable[[Instruction], AnyShape | None]
 ) -> dict[Instruction, AnyShape]:
-    """The shapes of instructions whose text has none, as far as they follow from others.
+    """The shapes of instructions whose text has none, where they follow from others.
 
     Parameters
     ----------

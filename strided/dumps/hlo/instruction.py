@@ -75,8 +75,8 @@ class Instruction(ABC):
     def shape(self) -> AnyShape | None:
         """The result's shape with its layout, or None if it cannot be read.
 
-        A text may leave it out: it then follows from the operands by XLA's rules, or is None if they ask for more
-        than is known here.
+        A text may leave it out: it then follows from the operands by XLA's rules, or is None if they need more
+        than the text says.
         """
 
     @property

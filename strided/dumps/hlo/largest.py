@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from strided.dumps.hlo.header import index_text
 from strided.errors import LayoutError
 from strided.layout import BufferShape, Shape, TupleShape
 
@@ -17,7 +18,7 @@ class Value:
     Attributes
     ----------
     name, opcode : str
-        Of the instruction; a part of a tuple has its place behind the name: ``"fusion.1{0}"``.
+        Of the instruction; a part of a tuple has its index after the name: ``"fusion.1{0}"``.
     shape : Shape
     byte_size, unpadded_byte_size : int
         Bytes with the padding, and without.
@@ -48,11 +49,11 @@ def largest(instructions: Iterable[Any], *, by_padding: bool = False) -> list[Va
 
 def _values(instruction: Any) -> Iterator[Value]:
     shape = instruction.shape
-    if isinstance(shape, TupleShape) and instruction.opcode not in ("tuple", "while", "conditional", "call"):
-        for index, leaf in shape.leaves():
-            yield from _value(f"{instruction.name}{{{','.join(map(str, index))}}}", instruction.opcode, leaf)
-    elif not isinstance(shape, TupleShape):
+    if not isinstance(shape, TupleShape):
         yield from _value(instruction.name, instruction.opcode, shape)
+    elif instruction.opcode not in ("tuple", "while", "conditional", "call"):
+        for index, leaf in shape.leaves():
+            yield from _value(f"{instruction.name}{index_text(index)}", instruction.opcode, leaf)
 
 
 def _value(name: str, opcode: str, shape: Any) -> Iterator[Value]:

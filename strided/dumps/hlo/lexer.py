@@ -3,11 +3,11 @@
 ::
 
     attributes = { "," name "=" value }
-    value      = what runs up to a comma outside of brackets, strings and comments
+    value      = everything up to a comma outside brackets, strings and comments
     list       = "{" [ item { "," item } ] "}"
 
-Everything works on positions in a text and takes time in proportion to what it walks over. Nothing recurses: brackets
-may nest as deep as the text is long.
+Everything works on positions in a text, in time proportional to the characters passed. Nothing recurses: brackets may
+nest as deep as the text is long.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 
 #: A string that is closed.
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-#: An unterminated string or comment takes the rest of the text, so that its end is looked for only once.
+#: An unterminated string or comment takes the rest of the text, so its end is searched for only once.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 #: ``//`` after a colon belongs to an address such as ``gs://bucket``.
 _COMMENT = r"/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+"
@@ -56,7 +56,7 @@ _ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5
 def closing(text: str, opening: int) -> int:
     """Place just after the bracket that closes the one at `opening`, or -1.
 
-    Strings and comments are stepped over; a bracket of another kind in the way counts as none.
+    Strings and comments are stepped over; a mismatched bracket gives -1.
 
     >>> closing('({")"})=', 0)
     7
@@ -118,14 +118,14 @@ def read_attributes(text: str, position: int) -> tuple[dict[str, str], int]:
 
 
 def _without_asides(text: str) -> str:
-    """`text` without comments, but for those in which XLA counts along, and without blanks at its end."""
+    """`text` without comments other than XLA's counts, and without trailing blanks."""
     if "/" in text:
         text = _COMMENT_OR_STRING.sub(lambda found: found[0] if found[0].startswith(('"', "/*index=")) else "", text)
     return text.rstrip()
 
 
 def split_list(text: str) -> list[str]:
-    """The parts of `text` between commas outside of brackets and strings, without the blanks and comments around them.
+    """The parts of `text` between commas outside brackets and strings, without surrounding blanks and comments.
 
     >>> split_list("f32[2,3]{1,0} %a, /*index=1*/%b")
     ['f32[2,3]{1,0} %a', '%b']
@@ -142,7 +142,7 @@ def split_list(text: str) -> list[str]:
 
 
 def trimmed(text: str) -> str:
-    """`text` without comments, and without blanks at its ends.
+    """`text` without comments or surrounding blanks.
 
     >>> trimmed(" /*index=5*/%b ")
     '%b'
@@ -151,7 +151,7 @@ def trimmed(text: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """`text` with every comment cut out, strings left alone.
+    """`text` without comments; strings are left alone.
 
     >>> without_comments('a/* x */ "/* y */" // z')
     'a "/* y */" '
@@ -160,7 +160,7 @@ def without_comments(text: str) -> str:
 
 
 def skip_space(text: str, position: int) -> int:
-    """Place of the first character from `position` on that is neither blank nor comment.
+    """Place of the first character at or after `position` that is neither blank nor comment.
 
     >>> skip_space("  // no\\n x", 0)
     9
@@ -170,7 +170,7 @@ def skip_space(text: str, position: int) -> int:
 
 
 def inside(text: str) -> str:
-    """What stands between the outer brackets of `text`; all of it if there are none.
+    """The text between the outer brackets of `text`; all of it if there are none.
 
     >>> inside("{%a, %b}")
     '%a, %b'
@@ -207,7 +207,7 @@ def _field_end(text: str, position: int) -> int:
 
 
 def read_strings(text: str) -> dict[str, str]:
-    """The ``name="value"`` pairs of a braced list; quotes and escapes are undone, values without quotes stay.
+    """The ``name="value"`` pairs of a braced list; quotes and escapes are undone, unquoted values are kept.
 
     >>> read_strings('{x="a b",y={"z":1}}')
     {'x': 'a b', 'y': '{"z":1}'}
@@ -216,7 +216,7 @@ def read_strings(text: str) -> dict[str, str]:
 
 
 def unquote(text: str) -> str:
-    r"""The text between quotes, escapes undone; text without quotes as it is.
+    r"""The text between quotes, escapes undone; unquoted text unchanged.
 
     >>> print(unquote(r'"a\"b"'), unquote(r'{"a":"\n"}'))
     a"b {"a":"\n"}
@@ -234,9 +234,9 @@ def integer(text: str) -> int | None:
 
 
 def unescape(text: str) -> str:
-    r"""The text that a C-escaped one stands for; quotes around it are taken off.
+    r"""C-escaped text decoded, without the quotes around it.
 
-    Octal escapes are bytes of UTF-8; bytes that are none show as ``\xff``.
+    Octal escapes are bytes of UTF-8; invalid ones show as ``\xff``.
 
     >>> unescape(r'"caf\303\251\n"')
     'café\n'

@@ -10,7 +10,7 @@ from strided.dumps.hlo.shapes import shape_of
 from strided.dumps.hlo.statements import STATEMENT_START, end_of, indent_of, split_statements
 from strided.dumps.hlo.text_instruction import NAME, UNFINISHED, are_closed, is_whole, match_line, match_statement
 
-#: What begins neither a statement nor a computation, and so continues the line before.
+#: What begins neither a statement nor a computation, and so continues the previous line.
 CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
 #: Text that needs a name or a computation after it.
 _HEAD_ALONE = re.compile(rf"(?:^|\s)(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
@@ -20,7 +20,7 @@ _BATCH = 1 << 12
 
 
 class LineGroups:
-    """The lines of a text, and what belongs together among them. Lines count from 0.
+    """The lines of a text, and which of them belong together. Lines count from 0.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class LineGroups:
         self.patience = 4 * (sum(map(len, lines)) + len(lines)) + 100_000
 
     def closed_from(self, position: int) -> Iterator[bool]:
-        """What `are_closed` says of the lines from `position` on, of the first at least."""
+        """What `are_closed` says of the lines from `position` on: at least one of them."""
         if not self._first <= position < self._first + len(self._closed):
             self._first, self._closed = position, are_closed(self.lines[position : position + _BATCH])
         return map(self._closed.__getitem__, range(position - self._first, len(self._closed)))
@@ -48,7 +48,7 @@ class LineGroups:
         return any(word in "\n".join(batch) for batch in batches)
 
     def gather(self, position: int, *, inner: bool = False) -> tuple[str, int, bool]:
-        """The lines from `position` on that belong together: text, the line behind, whether all brackets close."""
+        """The lines from `position` on that belong together: text, the next line, whether all brackets close."""
         lines, state, end = self.lines, Gatherer(), position
         indent = indent_of(lines[position])
         while end < len(lines) and self.patience > 0:
@@ -65,7 +65,7 @@ class LineGroups:
         return lines[position], position + 1, False
 
     def _goes_on(self, position: int, end: int, inner: bool) -> bool:
-        """Whether line `end` goes on with a statement whose brackets are closed so far."""
+        """Whether line `end` continues a statement whose brackets are closed so far."""
         after = end
         while after < len(self.lines) and not self.lines[after].strip():
             after += 1
@@ -89,8 +89,8 @@ class LineGroups:
     def _is_damage(self, position: int, indent: int, state: Gatherer) -> bool:
         """Whether line `position`, in the midst of a statement that began at `indent`, shows that the statement is cut.
 
-        So does a whole instruction that stands no deeper, and a brace that ends the computation. A brace may also end
-        a list of bodies: then the computation goes on behind it.
+        A whole instruction that is indented no deeper shows it, and a brace that ends the computation. A brace may also
+        end a list of bodies: then the computation continues after it.
         """
         if position >= len(self.lines):
             return False

@@ -10,20 +10,20 @@ from strided.dumps.hlo.lexer import escape
 
 Message = Mapping[str, Any]
 
+
+def _quoted(value: str) -> str:
+    return f'"{escape(value)}"'
+
+
 #: What is printed, in order, and how. The scheduling name is printed without escapes.
-_PARTS: tuple[tuple[str, Callable[[Any], str]], ...] = (
-    ("op_type", lambda value: f'"{escape(value)}"'),
-    ("op_name", lambda value: f'"{escape(value)}"'),
-    ("source_file", lambda value: f'"{escape(value)}"'),
-    ("source_line", str),
-    ("source_end_line", str),
-    ("source_column", str),
-    ("source_end_column", str),
-    ("profile_type", index_text),
-    ("deduplicated_name", lambda value: f'"{escape(value)}"'),
-    ("scheduling_name", lambda value: f'"{value}"'),
-    ("stack_frame_id", str),
-)
+_PARTS: Mapping[str, Callable[[Any], str]] = {
+    **dict.fromkeys(("op_type", "op_name", "source_file"), _quoted),
+    **dict.fromkeys(("source_line", "source_end_line", "source_column", "source_end_column"), str),
+    "profile_type": index_text,
+    "deduplicated_name": _quoted,
+    "scheduling_name": lambda value: f'"{value}"',
+    "stack_frame_id": str,
+}
 
 #: Without any of these, an instruction prints no metadata.
 _NEEDED = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id")
@@ -49,7 +49,7 @@ def metadata_values(message: Message, payload: Callable[[int], bytes | memoryvie
     """
     if not _is_printed(message):
         return {}
-    values = {name: message[name] for name, _ in _PARTS if message.get(name)}
+    values = {name: message[name] for name in _PARTS if message.get(name)}
     if "profile_type" in values:
         values["profile_type"] = index_text(values["profile_type"])
     if carried := payload_of(message.get("metadata_payload", {}), payload):
@@ -67,7 +67,7 @@ def parts_text(message: Message, payload: bytes | memoryview = b"") -> str:
     >>> parts_text({"deduplicated_name": "g"})
     'deduplicated_name="g"'
     """
-    parts = [f"{name}={show(message[name])}" for name, show in _PARTS if message.get(name)]
+    parts = [f"{name}={show(message[name])}" for name, show in _PARTS.items() if message.get(name)]
     if payload:
         parts.append(f'metadata_payload="{escape(payload)}"')
     return " ".join(parts)

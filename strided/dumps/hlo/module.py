@@ -1,8 +1,8 @@
 """An HLO module as values: Module and Computation, with queries.
 
-What text and proto say of a program comes out alike. Attributes are text as XLA prints it, by name and in XLA's order;
-the properties beside them (`Instruction.metadata`, `Module.aliases`, ...) are values. Of a text, the values are read
-from the attributes; of a proto, the attributes are printed from the values; either only on demand.
+Text and proto of a program give the same. Attributes are text as XLA prints it, by name and in XLA's order; the
+properties beside them (`Instruction.metadata`, `Module.aliases`, ...) are values. Values are read from the attributes
+of a text, attributes are printed from the values of a proto, both on demand.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from strided.escape import visible
 from strided.layout import AnyShape, Layout, parser
 from strided.runtime.lazy import lazy
 
-#: Rows shown of a printed module's tables; the rest is counted.
+#: Rows shown of each table of a printed module; the rest are counted.
 _SHOWN = 12
-#: Unparsed lines that the warning names; the rest is counted.
+#: Unparsed lines that the warning names; the rest are counted.
 _NAMED = 5
 
 
@@ -108,7 +108,7 @@ class Computation:
         return self._signature
 
     def printed(self, indent: str = "", **options: bool) -> str:
-        """The computation as HLO text, every line behind `indent`; for the options see `Module.to_text`."""
+        """The computation as HLO text, each line after `indent`; for the options see `Module.to_text`."""
         lines = [f"{self.signature} {{".lstrip(), *(f"  {i.printed(**options)}" for i in self.instructions)]
         thread = f', execution_thread="{self.execution_thread}"' if self.execution_thread else ""
         return "\n".join(f"{indent}{line}" for line in (*lines, f"}}{thread}"))
@@ -178,19 +178,19 @@ class Module:
 
     @property
     def replica_count(self) -> int:
-        """Replicas that run the program; 1 if the dump does not say, as most protos do not."""
+        """Number of replicas that run the program; 1 if the dump does not say, as in most protos."""
         return self._header.replica_count
 
     @property
     def num_partitions(self) -> int:
-        """Partitions of the program; 1 if the dump does not say, as most protos do not."""
+        """Number of partitions of the program; 1 if the dump does not say, as in most protos."""
         return self._header.num_partitions
 
     @lazy
     def entry_layout(self) -> EntryLayout:
         """Shapes and layouts of the entry's parameters and result.
 
-        From the header; where it says nothing, from the entry's own parameters and root.
+        From the header, or else from the entry's own parameters and root.
 
         Raises
         ------
@@ -234,7 +234,7 @@ class Module:
 
     @lazy
     def shapes_left_out(self) -> Mapping[Instruction, AnyShape]:
-        """The shapes that the text does not say, as far as they follow from others."""
+        """Shapes that the text leaves out, where they follow from others."""
         missing = (instruction for instruction in self.instructions if not instruction.has_shape)
         return left_out(missing, lambda instruction: instruction.shape if instruction.has_shape else None)
 
@@ -285,16 +285,16 @@ class Module:
         shape: str | AnyShape | None = None,
         memory_space: int | None = None,
     ) -> list[Instruction]:
-        """The instructions that fit all that is asked for, in the order of the module.
+        """The instructions that meet all conditions, in the order of the module.
 
         Parameters
         ----------
         name, opcode : str
-            As they are, or with the wildcards ``*`` and ``?``: ``"fusion.*"``, ``"copy-*"``.
+            Exact, or with the wildcards ``*`` and ``?``: ``"fusion.*"``, ``"copy-*"``.
         shape : str or Shape
             Text without a layout fits any layout: ``"f32[8,128]"``.
         memory_space : int
-            Where the result, or some part of a tuple, lies.
+            Of the result, or of some part of a tuple.
 
         Raises
         ------

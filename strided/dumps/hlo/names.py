@@ -18,7 +18,7 @@ from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Computation
 from strided.layout.element_types import ELEMENT_TYPES
 
-#: Names that one regular expression looks through at a time.
+#: Names that are searched at a time.
 _BATCH = 1 << 12
 
 T = TypeVar("T", Instruction, Computation)
@@ -56,7 +56,7 @@ class NameUniquer:
         del self._given[count:]
 
     def unique(self, name: str) -> str:
-        """`name`, or the nearest name that is free; it is taken from now on."""
+        """`name`, or the nearest free name; it is then taken."""
         name = sanitized(name)
         numbered = _NUMBERED.fullmatch(name)
         stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 0)
@@ -92,7 +92,7 @@ def rename(computations: Sequence[Computation]) -> dict[str, str]:
         one.computation.renamed[written] = name
     new_names = {}
     for computation, written, name in _changes([computation for computation in computations if computation.name]):
-        if computation.signature:  # what stands inside its caller goes by no name in the text
+        if computation.signature:  # a body printed inside its caller has no name in the text
             new_names[written] = name
     return new_names
 
@@ -110,22 +110,18 @@ def _changes(named: list[T]) -> Iterator[tuple[T, str, str]]:
 
 
 def _differ(names: list[str]) -> bool:
-    """Whether no name is there twice. Their hashes take an eighth of the memory of a set of them."""
+    """Whether all names differ. Sorted hashes take an eighth of the memory of a set."""
     hashes = np.fromiter(map(hash, names), np.int64, len(names))
     hashes.sort()
     return not (hashes[1:] == hashes[:-1]).any() or len(set(names)) == len(names)
 
 
 def _are_unusual(names: list[str]) -> bool:
-    """Whether some name may change although nobody else has it, as none does that XLA printed."""
-    if not {name[:1] for name in names} <= _STARTS:
-        return True
-    return any(_are_unusual_lines("\n".join(["", *names[k : k + _BATCH]])) for k in range(0, len(names), _BATCH))
-
-
-def _are_unusual_lines(names: str) -> bool:
-    return (
-        "\n__" in names
-        or bool(names.encode("utf-8", "surrogatepass").translate(None, _ALLOWED))
-        or (any(part in names for part in (".0", ".-", ".+")) and _UNUSUAL_NUMBER.search(names) is not None)
+    """Whether XLA might change some name although it is unique; never a name that XLA printed."""
+    batches = ("\n".join(["", *names[k : k + _BATCH]]) for k in range(0, len(names), _BATCH))
+    return not {name[:1] for name in names} <= _STARTS or any(
+        "\n__" in batch
+        or batch.encode("utf-8", "surrogatepass").translate(None, _ALLOWED)
+        or (any(part in batch for part in (".0", ".-", ".+")) and _UNUSUAL_NUMBER.search(batch) is not None)
+        for batch in batches
     )

@@ -2,7 +2,7 @@
 
 ``add(f32[10] parameter(0), multiply(x, x))`` has two of them. XLA makes each an instruction of the computation, the
 innermost first, and names it after its opcode: ``parameter.anon``, ``multiply.anon``, the next ``multiply.anon.1``.
-Such instructions have no attributes: a comma behind them begins the next operand.
+Such instructions have no attributes: a comma after them begins the next operand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which values of the original program an instruction's value stands for: ``(({"x"}, {"y" {1}}), {})``."""
+"""The values of the original program that an instruction's value stands for: ``(({"x"}, {"y" {1}}), {})``."""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from strided.dumps.hlo.header import index_text
+
 Message = Mapping[str, Any]
 
 
@@ -27,7 +29,7 @@ def replica_groups(message: Message) -> str:
     if mesh := message.get("mesh_axes_replica_group_list"):
         return _mesh_groups(mesh)
     listed = message.get("collective_device_list", {}).get("replica_groups") or message.get("replica_groups", ())
-    return _braced(_braced(group.get("replica_ids", ())) for group in listed)
+    return index_text(index_text(group.get("replica_ids", ())) for group in listed)
 
 
 def _mesh_groups(message: Message) -> str:
@@ -40,7 +42,7 @@ def _mesh_groups(message: Message) -> str:
         shown += f", device_ids=({_iota(iota.get('reshape_dims', ()), iota.get('transpose_perm', ()))})"
     elif mesh.get("device_ids"):
         shown += f", device_ids=({_join(mesh['device_ids'])})"
-    return f"{shown} {_braced(_axis(axes, reference) for reference in message.get('axes', ()))}"
+    return f"{shown} {index_text(_axis(axes, reference) for reference in message.get('axes', ()))}"
 
 
 def _axis(axes: Iterable[Message], reference: Message) -> str:
@@ -62,7 +64,3 @@ def _quoted(axis: Message) -> str:
 
 def _join(values: Iterable[object]) -> str:
     return ",".join(map(str, values))
-
-
-def _braced(values: Iterable[object]) -> str:
-    return f"{{{_join(values)}}}"

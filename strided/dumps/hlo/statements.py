@@ -26,7 +26,7 @@ _PIECE = re.compile(
 
 
 def opening_of(line: str) -> str | None:
-    """What stands before the brace that opens a computation at the end of `line`; None if none opens."""
+    """The text before the brace that opens a computation at the end of `line`; None if none opens."""
     line = line.rstrip()
     if not line.endswith("{"):
         return None
@@ -36,7 +36,7 @@ def opening_of(line: str) -> str | None:
 
 
 def end_of(line: str) -> dict[str, str] | None:
-    """The attributes behind the brace that ends a computation; None if the line is something else."""
+    """The attributes after the brace that ends a computation; None if the line is something else."""
     text = line.lstrip()
     if not text.startswith("}"):
         return None
@@ -49,7 +49,7 @@ def indent_of(line: str) -> int:
 
 
 def next_body(text: str, start: int) -> tuple[int, int] | None:
-    """Where the next braces around statements open, and the place behind them; a signature's layouts are none."""
+    """Where the next braces around statements open, and the place after them; layouts in a signature do not count."""
     position = start
     while piece := _PIECE.search(text, position):
         position = piece.end()
@@ -64,7 +64,7 @@ def next_body(text: str, start: int) -> tuple[int, int] | None:
 
 
 def split_statements(text: str) -> Iterator[tuple[int, int]]:
-    """Where each statement begins and ends: at ``name =`` outside of brackets and not behind a comma."""
+    """Where each statement begins and ends: at ``name =`` outside brackets and not after a comma."""
     begin, end, position = -1, 0, 0
     while piece := _PIECE.search(text, position):
         kind, position = piece.lastgroup, piece.end()

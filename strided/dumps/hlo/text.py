@@ -1,16 +1,16 @@
-"""HLO text, read in two speeds.
+"""HLO text, read at two speeds.
 
 XLA prints an instruction on a line of its own::
 
     [ROOT ][%]name = shape opcode(operands){, attribute=value}
 
-so the reader goes by lines: one regular expression takes name, shape, opcode and the place of the operands, a count of
-brackets and quotes says that the line is whole, and everything behind the opening parenthesis stays text until it is
-asked for. Lines that do not fit are gathered until their brackets close and taken apart token by token. That is how
-programs written by hand are read, and bodies printed inside their callers.
+so the reader goes by lines: a count of brackets and quotes says that a line is whole, a regular expression finds name,
+shape, opcode and operands, and everything after the opening parenthesis stays text until it is asked for. Other lines
+are gathered until their brackets close and taken apart token by token: programs written by hand, and bodies printed
+inside their callers.
 
-What is no statement even then is kept verbatim (`Module.unread`) and counted in one DumpWarning. Text that ends
-before its computation does, and text without any computation, is refused.
+What is still no statement is kept verbatim (`Module.unread`) and counted in one DumpWarning. Text without any
+computation, or that ends inside one, is refused.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _read_all(first: _ModuleReader) -> list[_ModuleReader]:
 
 
 class _ModuleReader:
-    """One module of a text: what stands above and between its computations. Lines count from 0."""
+    """One module of a text: what is above and between its computations. Lines count from 0."""
 
     def __init__(self, groups: LineGroups, path: str | None, start: int, *, divided: bool, may_fold: bool) -> None:
         self.groups, self.lines, self.path, self.start = groups, groups.lines, path, start

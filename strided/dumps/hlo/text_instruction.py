@@ -1,4 +1,4 @@
-"""One instruction as its line of text: what is taken from it at once, and what on demand."""
+"""One instruction as its line of text: what is read from it at once, and what on demand."""
 
 from __future__ import annotations
 
@@ -60,26 +60,18 @@ _PLAIN_ENDS = frozenset(ascii_letters + digits + ')}]"')
 
 _OPERAND = re.compile(rf"(?:(.*[\s)\]}}]))?%?({NAME})", re.DOTALL)
 _NAMES = re.compile(r"[^\s,%]++")
-#: Instructions whose operands are looked up at a time: more is no faster, and takes memory.
+#: Instructions whose operands are looked up at a time: more are no faster, and take memory.
 _BATCH = 1 << 12
-#: What stands in place of operands: numbers of parameters, constants.
+#: What may be in place of operands: numbers of parameters, constants.
 _NO_OPERAND = re.compile(r"[+-]?[0-9][\w.+\-]*+|true|false|[+-]?(?:inf|nan)|")
-#: What stands between their parentheses is a number or a value.
+#: Opcodes with a number or a value in place of operands.
 _WITHOUT_OPERANDS = ("parameter", "constant")
 _ELISION = re.compile(r"\.\.\.(?:\(\+\d+\))?")
 
 #: The attributes that name computations.
-CALLEES = (
-    "to_apply",
-    "calls",
-    "condition",
-    "body",
-    "select",
-    "scatter",
-    "true_computation",
-    "false_computation",
-    "branch_computations",
-    "called_computations",
+CALLEES = tuple(
+    "to_apply calls condition body select scatter true_computation false_computation branch_computations "
+    "called_computations".split()
 )
 #: Attributes that list computations in braces, even a single one.
 _LISTS = ("branch_computations", "called_computations")
@@ -99,12 +91,12 @@ UNFINISHED = (",", "=", ">")
 match_line = _LINE.match
 
 
-#: The parts of a line that `are_closed`, if its operands are names; its shape may be none, or another line follow.
+#: The parts of a line that `are_closed`, if its operands are names; what it takes for the shape may be none.
 match_plain_line = _PLAIN.match
 
 
 def are_closed(lines: Iterable[str]) -> list[bool]:
-    """Of each line, whether its brackets and strings close and nothing is announced; False if that is not plain."""
+    """Whether each line is closed and announces nothing more; False if that takes a closer look."""
     return [
         len(marks) <= _MOST_MARKS and _is_closed(marks) and line[-1:] in _PLAIN_ENDS and not line.endswith("ROOT")
         for line, marks in zip(lines, _marks_of(lines), strict=False)
@@ -121,7 +113,7 @@ def _is_closed(marks: bytes) -> bool:
 
 
 def _is_balanced(marks: bytes) -> bool:
-    """Whether counts of brackets and quotes are even: such a line is trusted, although a string may hold any."""
+    """Whether brackets and quotes pair up in number: such a line is trusted, although strings may hold any."""
     count = marks.count
     return (
         count(b"(") == count(b")") and count(b"{") == count(b"}") and count(b"[") == count(b"]") and not count(b'"') & 1
@@ -129,7 +121,7 @@ def _is_balanced(marks: bytes) -> bool:
 
 
 def is_whole(line: str) -> bool:
-    """Whether every bracket, string and comment that opens in `line` closes in it, and nothing more is announced."""
+    """Whether every bracket, string and comment that `line` opens closes in it, and nothing more is announced."""
     if line.count("/*") == line.count("*/") and _is_balanced(_marks_of([line])[0]):
         return line.rstrip()[-1:] not in UNFINISHED
     state = Gatherer()
@@ -234,9 +226,7 @@ class TextInstruction(Instruction):
 
     @property
     def parameter_number(self) -> int | None:
-        if self.opcode != "parameter":
-            return None
-        return integer(trimmed(self.operand_text))
+        return integer(trimmed(self.operand_text)) if self.opcode == "parameter" else None
 
     @property
     def written_attributes(self) -> dict[str, str]:
@@ -269,11 +259,8 @@ class TextInstruction(Instruction):
 
     @property
     def metadata(self) -> dict[str, str | int]:
-        found: dict[str, str | int] = {}
-        for name, text in read_fields(self.attributes.get("metadata", "")).items():
-            number = integer(text)
-            found[name] = unescape(text) if number is None else number
-        return found
+        fields = read_fields(self.attributes.get("metadata", "")).items()
+        return {name: unescape(text) if (number := integer(text)) is None else number for name, text in fields}
 
     @property
     def frontend_attributes(self) -> dict[str, str]:
@@ -343,13 +330,15 @@ def read_names(text: str) -> list[str]:
 
 
 def split_operand(text: str) -> tuple[str, str] | None:
-    """Shape and name in ``f32[2]{0} %name``, the shape empty where there is none; None for anything else.
+    """Shape and name in ``f32[2]{0} %name``, the shape empty if there is none; None for anything else.
 
     >>> split_operand("() t"), split_operand("a b"), split_operand("add(a, b)")
     (('()', 't'), None, None)
     """
+    if _ELISION.fullmatch(text):
+        return "", ""
     found = _OPERAND.fullmatch(text)
-    if found is None or _ELISION.fullmatch(text):
-        return ("", "") if _ELISION.fullmatch(text) else None
+    if found is None:
+        return None
     shape = trimmed(found[1] or "")
     return (shape, found[2]) if not shape or shape_of(shape) is not None else None
