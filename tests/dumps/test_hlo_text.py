@@ -340,6 +340,17 @@ def test_text_bombs_take_linear_time_and_memory(name: str) -> None:
     tracemalloc.stop()
 
 
+@pytest.mark.parametrize("long", ["constant({" + "1, " * N * 60 + "1})", 'add(a), x="' + "y" * N * 180 + '"'])
+def test_a_long_line_takes_at_most_three_times_its_size(long: str) -> None:
+    data = f"ENTRY e {{\n  a = f32[2] {long}\n}}\n".encode()
+    read_hlo("ENTRY e { a = f32[2] iota() }")  # what is loaded or compiled once is not counted
+    tracemalloc.start()
+    read_hlo(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * len(data)
+
+
 SEEDS = [text_of(name) for name in ("donated_aliases", "host_compute_offload_params", f"{WHILE}.canonical", "frames")]
 PIECES = [
     *"(){}[],=%\"'\\/\n\r\t \0é*:", "ROOT ", "ENTRY ", "/*", "*/", "//", " = ", "f32[2]{0} ", "add(", "calls=",

@@ -15,8 +15,8 @@ CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
 #: Text that needs a name or a computation after it.
 _HEAD_ALONE = re.compile(rf"(?:^|\s)(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
 
-#: Lines that are looked through at a time.
-_BATCH = 1 << 12
+#: Lines that are looked through at a time, and their characters at most.
+_BATCH, _BATCH_CHARACTERS = 1 << 12, 1 << 22
 
 
 class LineGroups:
@@ -39,7 +39,10 @@ class LineGroups:
     def closed_from(self, position: int) -> Iterator[bool]:
         """What `are_closed` says of the lines from `position` on: at least one of them."""
         if not self._first <= position < self._first + len(self._closed):
-            self._first, self._closed = position, are_closed(self.lines[position : position + _BATCH])
+            batch = self.lines[position : position + _BATCH]
+            # Copies of very long lines would take too much memory.
+            closed = are_closed(batch) if sum(map(len, batch)) <= _BATCH_CHARACTERS else [False] * len(batch)
+            self._first, self._closed = position, closed
         return map(self._closed.__getitem__, range(position - self._first, len(self._closed)))
 
     def mention(self, word: str) -> bool:

@@ -103,26 +103,25 @@ def are_closed(lines: Iterable[str]) -> list[bool]:
     ]
 
 
-def _marks_of(lines: Iterable[str]) -> list[bytes]:
-    return "\n".join(lines).encode("utf-8", "surrogatepass").translate(None, _UNMARKED).split(b"\n")
+def _marks_of(lines: Iterable[str]) -> list[str]:
+    marks = "\n".join(lines).encode("utf-8", "surrogatepass").translate(None, _UNMARKED)
+    return marks.decode("ascii").split("\n")
 
 
 @lru_cache(maxsize=1 << 12)
-def _is_closed(marks: bytes) -> bool:
-    return b"*" not in marks and _is_balanced(marks)
+def _is_closed(marks: str) -> bool:
+    return "*" not in marks and _is_balanced(marks)
 
 
-def _is_balanced(marks: bytes) -> bool:
+def _is_balanced(text: str) -> bool:
     """Whether brackets and quotes pair up in number: such a line is trusted, although strings may hold any."""
-    count = marks.count
-    return (
-        count(b"(") == count(b")") and count(b"{") == count(b"}") and count(b"[") == count(b"]") and not count(b'"') & 1
-    )
+    count = text.count
+    return count("(") == count(")") and count("{") == count("}") and count("[") == count("]") and not count('"') & 1
 
 
 def is_whole(line: str) -> bool:
     """Whether every bracket, string and comment that `line` opens closes in it, and nothing more is announced."""
-    if line.count("/*") == line.count("*/") and _is_balanced(_marks_of([line])[0]):
+    if line.count("/*") == line.count("*/") and _is_balanced(line):
         return line.rstrip()[-1:] not in UNFINISHED
     state = Gatherer()
     state.feed(line)
@@ -302,7 +301,7 @@ def _named_anew(text: str, names: Mapping[str, str]) -> str:
 
 def undefined_names(found: Sequence[TextInstruction], names: Set[str]) -> Iterator[tuple[TextInstruction, str]]:
     """The operands of a computation's instructions that are none of the `names` that it defines."""
-    calls = [i for i in found if i.opcode != "parameter"]
+    calls = [i for i in found if i.opcode not in _WITHOUT_OPERANDS]
     for k in range(0, len(calls), _BATCH):
         batch = calls[k : k + _BATCH]
         used = ", ".join([i.text[i._open : i._close] for i in batch if i._close != i._open])
