@@ -21,6 +21,7 @@ _HOMES = {
     "interleave": ("rows", "deinterleave16", "deinterleave8", "interleave16", "interleave8"),
     "subbyte": ("deinterleave_bits", "interleave_bits", "unpack", "pack"),
     "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),
+    "transpose_runs": ("transpose_runs",),
     "contiguous": ("copy", "fill"),
     "varint": ("decode_varints32", "decode_varints64", "encode_varints"),
 }

@@ -20,6 +20,7 @@ from strided.kernels.llvm import (
     INTEGER,
     LINE,
     VECTOR,
+    Vector,
     as_bytes,
     ask_for,
     intrinsic,
@@ -81,6 +82,20 @@ def move(builder, target, source, count):
     places = (pointer_to(builder, place, BYTE) for place in (target, source))
     copy: Any = cgutils.raw_memcpy
     copy(builder, *places, count, 1)
+
+
+def _copying(count):
+    vector = Vector(count)
+
+    @operation(types.void, INTEGER, INTEGER)
+    def copy(builder, target, source):
+        """Copy as many bytes as the name says between any addresses."""
+        builder.store(loaded(builder, source, vector), pointer_to(builder, target, vector.of(8)), align=1)
+
+    return copy
+
+
+copy4, copy8, copy16, copy32 = _copying(4), _copying(8), _copying(16), _copying(32)
 
 
 @operation(VECTOR, INTEGER)

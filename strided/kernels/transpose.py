@@ -386,28 +386,28 @@ def _turning(operation):
 _turn8, _turn16 = _turning(block_transpose.turn8), _turning(block_transpose.turn16)
 _turn32, _turn64 = _turning(block_transpose.turn32), _turning(block_transpose.turn64)
 
-_ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
+ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
 
 
-@kernel(*_ARGUMENTS)
+@kernel(*ARGUMENTS)
 def transpose8(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 8 bits."""
     _transpose(_turn8, 1, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
 
 
-@kernel(*_ARGUMENTS)
+@kernel(*ARGUMENTS)
 def transpose16(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 16 bits."""
     _transpose(_turn16, 2, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
 
 
-@kernel(*_ARGUMENTS)
+@kernel(*ARGUMENTS)
 def transpose32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 32 bits."""
     _transpose(_turn32, 4, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
 
 
-@kernel(*_ARGUMENTS)
+@kernel(*ARGUMENTS)
 def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 64 bits."""
     _transpose(_turn64, 8, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)

@@ -55,7 +55,7 @@ def match(
     if near[0] is None or near[1] is None:
         return None
     asked = _Case(box, near[0], near[1], source_bits, target_bits)
-    for attempt in (_rows, _deinterleave, _interleave, _transpose, _packed):
+    for attempt in (_transpose_runs, _rows, _deinterleave, _interleave, _transpose, _packed):
         step = attempt(asked)
         if step is not None:
             return Matched((step,)) if room is None else _within(asked, step, room)
@@ -215,22 +215,50 @@ def _side(axis: Axis, side: int) -> AxisMap:
     return axis.source if side == 1 else axis.target
 
 
+def _transpose_runs(asked: _Case) -> VectorStep | None:
+    """The step that moves short runs, which both sides have, as elements of a transposition."""
+    box, lane, other, bits, target_bits = asked
+    if lane != other or bits != target_bits or not _is_dense(box.axes[lane], bits):
+        return None
+    run = box.axes[lane].extent * bits
+    if run % 8 or run > limits.current.moved_run_bits or run in (8, 16, 32, _WIDEST_BITS):
+        return None
+    box = box.with_axes(lane, [])
+    near = _nearest(box, 1), _nearest(box, 2)
+    if near[0] is None or near[1] is None:
+        return None
+    return _transposed(_Case(box, near[0], near[1], run, run), "transpose_runs", 1)
+
+
+def _is_dense(axis: Axis, bits: int) -> bool:
+    """Whether an axis is one run on both sides."""
+    return all(_is_plain(side) and side.unit_stride == bits for side in axis[1:])
+
+
 def _transpose(asked: _Case) -> VectorStep | None:
-    box, lane, row, bits, target_bits = asked
-    if lane == row or bits != target_bits or not 8 <= bits <= _WIDEST_BITS:
+    bits = asked.source_bits
+    if bits != asked.target_bits or not 8 <= bits <= _WIDEST_BITS:
+        return None
+    return _transposed(asked, f"transpose{bits}", limits.current.run_bits)
+
+
+def _transposed(asked: _Case, kernel: str, least_bits: int) -> VectorStep | None:
+    """The step of a transposition; None if a side is not contiguous, or its runs have fewer than `least_bits`."""
+    box, lane, row, bits, _ = asked
+    if lane == row:
         return None
     if box.axes[lane].source.unit_stride != bits or box.axes[row].target.unit_stride != bits:
         return None
     # Short runs make tiny blocks: a wider element, a staged copy or the nest does better.
     for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
-        if min(axis.extent, side.unit or axis.extent) * bits < limits.current.run_bits:
+        if min(axis.extent, side.unit or axis.extent) * bits < least_bits:
             return None
     # A short run that goes on along another axis first: else the other side would take that axis.
     box, lane, row = _whole_run(box, lane, row, bits, 1)
     box, row, lane = _whole_run(box, row, lane, bits, 2)
     box, row, lane = _lengthened(box, row, lane, bits, 2)
     box, lane, row = _lengthened(box, lane, row, bits, 1)
-    return _step_of(f"transpose{bits}", box, bits, row, lane)
+    return _step_of(kernel, box, bits, row, lane)
 
 
 def _whole_run(box: Box, place: int, other: int, bits: int, side: int) -> tuple[Box, int, int]:

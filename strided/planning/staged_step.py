@@ -40,7 +40,14 @@ _COST = {
     "interleave_bits": 2.5,
     "unpack": 1.5,
 }
-_COST |= {"pack": 2.0, "transpose64": 1.4, "transpose32": 1.6, "transpose16": 2.4, "transpose8": 3.6}
+_COST |= {
+    "pack": 2.0,
+    "transpose64": 1.4,
+    "transpose32": 1.6,
+    "transpose16": 2.4,
+    "transpose8": 3.6,
+    "transpose_runs": 2.0,
+}
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 _FAR_WORDS = 1.8
 #: The same for each element that the nest moves, in bits.

@@ -198,6 +198,8 @@ def _bound(step: VectorStep | NestStep, source: ElementFormat, target: ElementFo
         behind = (step.bits, signed, orders[0])
     elif step.kernel == "interleave_bits":
         behind = (step.bits, orders[1])
+    elif step.kernel == "transpose_runs":
+        behind = (step.bits // 8,)
     if isinstance(step, NestStep) or step.kernel == "copy":
         return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before)
     return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before, scratch(), *behind)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strided.kernels import SCRATCH_BYTES, contiguous, interleave, subbyte, transpose
+from strided.kernels import SCRATCH_BYTES, contiguous, interleave, subbyte, transpose, transpose_runs
 from tests import paths
 from tests.arrays.test_fancy import check_every_place
 from tests.fuzz.arena import Arena
@@ -211,7 +211,8 @@ def test_a_group_with_uneven_rows_is_written_row_by_row():
 # --- transposes -------------------------------------------------------------------------------------------------------
 
 
-def check_transpose(seed, bits, streaming, places):
+def check_transpose(seed, bits, streaming, places, kernel=None):
+    """By the kernel of this width, or by one that is told the width."""
     rng = np.random.default_rng(seed)
     width = bits // 8
     matrices, p, q = (int(rng.integers(1, n)) for n in (3, 170, 170))
@@ -244,14 +245,23 @@ def check_transpose(seed, bits, streaming, places):
     for k in range(width):
         expected[t + k] = source[s + k]
     tables = outer, source_rows.astype(np.int64), target_rows.astype(np.int64), p_pieces, q_pieces
-    kernel = getattr(transpose, f"transpose{bits}")
-    check(lambda a, b: kernel(a, b, *tables, streaming, SCRATCH), source, target, expected, places)
+    if kernel is None:
+        kernel, options = getattr(transpose, f"transpose{bits}"), (streaming, SCRATCH)
+    else:
+        options = streaming, SCRATCH, width
+    check(lambda a, b: kernel(a, b, *tables, *options), source, target, expected, places)
 
 
 @examples(200)
 @given(seeds, st.sampled_from([8, 16, 32, 64]), flags, places)
 def test_transposes_move_every_element_and_nothing_else(seed, bits, streaming, places):
     check_transpose(seed, bits, streaming, places)
+
+
+@examples(200)
+@given(seeds, st.integers(1, 90) | st.sampled_from([128, 256]), flags, places)
+def test_transposes_move_runs_of_any_size(seed, size, streaming, places):
+    check_transpose(seed, 8 * size, streaming, places, transpose_runs.transpose_runs)
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
@@ -386,6 +396,8 @@ def check_all(count: int = 6) -> None:
             check_packed_run(seed, bits, 1, 0, 1, where)
         for bits in (8, 16, 32, 64):
             check_transpose(seed, bits, 1, where)
+        for size in (1, 3, 5, 12, 16, 40, 100):
+            check_transpose(seed, 8 * size, 1, where, transpose_runs.transpose_runs)
     check_every_place("s32[99,1,93]{1,2,0:T(3,5)}")
 
 

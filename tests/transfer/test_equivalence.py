@@ -111,6 +111,8 @@ WAYS = [
     Way("{0,1}", "{1,0}", "transpose16", "transpose16", 16),
     Way("{0,1}", "{1,0}", "transpose32", "transpose32", 32),
     Way("{0,1}", "{1,0}", "transpose64", "transpose64", 64),
+    Way("{0,1}", "{1,0}", "transpose_runs", "transpose_runs", 128),
+    Way("{1,0:T(4,4)}", "{1,0}", "transpose_runs", "transpose_runs", 64),
     Way("{0,1:T(8,128)}", "{1,0}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)}", "{1,0:T(8,128)}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)(2,1)}", "{1,0}", "transpose32", "transpose32", 16),
@@ -223,7 +225,7 @@ def test_words_whose_lanes_count_on_in_the_target(
 
 def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
     used = {name for way in WAYS for kernels in (way.there, way.back) for name in kernels.split(", ")} - {"nest_bits"}
-    homes = {"interleave", "subbyte", "transpose", "contiguous"}
+    homes = {"interleave", "subbyte", "transpose", "transpose_runs", "contiguous"}
     assert used == {name for name, module in HOMES.items() if module in homes and name != "fill"}
 
 
