@@ -11,7 +11,7 @@ If none applies, `transfer.gather_scatter` reads the elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,8 +19,10 @@ import numpy.typing as npt
 
 from strided import kernels
 from strided.addressing.address_map import AddressMap
+from strided.addressing.digits import Term
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase, address_of
+from strided.kernels import CHECK, DIVIDE, SHIFT, SPLIT
 from strided.runtime import limits
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
@@ -30,8 +32,8 @@ from strided.transfer.region import Region, read_only
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 
-#: Elements in one task, and the fewest that the kernel for index arrays is given: it takes 1024 at a time.
-_TASK_ELEMENTS, _LEAST_POINTS = 1 << 16, 1 << 11
+#: Elements in one task, and the fewest that the kernel for index arrays is given: fewer take longer than by NumPy.
+_TASK_ELEMENTS, _LEAST_POINTS = 1 << 17, 1 << 11
 #: The fewest inner offsets that make a table worthwhile, and the most that it may have.
 _LEAST_INNER, _MOST_INNER = 8, 1 << 16
 #: The least average length of runs for which vector kernels take a row.
@@ -47,30 +49,52 @@ def is_large(source: Region, size: int) -> bool:
     """Whether a selection of `size` elements is worth a kernel, and the kernels can read the source."""
     least = limits.current.indexed_elements if kernels.is_loaded() else limits.current.loading_elements
     regular = source.map.is_regular and source.map.ndim > 0
-    return 0 < size >= least and 8 <= source.bits <= 64 and not source.unit_bits and regular
+    return 0 < size >= least and source.bits <= 64 and not source.unit_bits and regular
 
 
-def _tables(map_: AddressMap, arrays: Sequence[Integers]) -> tuple[Any, ...]:
-    """The tables that the kernel `gather_points` takes for index arrays of one axis."""
-    axes: list[int] = []
-    carries: list[int] = []
-    base, number, each = map_.base, 0, len(arrays) == map_.ndim
-    for k, own in enumerate(map_.axes):
-        address, stride, divisor = 0, 0, 1 if each else math.prod(map_.shape[k + 1 :])
-        if each or k == 0:
-            address, stride = address_of(arrays[k]), arrays[k].strides[0]
-        first, linear = number, 0
-        for term in own:
-            for weight, factor in term.carries:
-                if weight == 1:
-                    base += term.start * factor
-                    linear += term.step * factor
-                else:
-                    carries += (term.start, term.step, weight, _logarithm(weight), factor)
-                    number += 1
-        bound = map_.shape[k] if each else map_.size
-        axes += (address, stride, bound, divisor, _logarithm(divisor), linear, first, number)
-    return np.array(axes, np.int64), map_.ndim, np.array(carries, np.int64), base
+def _is_narrow(map_: AddressMap, sizes: Sequence[int]) -> bool:
+    """Whether arithmetic of 32 bits finds the elements at indices into axes of these sizes."""
+    ends = (t.start + max(0, t.step * (n - 1)) for n, own in zip(map_.shape, map_.axes, strict=True) for t in own)
+    return max(*sizes, *ends) < 1 << 31 and map_.upper_bound <= 1 << 32
+
+
+def _steps(map_: AddressMap, arrays: Sequence[Integers], sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64], int]:
+    """The table `steps` and the base that the kernel `gather_points` takes for index arrays of one axis."""
+    checks = [(address_of(x), x.strides[0], n) for x, n in zip(arrays, sizes, strict=True)]
+    axes, base, rows = list(map_.axes), map_.base, []
+    if len(arrays) == len(axes):
+        for check, terms in zip(checks, axes, strict=True):
+            rows += [(CHECK, 2, _slope(terms), *check), *_carries(terms, 2)]
+    else:
+        # Flat indices are split into those of the axes, the last of which are what is left over.
+        ones = [terms for n, terms in zip(map_.shape, axes, strict=True) if n == 1]
+        base += sum(int(term.offset_at(0)) for terms in ones for term in terms)
+        wide = [(n, terms) for n, terms in zip(map_.shape, axes, strict=True) if n != 1] or [(1, ())]
+        axes = [terms for _, terms in wide]
+        last = _slope(axes[-1])
+        rows = [(CHECK, 2, last, *checks[0])]
+        for k, terms in enumerate(axes[:-1]):
+            below = math.prod(n for n, _ in wide[k + 1 :])
+            rows += [(SPLIT, 2, _slope(terms) - last * below, below, _logarithm(below), 0), *_carries(terms, 3)]
+        rows += _carries(axes[-1], 2)
+    base += sum(term.start * term.digits[0].stride for terms in axes for term in terms if term.digits)
+    return np.array(rows, np.int64), base
+
+
+def _slope(terms: Sequence[Term]) -> int:
+    """What the index of an axis is multiplied by, carries not counted."""
+    return sum(term.step * term.digits[0].stride for term in terms if term.digits)
+
+
+def _carries(terms: Sequence[Term], own: int) -> Iterator[tuple[int, ...]]:
+    """Steps for the carries of an axis whose indices are a list of the kernel."""
+    for term in terms:
+        numbers = own
+        if len(term.digits) > 1 and (term.start, term.step) != (0, 1):
+            yield (SHIFT, own, 0, term.start, term.step, 0)
+            numbers = 4
+        for weight, factor in term.carries[1:]:
+            yield (DIVIDE, numbers, factor, weight, _logarithm(weight), 0)
 
 
 def _logarithm(number: int) -> int:
@@ -88,17 +112,21 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
     """Gather the elements at index arrays into `out`, a contiguous array of their shape; negative indices wrap.
 
     There is one array for every axis, or one of flat, row-major indices. Returns False, leaving `out` undefined, if
-    there are few indices, one is out of bounds, or the buffer does not hold all of the view.
+    there are few indices, one is out of bounds, the buffer does not hold all of the view, or has too many elements.
     """
-    if not source.map.size or out.size < _LEAST_POINTS or not holds_view(source):
+    map_ = source.map
+    sizes = map_.shape if len(arrays) == map_.ndim else (map_.size,)
+    if not map_.size or out.size < _LEAST_POINTS or not holds_view(source) or not _is_narrow(map_, sizes):
         return False
-    in_line = [_in_line(x) for x in arrays]  # the tables hold addresses: the arrays must outlive them
-    tables = _tables(source.map, in_line)
-    kernel, width, from_ = kernels.load("gather_points"), source.bits // 8, read_only(source.buffer)
+    in_line = [_in_line(x) for x in arrays]  # the table holds addresses: the arrays must outlive it
+    steps, base = _steps(map_, in_line, sizes)
+    kernel, width, from_ = kernels.load("gather_points"), out.itemsize, read_only(source.buffer)
+    flip = 0 if source.low_first else 8 - source.bits
     target, astray = out.reshape(-1).view(np.uint8), []
 
     def task(start: int, stop: int) -> None:
-        astray.append(kernel(from_, target[start * width : stop * width], *tables, start, width, scratch()))
+        room = target[start * width : stop * width]
+        astray.append(kernel(from_, room, steps, base, start, source.bits, flip, scratch()))
 
     count = max(1, out.size // max(_TASK_ELEMENTS, _LEAST_POINTS))
     run(task, ((k * out.size // count, (k + 1) * out.size // count) for k in range(count)), threads=get_num_threads())
@@ -108,10 +136,10 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
 def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
     """Gather the elements at arrays of indices in bounds, which broadcast to the shape of `out`, into `out`.
 
-    Returns False, leaving `out` alone, if the offsets are not sums of outer and inner ones.
+    Returns False, leaving `out` alone, if the offsets are not sums of outer and inner ones, or elements are packed.
     """
     split = _split([np.shape(at) for at in index], out.shape)
-    if split is None:
+    if split is None or source.bits < 8:
         return False
     shapes = out.shape[:split], out.shape[split:]
     tables = [np.full(shapes[0], source.map.base, np.int64), np.zeros(shapes[1], np.int64)]

@@ -32,6 +32,8 @@ HOMES = {name: module for module, names in _HOMES.items() for name in names}
 SCRATCH_BYTES = 1 << 18
 #: Bytes of a target's row up to which transpositions put rows that follow each other together before they write them.
 SHORT_ROW_BYTES = 1 << 10
+#: Kinds of steps that `gather_points` takes.
+CHECK, SPLIT, DIVIDE, SHIFT = range(4)
 
 
 @cache

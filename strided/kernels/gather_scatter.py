@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from strided.kernels import simd_bytes, simd_int64
+from strided.kernels import CHECK, DIVIDE, SPLIT, simd_bytes, simd_int32
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
+from strided.kernels.llvm import LINE
 from strided.kernels.loop_nest import _load, _log2, _store
 
 #: Bytes of a source above which elements are prefetched.
 CACHED = 1 << 23
 _AHEAD = 96  # elements between a load and the one prefetched with it: a third faster than none
-#: Elements located before any of them is taken.
-BLOCK = 1024
+#: Elements located before any of them is taken: so few that a CPU locates one block while it takes another.
+BLOCK = 128
 
 _GATHER = (BYTES, WRITABLE, LIST, NUMBER)
 
@@ -86,85 +87,148 @@ def add_digits(indices, start, step, digits, offsets):
                 offsets[i] += (start + step * indices[i]) // weight % size * stride
 
 
+#: Bytes of a list of one number for each element of a block.
+_LIST = 4 * BLOCK
+
+
 @part
 def _quotient(numbers, divisor, shift):
-    """Eight numbers divided; `shift` is the logarithm of a power of two, else -1."""
+    """Sixteen numbers divided; `shift` is the logarithm of a power of two, else -1."""
     if shift >= 0:
-        return simd_int64.halved(numbers, shift)
-    return simd_int64.quotient(numbers, divisor, 1 / divisor)
+        return simd_int32.halved(numbers, shift)
+    return simd_int32.quotient(numbers, 1 / divisor)
 
 
 @part
-def _locate(axes, end, carries, base, first, offsets):
+def _add(offsets, numbers, factor):
+    simd_bytes.store(offsets, simd_int32.total(simd_bytes.load(offsets), simd_int32.times(numbers, factor)))
+
+
+@part
+def _check(given, bound, index, factor, offsets):
+    astray, last = simd_bytes.zero(), simd_int32.repeated(bound - 1)
+    for at in range(0, _LIST, LINE):
+        # The indices of the next block come while elements of this one are taken.
+        simd_bytes.prefetch(given + 2 * (at + _LIST))
+        simd_bytes.prefetch(given + 2 * (at + _LIST) + LINE)
+        low, high = simd_int32.low(given + 2 * at), simd_int32.high(given + 2 * at)
+        below = simd_int32.signs(low)
+        wrapped = simd_int32.total(low, simd_int32.both(below, simd_int32.repeated(bound)))
+        inside = simd_int32.least(wrapped, last)
+        far = simd_int32.either(simd_int32.differing(high, below), simd_int32.differing(wrapped, inside))
+        astray = simd_int32.either(astray, far)
+        simd_bytes.store(index + at, inside)
+        _add(offsets + at, inside, factor)
+    return simd_int32.some(astray)
+
+
+@part
+def _split(numbers, divisor, shift, quotients, factor, offsets):
+    for at in range(0, _LIST, LINE):
+        whole = simd_bytes.load(numbers + at)
+        found = _quotient(whole, divisor, shift)
+        simd_bytes.store(quotients + at, found)
+        simd_bytes.store(numbers + at, simd_int32.total(whole, simd_int32.times(found, -divisor)))
+        _add(offsets + at, found, factor)
+
+
+@part
+def _divide(numbers, divisor, shift, factor, offsets):
+    for at in range(0, _LIST, LINE):
+        _add(offsets + at, _quotient(simd_bytes.load(numbers + at), divisor, shift), factor)
+
+
+@part
+def _shift(numbers, start, step, shifted):
+    for at in range(0, _LIST, LINE):
+        found = simd_int32.times(simd_bytes.load(numbers + at), step)
+        simd_bytes.store(shifted + at, simd_int32.total(found, simd_int32.repeated(start)))
+
+
+@part
+def _locate(steps, base, first, lists, offsets):
     """Write the offsets of a block of elements; return 0 if no index is out of bounds."""
     astray = ZERO
-    for at in range(0, BLOCK, simd_int64.COUNT):
-        found, index, axis = simd_int64.repeated(base), simd_bytes.zero(), axes
-        while axis < end:
-            place, stride = simd_bytes.integer(axis), simd_bytes.integer(axis + 8)
-            if place:
-                place += (first + at) * stride
-                given = simd_int64.adjacent(place) if stride == 8 else simd_int64.spaced(place, stride)
-                given = simd_int64.wrapped(given, simd_bytes.integer(axis + 16))
-                index = simd_int64.within(given, simd_bytes.integer(axis + 16))
-                astray |= simd_int64.differing(given, index)
-            coordinate, divisor = index, simd_bytes.integer(axis + 24)
-            if divisor > 1:
-                coordinate = _quotient(index, divisor, simd_bytes.integer(axis + 32))
-                index = simd_int64.total(index, simd_int64.times(coordinate, -divisor))
-            else:
-                index = simd_bytes.zero()  # nothing is left over for axes of size one behind
-            found = simd_int64.total(found, simd_int64.times(coordinate, simd_bytes.integer(axis + 40)))
-            carry, last = carries + 40 * simd_bytes.integer(axis + 48), carries + 40 * simd_bytes.integer(axis + 56)
-            while carry < last:
-                start, step = simd_int64.repeated(simd_bytes.integer(carry)), simd_bytes.integer(carry + 8)
-                c = simd_int64.total(start, simd_int64.times(coordinate, step))
-                turns = _quotient(c, simd_bytes.integer(carry + 16), simd_bytes.integer(carry + 24))
-                found = simd_int64.total(found, simd_int64.times(turns, simd_bytes.integer(carry + 32)))
-                carry += 40
-            axis += 64
-        simd_bytes.store(offsets + 8 * at, found)
+    for at in range(0, _LIST, LINE):
+        simd_bytes.store(offsets + at, simd_int32.repeated(base))
+    for k in range(steps.shape[0]):
+        kind, own, factor, x, y, z = steps[k]
+        numbers = lists + own * _LIST
+        if kind == CHECK:
+            given = x + first * y
+            if y != 8:
+                for i in range(BLOCK):
+                    simd_bytes.put_integer(lists + 8 * i, simd_bytes.integer(given + i * y))
+                given = lists
+            astray |= _check(given, z, numbers, factor, offsets)
+        elif kind == SPLIT:
+            _split(numbers, x, y, lists + 3 * _LIST, factor, offsets)
+        elif kind == DIVIDE:
+            _divide(numbers, x, y, factor, offsets)
+        else:
+            _shift(numbers, x, y, lists + 4 * _LIST)
     return astray
 
 
 @part
 def _take(source, target, offsets, t, width, like):
-    if source.shape[0] > CACHED:
-        # All of them are on their way at once.
-        for k in range(BLOCK):
-            simd_bytes.prefetch(simd_bytes.address(source) + simd_bytes.integer(offsets + 8 * k) * width)
     for k in range(BLOCK):
-        _store(target, t + k * width, _load(source, simd_bytes.integer(offsets + 8 * k) * width, like))
+        _store(target, t + k * width, _load(source, simd_int32.number(offsets + 4 * k) * width, like))
 
 
-@kernel(BYTES, WRITABLE, LIST, NUMBER, LIST, NUMBER, NUMBER, NUMBER, WRITABLE)
-def gather_points(source, target, axes, count, carries, base, first, width, scratch):
-    """Elements of `width` bytes at index arrays, from the place `first` on, as many as there is room for.
+@part
+def _take_packed(source, target, offsets, t, bits, flip):
+    each, mask = _log2(8 // bits), (1 << bits) - 1
+    for k in range(BLOCK):
+        at = simd_int32.number(offsets + 4 * k)
+        byte = simd_bytes.byte(simd_bytes.address(source) + (at >> each))
+        target[t + k] = byte >> (at * bits & 7 ^ flip) & mask
 
-    There must be room for one block, and as many indices as that. `axes` has eight numbers for each of `count` axes:
-    where its index array lies, the bytes from one index to the next, its bound, a divisor and the divisor's logarithm
-    (-1 where it has none), a factor, its first and its last carry. The coordinate is the index by the divisor. Where
-    there is no index array, at 0, the index is what the axis before left over. A coordinate adds to the offset of the
-    element its product with the factor, and for each carry, the numbers (start, step, weight, its logarithm or -1,
-    factor), ``(start + step * coordinate) // weight * factor``.
+
+@kernel(BYTES, WRITABLE, TABLE, NUMBER, NUMBER, NUMBER, NUMBER, WRITABLE)
+def gather_points(source, target, steps, base, first, bits, flip, scratch):
+    """Elements of `bits` at index arrays, from the place `first` on, as many as there is room for.
+
+    There must be room for one block, and as many indices as that. The offset of an element is `base`, modulo
+    ``2**32``, and what the rows of `steps` add. Each makes a list of numbers below ``2**31`` and adds its products
+    with a factor:
+
+    - ``(CHECK, to, factor, address, step, bound)``: indices that lie `step` bytes apart, counted from the start
+    - ``(SPLIT, from, factor, divisor, logarithm, 0)``: quotients, to the list 3; the remainders replace the numbers
+    - ``(DIVIDE, from, factor, divisor, logarithm, 0)``: quotients, which are not kept
+    - ``(SHIFT, from, 0, start, step, 0)``: ``start + step * number``, to the list 4
+
+    A logarithm is -1 for a divisor that is no power of two. Packed elements of fewer than eight bits are taken to
+    bytes; `flip` changes their places in a byte: 0 where the first one lies in the low bits, else ``8 - bits``.
 
     Returns 0 if no index is out of bounds; else what was taken is of no use. All offsets must lie in the source.
     """
-    astray, size = ZERO, target.shape[0] // width
-    own = simd_bytes.address(axes), simd_bytes.address(axes) + 64 * count, simd_bytes.address(carries), base
-    offsets = simd_bytes.address(scratch)
-    for begin in range(0, size, BLOCK):
+    width = max(1, bits // 8)
+    astray, size, data = ZERO, target.shape[0] // width, simd_bytes.address(source)
+    lists, blocks, before = simd_bytes.address(scratch), (size + BLOCK - 1) // BLOCK, ZERO
+    for k in range(blocks + 1):
         # The last block overlaps the one before.
-        at = min(begin, size - BLOCK)
-        astray |= _locate(own[0], own[1], own[2], own[3], first + at, offsets)
-        if width == 1:
-            _take(source, target, offsets, at, 1, np.uint8(0))
-        elif width == 2:
-            _take(source, target, offsets, at * 2, 2, np.uint16(0))
-        elif width == 4:
-            _take(source, target, offsets, at * 4, 4, np.uint32(0))
-        else:
-            _take(source, target, offsets, at * 8, 8, np.uint64(0))
+        at = min(k * BLOCK, size - BLOCK)
+        offsets = lists + (5 + k % 2) * _LIST
+        if k < blocks:
+            astray |= _locate(steps, base, first + at, lists, offsets)
+            if source.shape[0] > CACHED:
+                for i in range(BLOCK):
+                    simd_bytes.prefetch(data + (simd_int32.number(offsets + 4 * i) * bits >> 3))
+        if k:
+            # The block before, whose elements are on their way.
+            offsets = lists + (6 - k % 2) * _LIST
+            if bits < 8:
+                _take_packed(source, target, offsets, before, bits, flip)
+            elif width == 1:
+                _take(source, target, offsets, before, 1, np.uint8(0))
+            elif width == 2:
+                _take(source, target, offsets, before * 2, 2, np.uint16(0))
+            elif width == 4:
+                _take(source, target, offsets, before * 4, 4, np.uint32(0))
+            else:
+                _take(source, target, offsets, before * 8, 8, np.uint64(0))
+        before = at
     return astray
 
 

@@ -203,17 +203,45 @@ def check_every_place(text: str) -> None:
     """It takes them itself, and leaves nothing to the general way."""
     case = Case.parse(text)
     values = np.arange(int(np.prod(case.dimensions)), dtype=np.int32).reshape(case.dimensions)
-    a = sd.LayoutArray.from_numpy(values, shape_of(case))
-    places, out = np.arange(values.size), np.zeros(values.size, np.int32)
+    check_taken_by_kernel(sd.LayoutArray.from_numpy(values, shape_of(case)), values)
+
+
+def check_taken_by_kernel(a: sd.LayoutArray, values: np.ndarray) -> None:
+    places, wanted, out = np.arange(values.size), values.tobytes(), np.empty(values.size, values.dtype)
     for array in (places, places - values.size):
-        out[:] = -1
         assert fancy.gather_points(a.region, [array], out)
-        np.testing.assert_array_equal(out, places)
+        assert out.tobytes() == wanted
     index = np.unravel_index(places, values.shape)
     for key in (index, tuple(i - n for i, n in zip(index, values.shape, strict=True))):
-        out[:] = -1
+        out.view(np.uint8)[:] = 0
         assert fancy.gather_points(a.region, list(key), out)
-        np.testing.assert_array_equal(out, places)
-    for wrong in (values.size, -values.size - 1):
-        places[1234] = wrong
-        assert not fancy.gather_points(a.region, [places], out)
+        assert out.tobytes() == wanted
+    for wrong in (values.size, -values.size - 1, 1 << 32, -1 << 32, (1 << 32) - 1, (1 << 63) - 1, -1 << 63):
+        for k in (0, 1234, len(places) - 1):
+            outside = places.copy()
+            outside[k] = wrong
+            assert not fancy.gather_points(a.region, [outside], out)
+
+
+@pytest.mark.parametrize("bitorder", ["little", "big"])
+@pytest.mark.parametrize(
+    "text", ["u4[31,97]{1,0:T(8,128)(8,1)E(4)}", "s2[31,97]{0,1:E(2)}", "u1[5,700]{1,0:T(32,128)E(1)}"]
+)
+def test_the_kernel_for_index_arrays_takes_packed_elements(text: str, bitorder: str) -> None:
+    shape = sd.parse_shape(text)
+    bits = shape.element_bits
+    values = np.random.default_rng(0).integers(0, 1 << bits, shape.dimensions, np.uint8).view(shape.dtype)
+    a = sd.LayoutArray.from_numpy(values, shape, bitorder=bitorder)
+    check_taken_by_kernel(a, a.to_numpy())
+
+
+@pytest.mark.parametrize("rows", [65_536, 65_544], ids=["offsets below 2**32", "and above"])
+def test_offsets_beyond_31_bits(rows: int) -> None:
+    shape = sd.parse_shape(f"u1[{rows},65536]{{1,0:E(1)}}")
+    a = sd.LayoutArray(np.zeros(shape.byte_size, np.uint8), shape)  # pages that nobody touches take no memory
+    i, j = np.arange(rows - 3000, rows), np.arange(3000) * 20
+    a.buffer[-3000 * 8192 :] = np.random.default_rng(0).integers(0, 256, 3000 * 8192, np.uint8)
+    values = a[-3000:].to_numpy()
+    same_values(a[i, j], values[np.arange(3000), j])
+    same_values(a.flat[i * 65_536 + j], values[np.arange(3000), j])
+    same_values(a[:, ::-1][i, j], values[:, ::-1][np.arange(3000), j])

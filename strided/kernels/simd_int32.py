@@ -1,0 +1,127 @@
+"""Sixteen integers of 32 bits at a time, as values of compiled code: the arithmetic of coordinates and offsets.
+
+Sums and products are modulo ``2**32``.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import types
+
+from strided.kernels.llvm import (
+    INT64,
+    INTEGER,
+    LINE,
+    VECTOR,
+    as_bytes,
+    loaded,
+    operation,
+    pointer_to,
+    same,
+    shuffled,
+    splat,
+)
+
+COUNT = 16
+
+_KIND = VECTOR.of(32)
+_FLOATS = ir.VectorType(ir.DoubleType(), COUNT)
+
+
+def _numbers(builder, value):
+    return builder.bitcast(value, _KIND)
+
+
+def _half(builder, address, which):
+    """One half of each of sixteen int64 from an address on."""
+    lines = (loaded(builder, builder.add(address, INT64(k)), VECTOR, 32) for k in (0, LINE))
+    return as_bytes(builder, shuffled(builder, *lines, range(which, 2 * COUNT, 2)))
+
+
+@operation(VECTOR, INTEGER)
+def low(builder, address):
+    """The lower halves of sixteen int64 from an address on."""
+    return _half(builder, address, 0)
+
+
+@operation(VECTOR, INTEGER)
+def high(builder, address):
+    """The higher halves of sixteen int64 from an address on."""
+    return _half(builder, address, 1)
+
+
+@operation(VECTOR, INTEGER)
+def repeated(builder, number):
+    """The same number sixteen times."""
+    return as_bytes(builder, splat(builder, number, _KIND))
+
+
+@operation(VECTOR, VECTOR)
+def signs(builder, value):
+    """-1 for numbers below zero, else 0."""
+    return as_bytes(builder, builder.ashr(_numbers(builder, value), same(_KIND, 31)))
+
+
+@operation(VECTOR, VECTOR, VECTOR)
+def both(builder, first, second):
+    """Bits that are set in both."""
+    return builder.and_(first, second)
+
+
+@operation(VECTOR, VECTOR, VECTOR)
+def either(builder, first, second):
+    """Bits that are set in one or both."""
+    return builder.or_(first, second)
+
+
+@operation(VECTOR, VECTOR, VECTOR)
+def differing(builder, first, second):
+    """Bits that differ."""
+    return builder.xor(first, second)
+
+
+@operation(VECTOR, VECTOR, VECTOR)
+def least(builder, first, second):
+    """The smaller numbers, none of which is negative: those with the highest bit set are large."""
+    first, second = _numbers(builder, first), _numbers(builder, second)
+    return as_bytes(builder, builder.select(builder.icmp_unsigned("<", first, second), first, second))
+
+
+@operation(INTEGER, VECTOR)
+def some(builder, value):
+    """A number that is not 0 if any bit is set."""
+    flags = builder.icmp_signed("!=", _numbers(builder, value), same(_KIND, 0))
+    return builder.zext(builder.bitcast(flags, ir.IntType(COUNT)), INT64)
+
+
+@operation(VECTOR, VECTOR, VECTOR)
+def total(builder, first, second):
+    """Sums."""
+    return as_bytes(builder, builder.add(_numbers(builder, first), _numbers(builder, second)))
+
+
+@operation(VECTOR, VECTOR, INTEGER)
+def times(builder, value, factor):
+    """Products with one factor."""
+    return as_bytes(builder, builder.mul(_numbers(builder, value), splat(builder, factor, _KIND)))
+
+
+@operation(VECTOR, VECTOR, INTEGER)
+def halved(builder, value, times):
+    """``value >> times``."""
+    return as_bytes(builder, builder.ashr(_numbers(builder, value), splat(builder, times, _KIND)))
+
+
+@operation(VECTOR, VECTOR, types.float64)
+def quotient(builder, value, inverse):
+    """``value // divisor`` of numbers not below zero."""
+    # With a half added, no exact quotient lies so near an integer that rounding could matter.
+    numbers = builder.sitofp(_numbers(builder, value), _FLOATS)
+    middle = builder.fadd(numbers, ir.Constant(_FLOATS, [0.5] * COUNT))
+    return as_bytes(builder, builder.fptosi(builder.fmul(middle, splat(builder, inverse, _FLOATS)), _KIND))
+
+
+@operation(INTEGER, INTEGER)
+def number(builder, address):
+    """The unsigned integer of 32 bits at an address."""
+    return builder.zext(builder.load(pointer_to(builder, address, ir.IntType(32)), align=4), INT64)
