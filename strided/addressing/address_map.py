@@ -15,10 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
-from strided.addressing.digits import Digit, Term, regrouped
+from strided.addressing.digits import Digit, Term, carries_of, regrouped
 from strided.addressing.index_expr import IndexExpr, Offsets, dimensions_of, evaluate
 from strided.runtime.lazy import lazy
 
@@ -74,6 +75,12 @@ class IrregularTerm:
             self,
             coordinates=tuple((c, tuple(0 if k is None else steps[k] for k in axes)) for c, steps in self.coordinates),
         )
+
+
+#: What an index `i` of an axis adds to an address: its size, a slope and carries. It adds ``i * slope``, and
+#: ``(start + step * i) // weight * factor`` for each carry (start, step, weight, factor).
+#: Plain tuples: Python takes twice as long to unpack named ones.
+AxisSlope: TypeAlias = tuple[int, int, tuple[tuple[int, int, int, int], ...]]
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,25 @@ class AddressMap:
             strides.append(sum(d.stride for found in linear if found for d in found[1].digits))
         return tuple(strides)
 
+    @lazy
+    def slopes(self) -> tuple[int, tuple[AxisSlope, ...]]:
+        """The regular part of an address as products: a constant, and what the index along each axis adds.
+
+        >>> from strided.addressing.digits import Digit, Term
+        >>> AddressMap((20,), 0, ((Term(1, 2, (Digit(1, 8, 1), Digit(8, 5, 32))),),)).slopes
+        (1, ((20, 2, ((1, 2, 8, 24),)),))
+        """
+        base, found = self.base, []
+        for n, terms in zip(self.shape, self.axes, strict=True):
+            slope, carries = 0, []
+            for start, step, digits in terms:
+                if digits:
+                    base += start * digits[0].stride
+                    slope += step * digits[0].stride
+                    carries += [(start, step, *carry) for carry in carries_of(digits)]
+            found.append((n, slope, tuple(carries)))
+        return base, tuple(found)
+
     def is_still(self, axis: int) -> bool:
         """Whether nothing changes along an axis, as after broadcasting."""
         return self.shape[axis] > 1 and not self.axes[axis] and not any(axis in c.axes for c in self.irregular)
@@ -225,11 +251,11 @@ class AddressMap:
 
     def transposed(self, axes: Sequence[int]) -> AddressMap:
         """The view whose axis k is axis ``axes[k]`` of this one."""
-        return AddressMap(
-            tuple(self.shape[k] for k in axes),
+        return AddressMap.unchecked(
+            tuple(map(self.shape.__getitem__, axes)),
             self.base,
-            tuple(self.axes[k] for k in axes),
-            tuple(c.with_steps(axes) for c in self.irregular),
+            tuple(map(self.axes.__getitem__, axes)),
+            self.irregular and tuple(c.with_steps(axes) for c in self.irregular),
             self.upper_bound,
         )
 

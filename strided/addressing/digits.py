@@ -32,7 +32,7 @@ class Digit(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _carries(digits: tuple[Digit, ...]) -> tuple[tuple[int, int], ...]:
+def carries_of(digits: tuple[Digit, ...]) -> tuple[tuple[int, int], ...]:
     """Weights and factors that turn a coordinate c into an offset: ``c * first stride + sum of c // weight * factor``.
 
     ``c // weight % size`` is ``c // weight - c // (weight * size) * size``, and the weights follow each other, so every
@@ -52,22 +52,13 @@ class Term(NamedTuple):
         """Elements that this term adds at index `v` of its axis."""
         c = self.start + self.step * v
         total: Offsets | int = c * self.digits[0].stride if self.digits else c * 0
-        for weight, factor in _carries(self.digits):
+        for weight, factor in carries_of(self.digits):
             total = total + c // weight * factor
         return total
 
     def moved(self, start: int) -> Term:
         """The term with its index counted from `start`."""
         return Term(self.start + self.step * start, self.step, self.digits)
-
-    @property
-    def carries(self) -> tuple[tuple[int, int], ...]:
-        """Weights and factors: the offset at coordinate c is the sum of ``c // weight * factor``.
-
-        >>> Term(0, 1, (Digit(1, 4, 1), Digit(4, 5, 32))).carries
-        ((1, 1), (4, 28))
-        """
-        return ((1, self.digits[0].stride), *_carries(self.digits)) if self.digits else ()
 
     @property
     def is_linear(self) -> bool:

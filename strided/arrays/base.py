@@ -68,12 +68,12 @@ class LayoutBuffer:
         """The element at an offset, as a NumPy scalar."""
         if self.file is not None:
             self.file.check()
-        if self.bits >= 8:
+        bits = self.bits
+        if bits >= 8:
             return self.elements[offset]
-        each = 8 // self.bits
-        byte, place = divmod(offset, each)
-        shift = (place if self.bitorder == "little" else each - 1 - place) * self.bits
-        return self.elements[int(self.buffer[byte]) >> shift & ((1 << self.bits) - 1)]
+        byte, place = self.buffer.item(offset * bits >> 3), offset * bits & 7
+        shift = place if self.bitorder == "little" else 8 - bits - place
+        return self.elements[byte >> shift & ((1 << bits) - 1)]
 
     def read_only(self) -> LayoutBuffer:
         """The same memory, read-only."""

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from strided import kernels
 from strided.addressing.address_map import AddressMap
-from strided.addressing.digits import Term
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase, address_of
 from strided.kernels import CHECK, DIVIDE, SHIFT, SPLIT
@@ -61,40 +60,32 @@ def _is_narrow(map_: AddressMap, sizes: Sequence[int]) -> bool:
 def _steps(map_: AddressMap, arrays: Sequence[Integers], sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64], int]:
     """The table `steps` and the base that the kernel `gather_points` takes for index arrays of one axis."""
     checks = [(address_of(x), x.strides[0], n) for x, n in zip(arrays, sizes, strict=True)]
-    axes, base, rows = list(map_.axes), map_.base, []
+    rows: list[tuple[int, ...]] = []
+    base, axes = map_.slopes
     if len(arrays) == len(axes):
-        for check, terms in zip(checks, axes, strict=True):
-            rows += [(CHECK, 2, _slope(terms), *check), *_carries(terms, 2)]
-    else:
-        # Flat indices are split into those of the axes, the last of which are what is left over.
-        ones = [terms for n, terms in zip(map_.shape, axes, strict=True) if n == 1]
-        base += sum(int(term.offset_at(0)) for terms in ones for term in terms)
-        wide = [(n, terms) for n, terms in zip(map_.shape, axes, strict=True) if n != 1] or [(1, ())]
-        axes = [terms for _, terms in wide]
-        last = _slope(axes[-1])
-        rows = [(CHECK, 2, last, *checks[0])]
-        for k, terms in enumerate(axes[:-1]):
-            below = math.prod(n for n, _ in wide[k + 1 :])
-            rows += [(SPLIT, 2, _slope(terms) - last * below, below, _logarithm(below), 0), *_carries(terms, 3)]
-        rows += _carries(axes[-1], 2)
-    base += sum(term.start * term.digits[0].stride for terms in axes for term in terms if term.digits)
+        for check, (_, slope, carries) in zip(checks, axes, strict=True):
+            rows += [(CHECK, 2, slope, *check), *_divisions(carries, 2)]
+        return np.array(rows, np.int64), base
+    # Flat indices are split into those of the axes, the last of which are what is left over.
+    base += sum(start // weight * factor for n, _, own in axes if n == 1 for start, _, weight, factor in own)
+    *wide, (_, last, left) = [axis for axis in axes if axis[0] != 1] or [(1, 0, ())]
+    rows.append((CHECK, 2, last, *checks[0]))
+    below = map_.size
+    for n, slope, carries in wide:
+        below //= n
+        rows += [(SPLIT, 2, slope - last * below, below, _logarithm(below), 0), *_divisions(carries, 3)]
+    rows += _divisions(left, 2)
     return np.array(rows, np.int64), base
 
 
-def _slope(terms: Sequence[Term]) -> int:
-    """What the index of an axis is multiplied by, carries not counted."""
-    return sum(term.step * term.digits[0].stride for term in terms if term.digits)
-
-
-def _carries(terms: Sequence[Term], own: int) -> Iterator[tuple[int, ...]]:
+def _divisions(carries: Sequence[tuple[int, int, int, int]], own: int) -> Iterator[tuple[int, ...]]:
     """Steps for the carries of an axis whose indices are a list of the kernel."""
-    for term in terms:
-        numbers = own
-        if len(term.digits) > 1 and (term.start, term.step) != (0, 1):
-            yield (SHIFT, own, 0, term.start, term.step, 0)
-            numbers = 4
-        for weight, factor in term.carries[1:]:
-            yield (DIVIDE, numbers, factor, weight, _logarithm(weight), 0)
+    shifted = (0, 1)
+    for start, step, weight, factor in carries:
+        if (start, step) not in {(0, 1), shifted}:
+            yield (SHIFT, own, 0, start, step, 0)
+            shifted = start, step
+        yield (DIVIDE, own if (start, step) == (0, 1) else 4, factor, weight, _logarithm(weight), 0)
 
 
 def _logarithm(number: int) -> int:

@@ -314,8 +314,8 @@ def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
     """
     if len(key) != len(source.shape) or source.irregular:
         return None
-    offset = source.base
-    for i, n, terms in zip(key, source.shape, source.axes, strict=True):
+    offset, axes = source.slopes
+    for i, (n, slope, carries) in zip(key, axes, strict=True):
         if type(i) is not int:
             if not isinstance(i, np.integer):
                 return None
@@ -324,10 +324,9 @@ def element_at(source: AddressMap, key: tuple[Any, ...]) -> int | None:
             i += n
         if not 0 <= i < n:
             return None
-        for start, step, digits in terms:
-            c = start + step * i
-            for weight, size, stride in digits:
-                offset += c // weight % size * stride
+        offset += i * slope
+        for start, step, weight, factor in carries:
+            offset += (start + step * i) // weight * factor
     return offset
 
 
