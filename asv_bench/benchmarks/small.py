@@ -133,6 +133,12 @@ class Elements:
     def time_view_of_an_ndarray(self) -> None:
         self.x[1:5, ::2]
 
+    def time_transpose(self) -> None:
+        _ = self.a.T
+
+    def time_transpose_of_an_ndarray(self) -> None:
+        _ = self.x.T
+
     def time_repr(self) -> None:
         repr(self.a)
 
@@ -140,7 +146,15 @@ class Elements:
 class Gather:
     """A million elements chosen at random, and as many in whole rows, beside NumPy's of a row-major array."""
 
-    params = (["f32[8192,8192]{1,0:T(8,128)}", "bf16[8192,8192]{1,0:T(8,128)(2,1)}", "f32[1024,1024]{1,0:T(8,128)}"],)
+    params = (
+        [
+            "f32[8192,8192]{1,0:T(8,128)}",
+            "bf16[8192,8192]{1,0:T(8,128)(2,1)}",
+            "f32[512,512]{1,0:T(8,128)}",
+            "s8[1024,1024]{1,0:T(8,128)(4,1)}",
+            "s4[1024,1024]{1,0:T(8,128)(8,1)E(4)}",
+        ],
+    )
     param_names = ("shape",)
 
     def setup(self, text: str) -> None:
@@ -148,11 +162,12 @@ class Gather:
         n, side = (1000, 256) if TOY else (1_000_000, shape.dimensions[0])
         shape = sd.Shape(shape.element_type, (side, side), shape.layout)
         rng = np.random.default_rng(0)
-        self.a = sd.LayoutArray(np.zeros(shape.byte_size, np.uint8), shape)
+        # Not zeros: pages that were never written are all one page in the cache.
+        self.a = sd.LayoutArray(np.ones(shape.byte_size, np.uint8), shape)
         self.rows, self.columns = rng.integers(0, side, n), rng.integers(0, side, n)
         self.few = self.rows[: max(1, n // side)]
-        self.flat, self.places = self.a.buffer.view(shape.dtype), self.rows * side + self.columns
-        self.x = self.flat.reshape(self.a.shape)
+        self.x, self.places = self.a.to_numpy(), self.rows * side + self.columns
+        self.flat = self.x.reshape(-1)
         for run in (self.time_gather, self.time_take, self.time_rows):
             run(text)
 
