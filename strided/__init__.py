@@ -8,11 +8,11 @@ LayoutArray([[0., 1., 2.],
              [3., 4., 5.]], dtype=float32, f32[2,3]{0,1:T(2,2)})
 
 `open` maps a file, `LayoutArray` wraps a buffer, `parse` reads the text of a shape, and `open_dump` opens a folder of
-XLA's dumps. `strided.inspect` answers questions about layouts, `strided.errors` lists what may be raised, and
-`strided.interop` hands arrays to dask, JAX, torch and Numba.
+XLA's dumps. `strided.inspect` answers questions about layouts, `strided.tpu` knows which ones the TPU compiler chooses,
+`strided.errors` lists what may be raised, and `strided.interop` hands arrays to dask, JAX, torch and Numba.
 
-Importing this package loads only NumPy and ml_dtypes. Readers of dumps and `strided.inspect` are loaded when they are
-first used, compiled kernels with the first large conversion.
+Importing this package loads only NumPy and ml_dtypes. Readers of dumps, `strided.inspect` and `strided.tpu` are loaded
+when they are first used, compiled kernels with the first large conversion.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from strided.opening import open_array as open
 from strided.runtime.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from strided import inspect
+    from strided import inspect, tpu
     from strided.dumps.buffer_assignment.assignment import read_allocations
     from strided.dumps.detect import read_dump
     from strided.dumps.directory.dump import open_dump
@@ -55,7 +55,8 @@ _register_partners()
 
 __version__ = "0.1.0"
 
-#: Names whose modules are loaded when they are first used.
+#: Packages and names that are loaded when they are first used.
+_LAZY_PACKAGES = ("inspect", "tpu")
 _LAZY = {
     "Sharding": "strided.dumps.sharding.sharding",
     "assemble": "strided.dumps.sharded.assemble",
@@ -110,13 +111,14 @@ __all__ = [
     "save_npy",
     "set_num_threads",
     "shard",
+    "tpu",
     "write_snapshot",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "inspect":
-        return importlib.import_module("strided.inspect")
+    if name in _LAZY_PACKAGES:
+        return importlib.import_module(f"strided.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'strided' has no attribute {name!r}")
     value = getattr(importlib.import_module(_LAZY[name]), name)

@@ -16,6 +16,7 @@ assert_type(sd.parse_layout("{1,0}"), sd.Layout)
 assert_type(sd.parse("f32[3,5]"), sd.Shape | sd.BufferShape | sd.TupleShape | sd.Layout)
 assert_type(sd.open("a.bin", sd.parse_shape("f32[3,5]")), sd.LayoutArray)
 assert_type(sd.inspect.sizes("f32[3,5]").total_bytes, int)
+assert_type(sd.tpu.default_layout("f32[3,5]"), sd.Layout)
 error: sd.StridedError = sd.errors.DumpError("no such line")
 """
 

@@ -39,7 +39,7 @@ LAYOUTS = {
 }
 
 #: Public names that are no calls, or that every job goes through.
-NOT_CALLED = {"COMBINE", "UNBOUNDED", "PaddingValue", "errors", "inspect"} | {
+NOT_CALLED = {"COMBINE", "UNBOUNDED", "PaddingValue", "errors", "inspect", "tpu"} | {
     name for name in sd.__all__ if isinstance(getattr(sd, name), type) and issubclass(getattr(sd, name), Exception)
 } | {name for name in sd.__all__ if name.endswith("Warning")}  # fmt: skip
 

@@ -1,0 +1,7 @@
+"""Which layout does the TPU compiler choose?"""
+
+from __future__ import annotations
+
+from strided.tpu.default_layout import GENERATIONS, default_layout
+
+__all__ = ["GENERATIONS", "default_layout"]

@@ -1,0 +1,117 @@
+"""The layout that the TPU compiler gives to a parameter for which the program asks for none.
+
+The rule is not published. It was inferred from what libtpu 0.0.51 chose for parameters of identity functions, compiled
+ahead of time for all seven generations, and it gives the whole text of each of 7,311 observed layouts of ranks 0 to 6.
+Other releases may choose otherwise, and inside a program the compiler chooses by use.
+
+Memory is addressed in words of 32 bits, which neighbouring rows of narrower elements share: 16 // 8 // 4 // 2 bits of
+2, 4, 8, 16 rows. A tile has 128 columns, and as many rows as are needed, up to 8 or the rows of one word:
+
+- Of a short dimension, the least power of two that holds it. A tile takes at least one row of words, on v2 and v3 two.
+- From v4 on, of 8 bits and fewer, eight rows of words where these divide the dimension.
+
+Any two dimensions may be the tiled ones: those that take the least memory, and among equals the last ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from strided.errors import UnsupportedError
+from strided.layout import AnyShape, Layout, Tile
+from strided.layout.element_types import element_type
+from strided.layout.parser import array_shape
+
+#: The generations of TPUs whose layouts are known.
+GENERATIONS = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x")
+#: The first ones pack nothing, and their tiles have at least 1,024 bytes.
+_FIRST = frozenset({"v2", "v3"})
+#: Element types of which no layout was observed.
+_UNOBSERVED = frozenset({"s1", "u1", "f6e3m2fn", "f6e2m3fn"})
+_COLUMNS = 128
+
+
+def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
+    """The layout that the TPU compiler chooses for a parameter of this element type and these dimensions.
+
+    The rule was inferred from 7,311 layouts that libtpu 0.0.51 chose, and gives all of them; it is not published, and
+    other releases may choose otherwise.
+
+    Parameters
+    ----------
+    shape : str or Shape
+        Element type and dimensions; a layout, if there is one, plays no part.
+    generation : str, optional
+        The TPU: ``"v2"``, ``"v3"``, ``"v4"``, ``"v5e"``, ``"v5p"``, ``"v6e"`` or ``"tpu7x"``. From v4 on all choose
+        alike.
+
+    Raises
+    ------
+    NotationError
+        Text that is no shape.
+    LayoutError
+        A layout alone.
+    UnsupportedError
+        What no layout was observed for: another generation, 1-bit and 6-bit types, dynamic dimensions. Also tuples,
+        tokens and opaque values.
+
+    Examples
+    --------
+    >>> import strided as sd
+    >>> str(sd.tpu.default_layout("bf16[2,3,17,300]"))
+    '{3,0,2,1:T(2,128)(2,1)}'
+    >>> shape = sd.parse_shape("s4[128,1024]")
+    >>> for generation in ("v3", "v6e"):
+    ...     layout = sd.tpu.default_layout(shape, generation)
+    ...     print(layout, shape.with_layout(layout).byte_size)
+    {1,0:T(8,128)(4,1)} 131072
+    {1,0:T(64,128)(8,1)E(4)} 65536
+    """
+    if generation not in GENERATIONS:
+        raise UnsupportedError(f"no default layouts are known for {generation!r}, but for {', '.join(GENERATIONS)}")
+    shape = array_shape(shape)
+    if shape.is_dynamic:
+        raise UnsupportedError(f"no default layouts are known for dynamic dimensions, as in {shape.text(layout=False)}")
+    if shape.element_type in _UNOBSERVED:
+        raise UnsupportedError(f"no default layouts are known for {shape.element_type}")
+    kind = element_type(shape.element_type)
+    bits = kind.storage_bits if kind.name == "pred" else kind.bits
+    first = generation in _FIRST
+    packed_bits = 0 if first or bits >= 8 else bits
+    descending = tuple(range(shape.rank))[::-1]
+    if 0 in shape.dimensions:
+        return Layout(descending, element_size_in_bits=packed_bits)
+
+    rows_of_word = max(1, 32 // (packed_bits or kind.storage_bits))
+    least, most = 2 * rows_of_word if first else rows_of_word, max(8, 32 // bits)
+    words = (Tile((rows_of_word, 1)),) if rows_of_word > 1 else ()
+    if shape.rank < 2:
+        n = _COLUMNS * least if shape.rank == 0 else _power_of_two(shape.size, _COLUMNS * least, _COLUMNS * most)
+        inner = (Tile((_COLUMNS,)), *words) if shape.rank and words else ()
+        return Layout(descending, (Tile((n,)), *inner), element_size_in_bits=packed_bits)
+
+    def rows(n: int) -> int:
+        """The rows of a tile, to choose the order by, where the second dimension is of size `n`."""
+        is_tall = rows_of_word >= 4 and not first and n % (8 * rows_of_word) == 0
+        return 8 * rows_of_word if is_tall else _power_of_two(n, min(8, least), 8)
+
+    def size(pair: tuple[int, int]) -> int:
+        """The elements of the buffer, padding included, where this pair of dimensions is tiled."""
+        columns, n = (shape.dimensions[d] for d in pair)
+        return shape.size // (columns * n) * _rounded_up(columns, _COLUMNS) * _rounded_up(n, rows(n))
+
+    # Among equals the first one is taken: the pair of the largest numbers.
+    minor, second = min(itertools.permutations(descending, 2), key=size)
+    order = (minor, second, *(d for d in descending if d not in (minor, second)))
+    # Tiles of 2 bits have sixteen rows on all generations. The order is chosen as if they had eight.
+    tile = Tile((max(rows(shape.dimensions[second]), 32 // bits), _COLUMNS))
+    return Layout(order, (tile, *words), element_size_in_bits=packed_bits)
+
+
+def _power_of_two(n: int, least: int, most: int) -> int:
+    """The least power of two that is `n` or more, between two others."""
+    return min(max(1 << (n - 1).bit_length(), least), most)
+
+
+def _rounded_up(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple
