@@ -11,9 +11,7 @@ import datetime
 import importlib
 import os
 import platform
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,8 +64,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", metavar="FILE", help="write the table as Markdown")
     parser.add_argument("--cpu", metavar="NAME", help="compile for this CPU, such as haswell, and for nothing it lacks")
     options = parser.parse_args(argv)
-    if options.cpu and os.environ.get("NUMBA_CPU_NAME") != options.cpu:
-        return _on_cpu(options.cpu, argv)
+    if options.cpu and (status := yardstick.on_cpu(options.cpu, __file__, argv)) is not None:
+        return status
     yardstick.ROUNDS = options.rounds
     sd.set_num_threads(options.threads)
     rows = []
@@ -81,15 +79,6 @@ def main(argv: list[str] | None = None) -> int:
         temporary.write_text(table)
         os.replace(temporary, options.write)
     return 0
-
-
-def _on_cpu(name: str, argv: list[str] | None) -> int:
-    """Run again in a process whose kernels are compiled for another CPU, into a cache of their own."""
-    with tempfile.TemporaryDirectory() as cache:
-        # Without features of its own, Numba would take the name's and those of the CPU at hand.
-        environment = os.environ | {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": cache}
-        command = [sys.executable, __file__, *(sys.argv[1:] if argv is None else argv)]
-        return subprocess.run(command, env=environment, check=False).returncode
 
 
 def _least(group: str, misaligned: bool) -> float:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib
 import inspect
 import itertools
+import os
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import strided as sd
 from tests import paths
 from tests.thinned import thinned
 
@@ -29,7 +33,7 @@ def _toys() -> Iterator[None]:
         patch.setenv("STRIDED_BENCH_TOY", "1")
         patch.syspath_prepend(str(_FOLDER))
         yield
-        for name in [n for n in sys.modules if n.split(".")[0] == "benchmarks"]:
+        for name in [n for n in sys.modules if n.split(".")[0] in ("benchmarks", "sweep")]:
             del sys.modules[name]
 
 
@@ -125,3 +129,51 @@ for name in (*LINES, *SQUARES):
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+
+
+def test_the_sweep_draws_default_layouts_of_every_type_and_rank() -> None:
+    sweep = importlib.import_module("sweep")
+    shapes = list(sweep.drawn(0, 28))
+    assert list(sweep.drawn(0, 4)) == shapes[:4] != list(sweep.drawn(1, 4))
+    assert {shape.element_type for shape in shapes} == set(sweep.TYPES)
+    assert {shape.rank for shape in shapes} == {2, 3, 4, 5, 6}
+    for shape in shapes:
+        assert shape.layout.tiles
+        sizes = [max(s.byte_size, s.with_layout(None).byte_size) for s in (shape, _one_longer(shape))]
+        assert sizes[0] <= sweep.BYTES < sizes[1]
+
+
+def _one_longer(shape: sd.Shape) -> sd.Shape:
+    major = shape.layout.minor_to_major[-1]
+    dimensions = [n + (d == major) for d, n in enumerate(shape.dimensions)]
+    return sd.Shape(shape.element_type, dimensions, shape.layout)
+
+
+def test_the_sweep_shows_the_slowest_conversions_with_their_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = importlib.import_module("sweep")
+    assert sweep.main(["--count", "3", "--seed", "7"]) == 0
+    printed = capsys.readouterr().out
+    for shape in sweep.drawn(7, 3):
+        for pair in ((shape, shape.with_layout(None)), (shape.with_layout(None), shape)):
+            assert "{} to {}".format(*pair) in printed
+            assert str(sd.inspect.plan_between(*pair)).splitlines()[0] in printed
+    assert re.search(r"^median \d+\.\d\d, read \d+\.\d\d, write \d+\.\d\d", printed, re.MULTILINE)
+    assert re.search(r"^\d of 6 below 0\.35$", printed, re.MULTILINE)
+
+
+def test_kernels_for_another_cpu_are_compiled_in_a_process_of_their_own(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from benchmarks import yardstick\n"
+        "if (status := yardstick.on_cpu('nehalem', __file__, None)) is not None:\n"
+        "    sys.exit(status)\n"
+        "from numba.core import config\n"
+        "assert sys.argv[1:] == ['--as', 'before']\n"
+        "assert (config.CPU_NAME, config.CPU_FEATURES) == ('nehalem', ''), config.CPU_FEATURES\n"
+        "sys.exit(3)\n",
+        encoding="utf-8",
+    )
+    path = os.pathsep.join([str(_FOLDER), *sys.path])
+    ran = subprocess.run([sys.executable, script, "--as", "before"], env=os.environ | {"PYTHONPATH": path}, check=False)
+    assert ran.returncode == 3

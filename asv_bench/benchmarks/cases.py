@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import strided as sd
+from strided.layout.element_types import element_type
 
 TOY = "STRIDED_BENCH_TOY" in os.environ
 
@@ -52,7 +53,7 @@ class Case:
         return sd.Shape(shape.element_type, self.toy, shape.layout) if TOY else shape
 
 
-def _both(group: str, name: str, source: str, toy: tuple[int, ...], written: str = "") -> list[Case]:
+def both(group: str, name: str, source: str, toy: tuple[int, ...], written: str = "") -> list[Case]:
     """A layout read into a row-major ndarray, and written from one, in a group of its own where `written` names one."""
     shape = sd.parse(source)
     dense = f"{shape.text(layout=False)}{{{','.join(map(str, range(shape.rank - 1, -1, -1)))}}}"
@@ -71,16 +72,16 @@ def _relayouts(group: str, name: str, dimensions: str, first: str, second: str, 
 
 
 CASES: tuple[Case, ...] = (
-    *_both("tiled 32, 64", "f32 T(8,128)", "f32[8192,8192]{1,0:T(8,128)}", (24, 256)),
-    *_both("tiled 32, 64", "s64 T(8,128)", "s64[4096,8192]{1,0:T(8,128)}", (24, 256)),
-    *_both("tiled 16", "bf16 T(8,128)(2,1)", "bf16[8192,16384]{1,0:T(8,128)(2,1)}", (24, 256)),
-    *_both("tiled 16", "bf16 T(16,128)(2,1)", "bf16[8192,16384]{1,0:T(16,128)(2,1)}", (32, 256)),
-    *_both("tiled 8, read", "s8 T(8,128)(4,1)", "s8[16384,16384]{1,0:T(8,128)(4,1)}", (24, 256), "tiled 8, written"),
-    *_both("tiled 8, read", "s8 T(32,128)(4,1)", "s8[16384,16384]{1,0:T(32,128)(4,1)}", (64, 256), "tiled 8, written"),
-    *_both("odd 32", "odd f32 T(8,128)", "f32[8189,8191]{1,0:T(8,128)}", (21, 201)),
-    *_both("odd 16", "odd bf16 T(8,128)(2,1)", "bf16[8189,16381]{1,0:T(8,128)(2,1)}", (21, 201)),
-    *_both("odd 8", "odd s8 T(8,128)(4,1)", "s8[16381,16379]{1,0:T(8,128)(4,1)}", (21, 201)),
-    *_both("odd 16", "odd bf16 4097x5003", "bf16[3,4097,5003]{2,1,0:T(8,128)(2,1)}", (2, 21, 201)),
+    *both("tiled 32, 64", "f32 T(8,128)", "f32[8192,8192]{1,0:T(8,128)}", (24, 256)),
+    *both("tiled 32, 64", "s64 T(8,128)", "s64[4096,8192]{1,0:T(8,128)}", (24, 256)),
+    *both("tiled 16", "bf16 T(8,128)(2,1)", "bf16[8192,16384]{1,0:T(8,128)(2,1)}", (24, 256)),
+    *both("tiled 16", "bf16 T(16,128)(2,1)", "bf16[8192,16384]{1,0:T(16,128)(2,1)}", (32, 256)),
+    *both("tiled 8, read", "s8 T(8,128)(4,1)", "s8[16384,16384]{1,0:T(8,128)(4,1)}", (24, 256), "tiled 8, written"),
+    *both("tiled 8, read", "s8 T(32,128)(4,1)", "s8[16384,16384]{1,0:T(32,128)(4,1)}", (64, 256), "tiled 8, written"),
+    *both("odd 32", "odd f32 T(8,128)", "f32[8189,8191]{1,0:T(8,128)}", (21, 201)),
+    *both("odd 16", "odd bf16 T(8,128)(2,1)", "bf16[8189,16381]{1,0:T(8,128)(2,1)}", (21, 201)),
+    *both("odd 8", "odd s8 T(8,128)(4,1)", "s8[16381,16379]{1,0:T(8,128)(4,1)}", (21, 201)),
+    *both("odd 16", "odd bf16 4097x5003", "bf16[3,4097,5003]{2,1,0:T(8,128)(2,1)}", (2, 21, 201)),
     *_relayouts("transpose 64", "transpose", "s64[4096,8192]", "{0,1}", "{1,0}", (40, 50)),
     *_relayouts("transpose 32", "transpose", "f32[8192,8192]", "{0,1}", "{1,0}", (40, 50)),
     *_relayouts("transpose 16", "transpose", "bf16[8192,16384]", "{0,1}", "{1,0}", (70, 50)),
@@ -93,18 +94,18 @@ CASES: tuple[Case, ...] = (
     *_relayouts("runs", "transpose", "c128[2048,4096]", "{0,1}", "{1,0}", (40, 50)),
     *_relayouts("runs", "channels", "bf16[4096,4096,5]", "{2,0,1}", "{2,1,0}", (40, 50, 5)),
     *_relayouts("runs", "channels", "u8[4096,2048,13]", "{2,0,1}", "{2,1,0}", (40, 50, 13)),
-    *_both("tiled along the other way", "f32 {0,1:T(8,128)}", "f32[8192,8192]{0,1:T(8,128)}", (130, 24)),
+    *both("tiled along the other way", "f32 {0,1:T(8,128)}", "f32[8192,8192]{0,1:T(8,128)}", (130, 24)),
     *_relayouts("tiled along the other way", "", "f32[8192,8192]", "{1,0:T(8,128)}", "{0,1:T(8,128)}", (136, 256)),
-    *_both("small matrices", "bf16 [4096,17,300]", "bf16[4096,17,300]{2,1,0:T(8,128)(2,1)}", (3, 17, 300)),
-    *_both("packed", "s4 T(8,128)(8,1)E(4)", "s4[16384,16384]{1,0:T(8,128)(8,1)E(4)}", (24, 256)),
-    *_both("packed", "u4 T(64,128)(8,1)E(4)", "u4[16384,16384]{1,0:T(64,128)(8,1)E(4)}", (128, 256)),
-    *_both("other ranks", "bf16 1-D T(1024)(128)(2,1)", "bf16[134217728]{0:T(1024)(128)(2,1)}", (5000,)),
-    *_both("other ranks", "bf16 rank 5", "bf16[4,8,16,512,512]{4,3,2,1,0:T(8,128)(2,1)}", (2, 2, 2, 17, 130)),
-    *_both("other ranks", "f32 rank 6", "f32[2,4,4,8,512,512]{5,4,0,2,1,3:T(8,128)}", (2, 2, 1, 2, 17, 130)),
-    *_both("other ranks", "f32 T(*,8,128)", "f32[16,32,256,512]{3,2,1,0:T(*,8,128)}", (2, 3, 16, 256)),
-    *_both("columns", "s4 {0,1:T(8,128)(8,1)E(4)}", "s4[16384,16384]{0,1:T(8,128)(8,1)E(4)}", (150, 24)),
-    *_both("columns", "u8 390 {0,1:T(8,128)(4,1)}", "u8[400000,390]{0,1:T(8,128)(4,1)}", (150, 21)),
-    *_both("columns", "bf16 {1,0,2:T(4,128)(2,1)}", "bf16[400,665,475]{1,0,2:T(4,128)(2,1)}", (8, 30, 21)),
+    *both("small matrices", "bf16 [4096,17,300]", "bf16[4096,17,300]{2,1,0:T(8,128)(2,1)}", (3, 17, 300)),
+    *both("packed", "s4 T(8,128)(8,1)E(4)", "s4[16384,16384]{1,0:T(8,128)(8,1)E(4)}", (24, 256)),
+    *both("packed", "u4 T(64,128)(8,1)E(4)", "u4[16384,16384]{1,0:T(64,128)(8,1)E(4)}", (128, 256)),
+    *both("other ranks", "bf16 1-D T(1024)(128)(2,1)", "bf16[134217728]{0:T(1024)(128)(2,1)}", (5000,)),
+    *both("other ranks", "bf16 rank 5", "bf16[4,8,16,512,512]{4,3,2,1,0:T(8,128)(2,1)}", (2, 2, 2, 17, 130)),
+    *both("other ranks", "f32 rank 6", "f32[2,4,4,8,512,512]{5,4,0,2,1,3:T(8,128)}", (2, 2, 1, 2, 17, 130)),
+    *both("other ranks", "f32 T(*,8,128)", "f32[16,32,256,512]{3,2,1,0:T(*,8,128)}", (2, 3, 16, 256)),
+    *both("columns", "s4 {0,1:T(8,128)(8,1)E(4)}", "s4[16384,16384]{0,1:T(8,128)(8,1)E(4)}", (150, 24)),
+    *both("columns", "u8 390 {0,1:T(8,128)(4,1)}", "u8[400000,390]{0,1:T(8,128)(4,1)}", (150, 21)),
+    *both("columns", "bf16 {1,0,2:T(4,128)(2,1)}", "bf16[400,665,475]{1,0,2:T(4,128)(2,1)}", (8, 30, 21)),
     Case("window", "f32 window", "f32[8192,8192]{1,0:T(8,128)}", None, (48, 512), "5:-3, 77:-11"),
     Case("window", "bf16 window", "bf16[8192,16384]{1,0:T(8,128)(2,1)}", None, (48, 512), "5:-3, 77:-11"),
     Case("window", "s8 window", "s8[16384,16384]{1,0:T(8,128)(4,1)}", None, (48, 512), "5:-3, 77:-11"),
@@ -112,12 +113,12 @@ CASES: tuple[Case, ...] = (
 
 #: The conversions that are timed in cache, at 1 MB and at 64 KB.
 SMALL_CASES: tuple[Case, ...] = (
-    *_both("1 MB", "1 MB f32 T(8,128)", "f32[512,512]{1,0:T(8,128)}", (24, 256)),
-    *_both("1 MB", "1 MB bf16 T(8,128)(2,1)", "bf16[512,1024]{1,0:T(8,128)(2,1)}", (24, 256)),
-    *_both("1 MB", "1 MB s8 T(8,128)(4,1)", "s8[1024,1024]{1,0:T(8,128)(4,1)}", (24, 256)),
+    *both("1 MB", "1 MB f32 T(8,128)", "f32[512,512]{1,0:T(8,128)}", (24, 256)),
+    *both("1 MB", "1 MB bf16 T(8,128)(2,1)", "bf16[512,1024]{1,0:T(8,128)(2,1)}", (24, 256)),
+    *both("1 MB", "1 MB s8 T(8,128)(4,1)", "s8[1024,1024]{1,0:T(8,128)(4,1)}", (24, 256)),
     *_relayouts("1 MB", "1 MB transpose", "f32[512,512]", "{0,1}", "{1,0}", (40, 50)),
-    *_both("64 KB", "64 KB f32 T(8,128)", "f32[128,128]{1,0:T(8,128)}", (24, 128)),
-    *_both("64 KB", "64 KB bf16 T(8,128)(2,1)", "bf16[128,256]{1,0:T(8,128)(2,1)}", (24, 128)),
+    *both("64 KB", "64 KB f32 T(8,128)", "f32[128,128]{1,0:T(8,128)}", (24, 128)),
+    *both("64 KB", "64 KB bf16 T(8,128)(2,1)", "bf16[128,256]{1,0:T(8,128)(2,1)}", (24, 128)),
 )
 
 
@@ -141,8 +142,8 @@ def prepare(case: Case, *, misalignment: int = 0) -> Prepared:
     rng = np.random.default_rng(0)
     memory = aligned(shape.byte_size)
     memory[:] = rng.integers(0, 255, memory.size, np.uint8)
-    if shape.element_bits == 8 and shape.element_type in ("s4", "u4"):
-        memory &= 15
+    if (bits := element_type(shape.element_type).bits) < shape.element_bits == 8:
+        memory &= (1 << bits) - 1
     source = sd.LayoutArray(memory, shape)
     key = eval(f"np.s_[{case.window}]") if case.window else ...
     part = source[key] if case.window else source

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +21,20 @@ from benchmarks.cases import TOY, aligned
 
 ROUNDS = 1 if TOY else 9
 _pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
+
+
+def on_cpu(name: str, program: str, argv: Sequence[str] | None) -> int | None:
+    """The exit status of a program run in a process whose kernels are for another CPU, or None if this is that one.
+
+    They are compiled into a cache of their own.
+    """
+    if os.environ.get("NUMBA_CPU_NAME") == name:
+        return None
+    with tempfile.TemporaryDirectory() as cache:
+        # Without features of its own, Numba would take the name's and those of the CPU at hand.
+        environment = os.environ | {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": cache}
+        command = [sys.executable, program, *(sys.argv[1:] if argv is None else argv)]
+        return subprocess.run(command, env=environment, check=False).returncode
 
 
 def plain_copy(logical_bytes: int) -> Callable[[], None]:
