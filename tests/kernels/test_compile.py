@@ -5,18 +5,22 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
 
-from strided.kernels import HOMES
+import strided
+from strided.kernels import HOMES, disk_cache
 from strided.kernels import compile as compiling
-from strided.kernels.compile import BYTES, NUMBER, SWITCH, WRITABLE, kernel
+from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel
+from strided.kernels.disk_cache import SWITCH
 from tests import paths
 
 
@@ -75,48 +79,82 @@ def test_the_switch_leaves_the_disk_alone(folder, monkeypatch):
     assert not list(folder.rglob("*"))
 
 
-def test_code_of_other_sources_is_not_used(folder, monkeypatch):
+def test_an_upgrade_compiles_only_what_it_touches(tmp_path):
+    """The package is copied, used, moved and changed in one file."""
+    code = """
+from strided.kernels import load
+for name in ("add_digits", "copy", "fill"):
+    print(name, sum(load(name).stats.cache_hits.values()))
+"""
+    package, cache = tmp_path / "before", tmp_path / "cache"
+
+    def hits():
+        environment = os.environ | {"PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache), SWITCH: ""}
+        command = [sys.executable, "-P", "-c", code]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout.split()[1::2]
+
+    shutil.copytree(Path(strided.__file__).parent, package / "strided", ignore=shutil.ignore_patterns("__pycache__"))
+    assert hits() == ["0", "0", "0"]
+    package = package.rename(tmp_path / "after")
+    for name in ("kernels/contiguous.py", "planning/plan.py", "kernels/__init__.py"):
+        with open(package / "strided" / name, "a") as file:
+            file.write("# A new version.\n")
+    assert hits() == ["1", "0", "0"]
+    with open(package / "strided/kernels/simd_bytes.py", "a") as file:
+        file.write("# What it needs counts too.\n")
+    assert hits() == ["0", "0", "0"]
+
+
+def test_code_for_another_cpu_is_not_used(folder, monkeypatch):
+    first = fresh().compiled
+    monkeypatch.setattr(type(first.targetctx.codegen()), "magic_tuple", lambda _: ("another", "cpu", ""))
+    assert not fresh().compiled.stats.cache_hits
+
+
+def test_of_each_kernel_few_files_are_kept(folder, monkeypatch):
+    for cpu in "abc":
+        monkeypatch.setattr(type(fresh()._dispatcher.targetctx.codegen()), "magic_tuple", lambda _, cpu=cpu: (cpu,))
+        monkeypatch.setattr(disk_cache, "_MOST_KEPT", 2)
+        fresh().compiled  # noqa: B018
+    assert len(list(folder.rglob("add-*.nbc"))) == 2
+    assert fresh().compiled.stats.cache_hits
+
+
+def test_a_damaged_file_is_a_miss(folder):
     assert result(fresh()) == 42
-    monkeypatch.setattr(compiling, "_stamp", lambda: "other sources")
-    again = fresh()
-    assert result(again) == 42
-    assert not again.compiled.stats.cache_hits
+    (damaged,) = folder.rglob("*.nbc")
+    whole = damaged.read_bytes()
+    for content in (b"", b"no pickle", whole[: len(whole) // 2]):
+        damaged.write_bytes(content)
+        again = fresh()
+        assert result(again) == 42
+        assert not again.compiled.stats.cache_hits
+        assert damaged.stat().st_size == len(whole)
 
 
-def test_the_stamp_changes_with_every_file_of_the_folder(tmp_path, monkeypatch):
-    for name in ("a.py", "b.py"):
-        (tmp_path / name).write_text("x = 1")
-    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "a.py"))
-    stamp = compiling._stamp.__wrapped__
-    before = stamp()
-    (tmp_path / "b.py").write_text("x = 2")
-    assert stamp() != before
-
-
-@pytest.mark.parametrize("suffix", ["nbc", "nbi"])
-def test_a_damaged_file_is_a_miss(folder, suffix):
-    assert result(fresh()) == 42
-    damaged = list(folder.rglob(f"*.{suffix}"))
-    assert damaged
-    for path in damaged:
-        path.write_bytes(b"no pickle")
-    again = fresh()
-    assert result(again) == 42
-    assert not again.compiled.stats.cache_hits
-
-
-def test_a_folder_that_cannot_be_written_is_no_matter(folder, monkeypatch):
+def test_a_full_disk_is_no_matter(folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compiling.IndexDataCacheFile, "save", full)
+    monkeypatch.setattr(os, "replace", full)
+    assert result(fresh()) == 42
+    assert not [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_folder_that_cannot_be_made_is_no_matter(folder, monkeypatch):
+    (folder / "file").write_bytes(b"")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder / "file"))
     assert result(fresh()) == 42
 
 
-def test_no_folder_at_all_is_no_matter(folder, monkeypatch):
-    monkeypatch.setattr(compiling.FunctionCache._impl_class, "_locator_classes", [])
-    assert result(fresh()) == 42
-    assert not os.listdir(folder)
+def test_code_in_a_folder_that_cannot_be_written_is_used(folder, monkeypatch):
+    """As in an image of a container whose kernels were compiled by another user."""
+    fresh().compiled  # noqa: B018
+    written = []
+    monkeypatch.setattr(disk_cache, "_write", lambda path, data: written.append(path))
+    monkeypatch.setattr(compiling, "folders", lambda: [folder / "file", folder / "strided"])
+    assert fresh().compiled.stats.cache_hits
+    assert not written
 
 
 def calls_on_arm(name: str) -> set[str]:

@@ -1,0 +1,127 @@
+"""Compiled kernels on disk, one file each, under a name that says all that its code depends on.
+
+The name has the hash of the sources that a kernel is put together from, of the versions of Python, Numba and llvmlite,
+and of the CPU. So code of another state is never found, an upgrade that leaves these sources alone finds what is there,
+and several versions and CPUs may share a folder. A file is there whole or not at all.
+
+`NUMBA_CACHE_DIR` names the folder; else it is ``__pycache__`` beside the sources, or the user's cache folder where that
+one cannot be written. Code is looked for in both.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import os
+import pickle
+import sys
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from numba.core import serialize
+from numba.core.compiler import CompileResult
+from numba.misc.appdirs import AppDirs
+
+SWITCH = "STRIDED_CACHE"
+"""Environment variable that turns the cache off where it is ``0``."""
+
+#: Files of one kernel that are kept: code of other versions and CPUs.
+_MOST_KEPT = 8
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+class DiskCache:
+    """What Numba's dispatchers ask for compiled code, in place of Numba's own cache.
+
+    Anything wrong with a file or a folder is a miss.
+    """
+
+    def __init__(self, kernel: str, module: str, folders: Sequence[Path]) -> None:
+        self._kernel, self._module, self._folders = kernel, module, folders
+        self.cache_path = folders  # Numba's statistics show it
+
+    def load_overload(self, arguments: Any, context: Any) -> Any:
+        """The code, ready to run, or None."""
+        context.refresh()
+        for folder in self._folders:
+            with suppress(Exception):  # whatever a damaged file may raise as it is unpickled
+                return CompileResult._rebuild(
+                    context, *pickle.loads(self._file(folder, arguments, context).read_bytes())
+                )
+        return None
+
+    def save_overload(self, arguments: Any, compiled: Any) -> None:
+        """Keep code in the first folder that can be written."""
+        for folder in self._folders:
+            with suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                _write(self._file(folder, arguments, compiled.target_context), serialize.dumps(compiled._reduce()))
+                _drop_oldest(folder, self._kernel)
+                return
+
+    def _file(self, folder: Path, arguments: Any, context: Any) -> Path:
+        versions = sys.version, numba.__version__, llvmlite.__version__
+        state = repr((versions, context.codegen().magic_tuple(), str(arguments))).encode()
+        return folder / f"{self._kernel}-{hashlib.sha256(_sources(self._module) + state).hexdigest()[:32]}.nbc"
+
+
+def folders() -> list[Path]:
+    """Where code may lie, and is written if it can be; none if the cache is off."""
+    if os.environ.get(SWITCH) == "0":
+        return []
+    if numba.config.CACHE_DIR:
+        return [Path(numba.config.CACHE_DIR) / "strided"]
+    return [Path(__file__).parent / "__pycache__", Path(AppDirs("strided", appauthor=False).user_cache_dir)]
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file, whole or not at all."""
+    written = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        written.write_bytes(data)
+        os.replace(written, path)
+    except BaseException:
+        written.unlink(missing_ok=True)
+        raise
+
+
+def _drop_oldest(folder: Path, kernel: str) -> None:
+    found = sorted(folder.glob(f"{kernel}-*.nbc"), key=lambda path: path.stat().st_mtime)
+    for path in found[:-_MOST_KEPT]:
+        path.unlink(missing_ok=True)
+
+
+@cache
+def _sources(module: str) -> bytes:
+    """The hash of the sources of a module of this package, and of those in the package that it imports."""
+    text = hashlib.sha256()
+    for name in sorted(_needed(module)):
+        text.update(inspect.getsource(sys.modules[name]).encode())
+    return text.digest()
+
+
+def _needed(module: str) -> set[str]:
+    """A module and all those in this package that it imports, directly or not, but this one: it shapes no code."""
+    found, waiting = {__name__}, [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _imported(name)
+    return found - {__name__}
+
+
+@cache
+def _imported(module: str) -> list[str]:
+    """The modules of this package that a module imports, or takes names from."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    names = [(node.module, f"{node.module}.{alias.name}") for node in imports for alias in node.names]
+    return [name if name in sys.modules else home for home, name in names if home.startswith(_PACKAGE)]
