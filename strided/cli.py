@@ -326,10 +326,9 @@ def warmup() -> None:
     No conversion has to wait for that later.
     """
     start = time.perf_counter()
-    with _progress(LONG, "compiling", total=len(kernels.HOMES)) as advance:
-        for name in kernels.HOMES:
-            kernels.load(name)
-            advance(1)
+    for number, name in enumerate(kernels.HOMES, 1):
+        click.echo(f"{number:2} of {len(kernels.HOMES)}: {name}", err=True)
+        kernels.load(name)
     click.echo(f"{len(kernels.HOMES)} kernels are ready ({time.perf_counter() - start:.1f} s)")
 
 
@@ -389,12 +388,12 @@ def _named(place: str, arrays: Mapping[str, Any], name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _progress(size: int, label: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
+def _progress(size: int, label: str) -> Iterator[Callable[[int], object]]:
     """A function to call with each amount of work done; it draws a bar on a terminal if there is much to do."""
     if size < LONG or not sys.stderr.isatty():
         yield lambda done: None
         return
-    with click.progressbar(length=total or size, label=label, file=sys.stderr, width=max(5, _width() - 45)) as bar:
+    with click.progressbar(length=size, label=label, file=sys.stderr, width=max(5, _width() - 45)) as bar:
         yield bar.update
 
 

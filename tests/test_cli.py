@@ -20,6 +20,7 @@ import pytest
 import strided as sd
 from strided import cli
 from strided.demo import SHAPE, expected, sample
+from strided.kernels import HOMES
 from tests.thinned import thinned
 
 TEXT = "f32[3,5]{1,0:T(2,2)}"
@@ -590,3 +591,20 @@ def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path) -> None:
         with open("/dev/full", "wb") as full:
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (2, b"strided: standard output: No space left on device\n")
+
+
+# Kernels.
+
+
+def test_warmup_names_each_kernel_before_it_is_compiled(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = {}
+
+    def load(name: str) -> None:
+        shown[name] = capsys.readouterr().err
+
+    monkeypatch.setattr(cli.kernels, "load", load)
+    code, out, _ = run("warmup")
+    assert shown == {name: f"{k:2} of {len(HOMES)}: {name}\n" for k, name in enumerate(HOMES, 1)}
+    assert (code, out[:21]) == (0, f"{len(HOMES)} kernels are ready ")
