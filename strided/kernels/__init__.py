@@ -1,7 +1,8 @@
 """Everything that Numba compiles, and the only place that knows Numba.
 
-Importing this package loads nothing: `load` imports the module of a kernel when one is first wanted, which takes about
-0.2 s, and Numba compiles the kernel, or finds it in its cache on disk.
+Importing this package loads nothing. `load` imports the module of a kernel, and with it Numba, which takes half a
+second, and takes the kernel from disk or compiles it. `wanted` does not wait: it has that done beside, while NumPy
+does the work.
 
 Kernels take flat arrays of bytes, integers and tables of integers. They decide nothing, allocate nothing, raise
 nothing and release the GIL.
@@ -9,11 +10,16 @@ nothing and release the GIL.
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from pathlib import Path
 from typing import Any
+
+from strided.kernels import beside
+from strided.runtime import limits
 
 _HOMES = {
     "loop_nest": ("nest8", "nest16", "nest32", "nest64", "nest_bits"),
@@ -36,14 +42,70 @@ SHORT_ROW_BYTES = 1 << 10
 CHECK, SPLIT, DIVIDE, SHIFT = range(4)
 
 
-@cache
-def load(name: str) -> Callable[..., Any]:
-    """The kernel of this name, compiled: calling it costs no more than Numba's own dispatch."""
-    kernel = getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
-    compiled: Callable[..., Any] = kernel.compiled
-    return compiled
+_loaded: dict[str, Callable[..., Any]] = {}
+
+
+class NotCompiled(Exception):
+    """A kernel is wanted that is still being compiled; `name` says which."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def load(name: str, folders: list[Path] | None = None) -> Callable[..., Any]:
+    """The kernel of this name, compiled: calling it costs no more than Numba's own dispatch.
+
+    It is loaded from disk, from `folders` if they are given, or compiled here.
+    """
+    kernel = _loaded.get(name)
+    if kernel is None:
+        with beside.undisturbed():
+            kernel = _loaded[name] = kernel_of(name).compile(folders)
+    return kernel
+
+
+def wanted(name: str) -> Callable[..., Any]:
+    """The kernel of this name, if it is ready, or if limits say to wait for it.
+
+    Raises
+    ------
+    NotCompiled
+        It is not, but is being compiled beside.
+    """
+    if is_ready(name):
+        return load(name)
+    raise NotCompiled(name)
+
+
+def is_ready(name: str) -> bool:
+    """Whether `load` takes no time, or is to be waited for; else the kernel is compiled beside from now on."""
+    if name in _loaded or limits.current.compile_first or name in _compiler.failed:
+        return True
+    _compiler.ask(name)
+    return name in _loaded
+
+
+def kernel_of(name: str) -> Any:
+    """The kernel of this name, perhaps not compiled."""
+    return getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
 
 
 def is_loaded() -> bool:
     """Whether this process has loaded Numba, so that no kernel waits for that."""
     return "strided.kernels.compile" in sys.modules
+
+
+_compiler = beside.Compiler(load)
+atexit.register(lambda: _compiler.close())
+
+
+def _forget_compiler() -> None:
+    """In a forked child: the thread and the process belong to the parent."""
+    global _compiler
+    _compiler.leave_to_parent()
+    _compiler = beside.Compiler(load)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_compiler)

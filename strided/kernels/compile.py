@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from numba import types
 from numba.core import codegen, compiler
 
-from strided.kernels.disk_cache import DiskCache, folders
+from strided.kernels import disk_cache
+from strided.kernels.disk_cache import DiskCache
 
 #: Argument types. Arrays that are only read may be read-only.
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -113,12 +115,28 @@ class Kernel:
     @cached_property
     def compiled(self) -> Any:
         """The machine code, as a function of the same arguments."""
+        return self.compile()
+
+    def compile(self, folders: Sequence[Path] | None = None) -> Any:
+        """The machine code, from one of the folders of the cache if it is there, else compiled and kept there."""
         with self._lock, _compiler_on():
             if not self._dispatcher.signatures:
-                self._dispatcher._cache = DiskCache(self.__name__, self._dispatcher.py_func.__module__, folders())
+                self._dispatcher._cache = self._cache(folders)
                 self._dispatcher.compile(self.arguments)
                 self._dispatcher.disable_compile()
         return self._dispatcher
+
+    def is_on_disk(self) -> bool:
+        """Whether there is machine code for `compile` to take."""
+        return self._cache(None).holds(self._dispatcher.targetctx)
+
+    def folder(self) -> Path | None:
+        """Where its machine code can be kept, or None."""
+        return disk_cache.writable_folder()
+
+    def _cache(self, folders: Sequence[Path] | None) -> DiskCache:
+        function, found = self._dispatcher.py_func, disk_cache.folders() if folders is None else folders
+        return DiskCache(function.__name__, function.__module__, self.arguments, found)
 
     def __call__(self, *arguments: Any) -> Any:
         return self.compiled(*arguments)

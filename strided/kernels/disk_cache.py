@@ -16,6 +16,7 @@ import inspect
 import os
 import pickle
 import sys
+import tempfile
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,6 +29,8 @@ import numba
 from numba.core import serialize
 from numba.core.compiler import CompileResult
 from numba.misc.appdirs import AppDirs
+
+from strided.kernels.beside import saving
 
 SWITCH = "STRIDED_CACHE"
 """Environment variable that turns the cache off where it is ``0``."""
@@ -43,33 +46,39 @@ class DiskCache:
     Anything wrong with a file or a folder is a miss.
     """
 
-    def __init__(self, kernel: str, module: str, folders: Sequence[Path]) -> None:
-        self._kernel, self._module, self._folders = kernel, module, folders
+    def __init__(self, kernel: str, module: str, arguments: tuple[Any, ...], folders: Sequence[Path]) -> None:
+        self._kernel, self._module, self._arguments, self._folders = kernel, module, arguments, folders
         self.cache_path = folders  # Numba's statistics show it
 
-    def load_overload(self, arguments: Any, context: Any) -> Any:
+    def holds(self, context: Any) -> bool:
+        """Whether there is a file of the code."""
+        return any(path.exists() for path in self._files(context))
+
+    def load_overload(self, _: Any, context: Any) -> Any:
         """The code, ready to run, or None."""
         context.refresh()
-        for folder in self._folders:
+        for path in self._files(context):
             with suppress(Exception):  # whatever a damaged file may raise as it is unpickled
-                return CompileResult._rebuild(
-                    context, *pickle.loads(self._file(folder, arguments, context).read_bytes())
-                )
+                return CompileResult._rebuild(context, *pickle.loads(path.read_bytes()))
         return None
 
-    def save_overload(self, arguments: Any, compiled: Any) -> None:
+    def save_overload(self, _: Any, compiled: Any) -> None:
         """Keep code in the first folder that can be written."""
-        for folder in self._folders:
-            with suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
-                _write(self._file(folder, arguments, compiled.target_context), serialize.dumps(compiled._reduce()))
-                _drop_oldest(folder, self._kernel)
+        for path in self._files(compiled.target_context):
+            with suppress(OSError), saving:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _write(path, serialize.dumps(compiled._reduce()))
+                _drop_oldest(path.parent, self._kernel)
                 return
 
-    def _file(self, folder: Path, arguments: Any, context: Any) -> Path:
+    def _files(self, context: Any) -> list[Path]:
         versions = sys.version, numba.__version__, llvmlite.__version__
-        state = repr((versions, context.codegen().magic_tuple(), str(arguments))).encode()
-        return folder / f"{self._kernel}-{hashlib.sha256(_sources(self._module) + state).hexdigest()[:32]}.nbc"
+        state = repr((versions, context.codegen().magic_tuple(), self._arguments)).encode()
+        try:
+            name = f"{self._kernel}-{hashlib.sha256(_sources(self._module) + state).hexdigest()[:32]}.nbc"
+        except OSError:  # no sources
+            return []
+        return [folder / name for folder in self._folders]
 
 
 def folders() -> list[Path]:
@@ -79,6 +88,16 @@ def folders() -> list[Path]:
     if numba.config.CACHE_DIR:
         return [Path(numba.config.CACHE_DIR) / "strided"]
     return [Path(__file__).parent / "__pycache__", Path(AppDirs("strided", appauthor=False).user_cache_dir)]
+
+
+def writable_folder() -> Path | None:
+    """The first of these folders that can be written."""
+    for folder in folders():
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+            return folder
+    return None
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -16,6 +16,8 @@ from strided.runtime.cache import forget
 
 FORCE = "STRIDED_FORCE_KERNELS"
 """Environment variable that has kernels do everything if it is ``1``, for tests; read on import."""
+COMPILE = "STRIDED_COMPILE"
+"""Environment variable that has conversions wait for their kernels if it is ``first``; read on import."""
 
 
 class Limits(NamedTuple):
@@ -115,20 +117,31 @@ class Limits(NamedTuple):
     advised_runs: int = 1 << 16
     advised_ranges: int = 1 << 12
 
+    # Compilation.
+
+    #: 1 has conversions wait for their kernels, for tests and benchmarks: else NumPy begins, and kernels go on.
+    compile_first: int = 0
+
 
 _THRESHOLDS = Limits._fields[: Limits._fields.index("vector_task_bytes")]
 
 
 def forced(limits: Limits) -> Limits:
-    """Limits with every threshold zero.
+    """Limits with every threshold zero, and kernels that are waited for.
 
     >>> forced(Limits()).small_elements, forced(Limits()).many_tasks
     (0, 32)
     """
-    return limits._replace(**dict.fromkeys(_THRESHOLDS, 0))
+    return limits._replace(**dict.fromkeys(_THRESHOLDS, 0), compile_first=1)
 
 
-current = forced(Limits()) if os.environ.get(FORCE) == "1" else Limits()
+def _asked_for() -> Limits:
+    """The limits that the environment asks for."""
+    limits = Limits(compile_first=int(os.environ.get(COMPILE) == "first"))
+    return forced(limits) if os.environ.get(FORCE) == "1" else limits
+
+
+current = _asked_for()
 """The limits in force. Read it as ``limits.current``: tests replace it."""
 
 

@@ -2,7 +2,7 @@
 
 A `Region` is a flat buffer and the map of a view on it. `copy` moves elements bit for bit from one region to another of
 the same shape, between any layouts; `fill`, `gather` and `scatter` are its smaller sisters. NumPy alone does small
-copies, so that looking at a few elements never waits for a compiler; kernels do the others.
+copies; kernels do the others, and NumPy while these are being compiled.
 
 No byte outside a buffer is touched: the spans of a plan are checked against the buffers before anything is done
 (`bounds`). If whole words do not fit, but the elements do, another plan does without these words.
@@ -10,7 +10,9 @@ No byte outside a buffer is touched: the spans of a plan are checked against the
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +34,7 @@ from strided.transfer.gather_scatter import (
     scatter,
 )
 from strided.transfer.readahead import few_pages, mapping_of
-from strided.transfer.region import Region, empty_aligned, may_overlap, region_of_ndarray
+from strided.transfer.region import Box, Region, chunks, empty_aligned, may_overlap, region_of_ndarray
 
 __all__ = [
     "Region",
@@ -62,6 +64,10 @@ class _Conversion(NamedTuple):
     plan: Plan
     run: Copy | None
     ends: tuple[int, int]
+
+    def fits(self, source: Region, destination: Region) -> bool:
+        """Whether buffers hold all that the plan touches."""
+        return source.buffer.size >= self.ends[0] and destination.buffer.size >= self.ends[1]
 
 
 #: By the identity of both maps, which is quick to hash, and the widths. Bare maps were asked for once and are not
@@ -106,15 +112,48 @@ def _copy(source: Region, destination: Region) -> None:
             if known is None:
                 _remembered.keep(key, (source.map, destination.map))
             return
-        known = _conversion(source, destination)
-        _remembered.keep(key, known)
-    elif source.buffer.size < known.ends[0] or destination.buffer.size < known.ends[1]:
+    try:
+        _copy_by_plan(key, source, destination)
+    except kernels.NotCompiled as missing:
+        by_plan = partial(_copy_by_plan, key, source, destination)
+        _copy_meanwhile(source, destination, missing.name, by_plan)
+
+
+def _copy_by_plan(key: tuple[object, ...], source: Region, destination: Region) -> None:
+    known = _remembered.get(key)
+    if not isinstance(known, _Conversion) or not known.fits(source, destination):
         known = _conversion(source, destination)
         _remembered.keep(key, known)
     if known.run is None:
-        copy_by_offsets(source, destination)
+        copy_by_offsets(source, destination, chunks(source.map.shape))
     else:
         known.run(source.buffer, destination.buffer)
+
+
+def _copy_meanwhile(source: Region, destination: Region, missing: str, by_kernels: Callable[[], None]) -> None:
+    """Copy with NumPy until a kernel is ready; then kernels do all of it once more, being so much faster.
+
+    Which kernels a plan takes is known only as far as it was followed, so another one may be missing then.
+    """
+    boxes = chunks(source.map.shape)
+
+    def until_ready() -> Iterator[Box]:
+        for box in boxes:
+            yield box
+            if kernels.is_ready(missing):
+                return
+
+    while True:
+        copy_by_offsets(source, destination, until_ready())
+        left = next(boxes, None)
+        if left is None:
+            return
+        boxes = chain([left], boxes)
+        try:
+            by_kernels()
+            return
+        except kernels.NotCompiled as another:
+            missing = another.name
 
 
 def _conversion(source: Region, destination: Region) -> _Conversion:
@@ -159,17 +198,21 @@ def fill(destination: Region, pattern: int) -> None:
         raise OverflowError(f"pattern {pattern:#x} does not fit {destination.bits} bits")
     if not destination.buffer.flags.writeable:
         raise ValueError("assignment destination is read-only")
+    stored = pattern << 8 - destination.bits if destination.bits < 8 and not destination.low_first else pattern
+    value = np.frombuffer(stored.to_bytes(-(-destination.bits // 8), "little"), np.uint8)
+    source = Region(value, _still(destination.map.shape), destination.bits, destination.low_first)
+    plan = None
     if destination.map.size > limits.current.small_elements:
         plan = plan_fill(destination.map, destination.storage)
-        if plan is not None:
-            refuse_outside(destination, plan.target_span, "destination")
-            run_fill(plan.steps, destination.buffer, _repeated(pattern, destination.bits))
-            return
-    if destination.bits < 8 and not destination.low_first:
-        pattern <<= 8 - destination.bits
-    value = np.frombuffer(pattern.to_bytes(-(-destination.bits // 8), "little"), np.uint8)
-    still = _still(destination.map.shape)
-    copy(Region(value, still, destination.bits, destination.low_first), destination)
+    if plan is None:
+        copy(source, destination)
+        return
+    refuse_outside(destination, plan.target_span, "destination")
+    by_plan = partial(run_fill, plan.steps, destination.buffer, _repeated(pattern, destination.bits))
+    try:
+        by_plan()
+    except kernels.NotCompiled as missing:
+        _copy_meanwhile(source, destination, missing.name, by_plan)
 
 
 @lru_cache(maxsize=256)

@@ -42,7 +42,10 @@ class ElementFormat(NamedTuple):
 
 
 class Execution:
-    """How steps are carried out, on any buffers and anywhere in them."""
+    """How steps are carried out, on any buffers and anywhere in them.
+
+    Kernels are looked for when they are first needed: copies, too, raise `NotCompiled`.
+    """
 
     def __init__(self, steps: tuple[Step, ...], source: ElementFormat, target: ElementFormat) -> None:
         self._works: list[_Call | _Shared | _Staged] = []
@@ -183,7 +186,7 @@ class _Staged:
 
 def _bound(step: VectorStep | NestStep, source: ElementFormat, target: ElementFormat, streaming: int) -> BoundKernel:
     """A kernel with its options: all its arguments but buffers and tables."""
-    kernel = kernels.load(step.kernel)
+    kernel = kernels.wanted(step.kernel)
     signed = int(source.signed and step.widths[0] < 8 == step.widths[1])
     orders = int(not source.low_first), int(not target.low_first)
     before: tuple[int, ...] = () if isinstance(step, NestStep) else (streaming,)
@@ -232,9 +235,15 @@ def _blocks(count: int) -> list[Bytes]:
 
 
 def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
-    """Carry out the steps of a fill; `pattern` is one element, repeated."""
+    """Carry out the steps of a fill; `pattern` is one element, repeated.
+
+    Raises
+    ------
+    NotCompiled
+        A kernel is not ready. Nothing was written.
+    """
     fills = [step for step in steps if isinstance(step, FillStep)]
-    found = {step.kernel: kernels.load(step.kernel) for step in fills}
+    found = {step.kernel: kernels.wanted(step.kernel) for step in fills}
     size = sum(step.elements for step in fills)
     streaming = int(size >= limits.current.stream_bytes)
 

@@ -7,7 +7,7 @@ rest, several times as fast as ``take``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, refuse_offsets_outside, refuse_outside
-from strided.transfer.region import Region, chunks
+from strided.transfer.region import Box, Region
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
 
@@ -41,7 +41,7 @@ def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
     if out.shape != offsets.shape or not out.flags.c_contiguous:
         raise ValueError(f"out must be a contiguous array of shape {offsets.shape}")
     target = out.reshape(-1).view(np.uint8)
-    if not _is_for_kernels(source, offsets.size):
+    if not _is_for_kernels(source, offsets.size, "gather"):
         check_offsets(offsets, source.elements)
         values = take(source, offsets, whole_bytes=True)
         target[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
@@ -67,7 +67,7 @@ def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> 
     check_offsets(offsets, destination.elements)
     values = np.ascontiguousarray(np.broadcast_to(values, offsets.shape))
     patterns: npt.NDArray[Any] = values.reshape(-1).view(_WORDS[max(8, destination.bits) // 8])
-    if not _is_for_kernels(destination, offsets.size):
+    if not _is_for_kernels(destination, offsets.size, "scatter"):
         put(destination, offsets.reshape(-1), patterns)
         return
     # One thread alone: with several, not the last value might stay.
@@ -89,7 +89,8 @@ def gather_at(source: Region, index: Sequence[Offsets | int], out: npt.NDArray[A
     ValueError
         `out` is not contiguous.
     """
-    if not _is_for_kernels(source, out.size) or not source.map.is_regular or not out.flags.c_contiguous:
+    regular = source.map.is_regular and out.flags.c_contiguous
+    if not regular or not _is_for_kernels(source, out.size, "gather", "add_digits"):
         gather(source, offsets_at(source.map, index, out.shape), out)
         return
     places = _Places(source.map, index, out.shape)
@@ -114,7 +115,7 @@ def offsets_at(map_: AddressMap, index: Sequence[Offsets | int], shape: tuple[in
     [[1, 3], [9, 11]]
     """
     size = math.prod(shape)
-    if size < _least() or not map_.is_regular:
+    if size < _least() or not map_.is_regular or not kernels.is_ready("add_digits"):
         return np.array(np.broadcast_to(np.asarray(map_.offset_of(index), np.int64), shape))
     places = _Places(map_, index, shape)
     offsets = np.empty(size, np.int64)
@@ -168,8 +169,10 @@ def _least() -> int:
     return limits.current.offsets_elements if kernels.is_loaded() else limits.current.loading_elements
 
 
-def _is_for_kernels(region: Region, size: int) -> bool:
-    return size >= _least() and 8 <= region.bits <= 64 and not region.unit_bits
+def _is_for_kernels(region: Region, size: int, *names: str) -> bool:
+    """Whether elements of a region are worth these kernels, and they are ready."""
+    worth = size >= _least() and 8 <= region.bits <= 64 and not region.unit_bits
+    return worth and all([kernels.is_ready(name) for name in names])
 
 
 def _ranges(size: int) -> Iterator[tuple[int, int]]:
@@ -181,11 +184,28 @@ def _ranges(size: int) -> Iterator[tuple[int, int]]:
 # --- by NumPy alone ---------------------------------------------------------------------------------------------------
 
 
-def copy_by_offsets(source: Region, destination: Region) -> None:
-    """Copy a view by computing every offset on both sides, a bounded number at a time."""
-    for box in chunks(source.map.shape):
-        values = take(source, source.map.offsets(box), whole_bytes=destination.bits >= 8)
-        put(destination, destination.map.offsets(box), values)
+def copy_by_offsets(source: Region, destination: Region, boxes: Iterable[Box]) -> None:
+    """Copy boxes of a view by computing offsets on each side whose steps are unequal.
+
+    The caller has checked the bounds.
+    """
+    from_, to = _as_ndarray(source, "source"), _as_ndarray(destination, "destination")
+    if source.bits != destination.bits:
+        from_ = None
+
+    def task(*box: tuple[int, int]) -> None:
+        part = tuple(slice(*ends) for ends in box)
+        if from_ is not None:
+            values = from_[part]
+        else:
+            values = take(source, source.map.offsets(box), whole_bytes=destination.bits >= 8)
+        if to is not None:
+            to[part] = values
+        else:
+            put(destination, destination.map.offsets(box), values)
+
+    # Two threads may meet in a byte of packed elements.
+    run(task, boxes, threads=get_num_threads() if destination.bits >= 8 else 1)
 
 
 def copy_small(source: Region, destination: Region) -> None:
@@ -233,12 +253,12 @@ def _by_byte(region: Region, offsets: Offsets) -> Offsets:
     return offsets[..., None] * (region.unit_bits // 8) + np.arange(region.bits // 8)
 
 
-def _packed(region: Region, offsets: Offsets) -> tuple[Bytes, Bytes, Offsets]:
+def _packed(region: Region, offsets: Offsets) -> tuple[Offsets, Bytes, Bytes]:
     """The byte of every packed element, its shift there, and its number there."""
     each = 8 // region.bits
-    byte, place = np.divmod(offsets, each)
-    shift = (place if region.low_first else each - 1 - place) * region.bits
-    return byte, np.asarray(shift, np.uint8), place
+    byte, place = offsets >> each.bit_length() - 1, offsets.astype(np.uint8) & np.uint8(each - 1)
+    shift = (place if region.low_first else np.uint8(each - 1) - place) * np.uint8(region.bits)
+    return byte, shift, place
 
 
 def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[Any]:

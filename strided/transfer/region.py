@@ -23,6 +23,9 @@ from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
 
+#: Part of a view: (start, stop) along each axis.
+Box: TypeAlias = tuple[tuple[int, int], ...]
+
 #: The dtype itself: NumPy would make it of the type each time.
 _BYTE = np.dtype(np.uint8)
 _LINE_BYTES = 64
@@ -181,7 +184,7 @@ def read_only(buffer: Bytes) -> Bytes:
     return buffer
 
 
-def chunks(shape: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
+def chunks(shape: Sequence[int]) -> Iterator[Box]:
     """Boxes of bounded size that cover a view, in row-major order."""
     lengths, budget = [1] * len(shape), limits.current.offset_chunk_elements
     for k in reversed(range(len(shape))):

@@ -18,7 +18,6 @@ import pytest
 
 import strided
 from strided.kernels import HOMES, disk_cache
-from strided.kernels import compile as compiling
 from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel
 from strided.kernels.disk_cache import SWITCH
 from tests import paths
@@ -152,7 +151,7 @@ def test_code_in_a_folder_that_cannot_be_written_is_used(folder, monkeypatch):
     fresh().compiled  # noqa: B018
     written = []
     monkeypatch.setattr(disk_cache, "_write", lambda path, data: written.append(path))
-    monkeypatch.setattr(compiling, "folders", lambda: [folder / "file", folder / "strided"])
+    monkeypatch.setattr(disk_cache, "folders", lambda: [folder / "file", folder / "strided"])
     assert fresh().compiled.stats.cache_hits
     assert not written
 

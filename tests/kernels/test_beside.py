@@ -1,0 +1,255 @@
+"""Kernels compiled beside: by a process that ends with its parent, whatever happens, and leaves nothing behind.
+
+The lock of a kernel is held by the test, so that its compilation lasts as long as the test wants.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from strided.kernels import kernel_of
+from strided.kernels.compile import kernel
+from tests import paths
+from tests.thinned import thinned
+
+fcntl = pytest.importorskip("fcntl")
+
+#: What processes begin with: `read()` asks for the kernel `copy` and checks what NumPy makes of it meanwhile.
+_BEGIN = """
+import os, signal, sys, time
+import numpy as np, strided as sd
+from strided import kernels
+values = np.arange(90000, dtype=np.float32)
+array = sd.LayoutArray(values.tobytes(), "f32[90000]{0}")
+
+def read():
+    assert (array.to_numpy() == values).all()
+
+def until(condition):
+    while not condition():
+        time.sleep(0.01)
+
+def ready():
+    return "copy" in kernels._loaded
+
+def compiling():
+    return kernels._compiler._child is not None
+
+read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where kernels are kept."""
+    path = tmp_path / "cache" / "strided"
+    path.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def lock(folder: Path) -> Iterator[int]:
+    """The lock without which the kernel is not compiled."""
+    handle = os.open(folder / "copy.lock", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    yield handle
+    os.close(handle)
+
+
+def process(code: str, folder: Path, **environment: str) -> subprocess.Popen[str]:
+    """A process in a group of its own that runs some code."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder.parent), "STRIDED_COMPILE": ""} | environment
+    command = [sys.executable, "-c", _BEGIN + code]
+    return subprocess.Popen(
+        command,
+        cwd=paths.ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """What a process printed that ends well."""
+    with process:
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, err) == (0, "")
+    return out
+
+
+def has_ended(pid: int) -> bool:
+    """Whether there is no such process any more, within some seconds."""
+    for _ in range(1000):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_kernel_is_ready_some_time_later_and_then_on_disk(folder: Path) -> None:
+    code = """
+assert not ready()
+until(ready)
+read()
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("no child")
+"""
+    assert said(process(code, folder)) == "no child\n"
+    assert [path.suffix for path in folder.iterdir()] == [".nbc"]
+    # From disk, without a process.
+    code = "kernels.beside.subprocess.Popen = None\nuntil(ready)\nread()\nprint(*kernels._loaded)"
+    assert said(process(code, folder)) == "copy\n"
+
+
+def test_a_child_that_is_forked_meanwhile_converts_and_compiles_by_itself(folder: Path, lock: int) -> None:
+    code = """
+until(compiling)
+if child := os.fork():
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    until(ready)
+else:
+    read()
+    print(compiling(), flush=True)
+    until(compiling)
+    until(ready)
+    read()
+"""
+    running = process(code, folder)
+    assert running.stdout is not None
+    assert running.stdout.readline() == "False\n"
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    assert said(running) == "0\n"
+    assert [path.suffix for path in folder.iterdir()] == [".nbc"]
+
+
+def test_forks_wait_while_a_kernel_is_loaded(folder: Path) -> None:
+    """No lock of Numba's or LLVM's is held in the child."""
+    code = """
+import threading
+inside, go_on = threading.Event(), threading.Event()
+compile = kernels.kernel_of("copy").compile
+
+def slowly(folders):
+    inside.set()
+    go_on.wait()
+    return compile(folders)
+
+kernels.kernel_of("copy").compile = slowly
+until(inside.is_set)
+threading.Timer(0.2, go_on.set).start()
+child = os.fork()
+assert ready()
+if child:
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    read()
+    kernels.load("fill")
+    os._exit(0)
+"""
+    assert said(process(code, folder)) == "0\n"
+
+
+@pytest.mark.parametrize(
+    "end", thinned(["", "1 / 0", "os.kill(os.getpid(), signal.SIGINT)", "os._exit(1)", "os.abort()"], 2)
+)
+def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int) -> None:
+    running = process(f"until(compiling)\nprint(kernels._compiler._child.pid, flush=True)\n{end}", folder)
+    assert running.stdout is not None
+    child = int(running.stdout.readline())
+    with running:
+        running.communicate(timeout=60)
+    assert has_ended(child)
+    assert not list(folder.glob("*.nbc*"))
+
+
+def test_ctrl_c_at_the_terminal_does_not_reach_the_compiler(folder: Path, lock: int) -> None:
+    code = """
+until(compiling)
+try:
+    print("compiling", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    until(ready)
+    read()
+    print("ready")
+"""
+    running = process(code, folder)
+    assert running.stdout is not None
+    assert running.stdout.readline() == "compiling\n"
+    os.killpg(running.pid, signal.SIGINT)
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    assert said(running) == "ready\n"
+
+
+@pytest.mark.parametrize("switched", thinned([True, False], 2), ids=["switched off", "no folder"])
+def test_without_a_folder_kernels_are_handed_over_in_a_temporary_one(switched: bool, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    (tmp_path / "file").touch()
+    environment = {"STRIDED_CACHE": "0"} if switched else {}
+    code = "until(ready)\nread()\nprint(kernels.kernel_of('copy').compiled.stats.cache_hits)"
+    hits = said(process(code, tmp_path / "file" / "strided", TMPDIR=str(temporary), **environment))
+    assert ": 1" in hits
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize(
+    "without",
+    thinned(["sys.executable = ''", "sys.executable = '/bin/python-that-is-not-there'", "sys.frozen = True"], 3),
+)
+def test_without_another_process_the_thread_compiles(without: str, folder: Path) -> None:
+    assert said(process(f"{without}\nuntil(ready)\nread()\nprint('ready')", folder)) == "ready\n"
+
+
+def test_an_error_of_the_compiler_is_raised_by_the_next_conversion(folder: Path) -> None:
+    code = """
+def fails(folders):
+    raise RuntimeError("no compiler")
+
+kernels.kernel_of("copy").compile = fails
+until(lambda: kernels._compiler.failed)
+try:
+    read()
+except RuntimeError as error:
+    print(error)
+"""
+    assert said(process(code, folder)) == "no compiler\n"
+
+
+def test_of_several_processes_one_compiles(folder: Path, lock: int) -> None:
+    code = f"kernels.beside.compile_for_parent('copy', {str(folder)!r})"
+    command = [sys.executable, "-c", f"from strided import kernels\n{code}"]
+    with subprocess.Popen(command, cwd=paths.ROOT, stdin=subprocess.PIPE) as waiting:
+        usual = kernel_of("copy")
+        kernel(*usual.arguments)(usual.compiled.py_func).compile([folder])
+        (file,) = folder.glob("*.nbc")
+        before = file.stat().st_ino
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        assert waiting.wait() == 0
+    assert file.stat().st_ino == before
+    assert [path.suffix for path in folder.iterdir()] == [".nbc"]
+
+
+def test_conversions_at_the_very_end_need_no_thread(folder: Path) -> None:
+    code = """
+import atexit
+atexit.register(read)
+"""
+    assert said(process(code, folder)) == ""

@@ -1,0 +1,120 @@
+"""Conversions whose kernels are being compiled: NumPy does them, or begins them, and the result is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided import kernels
+from strided.runtime import limits
+from strided.transfer import copy as transfer
+from strided.transfer import gather_scatter
+from strided.transfer.region import Region
+from tests.regions import Guarded, expected, map_of, window
+from tests.transfer.test_equivalence import WAYS, Way, _name
+
+#: Calls after which a kernel that is asked for is never ready.
+NEVER = 1 << 62
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks() -> Iterator[None]:
+    with limits.replaced(small_elements=0, tiny_elements=0, staged_elements=256, offset_chunk_elements=1000):
+        yield
+    sd.set_num_threads(None)
+
+
+class Waiting:
+    """Kernels that become ready after they have been asked for so many times, each; and how many boxes NumPy copied."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, times: int) -> None:
+        self.asked: dict[str, int] = {}
+        self.boxes = 0
+        offsets = gather_scatter.take
+
+        def is_ready(name: str) -> bool:
+            self.asked[name] = self.asked.get(name, 0) + 1
+            return self.asked[name] > times
+
+        def take(*arguments: object, **how: bool) -> object:
+            self.boxes += 1
+            return offsets(*arguments, **how)  # type: ignore[arg-type]
+
+        patch.setattr(kernels, "is_ready", is_ready)
+        patch.setattr(gather_scatter, "take", take)
+
+
+def copied(source: Guarded, target: Guarded) -> None:
+    """Copy, and compare with the definition."""
+    from_ = source.read_only()
+    wanted = expected(from_, target)
+    transfer.copy(from_, target.region)
+    np.testing.assert_array_equal(target.memory, wanted)
+
+
+@pytest.mark.parametrize(("times", "threads"), [(3, 1), (3, 3), (NEVER, 3)])
+@pytest.mark.parametrize("way", WAYS, ids=_name)
+def test_results_do_not_depend_on_when_kernels_are_ready(
+    way: Way, times: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sd.set_num_threads(threads)
+    maps = [map_of(f"f32[75,333]{layout}") for layout in (way.source, way.target)]
+    bits = (way.bits, way.other_bits or way.bits)
+    for turn in (1, -1):
+        (first, second), (low, high) = maps[::turn], bits[::turn]
+        with monkeypatch.context() as patch:
+            waiting = Waiting(patch, times)
+            copied(Guarded(first, low, seed=1, phase=16, signed=True), Guarded(second, high, seed=2, phase=5))
+        strided = first.strides is not None and low == high >= 8
+        assert strided or waiting.boxes
+        assert all(asked > times for asked in waiting.asked.values()) or times == NEVER
+
+
+def test_copies_go_over_to_kernels_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A staged copy first misses the kernel of one stage, then that of another; NumPy goes on where it was."""
+    boxes = 9
+    waiting = Waiting(monkeypatch, 3)
+    maps = map_of("bf16[90,100]{1,0:T(8,128)(2,1)}"), map_of("bf16[90,100]{0,1:T(8,128)(2,1)}")
+    copied(Guarded(maps[0], 16, seed=1), Guarded(maps[1], 16, seed=2))
+    assert len(waiting.asked) == 2
+    assert 2 < waiting.boxes < boxes
+
+
+def test_windows_of_packed_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements beside the window that share its bytes stay."""
+    Waiting(monkeypatch, NEVER)
+    for bits in (1, 2, 4):
+        for low_first in (True, False):
+            for slices in ((slice(3, 70), slice(5, 99, 3)), (slice(None, None, -1), slice(98, 1, -1))):
+                maps = [map_of(f"f32[75,100]{layout}") for layout in ("{1,0:T(8,128)}", "{0,1}")]
+                source, target = (window(map_, *slices) for map_ in maps)
+                copied(
+                    Guarded(source, bits, seed=1, low_first=low_first),
+                    Guarded(target, bits, seed=2, low_first=not low_first),
+                )
+
+
+@pytest.mark.parametrize("times", [2, NEVER])
+@pytest.mark.parametrize("bits", [1, 4, 8, 16, 32, 64, 128])
+def test_fills(bits: int, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    Waiting(monkeypatch, times)
+    target = Guarded(window(map_of("f32[75,333]{1,0:T(8,128)}"), slice(1, 70), slice(5, 300)), bits, seed=1)
+    pattern = 0x0123456789ABCDEF0123456789ABCDEF & (1 << bits) - 1
+    data = np.frombuffer(pattern.to_bytes(-(-bits // 8), "little"), np.uint8)
+    still = transfer._still(target.region.map.shape)
+    wanted = expected(Region(data, still, bits), target)
+    transfer.fill(target.region, pattern)
+    np.testing.assert_array_equal(target.memory, wanted)
+
+
+def test_a_copy_that_does_not_fit_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    Waiting(monkeypatch, NEVER)
+    map_ = map_of("bf16[90,300]{1,0:T(8,128)(2,1)}")
+    source, target = Guarded(map_, 16, seed=1), Guarded(map_of("bf16[90,300]{1,0}"), 16, seed=2)
+    before = target.memory.copy()
+    with pytest.raises(sd.BufferSizeError):
+        transfer.copy(source.region._replace(buffer=source.region.buffer[:-2000]), target.region)
+    np.testing.assert_array_equal(target.memory, before)
