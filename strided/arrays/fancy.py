@@ -103,11 +103,14 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
     """Gather the elements at index arrays into `out`, a contiguous array of their shape; negative indices wrap.
 
     There is one array for every axis, or one of flat, row-major indices. Returns False, leaving `out` undefined, if
-    there are few indices, one is out of bounds, the buffer does not hold all of the view, or has too many elements.
+    there are few indices, one is out of bounds, the buffer does not hold all of the view, or has too many elements, or the
+    kernel is not ready.
     """
     map_ = source.map
     sizes = map_.shape if len(arrays) == map_.ndim else (map_.size,)
     if not map_.size or out.size < _LEAST_POINTS or not holds_view(source) or not _is_narrow(map_, sizes):
+        return False
+    if not kernels.is_ready("gather_points"):
         return False
     in_line = [_in_line(x) for x in arrays]  # the table holds addresses: the arrays must outlive it
     steps, base = _steps(map_, in_line, sizes)
@@ -127,7 +130,8 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
 def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
     """Gather the elements at arrays of indices in bounds, which broadcast to the shape of `out`, into `out`.
 
-    Returns False, leaving `out` alone, if the offsets are not sums of outer and inner ones, or elements are packed.
+    Returns False, leaving `out` alone, if the offsets are not sums of outer and inner ones, elements are packed, or the
+    kernel is not ready.
     """
     split = _split([np.shape(at) for at in index], out.shape)
     if split is None or source.bits < 8:
@@ -144,7 +148,10 @@ def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
     outer, inside = (np.ascontiguousarray(t).reshape(-1) for t in tables)
     ends = np.array([outer.min() + inside.min(), outer.max() + inside.max()])
     check_offsets(ends, source.elements)
-    _copy_sums(source, outer, inside, out)
+    try:
+        _copy_sums(source, outer, inside, out)
+    except kernels.NotCompiled:
+        return False
     return True
 
 
@@ -165,14 +172,14 @@ def _copy_sums(source: Region, outer: Offsets, inner: Offsets, out: Array) -> No
     size = len(inner) * width
     found = _lanes_of(source, outer, inner)
     if found is None:
-        kernel = kernels.load("gather_sums")
+        kernel = kernels.wanted("gather_sums")
 
         def task(start: int, stop: int) -> None:
             kernel(from_, target[start * size : stop * size], outer[start:stop], inner, width)
 
     else:
         name, rows, pieces = found
-        kernel = kernels.load(name)
+        kernel = kernels.wanted(name)
         streaming, every = int(target.size >= limits.current.stream_bytes), np.array([0, len(pieces)])
 
         def task(start: int, stop: int) -> None:

@@ -110,6 +110,21 @@ def test_fills(bits: int, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(target.memory, wanted)
 
 
+def test_elements_chosen_by_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).integers(0, 1 << 16, (300, 700), dtype=np.uint16)
+    rows, columns = np.random.default_rng(1).integers(0, 300, (2, 5000))
+    mask = values > 40000
+    asked = Waiting(monkeypatch, NEVER).asked
+    with limits.replaced(loading_elements=0, offsets_elements=0, indexed_elements=0):
+        array = sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)(2,1)}")
+        for key in ((rows, columns), (rows[:, None], columns[:99]), (rows,), (mask,)):
+            np.testing.assert_array_equal(array[key], values[key])
+        array[rows, columns] = 7
+        values[rows, columns] = 7
+        np.testing.assert_array_equal(array.to_numpy(), values)
+    assert {"gather_points", "scatter", "add_digits"} <= set(asked)
+
+
 def test_a_copy_that_does_not_fit_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     Waiting(monkeypatch, NEVER)
     map_ = map_of("bf16[90,300]{1,0:T(8,128)(2,1)}")
