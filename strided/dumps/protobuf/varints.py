@@ -57,8 +57,10 @@ def decode_varints(
     if count is not None and filled[-1] != count:
         raise DumpError(f"{wanted}: expected {count} numbers, found {filled[-1]}", position=at)
     out = np.empty(filled[-1], dtype)
-    if data.size >= limits.current.varint_bytes and dtype.kind in "iu" and dtype.itemsize >= 4:
-        _decode_by_kernel(data, out, places, filled, wanted, at)
+    kernel = f"decode_varints{8 * dtype.itemsize}"
+    is_large = data.size >= limits.current.varint_bytes and dtype.kind in "iu" and dtype.itemsize >= 4
+    if is_large and kernels.is_ready(kernel):
+        _decode_by_kernel(kernel, data, out, places, filled, wanted, at)
     else:
         for (first, last), start in zip(pairwise(places), filled, strict=False):
             _decode_by_numpy(data[first:last], out[start:], wanted, at + first)
@@ -107,9 +109,9 @@ def _decode_by_numpy(data: Bytes, out: npt.NDArray[Any], wanted: str, at: int) -
 
 
 def _decode_by_kernel(
-    data: Bytes, out: npt.NDArray[Any], places: list[int], filled: list[int], wanted: str, at: int
+    name: str, data: Bytes, out: npt.NDArray[Any], places: list[int], filled: list[int], wanted: str, at: int
 ) -> None:
-    kernel = kernels.load(f"decode_varints{8 * out.itemsize}")
+    kernel = kernels.load(name)
     unsigned = out.view(f"u{out.itemsize}")
 
     def work(first: int, last: int, start: int) -> None:
@@ -127,7 +129,8 @@ def encode_varints(values: npt.NDArray[Any]) -> bytes:
     '960102'
     """
     flat, pieces = values.reshape(-1), []
-    kernel = kernels.load("encode_varints") if flat.nbytes >= limits.current.varint_bytes else None
+    by_kernel = flat.nbytes >= limits.current.varint_bytes and kernels.is_ready("encode_varints")
+    kernel = kernels.load("encode_varints") if by_kernel else None
     for first in range(0, flat.size, _CHUNK):
         chunk = flat[first : first + _CHUNK]
         numbers = chunk.astype(np.int64).view(np.uint64) if chunk.dtype.kind == "i" else chunk.astype(np.uint64)
