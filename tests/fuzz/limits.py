@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 
 import numpy as np
 
 import strided as sd
+from strided import kernels
 from strided.runtime import limits
 from strided.transfer import executor
 from tests.fuzz.arena import Arena
@@ -27,18 +29,26 @@ _CHOICES: dict[str, list[int | None]] = {
     "indexed_elements": [0],
     "stream_bytes": [0, 0, _NEVER, _NEVER, None],
     "staging_bytes": [None, None, 1 << 16, 1 << 13],
+    "offset_chunk_elements": [1 << 6, None],
 }
 
 
+#: How many times kernels are asked for before they are ready: never, in the middle of conversions, at once.
+_TIMES = [_NEVER, 30, 3, 0, 0, 0]
+
+
 def choose(rng: random.Random) -> dict[str, int]:
-    """Set all of them, forget all plans, and return their values."""
+    """Set all of them and when kernels are ready, forget all plans, and return the values."""
     drawn = {name: rng.choice(choices) for name, choices in _CHOICES.items()}
     chosen = {name: value for name, value in drawn.items() if value is not None}
     if rng.random() < 0.9:
         chosen |= {"small_elements": 0, "tiny_elements": 0}
     limits.use(limits.Limits(**chosen))
     sd.set_num_threads(rng.choice([1, 1, 2, 3]))
-    return limits.current._asdict() | {"threads": sd.get_num_threads()}
+    times = rng.choice(_TIMES)
+    asked = itertools.count()
+    kernels.is_ready = lambda name: next(asked) >= times
+    return limits.current._asdict() | {"threads": sd.get_num_threads(), "times": times}
 
 
 def guard_own_memory() -> None:
