@@ -323,7 +323,7 @@ def demo() -> None:
 def warmup() -> None:
     """Compile all kernels now.
 
-    No conversion has to wait for that later.
+    Conversions are then fast from the first one on.
     """
     start = time.perf_counter()
     for number, name in enumerate(kernels.HOMES, 1):

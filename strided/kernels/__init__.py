@@ -91,6 +91,11 @@ def kernel_of(name: str) -> Any:
     return getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
 
 
+def loaded() -> tuple[str, ...]:
+    """The names of the kernels that are ready, sorted."""
+    return tuple(sorted(_loaded))
+
+
 def is_loaded() -> bool:
     """Whether this process has loaded Numba, so that no kernel waits for that."""
     return "strided.kernels.compile" in sys.modules
