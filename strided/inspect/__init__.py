@@ -6,7 +6,7 @@ from strided.dumps.hlo.largest import Value, largest
 from strided.inspect.describe import describe, facts
 from strided.inspect.explain import Explanation, Part, explain, explain_byte
 from strided.inspect.index_text import parse_index
-from strided.inspect.plans import plan_between
+from strided.inspect.plans import compiled_kernels, plan_between
 from strided.inspect.statistics import Statistics, statistics
 from strided.layout.sizes import Sizes, sizes
 from strided.pictures.picture import captioned_picture, picture
@@ -19,6 +19,7 @@ __all__ = [
     "Statistics",
     "Value",
     "captioned_picture",
+    "compiled_kernels",
     "describe",
     "explain",
     "explain_byte",

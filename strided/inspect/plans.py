@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strided import kernels
 from strided.arrays.buffer_spec import spec_of
 from strided.errors import LayoutError
 from strided.layout import AnyShape, Layout
@@ -27,3 +28,15 @@ def plan_between(source: str | AnyShape, target: str | AnyShape | Layout) -> Pla
         raise LayoutError(f"{first} and {second} are not the same array: elements or dimensions differ")
     storages = [Storage(spec_of(shape).element_bits) for shape in (first, second)]
     return plan_copy(first.address_map, second.address_map, *storages)
+
+
+def compiled_kernels() -> tuple[str, ...]:
+    """The names of the kernels that this process has ready.
+
+    A conversion whose plan takes another one begins with NumPy, and has that one compiled.
+
+    >>> _ = kernels.load("copy")
+    >>> "copy" in compiled_kernels()
+    True
+    """
+    return kernels.loaded()
