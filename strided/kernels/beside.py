@@ -148,11 +148,7 @@ class Compiler:
 
 
 if sys.platform == "win32":
-    _APART: dict[str, Any] = {
-        "creationflags": subprocess.CREATE_NEW_PROCESS_GROUP
-        | subprocess.CREATE_NO_WINDOW
-        | subprocess.BELOW_NORMAL_PRIORITY_CLASS
-    }
+    _APART: dict[str, Any] = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
 else:
     #: Ctrl-C is meant for whoever waits at the terminal.
     _APART = {"process_group": 0}
@@ -214,8 +210,6 @@ def compile_for_parent(name: str, folder: str) -> None:
     """Compile a kernel into a folder, and end when the parent does or says so."""
     lock = Path(folder, f"{name}.lock")
     threading.Thread(target=_end_with_parent, args=(lock,), daemon=True).start()
-    if hasattr(os, "nice"):
-        os.nice(5)
     with _alone(lock):
         from strided.kernels import kernel_of
 

@@ -49,6 +49,8 @@ __all__ = [
     "scatter",
 ]
 
+#: Elements along an axis of a box that NumPy copies: as many along another one, for transpositions.
+_BREADTH = 256
 #: Conversions remembered with all that carrying them out takes.
 _MOST_REMEMBERED = 128
 
@@ -135,7 +137,7 @@ def _copy_meanwhile(source: Region, destination: Region, missing: str, by_kernel
 
     Which kernels a plan takes is known only as far as it was followed, so another one may be missing then.
     """
-    boxes = chunks(source.map.shape)
+    boxes = chunks(source.map.shape, _BREADTH)
 
     def until_ready() -> Iterator[Box]:
         for box in boxes:

@@ -184,12 +184,16 @@ def read_only(buffer: Bytes) -> Bytes:
     return buffer
 
 
-def chunks(shape: Sequence[int]) -> Iterator[Box]:
-    """Boxes of bounded size that cover a view, in row-major order."""
+def chunks(shape: Sequence[int], breadth: int = 1 << 62) -> Iterator[Box]:
+    """Boxes of bounded size that cover a view, in row-major order.
+
+    They are long along the last axes, but first up to `breadth` along each.
+    """
     lengths, budget = [1] * len(shape), limits.current.offset_chunk_elements
-    for k in reversed(range(len(shape))):
-        lengths[k] = max(1, min(shape[k], budget))
-        budget //= lengths[k]
+    for most in (breadth, budget):
+        for k in reversed(range(len(shape))):
+            others = math.prod(lengths) // lengths[k]
+            lengths[k] = max(lengths[k], min(shape[k], most, budget // others))
     counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
     for place in np.ndindex(*counts):
         yield tuple((i * m, min(n, (i + 1) * m)) for i, m, n in zip(place, lengths, shape, strict=True))
