@@ -261,6 +261,25 @@ def _packed(region: Region, offsets: Offsets) -> tuple[Offsets, Bytes, Bytes]:
     return byte, shift, place
 
 
+def _every(x: npt.NDArray[Any], axis: int, each: int) -> list[npt.NDArray[Any]]:
+    """Each of `each` neighbours along an axis: the first ones, the second ones, and so on."""
+    return [x[(slice(None),) * axis + (slice(k, None, each),)] for k in range(each)]
+
+
+def _axis_of_bytes(region: Region, offsets: Offsets) -> int | None:
+    """The axis along which the packed elements at these offsets make up whole bytes, or None."""
+    each = 8 // region.bits
+    for axis, extent in enumerate(offsets.shape):
+        if offsets.size and extent % each == 0:
+            first, *others = _every(offsets, axis, each)
+            near = (other.flat[0] == first.flat[0] + k for k, other in enumerate(others, 1))
+            if all(near) and not (first & each - 1).any():
+                # The first elements told that a look at all of them is worth it.
+                if all([np.array_equal(other, first + k) for k, other in enumerate(others, 1)]):
+                    return axis
+    return None
+
+
 def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[Any]:
     """The elements at offsets; those of fewer than eight bits in the low bits of a byte.
 
@@ -283,11 +302,20 @@ def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[
 def put(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
     """Write elements at offsets; into fewer than eight bits go the low bits of a byte."""
     if region.bits < 8:
-        byte, shift, place = _packed(region, offsets)
         mask = np.uint8((1 << region.bits) - 1)
+        axis = _axis_of_bytes(region, offsets)
+        if axis is not None:
+            each = 8 // region.bits
+            whole: Bytes = np.zeros((), np.uint8)
+            for k, own in enumerate(_every(values, axis, each)):
+                place = k if region.low_first else each - 1 - k
+                whole = whole | (own.astype(np.uint8) & mask) << np.uint8(place * region.bits)
+            region.buffer[_every(offsets, axis, each)[0] >> each.bit_length() - 1] = whole
+            return
+        byte, shift, places = _packed(region, offsets)
         # Elements of one byte must not undo each other: one place of all bytes at a time.
         for k in range(8 // region.bits):
-            chosen = place == k
+            chosen = places == k
             at, by = byte[chosen], shift[chosen]
             kept = region.buffer[at] & ~(mask << by)
             region.buffer[at] = kept | ((values[chosen].astype(np.uint8) & mask) << by)
