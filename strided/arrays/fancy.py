@@ -103,8 +103,8 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
     """Gather the elements at index arrays into `out`, a contiguous array of their shape; negative indices wrap.
 
     There is one array for every axis, or one of flat, row-major indices. Returns False, leaving `out` undefined, if
-    there are few indices, one is out of bounds, the buffer does not hold all of the view, or has too many elements, or the
-    kernel is not ready.
+    there are few indices, one is out of bounds, the buffer does not hold all of the view, or has too many elements, or
+    the kernel is not ready.
     """
     map_ = source.map
     sizes = map_.shape if len(arrays) == map_.ndim else (map_.size,)
