@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strided.dumps.hlo import Computation, lexer, read_hlo
-from strided.dumps.hlo.shapes import shape_of
+from strided.dumps.hlo.text_instruction import shape_of
 from strided.errors import DumpError, DumpWarning, StridedError
 from strided.layout import parser
 from tests.hlo_samples import PAIRS, ask_everything, entry_of, module_text, text_of, text_path

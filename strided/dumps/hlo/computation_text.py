@@ -9,12 +9,19 @@ from typing import NamedTuple
 
 from strided.dumps.hlo.header import Unparsed
 from strided.dumps.hlo.lexer import Gatherer, inside, read_attributes, split_list, trimmed, unescape
-from strided.dumps.hlo.line_groups import CONTINUATION, LineGroups
 from strided.dumps.hlo.module import Computation
 from strided.dumps.hlo.names import NameUniquer
 from strided.dumps.hlo.operands import unnested
-from strided.dumps.hlo.shapes import shape_of
-from strided.dumps.hlo.statements import OPENING, STATEMENT_START, end_of, next_body, opening_of, split_statements
+from strided.dumps.hlo.statements import (
+    CONTINUATION,
+    OPENING,
+    STATEMENT_START,
+    LineGroups,
+    end_of,
+    next_body,
+    opening_of,
+    split_statements,
+)
 from strided.dumps.hlo.text_instruction import (
     CALLEES,
     TextInstruction,
@@ -24,6 +31,7 @@ from strided.dumps.hlo.text_instruction import (
     match_line,
     match_plain_line,
     match_statement,
+    shape_of,
     undefined_names,
 )
 from strided.errors import DumpError

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from strided.dumps.hlo.lexer import split_list, trimmed
-from strided.dumps.hlo.shapes import shape_of
-from strided.dumps.hlo.text_instruction import TextInstruction, match_statement, split_operand
+from strided.dumps.hlo.text_instruction import TextInstruction, match_statement, shape_of, split_operand
 from strided.errors import DumpError
 
 #: Limit of nested instructions: deeper ones are refused.

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from strided.dumps.hlo.attribute_writers import frontend_attribute_values, frontend_attributes_text
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables
-from strided.dumps.hlo.origin import array_text
+from strided.dumps.hlo.metadata import array_text
 from strided.dumps.protobuf.decode import decode
 from strided.dumps.protobuf.shapes import read_program_shape
 from strided.dumps.protobuf.wire import Field

@@ -1,4 +1,4 @@
-"""Where statements and computations begin and end, regardless of lines.
+"""Where statements and computations begin and end, and which lines belong together when they span several.
 
 ::
 
@@ -11,8 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from strided.dumps.hlo.lexer import closing, read_attributes, trimmed
-from strided.dumps.hlo.text_instruction import NAME
+from strided.dumps.hlo.lexer import Gatherer, closing, read_attributes, trimmed
+from strided.dumps.hlo.text_instruction import (
+    NAME,
+    UNFINISHED,
+    are_closed,
+    is_whole,
+    match_line,
+    match_statement,
+    shape_of,
+)
 
 OPENING = re.compile(rf"\s*+(ENTRY\b\s*+)?%?({NAME})?\s*+")
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+)"
@@ -23,6 +31,14 @@ _PIECE = re.compile(
     rf"|(?P<start>{_START})|(?P<bracket>[({{\[])|(?P<word>{NAME}|\S)",
     re.DOTALL,
 )
+
+#: What begins neither a statement nor a computation, and so continues the previous line.
+CONTINUATION = re.compile(r"[,<({\[]|->|=|T\(")
+#: Text that needs a name or a computation after it.
+_HEAD_ALONE = re.compile(rf"(?:^|\s)(?:HloModule|ENTRY(?:\s++%?{NAME})?)\Z")
+
+#: Lines that are looked through at a time, and their characters at most.
+_BATCH, _BATCH_CHARACTERS = 1 << 12, 1 << 22
 
 
 def opening_of(line: str) -> str | None:
@@ -81,3 +97,94 @@ def split_statements(text: str) -> Iterator[tuple[int, int]]:
         end = position
     if begin >= 0:
         yield begin, end
+
+
+class LineGroups:
+    """The lines of a text, and which of them belong together. Lines count from 0.
+
+    Attributes
+    ----------
+    lines : list of str
+    patience : int
+        Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
+        whose brackets never close would be gathered again from every line.
+    """
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self._closed: list[bool] = []
+        self._first = 0  # line of the first of them
+        self.patience = 4 * (sum(map(len, lines)) + len(lines)) + 100_000
+
+    def closed_from(self, position: int) -> Iterator[bool]:
+        """What `are_closed` says of the lines from `position` on: at least one of them."""
+        if not self._first <= position < self._first + len(self._closed):
+            batch = self.lines[position : position + _BATCH]
+            # Copies of very long lines would take too much memory.
+            closed = are_closed(batch) if sum(map(len, batch)) <= _BATCH_CHARACTERS else [False] * len(batch)
+            self._first, self._closed = position, closed
+        return map(self._closed.__getitem__, range(position - self._first, len(self._closed)))
+
+    def mention(self, word: str) -> bool:
+        """Whether any line contains `word`."""
+        batches = (self.lines[k : k + _BATCH] for k in range(0, len(self.lines), _BATCH))
+        return any(word in "\n".join(batch) for batch in batches)
+
+    def gather(self, position: int, *, inner: bool = False) -> tuple[str, int, bool]:
+        """The lines from `position` on that belong together: text, the next line, whether all brackets close."""
+        lines, state, end = self.lines, Gatherer(), position
+        indent = indent_of(lines[position])
+        while end < len(lines) and self.patience > 0:
+            state.feed(lines[end])
+            self.patience -= len(lines[end]) + 1
+            end += 1
+            if state.broken:
+                break
+            if state.whole and state.last not in UNFINISHED:
+                if not self._goes_on(position, end, inner):
+                    return "\n".join(lines[position:end]), end, True
+            elif inner and self._is_damage(end, indent, state):
+                break
+        return lines[position], position + 1, False
+
+    def _goes_on(self, position: int, end: int, inner: bool) -> bool:
+        """Whether line `end` continues a statement whose brackets are closed so far."""
+        after = end
+        while after < len(self.lines) and not self.lines[after].strip():
+            after += 1
+        self.patience -= after - end
+        following = self.lines[after].strip() if after < len(self.lines) else ""
+        if not following or CONTINUATION.match(following):
+            return bool(following)
+        last = next((line for line in reversed(self.lines[max(position, end - 9) : end]) if line.strip()), "")
+        if inner and trimmed(last).endswith("ROOT"):
+            return True
+        if inner and (STATEMENT_START.match(following) or following[0] == "}"):
+            return False
+        so_far = "\n".join(self.lines[position:end])
+        self.patience -= len(so_far)
+        if not inner:
+            return _HEAD_ALONE.search(trimmed(so_far)) is not None
+        start, stop = max(split_statements(so_far), default=(0, 0))
+        last = so_far[start:stop]
+        return bool(STATEMENT_START.match(last)) and match_statement(last) is None
+
+    def _is_damage(self, position: int, indent: int, state: Gatherer) -> bool:
+        """Whether line `position`, in the midst of a statement that began at `indent`, shows that the statement is cut.
+
+        A whole instruction that is indented no deeper shows it, and a brace that ends the computation. A brace may also
+        end a list of bodies: then the computation continues after it.
+        """
+        if position >= len(self.lines):
+            return False
+        line = self.lines[position]
+        if state.comment is not None and not state.comment.startswith("index="):
+            return False
+        if (matched := match_line(line)) is not None:
+            shape = matched[3]  # a string may hold other languages of this look, but hardly their shapes
+            return indent_of(line) <= indent and shape is not None and shape_of(shape) is not None and is_whole(line)
+        if end_of(line) is None or indent_of(line) >= indent:
+            return False
+        behind = (self.lines[n] for n in range(position + 1, len(self.lines)))
+        following = next((text for text in behind if text.strip()), "")
+        return state.depth != 1 or (match_line(following) is None and end_of(following) is None)

@@ -21,11 +21,10 @@ from strided.dumps.hlo.asynchronous import unfold
 from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError
 from strided.dumps.hlo.header import TABLES
 from strided.dumps.hlo.lexer import read_attributes, trimmed
-from strided.dumps.hlo.line_groups import LineGroups
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
-from strided.dumps.hlo.statements import opening_of
+from strided.dumps.hlo.statements import LineGroups, opening_of
 from strided.dumps.hlo.text_header import TextHeader
 from strided.dumps.source import split_lines
 from strided.errors import DumpError

@@ -17,6 +17,7 @@ from strided.dumps.hlo.lexer import (
     read_attributes,
     read_fields,
     read_strings,
+    skip_space,
     split_list,
     trimmed,
     unescape,
@@ -24,9 +25,8 @@ from strided.dumps.hlo.lexer import (
     without_comments,
 )
 from strided.dumps.hlo.module import Computation
-from strided.dumps.hlo.shapes import shape_of
-from strided.errors import UnsupportedError
-from strided.layout import AnyShape, Shape
+from strided.errors import StridedError, UnsupportedError
+from strided.layout import AnyShape, Shape, parser
 
 #: Names of instructions, computations and attributes: XLA uses letters, digits and ``_.-``, other producers more.
 NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"]++"
@@ -144,6 +144,20 @@ def match_statement(text: str) -> re.Match[str] | None:
     if "/" not in head or (found and "//" not in head and head.count("/*") == head.count("*/")):
         return found
     return _STATEMENT.match(without_comments(text))  # a comment may hold anything, statements too
+
+
+@lru_cache(maxsize=1 << 15)
+def shape_of(text: str) -> AnyShape | None:
+    """The shape that `text` is; None if it is none. A module prints few shapes many times.
+
+    >>> print(shape_of("(f32[2,3]{1,0:T(2,128)}, pred[])"))
+    (f32[2,3]{1,0:T(2,128)}, pred[])
+    """
+    try:
+        shape, end = parser.parse_prefix(text, lenient=True)
+    except StridedError:
+        return None
+    return shape if skip_space(text, end) == len(text) else None
 
 
 class TextInstruction(Instruction):

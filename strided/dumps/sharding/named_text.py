@@ -1,11 +1,10 @@
-"""The text of shardings that name a mesh, and the lists of devices that both forms share."""
+"""The text of shardings that name a mesh, and what both forms share: lists of devices, and metadata, kept as text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from strided.dumps.sharding.metadata_text import read_metadata
 from strided.dumps.sharding.named import Axis, DimensionSharding, Mesh, NamedSharding
 from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.layout.lexer import Lexer
@@ -151,3 +150,45 @@ def _axis(lexer: Lexer, index: Mapping[str, int]) -> Axis:
     if pre_size < 1 or size < 2:
         lexer.fail("a sub-axis needs a size of 2 or more behind a factor of 1 or more", at)
     return Axis(number, pre_size, size)
+
+
+def read_metadata(lexer: Lexer) -> tuple[str, ...]:
+    """The records of ``{...}`` or ``{{...}, {...}}``, from the first brace on, as text."""
+    lexer.expect("{")
+    if not lexer.take("{"):
+        return tuple(filter(None, [_record(lexer)]))
+    records = [_record(lexer)]
+    while lexer.take(","):
+        lexer.expect("{", "'{' to open the next record")
+        records.append(_record(lexer))
+    lexer.expect("}", "',' or '}' after a record of the metadata")
+    return tuple(filter(None, records))
+
+
+def _record(lexer: Lexer) -> str:
+    """The text of a record up to its closing brace: names and values, divided by blanks or commas."""
+    start, seen = lexer.start, set[str]()
+    while not lexer.take("}"):
+        if seen:
+            lexer.take(",")
+        if lexer.word in seen:
+            lexer.fail(f"{lexer.word} stands twice", lexer.start)
+        if not lexer.word.endswith("="):
+            lexer.fail("expected name=value or '}'")
+        seen.add(lexer.take_word())
+        _skip_value(lexer)
+    return lexer.text[start : lexer.end - 1].strip()
+
+
+def _skip_value(lexer: Lexer) -> None:
+    """Go past a string, a number, a bool, or numbers in braces."""
+    if lexer.text.startswith(("'", '"'), lexer.start):
+        lexer.string("a string")
+    elif lexer.take("{"):
+        if not lexer.take("}"):
+            lexer.integers("a number")
+            lexer.expect("}", "',' or '}'")
+    elif lexer.word in ("true", "false"):
+        lexer.take_word()
+    else:
+        lexer.required_integer("a string or a number")

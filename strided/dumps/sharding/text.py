@@ -24,8 +24,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from strided.dumps.sharding.metadata_text import read_metadata
-from strided.dumps.sharding.named_text import read_device, read_iota, read_named
+from strided.dumps.sharding.named_text import read_device, read_iota, read_metadata, read_named
 from strided.dumps.sharding.tile_assignment import TileAssignment
 from strided.dumps.sharding.value import KINDS, SUBGROUPS, Group, ShardingValue
 from strided.layout.lexer import Lexer
