@@ -129,6 +129,10 @@ class Module:
     computations : tuple of Computation
         In the order of the text: callees before callers.
     entry : Computation
+    is_scheduled : bool
+        Whether the order of the instructions is the order in which they run.
+    replica_count, num_partitions : int
+        How many of each run the program; 1 if the dump does not say, as in most protos.
     unread : tuple of Unparsed
         The lines that were not understood, by their numbers. They were kept; a DumpWarning counted them.
     renamed : mapping of str to str
@@ -148,6 +152,8 @@ class Module:
         path: str | None = None,
     ) -> None:
         self.name, self._header, self.renamed = name, header, renamed
+        self.is_scheduled, self.replica_count = header.is_scheduled, header.replica_count
+        self.num_partitions = header.num_partitions
         self.computations, self.entry = tuple(computations), entry
         self.unread, self.path = tuple(sorted(unread, key=lambda part: part.line or 0)), path
         entry.is_entry = True
@@ -170,21 +176,6 @@ class Module:
     def attributes(self) -> Mapping[str, str]:
         """Text of each attribute of the header by name, in order."""
         return MappingProxyType(dict(self._header.attributes))
-
-    @property
-    def is_scheduled(self) -> bool:
-        """Whether the order of the instructions is the order in which they run."""
-        return self._header.is_scheduled
-
-    @property
-    def replica_count(self) -> int:
-        """Number of replicas that run the program; 1 if the dump does not say, as in most protos."""
-        return self._header.replica_count
-
-    @property
-    def num_partitions(self) -> int:
-        """Number of partitions of the program; 1 if the dump does not say, as in most protos."""
-        return self._header.num_partitions
 
     @lazy
     def entry_layout(self) -> EntryLayout:

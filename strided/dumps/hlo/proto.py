@@ -14,8 +14,9 @@ from typing import TypeVar
 
 from strided.dumps.hlo.attribute_writers import MAIN_THREAD
 from strided.dumps.hlo.module import Computation, Module
-from strided.dumps.hlo.proto_header import ProtoHeader, message_of
+from strided.dumps.hlo.proto_header import ProtoHeader
 from strided.dumps.hlo.proto_instruction import ProtoComputation, ProtoInstruction, Records
+from strided.dumps.protobuf.decode import Fields
 from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.wire import BYTES, Field, fields, read_varint, take
 from strided.errors import DumpError
@@ -94,27 +95,16 @@ class _ModuleReader:
 
     def __init__(self, view: memoryview, at: int, path: str | None, depth: int = 0) -> None:
         self.path, self.at, self.depth = path, at, depth
-        self.context = Records()
-        self.singular: dict[int, Field] = {}
+        self.found = Fields("HloModuleProto", view, at)
+        self.context = Records([field.view("HloModuleProto.payloads") for field in self.found["payloads"]])
         self.computations: list[ProtoComputation] = []
         self.calls: dict[Computation, list[tuple[int, ...]]] = {}
-        computations: list[Field] = []
-        for field in fields(view, "HloModuleProto", at):
-            if field.number == 3:
-                computations.append(field)
-            elif field.number == 22:
-                self.context.payloads.append(field.view("HloModuleProto.payloads"))
-            else:
-                self.singular[field.number] = field
-        self.schedule = dict(self._read_schedule())
-        for field in computations:
+        sequences = self.found.decoded("schedule").get("sequences", ())
+        self.schedule = {one.get("key", 0): one.get("value", {}).get("instruction_ids", []) for one in sequences}
+        for field in self.found["computations"]:
             self._read_computation(field)
         self.computations.sort(key=lambda computation: computation.id)
         _unfold_async(self.context)
-
-    def _read_schedule(self) -> Iterator[tuple[int, list[int]]]:
-        for entry in message_of(self.singular, 7).get("sequences", ()):
-            yield entry.get("key", 0), entry.get("value", {}).get("instruction_ids", [])
 
     def _read_computation(self, outer: Field) -> None:
         name, thread, id, root = "", "", 0, 0
@@ -152,13 +142,13 @@ class _ModuleReader:
         shown = [computation for computation in self._in_order() if computation not in hidden]
         if not shown:
             raise DumpError("HloModuleProto: no computation", position=self.at, path=self.path)
-        entry_id = self.singular[6].integer("HloModuleProto.entry_computation_id") if 6 in self.singular else 0
-        entry_name = self.singular[2].text("HloModuleProto.entry_computation_name") if 2 in self.singular else ""
+        entry_id = self.found.integer("entry_computation_id")
+        entry_name = self.found.text("entry_computation_name")
         named = (computation for computation in shown if computation.name == entry_name)
         entry = self.context.computations.get(entry_id) or next(named, shown[-1])
         module = Module(
-            self.singular[1].text("HloModuleProto.name") if 1 in self.singular else "",
-            ProtoHeader(self.singular, self._print_module, self.depth),
+            self.found.text("name"),
+            ProtoHeader(self.found, self._print_module, self.depth),
             shown,
             entry,
             unread=self.context.unread,

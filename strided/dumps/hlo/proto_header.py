@@ -8,33 +8,14 @@ from typing import Any, TypeAlias
 from strided.dumps.hlo.attribute_writers import frontend_attribute_values, frontend_attributes_text
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables
 from strided.dumps.hlo.metadata import array_text
-from strided.dumps.protobuf.decode import decode
+from strided.dumps.protobuf.decode import Fields
 from strided.dumps.protobuf.shapes import read_program_shape
-from strided.dumps.protobuf.wire import Field
 from strided.runtime.lazy import lazy
 
 _ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
-#: The fields of an HloModuleProto that are messages of the header: name and type.
-_MESSAGES = {
-    7: ("schedule", "HloScheduleProto"),
-    8: ("input_output_alias", "HloInputOutputAliasProto"),
-    15: ("device_assignment", "DeviceAssignmentProto"),
-    17: ("stack_frame_index", "StackFrameIndexProto"),
-    18: ("buffer_donor", "HloBufferDonorProto"),
-    19: ("frontend_attributes", "FrontendAttributes"),
-    20: ("original_value_recovery_table", "OriginalValueRecoveryTableProto"),
-}
-
 #: Prints a module in a recovery table, each line indented.
 PrintModule: TypeAlias = Callable[[memoryview, str], str]
-
-
-def message_of(fields: Mapping[int, Field], number: int) -> dict[str, Any]:
-    """A message of the header; empty where there is none."""
-    name, kind = _MESSAGES[number]
-    field = fields.get(number)
-    return {} if field is None else decode(kind, field.view(f"HloModuleProto.{name}"), field.at)
 
 
 class ProtoHeader:
@@ -42,8 +23,8 @@ class ProtoHeader:
 
     Parameters
     ----------
-    fields : mapping of int to Field
-        The last of each number.
+    found : Fields
+        Those of the HloModuleProto.
     print_module : callable
         Prints a module inside the module.
     depth : int
@@ -55,18 +36,19 @@ class ProtoHeader:
         Bytes that are no such messages, except the source tables, which are read on demand.
     """
 
-    def __init__(self, fields: Mapping[int, Field], print_module: PrintModule, depth: int) -> None:
-        self._fields, self._print_module, self._depth = fields, print_module, depth
-        self.is_scheduled = 7 in fields
-        self.aliases = tuple(map(_alias, message_of(fields, 8).get("entries", ())))
-        self.donors = tuple(map(_donor, message_of(fields, 18).get("entries", ())))
-        devices = message_of(fields, 15)
+    def __init__(self, found: Fields, print_module: PrintModule, depth: int) -> None:
+        self._found, self._print_module, self._depth = found, print_module, depth
+        self.is_scheduled = "schedule" in found
+        self.aliases = tuple(map(_alias, found.decoded("input_output_alias").get("entries", ())))
+        self.donors = tuple(map(_donor, found.decoded("buffer_donor").get("entries", ())))
+        devices = found.decoded("device_assignment")
         self.replica_count = max(devices.get("replica_count", 1), 1)
         self.num_partitions = max(devices.get("computation_count", 1), 1)
-        self.frontend_attributes = frontend_attribute_values(message_of(fields, 19))
-        self._recoveries = message_of(fields, 20).get("entries", ())
+        self.frontend_attributes = frontend_attribute_values(found.decoded("frontend_attributes"))
+        self._recoveries = found.decoded("original_value_recovery_table").get("entries", ())
         self.entry_layout: EntryLayout | None = None
-        if (field := fields.get(4)) is not None:
+        if "host_program_shape" in found:
+            field = found["host_program_shape"][-1]
             shape = read_program_shape(field.view("HloModuleProto.host_program_shape"), field.at)
             if shape.result is not None:
                 self.entry_layout = EntryLayout(tuple(shape.parameters), shape.result)
@@ -107,7 +89,7 @@ class ProtoHeader:
 
     @lazy
     def tables(self) -> SourceTables:
-        found = message_of(self._fields, 17)
+        found = self._found.decoded("stack_frame_index")
         frames = ((f.get("file_location_id", 0), f.get("parent_frame_id", 0)) for f in found.get("stack_frames", ()))
         return SourceTables(
             dict(enumerate(found.get("file_names", ()), 1)),

@@ -219,10 +219,10 @@ class ProtoComputation(Computation):
 class Records:
     """Instructions, computations and payloads of one module by id."""
 
-    def __init__(self) -> None:
+    def __init__(self, payloads: list[memoryview]) -> None:
+        self.payloads = payloads
         self.instructions: dict[int, ProtoInstruction] = {}
         self.computations: dict[int, Computation] = {}
-        self.payloads: list[memoryview] = []
         self.unread: list[Unparsed] = []
 
     def instruction(self, id: int) -> ProtoInstruction:

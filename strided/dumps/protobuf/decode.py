@@ -12,9 +12,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from strided.dumps.protobuf import schema
+from strided.dumps.protobuf.schema import FieldType
 from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.protobuf.wire import MAX_DEPTH, Field, fields, merged
 from strided.errors import DumpError
@@ -25,24 +26,9 @@ _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _NUMBERS = frozenset(("int32", "int64", "uint32", "uint64", "bool"))
 
 
-class _Declared(NamedTuple):
-    name: str
-    type: str
-    repeated: bool
-    wanted: str  # the name in errors
-
-
 @cache
-def _by_number(message: str) -> dict[int, _Declared]:
-    return {
-        field.number: _Declared(name, field.type, field.repeated, f"{message}.{name}")
-        for name, field in schema.messages()[message].items()
-    }
-
-
-@cache
-def _by_name(message: str) -> dict[str, _Declared]:
-    return {declared.name: declared for declared in _by_number(message).values()}
+def _by_number(message: str) -> dict[int, FieldType]:
+    return {declared.number: declared for declared in schema.messages()[message].values()}
 
 
 class Fields(dict[str, list[Field]]):
@@ -62,7 +48,7 @@ class Fields(dict[str, list[Field]]):
 
     def __init__(self, message: str, view: memoryview, at: int = 0) -> None:
         super().__init__()
-        self.at, self._declared = at, _by_name(message)
+        self.at, self._declared = at, schema.messages()[message]
         declared = _by_number(message)
         for field in fields(view, message, at):
             if field.number in declared:
@@ -83,6 +69,13 @@ class Fields(dict[str, list[Field]]):
     def text(self, name: str) -> str:
         """The last value of a string field, or ""."""
         return self[name][-1].text(self._declared[name].wanted) if name in self else ""
+
+    def decoded(self, name: str) -> dict[str, Any]:
+        """The last occurrence of a message field, decoded as a whole; empty if it is absent."""
+        if name not in self:
+            return {}
+        declared, last = self._declared[name], self[name][-1]
+        return decode(declared.type, last.view(declared.wanted), last.at)
 
     def message(self, name: str) -> Fields:
         """A singular message field, its occurrences merged; empty if it is absent."""
@@ -134,8 +127,8 @@ def decode(message: str, view: memoryview, at: int = 0, depth: int = 0) -> dict[
     return found
 
 
-def _value(declared: _Declared, field: Field, depth: int) -> Any:
-    _, kind, _, wanted = declared
+def _value(declared: FieldType, field: Field, depth: int) -> Any:
+    kind, wanted = declared.type, declared.wanted
     if kind == "string":
         return field.text(wanted)
     if kind in ("uint32", "uint64"):

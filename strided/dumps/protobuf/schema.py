@@ -219,12 +219,16 @@ class FieldType(NamedTuple):
 
     Attributes
     ----------
+    name, wanted : str
+        Its name, alone and behind the message's, as errors have it.
     number : int
     type : str
         A scalar type (``int64``, ``bytes``, ...), or the name of a message or of an enumeration.
     repeated : bool
     """
 
+    name: str
+    wanted: str
     number: int
     type: str
     repeated: bool
@@ -235,11 +239,11 @@ def messages() -> dict[str, dict[str, FieldType]]:
     """The fields of every message, by message and by name.
 
     >>> messages()["ShapeProto"]["dimensions"]
-    FieldType(number=3, type='int64', repeated=True)
+    FieldType(name='dimensions', wanted='ShapeProto.dimensions', number=3, type='int64', repeated=True)
     """
     return {
         message: {
-            name: FieldType(int(number), kind.rstrip("*"), kind.endswith("*"))
+            name: FieldType(name, f"{message}.{name}", int(number), kind.rstrip("*"), kind.endswith("*"))
             for number, name, kind in (entry.split() for entry in entries)
         }
         for message, entries in _entries(_MESSAGES)

@@ -125,7 +125,7 @@ class _Reader:
         known = None if frame.fields is None else frame.fields.get(name)
         if opening and opening != "[":
             if known is not None and known.type not in schema.messages():
-                raise self.error(f"{frame.message}.{name} is of type {known.type}, no message", match.start())
+                raise self.error(f"{known.wanted} is of type {known.type}, no message", match.start())
             if len(stack) > wire.MAX_DEPTH:
                 raise self.error(f"messages nested more than {wire.MAX_DEPTH} deep", match.start())
             inner, number = (name, 0) if known is None else (known.type, known.number)
@@ -135,10 +135,10 @@ class _Reader:
         if not match["colon"]:
             raise self.error(f"expected ':' after {name!r}", match.end("name"))
         if known is not None and known.type in schema.messages():
-            raise self.error(f"{frame.message}.{name} is a message, expected '{{'", match.end("name"))
+            raise self.error(f"{known.wanted} is a message, expected '{{'", match.end("name"))
         items = self._list(name) if opening else self._run(name, known)
         if known is not None:
-            frame.pieces.append(self._payload(f"{frame.message}.{name}", known, items, match.start()))
+            frame.pieces.append(self._payload(known, items, match.start()))
 
     def _item(self, name: str) -> str:
         match = _ITEM.match(self.text, self.position)
@@ -164,14 +164,14 @@ class _Reader:
             items += _value_pattern(name).findall(run[0])
         return items
 
-    def _payload(self, wanted: str, known: FieldType, items: list[str], position: int) -> bytes:
+    def _payload(self, known: FieldType, items: list[str], position: int) -> bytes:
         try:
             if known.type in ("string", "bytes"):
                 return b"".join(wire.bytes_field(known.number, _unescape(item)) for item in items)
             values = _numbers(known.type, items)
         except (ValueError, OverflowError, KeyError):
             shown = items[0] if len(items) == 1 else f"{items[0]} ..."
-            raise self.error(f"{wanted}: expected {known.type}, found {shown[:60]}", position) from None
+            raise self.error(f"{known.wanted}: expected {known.type}, found {shown[:60]}", position) from None
         if values.dtype.kind == "f":
             packed = values.tobytes()
             if not known.repeated:
