@@ -122,10 +122,7 @@ def _head(file: _Rewound, path: str | None, size: int) -> bytes:
 def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[str]:
     r"""The lines of UTF-8 text without their ends, decoded piece by piece to save memory.
 
-    Raises
-    ------
-    DumpError
-        Without `max_bytes`: too many short lines, as `refuse_short_lines` says.
+    DumpError, without `max_bytes`, for too many short lines (`refuse_short_lines`).
 
     >>> lines_of(memoryview(b"HloModule m\r\n\nENTRY"), None, None)
     ['HloModule m', '', 'ENTRY']

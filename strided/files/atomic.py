@@ -52,10 +52,7 @@ def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
 def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
     """The path to write to, symbolic links followed, and the status of what lies there, or None.
 
-    Raises
-    ------
-    OSError
-        Not a regular file, or a circle of links.
+    OSError for what is no regular file, or a circle of links.
     """
     target = os.path.realpath(os.fsdecode(path))
     try:

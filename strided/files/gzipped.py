@@ -23,10 +23,7 @@ PIECE_BYTES = 1 << 18
 def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = None) -> Iterator[bytes]:
     """The expanded gzip data, in pieces of `piece_bytes` (default `PIECE_BYTES`).
 
-    Raises
-    ------
-    DumpError
-        Broken data; the checksum is checked at the end.
+    DumpError for broken data; the checksum is checked at the end.
 
     >>> import io
     >>> b"".join(expanded(io.BytesIO(gzip.compress(b"HloModule m"))))

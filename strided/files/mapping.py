@@ -88,13 +88,7 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
     """`length` bytes of a file from `offset` on, or all, mapped.
 
     Modes are those of numpy.memmap: "r" (read-only), "r+" (writes go to the file), "c" (writes stay in memory).
-
-    Raises
-    ------
-    BufferSizeError
-        The file is shorter.
-    DumpError
-        Not a regular file.
+    BufferSizeError if the file is shorter; DumpError if it is no regular file.
     """
     access = {"r": mmap.ACCESS_READ, "r+": mmap.ACCESS_WRITE, "c": mmap.ACCESS_COPY}
     if mode not in access:

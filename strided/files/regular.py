@@ -22,12 +22,7 @@ _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOE
 def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> BinaryIO:
     """A file opened for reading, with `writable` for writing too; links are followed.
 
-    Raises
-    ------
-    DumpError
-        A FIFO, a device or a socket.
-    OSError
-        The file cannot be opened, or is a folder.
+    DumpError for a FIFO, a device or a socket; OSError if the file cannot be opened, or is a folder.
     """
     descriptor = os.open(path, _FLAGS | (os.O_RDWR if writable else os.O_RDONLY))
     try:

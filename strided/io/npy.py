@@ -135,12 +135,7 @@ class NpyHeader(NamedTuple):
 
 
 def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
-    """Read the header of a ``.npy`` file of any version from the file's position.
-
-    Raises
-    ------
-    DumpError
-        It is not a header of a ``.npy`` file.
+    """Read the header of a ``.npy`` file of any version from the file's position. DumpError for anything else.
 
     >>> import io
     >>> from strided.layout.element_types import element_type

@@ -112,12 +112,7 @@ _BY_DTYPE = {t.dtype: t for t in ELEMENT_TYPES.values() if t.dtype is not None}
 
 
 def element_type(name: str) -> ElementType:
-    """The element type that XLA's text calls `name`.
-
-    Raises
-    ------
-    UnsupportedError
-        No such type.
+    """The element type that XLA's text calls `name`. UnsupportedError if there is none.
 
     >>> element_type("bf16").bits
     16
@@ -131,10 +126,7 @@ def element_type(name: str) -> ElementType:
 def element_type_of_number(number: int) -> ElementType:
     """The element type of a ``PrimitiveType`` number.
 
-    Raises
-    ------
-    UnsupportedError
-        No element type has the number (0 is invalid, 13 a tuple, 34 a buffer).
+    UnsupportedError if there is none (0 is invalid, 13 a tuple, 34 a buffer).
 
     >>> element_type_of_number(16).name
     'bf16'
@@ -146,12 +138,7 @@ def element_type_of_number(number: int) -> ElementType:
 
 
 def element_type_of_dtype(dtype: Any) -> ElementType:
-    """The element type of a NumPy type, in either byte order.
-
-    Raises
-    ------
-    UnsupportedError
-        XLA has no such type.
+    """The element type of a NumPy type, in either byte order. UnsupportedError if XLA has none.
 
     >>> element_type_of_dtype(np.float32).name
     'f32'

@@ -450,12 +450,7 @@ def _sparse_type(lexer: Lexer, sign: str, what: str) -> None:
 def array_shape(shape: str | AnyShape) -> Shape:
     """The shape of one array from text or a value.
 
-    Raises
-    ------
-    NotationError
-        Text that is no shape.
-    UnsupportedError
-        A shape that is not one array's.
+    NotationError for text that is no shape; UnsupportedError for a shape that is not one array's.
     """
     parsed = parse(shape) if isinstance(shape, str) else shape
     if isinstance(parsed, BufferShape):

@@ -29,13 +29,7 @@ class _Place(NamedTuple):
 
 
 class AssignmentReader:
-    """Reads the buffer assignment of an HloProto.
-
-    Raises
-    ------
-    DumpError
-        No HloProto, or one without an assignment.
-    """
+    """Reads the buffer assignment of an HloProto. DumpError for anything else, or without an assignment."""
 
     def __init__(self, view: memoryview) -> None:
         found = Fields("HloProto", view)

@@ -51,10 +51,7 @@ def read_assignment_text(
 ) -> tuple[tuple[Allocation, ...], tuple[tuple[int, str], ...]]:
     """The allocations of a text, and the lines that were not understood.
 
-    Raises
-    ------
-    DumpError
-        Another text, or too many short lines (`source.lines_of`).
+    DumpError for another text, or too many short lines (`source.lines_of`).
     """
     lines = lines_of(view, path, max_bytes)
     first = next((k for k, line in enumerate(lines) if line.strip()), 0)

@@ -265,13 +265,7 @@ class ComputationReader:
         self.keep(computation, found)
 
     def keep(self, computation: Computation, found: Sequence[TextInstruction]) -> Computation:
-        """Add a computation to the module, and check the names in it.
-
-        Raises
-        ------
-        DumpError
-            A name that is defined twice.
-        """
+        """Add a computation to the module, and check the names in it. DumpError for a name that is defined twice."""
         names = {instruction.name for instruction in found}
         if len(names) < len(found):
             counts = Counter(instruction.name for instruction in found)

@@ -20,12 +20,8 @@ _MAX_DEPTH = 64
 def unnested(instruction: TextInstruction, name_for: Callable[[str], str], depth: int = 0) -> list[TextInstruction]:
     """The instructions nested in the operands of `instruction`, in the order in which they run.
 
-    `instruction` names them afterwards. `name_for` gives a name for an opcode.
-
-    Raises
-    ------
-    DumpError
-        What is neither a name nor an instruction; `instruction` is then left as it was.
+    `instruction` names them afterwards. `name_for` gives a name for an opcode. DumpError for what is neither a name
+    nor an instruction; `instruction` is then left as it was.
     """
     found: list[TextInstruction] = []
     parts = split_list(instruction.operand_text)

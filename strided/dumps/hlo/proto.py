@@ -33,13 +33,7 @@ _MAX_MODULES = 16
 
 
 def read_proto(data: memoryview, path: str | None = None) -> Module:
-    """The module in a message that is one or contains one.
-
-    Raises
-    ------
-    DumpError
-        Bytes that hold no module; the byte says where.
-    """
+    """The module in a message that is one or contains one. DumpError, with the byte, if there is none."""
     view, at = find_module(data)
     return _ModuleReader(view, at, path).module()
 
@@ -47,12 +41,7 @@ def read_proto(data: memoryview, path: str | None = None) -> Module:
 def find_module(data: _V) -> tuple[_V, int]:
     """The HloModuleProto in `data` and its place in bytes: all of it, or its first field, to any depth.
 
-    A length before the message, as in files of unoptimised snapshots, is stepped over.
-
-    Raises
-    ------
-    DumpError
-        There is none.
+    A length before the message, as in files of unoptimised snapshots, is stepped over. DumpError if there is none.
     """
     try:
         return _module_in(data, 0)

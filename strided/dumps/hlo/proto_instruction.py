@@ -85,13 +85,7 @@ class ProtoInstruction(Instruction):
 
     @property
     def message(self) -> dict[str, Any]:
-        """All fields of the proto by their names.
-
-        Raises
-        ------
-        DumpError
-            Bytes that are no such message.
-        """
+        """All fields of the proto by their names. DumpError for bytes that are no such message."""
         return decode("HloInstructionProto", self._view, self._at)
 
     @property

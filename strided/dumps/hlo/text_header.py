@@ -64,13 +64,7 @@ class TextHeader:
 
 
 def entry_layout(text: str) -> EntryLayout:
-    """The shapes in ``{(parameter, ...)->result}``.
-
-    Raises
-    ------
-    DumpError
-        Text that is none; the message shows it.
-    """
+    """The shapes in ``{(parameter, ...)->result}``. DumpError, which shows the text, for any other."""
     body = inside(text) if text.lstrip().startswith("{") else text
     try:
         parameters, position = parser.parse_prefix(body)
@@ -107,10 +101,7 @@ def donors(text: str) -> tuple[Donor, ...]:
 def _entries(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """The entries of a list in braces, every one of which has the form of `pattern`.
 
-    Raises
-    ------
-    DumpError
-        One that has another form.
+    DumpError for one that has another form.
     """
     for part in split_list(inside(text)):
         found = pattern.fullmatch(part)

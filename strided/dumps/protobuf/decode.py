@@ -102,10 +102,7 @@ def enum_names(enum: str) -> dict[int, str]:
 def decode(message: str, view: memoryview, at: int = 0, depth: int = 0) -> dict[str, Any]:
     """The fields of one message by their names; repeated ones as lists, absent ones left out.
 
-    Raises
-    ------
-    DumpError
-        Bytes that are no such message.
+    DumpError for bytes that are no such message.
 
     >>> decode("SourceTarget", memoryview(bytes([8, 3, 16, 4])))
     {'source': 3, 'target': 4}

@@ -49,10 +49,7 @@ class ProgramShape:
 def read_shape(view: memoryview, at: int = 0, depth: int = 0) -> AnyShape:
     """The shape of a ShapeProto; `at` is its place in the file, for errors, `depth` that in other shapes.
 
-    Raises
-    ------
-    DumpError
-        Bytes that are no ShapeProto, or that describe no valid shape.
+    DumpError for bytes that are no ShapeProto, or that describe no valid shape.
 
     >>> str(read_shape(memoryview(bytes.fromhex("10101a0203052a070a020001800101"))))
     'bf16[3,5]{0,1}'
@@ -119,10 +116,7 @@ def _dynamic(dimensions: list[int], flags: list[int], at: int) -> tuple[bool, ..
 def read_layout(view: memoryview, at: int = 0) -> Layout:
     """The layout of a LayoutProto.
 
-    Raises
-    ------
-    DumpError
-        Bytes that are no LayoutProto, or that describe no valid layout of a dense array.
+    DumpError for bytes that are no LayoutProto, or that describe no valid layout of a dense array.
 
     >>> str(read_layout(memoryview(bytes.fromhex("0a02010032040a020204"))))
     '{1,0:T(2,4)}'
@@ -198,13 +192,7 @@ def _read_split(outer: Field) -> SplitConfig:
 
 
 def read_program_shape(view: memoryview, at: int = 0) -> ProgramShape:
-    """The parameters and the result of a ProgramShapeProto.
-
-    Raises
-    ------
-    DumpError
-        Bytes that are no ProgramShapeProto.
-    """
+    """The parameters and the result of a ProgramShapeProto. DumpError for any other bytes."""
     parameters, names = [], []
     result = None
     for field in fields(view, "ProgramShapeProto", at):
@@ -224,10 +212,7 @@ def read_program_shape(view: memoryview, at: int = 0) -> ProgramShape:
 def write_shape(shape: AnyShape, depth: int = 0) -> bytes:
     """A ShapeProto; `depth` is that of the shape in others.
 
-    Raises
-    ------
-    DumpError
-        More than 100 shapes inside each other, which no protobuf parser reads.
+    DumpError for more than 100 shapes inside each other, which no protobuf parser reads.
 
     >>> write_shape(Shape("bf16", (3, 5))).hex()
     '10101a0203052a070a02010080010132020000'

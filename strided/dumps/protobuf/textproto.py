@@ -66,18 +66,13 @@ class _Frame:
 
 
 def encode(text: str, message: str) -> bytes:
-    """The wire form of one message's text form.
+    """The wire form of one message's text form. DumpError, with line and column, for text that is no such message.
 
     Parameters
     ----------
     text : str
     message : str
         Its name in the schema: ``"HloUnoptimizedSnapshot"``.
-
-    Raises
-    ------
-    DumpError
-        Text that is no such message, with line and column.
 
     >>> encode('element_type: F32 dimensions: [2, 3]', "ShapeProto").hex()
     '100b1a020203'

@@ -169,10 +169,7 @@ def fields(view: View, wanted: str, at: int = 0) -> Iterator[Field]:
 def read_varint(view: View, position: int, wanted: str, at: int = 0) -> tuple[int, int]:
     """The varint at `position` (unsigned, 64 bits), and where it ends.
 
-    Raises
-    ------
-    DumpError
-        It runs over the end, or over ten bytes.
+    DumpError if it runs over the end, or over ten bytes.
 
     >>> read_varint(memoryview(bytes([150, 1])), 0, "an example")
     (150, 2)
@@ -190,13 +187,7 @@ def read_varint(view: View, position: int, wanted: str, at: int = 0) -> tuple[in
 
 
 def take(view: _V, position: int, size: int, wanted: str, at: int = 0) -> _V:
-    """`size` bytes from `position` on, not copied.
-
-    Raises
-    ------
-    DumpError
-        Fewer remain.
-    """
+    """`size` bytes from `position` on, not copied. DumpError if fewer remain."""
     remained = len(view) - position
     if not 0 <= size <= remained:
         raise _short(wanted, size, at + position, remained)

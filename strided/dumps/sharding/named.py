@@ -91,12 +91,8 @@ class NamedSharding:
     """Where the axes of a mesh go. Prints as XLA does.
 
     If no dimension is cut and all devices hold partial sums (or are manual), nothing else is kept, not even axes of
-    size 1 in the other lists.
-
-    Raises
-    ------
-    LayoutError
-        Axes that do not exist, overlap, could be written as one, or stand in the wrong order.
+    size 1 in the other lists. LayoutError for axes that do not exist, overlap, could be written as one, or stand in
+    the wrong order.
     """
 
     mesh: Mesh

@@ -25,10 +25,7 @@ _GROUPS = ("as", "like")
 def read_sharding_proto(view: memoryview, make: Callable[..., T], at: int = 0) -> T:
     """The sharding of an OpSharding message, built by `make` (see `Sharding`); `at` is the byte where it begins.
 
-    Raises
-    ------
-    DumpError
-        Not such a message, or one that describes no sharding.
+    DumpError for any other message, or one that describes no sharding.
     """
     return _sharding(Fields("OpSharding", view, at), make, 0)
 

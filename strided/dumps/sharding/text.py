@@ -35,10 +35,7 @@ T = TypeVar("T")
 def read_sharding(text: str, make: Callable[..., T]) -> T:
     """The sharding that `text` spells, built by ``make(kind=, grid=, subgroups=, device=, ...)`` (see `Sharding`).
 
-    Raises
-    ------
-    NotationError
-        Shows what was expected, and where.
+    NotationError shows what was expected, and where.
     """
     lexer = Lexer(text, strict=True)
     lexer.expect("{", "'{' to open a sharding")

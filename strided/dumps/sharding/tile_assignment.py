@@ -61,10 +61,7 @@ class TileAssignment:
     ) -> TileAssignment:
         """The grid of an arange, reshaped to `reshape`, transposed by `transpose` and reshaped to `dimensions`.
 
-        Raises
-        ------
-        LayoutError
-            Sizes below 1, different numbers of devices, no permutation.
+        LayoutError for sizes below 1, different numbers of devices, no permutation.
         """
         count = _count(dimensions)
         sizes = tuple(reshape) or (count,)
@@ -82,10 +79,7 @@ class TileAssignment:
     def listed(cls, dimensions: Sequence[int], devices: Sequence[int]) -> TileAssignment:
         """The grid that holds `devices` in row-major order.
 
-        Raises
-        ------
-        LayoutError
-            Sizes below 1, too many or too few devices, negative or repeated ones.
+        LayoutError for sizes below 1, too many or too few devices, negative or repeated ones.
         """
         count = _count(dimensions)
         if count != len(devices):
@@ -138,10 +132,7 @@ class TileAssignment:
     def array(self) -> npt.NDArray[np.int64]:
         """The device numbers as an array of the grid's dimensions.
 
-        Raises
-        ------
-        UnsupportedError
-            An iota over more than `MAX_LISTED` devices.
+        UnsupportedError for an iota over more than `MAX_LISTED` devices.
         """
         if self.digits is None:
             return np.array(self.devices, np.int64).reshape(self.dimensions)

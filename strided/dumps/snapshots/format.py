@@ -151,13 +151,7 @@ def _is_hlo_proto(view: View) -> bool:
 
 
 def read_outline(view: View, form: str) -> Outline:
-    """Where the parts of a snapshot lie.
-
-    Raises
-    ------
-    DumpError
-        Bytes that are no snapshot of that form.
-    """
+    """Where the parts of a snapshot lie. DumpError for bytes that are no snapshot of that form."""
     if form in (SNAPSHOT_TEXT, UNOPTIMIZED_TEXT):
         message = form.split()[0]
         view = memoryview(textproto.encode(str(loaded(view), "utf-8", "surrogateescape"), message))
