@@ -37,15 +37,7 @@ Origin: TypeAlias = Any
 
 
 class Source(NamedTuple):
-    """Bytes, and the name to report.
-
-    Attributes
-    ----------
-    view : memoryview
-        The bytes, gzip undone. A mapping lives as long as any view of it.
-    path : str or None
-        The file; None for bytes in memory.
-    """
+    """Bytes, gzip undone, and the path, None for bytes in memory. A mapping lives as long as any view of it."""
 
     view: memoryview
     path: str | None
@@ -64,21 +56,10 @@ def naming(path: str | None) -> Iterator[None]:
 def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = False) -> Source:
     """The bytes of a file or buffer, read-only, gzip undone.
 
-    Parameters
-    ----------
-    origin : path or buffer
-    max_bytes : int, optional
-        Limit for expanded gzip contents; by default `MAX_TEXT_BYTES` for text, `MAX_BINARY_BYTES` for anything else.
-    mapped : bool
-        Map a file instead of reading it. Call `refuse_truncated` before each later access: reading bytes that are gone
-        ends the process.
-
-    Raises
-    ------
-    DumpError
-        Broken gzip data, or more than allowed; not a regular file.
-    OSError
-        A file that cannot be opened.
+    Gzip contents expand to `max_bytes` at most, by default `MAX_TEXT_BYTES` for text, `MAX_BINARY_BYTES` for anything
+    else. `mapped` maps a file instead of reading it: call `refuse_truncated` before each later access, because reading
+    bytes that are gone ends the process. DumpError for broken gzip data, or more than allowed, and for what is no
+    regular file; OSError for a file that cannot be opened.
 
     >>> import gzip
     >>> bytes(open_source(gzip.compress(b"HloModule m")).view)

@@ -75,11 +75,7 @@ class Explanation:
         """Which bytes or bits the slot takes, in words."""
         if self.bits < 8:
             last = self.bit + self.bits - 1
-            return (
-                f"byte {self.byte}, bits {self.bit} to {last}"
-                if last > self.bit
-                else f"byte {self.byte}, bit {self.bit}"
-            )
+            return f"byte {self.byte}, " + (f"bits {self.bit} to {last}" if last > self.bit else f"bit {self.bit}")
         count = self.bits // 8
         return f"byte {self.byte}" if count == 1 else f"bytes {self.byte} to {self.byte + count - 1}"
 

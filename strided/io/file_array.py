@@ -88,22 +88,11 @@ class FileArray:
 def open_file(
     file: BinaryIO, name: str, shape: str | AnyShape | None, *, offset: int = 0, bitorder: str = "little"
 ) -> Iterator[FileArray]:
-    """The array in an open file or pipe: raw bytes or a ``.npy`` file, gzipped or not.
+    """The array in an open file or pipe: raw bytes or a ``.npy`` file, gzipped or not; `name` is for errors.
 
-    Parameters
-    ----------
-    name : str
-        For errors.
-    shape : str or Shape, optional
-        As for `strided.open`; a ``.npy`` file has its own. With an offset, or exactly the shape's size, a file is raw
-        bytes whatever it begins with.
-
-    Raises
-    ------
-    BufferSizeError, LayoutError, UnsupportedError
-        The file does not hold such an array.
-    DumpError
-        Broken gzip data, a damaged header.
+    `shape` is as for `strided.open`; a ``.npy`` file has its own. With an offset, or exactly the shape's size, a file
+    is raw bytes whatever it begins with. BufferSizeError, LayoutError and UnsupportedError if the file does not hold
+    such an array; DumpError for broken gzip data, or a damaged header.
     """
     given = None if shape is None else array_shape(shape)
     with contextlib.ExitStack() as stack:

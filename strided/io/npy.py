@@ -54,10 +54,7 @@ def npy_header(element_type: ElementType, dimensions: Sequence[int]) -> bytes:
 
 
 def load_npy(
-    path: str | os.PathLike[str],
-    *,
-    element_type: str | None = None,
-    mmap_mode: Literal["r", "r+", "c"] | None = None,
+    path: str | os.PathLike[str], *, element_type: str | None = None, mmap_mode: Literal["r", "r+", "c"] | None = None
 ) -> npt.NDArray[Any]:
     """The array in a ``.npy`` file, with its element type.
 
@@ -181,18 +178,9 @@ def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
 def shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None = None) -> Shape:
     """The shape of the values behind a header, checked against `given`.
 
-    Parameters
-    ----------
-    given : Shape, optional
-        Needed if the header does not name the type (bfloat16 and the like from ``np.save``). Its layout must be the
-        file's, or row-major, the default.
-
-    Raises
-    ------
-    LayoutError
-        The header has another shape.
-    UnsupportedError
-        A type that XLA does not have, or that the file does not name; values in the other byte order.
+    `given` is needed if the header does not name the type (bfloat16 and the like from ``np.save``); its layout must be
+    the file's, or row-major, the default. LayoutError if the header has another shape; UnsupportedError for a type that
+    XLA does not have, or that the file does not name, and for values in the other byte order.
     """
     where = "this .npy file" if path is None else path
     if not header.dtype.isnative:

@@ -198,12 +198,6 @@ def _merged(first: Table, behind: Table, gap: int) -> Table:
     return np.stack([low[begins], high[np.append(begins[1:], True)]], axis=1)
 
 
-def _touched_bytes(ranges: Table) -> int:
-    """Bytes of the pages that ranges touch."""
-    pages = -(-ranges[:, 1] // mmap.PAGESIZE) - ranges[:, 0] // mmap.PAGESIZE
-    return int(pages.sum()) * mmap.PAGESIZE
-
-
 def affordable(boxes: Iterable[Box], arrays: Sequence[LayoutArray]) -> Iterator[Box]:
     """The boxes, halved until the pages of their elements in every array fit `BUDGET_BYTES`."""
     for box in boxes:
@@ -224,4 +218,6 @@ def _is_too_large(array: LayoutArray, box: Box) -> bool:
     region = array[(*box, ...)].region
     if region.buffer.size <= BUDGET_BYTES:
         return False
-    return _touched_bytes(byte_ranges(region.map, region.storage, GAP_BYTES)) > BUDGET_BYTES
+    low, high = byte_ranges(region.map, region.storage, GAP_BYTES).T
+    pages = -(-high // mmap.PAGESIZE) - low // mmap.PAGESIZE
+    return int(pages.sum()) * mmap.PAGESIZE > BUDGET_BYTES

@@ -53,15 +53,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The cells of a picture.
+    """The cells of a picture: the offset of the element in each, -1 for padding and gaps.
 
-    Attributes
-    ----------
-    rows, columns : Axis
-    offsets : ndarray of int64
-        The offset of the element in each cell; -1 for padding and gaps.
-    fixed : tuple of int
-        The other dimensions, all at index 0.
+    `fixed` are the other dimensions, all at index 0.
     """
 
     rows: Axis

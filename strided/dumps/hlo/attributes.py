@@ -24,11 +24,7 @@ T = TypeVar("T")
 def attributes_of(opcode: str, message: Message, names: Names) -> list[Attribute]:
     """The attributes of an instruction whose proto says `opcode`, by name, in the order of the text."""
     own = OWN.get(opcode, "dimensions" if message.get("dimensions") else "").split()
-    return [
-        *_written(own, message, names),
-        *_callees_text(opcode, message, names),
-        *_written(COMMON, message, names),
-    ]
+    return [*_written(own, message, names), *_callees_text(opcode, message, names), *_written(COMMON, message, names)]
 
 
 def async_start_attributes_of(
@@ -66,7 +62,7 @@ def callee_ids(opcode: str, ids: Sequence[int], operand: AnyShape | None) -> dic
     if not ids:
         return {}
     keys, reversed_ids = CALLEES.get(opcode, ("calls", False))
-    if opcode == "conditional" and len(ids) == 2 and _is_pred(operand):
+    if opcode == "conditional" and len(ids) == 2 and isinstance(operand, Shape) and operand.element_type == "pred":
         keys = "true_computation false_computation"
     if len(keys.split()) == len(ids) and keys not in _LISTS:
         return dict(zip(keys.split(), reversed(ids) if reversed_ids else ids, strict=True))
@@ -80,10 +76,6 @@ def _callees_text(opcode: str, message: Message, names: Names) -> Iterator[Attri
             yield key, f"%{names.computation_name(called)}"
         else:
             yield key, f"{{{', '.join(f'%{names.computation_name(id)}' for id in called)}}}"
-
-
-def _is_pred(shape: AnyShape | None) -> bool:
-    return isinstance(shape, Shape) and shape.element_type == "pred"
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -274,7 +266,4 @@ _LISTS = ("branch_computations", "called_computations")
 
 #: What any instruction may print at its very end, and (`COMMON`) after its callees.
 _LAST = ("origin", "metadata", "backend_config")
-COMMON = (
-    *"is_composite sharding frontend_attributes control-predecessors statistics result_accuracy".split(),
-    *_LAST,
-)
+COMMON = (*"is_composite sharding frontend_attributes control-predecessors statistics result_accuracy".split(), *_LAST)

@@ -58,20 +58,12 @@ class _Mark(NamedTuple):
 
 
 class ComputationReader:
-    """Collects the computations of one module. Lines count from 0 here and from 1 in results.
-
-    Attributes
-    ----------
-    computations : list of Computation
-    entry : Computation or None
-        The one that says so.
-    unread : list of Unparsed
-    """
+    """Collects the computations of one module. Lines count from 0 here and from 1 in results."""
 
     def __init__(self, groups: LineGroups, path: str | None) -> None:
         self._groups, self.lines, self._path = groups, groups.lines, path
         self.computations: list[Computation] = []
-        self.entry: Computation | None = None
+        self.entry: Computation | None = None  # the one that says so
         self.unread: list[Unparsed] = []
         self._named: set[str] = set()
         self._anonymous = NameUniquer()
@@ -176,7 +168,7 @@ class ComputationReader:
         if not whole:
             state = Gatherer()
             state.feed(self.lines[position])
-            if state.closed_too_often:
+            if state.broken and not state.depth:  # a bracket closed although none was open at all
                 return None
             matched = match_line(self.lines[position])
             if matched is not None:

@@ -32,12 +32,8 @@ def left_out(
 ) -> dict[Instruction, AnyShape]:
     """The shapes of instructions whose text has none, where they follow from others.
 
-    Parameters
-    ----------
-    missing : iterable of Instruction
-        In the order of the module: operands and called computations before what uses them.
-    written : callable
-        Gives the shape that an instruction's text has.
+    `missing` are those instructions in the order of the module: operands and called computations before what uses them.
+    `written` gives the shape that an instruction's text has.
     """
     found: dict[Instruction, AnyShape] = {}
     leaves: dict[int, int] = {}

@@ -285,15 +285,6 @@ _STRING_END = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"')
 class Gatherer:
     """Follows brackets, strings and comments from line to line.
 
-    Attributes
-    ----------
-    broken : bool
-        A bracket closed that was not open.
-    comment : str or None
-        What follows the mark of a comment that is still open.
-    last : str
-        The last character that was neither blank nor comment.
-
     >>> lines = Gatherer()
     >>> lines.feed("a = f32[2] add(b,"), lines.whole, lines.feed("c)"), lines.whole
     (None, False, None, True)
@@ -304,9 +295,9 @@ class Gatherer:
     def __init__(self) -> None:
         self._expected: list[str] = []
         self._in_string = False
-        self.comment: str | None = None
-        self.broken = False
-        self.last = ""
+        self.comment: str | None = None  # what follows the mark of a comment that is still open
+        self.broken = False  # a bracket closed that was not open
+        self.last = ""  # the last character that was neither blank nor comment
 
     @property
     def depth(self) -> int:
@@ -317,11 +308,6 @@ class Gatherer:
     def whole(self) -> bool:
         """Whether nothing is open."""
         return not (self._expected or self._in_string or self.comment is not None or self.broken)
-
-    @property
-    def closed_too_often(self) -> bool:
-        """Whether a bracket closed although none was open at all."""
-        return self.broken and not self._expected
 
     def feed(self, line: str) -> None:
         """Go over one more line (without its line end)."""

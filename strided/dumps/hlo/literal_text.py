@@ -29,23 +29,10 @@ _DIGITS = {"f32": (6, 9), "f64": (15, 17)}
 
 
 def literal_text(view: memoryview, shape: AnyShape, at: int = 0, *, large: bool = False) -> str:
-    """The text of a constant.
+    """The text of the constant in a LiteralProto; `large` shows arrays of many elements and tuples, too.
 
-    Parameters
-    ----------
-    view : memoryview
-        Its LiteralProto.
-    shape : Shape
-        The instruction's; the literal's own decides how the elements lie.
-    at : int
-        Byte of the file, for errors.
-    large : bool
-        Whether arrays of many elements and tuples are shown too.
-
-    Raises
-    ------
-    DumpError
-        Values that are not there, or of another shape.
+    `shape` is the instruction's; the literal's own decides how the elements lie. DumpError, at byte `at`, for values
+    that are not there, or of another shape.
     """
     small = isinstance(shape, Shape) and element_type(shape.element_type).is_array and shape.size <= MAX_ELEMENTS
     if not small and not large:
@@ -57,14 +44,7 @@ def literal_text(view: memoryview, shape: AnyShape, at: int = 0, *, large: bool 
 
 
 def value_text(value: Any, shape: AnyShape, *, shapes: bool = False) -> str:
-    """A literal's value: an array, or a tuple of values.
-
-    Parameters
-    ----------
-    value : LayoutArray, tuple of values, or None for what has no value
-    shape : Shape
-    shapes : bool
-        Whether each array begins with its shape.
+    """A literal's value: an array, or a tuple of values; None has no value. `shapes` begins each array with its shape.
 
     >>> from strided import parse
     >>> value_text((np.int32([1, 2]), (np.float32(3),)), parse("(s32[2], (f32[]))"), shapes=True)

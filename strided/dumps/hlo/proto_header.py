@@ -19,21 +19,10 @@ PrintModule: TypeAlias = Callable[[memoryview, str], str]
 
 
 class ProtoHeader:
-    """A header as fields.
+    """A header as the fields of an HloModuleProto.
 
-    Parameters
-    ----------
-    found : Fields
-        Those of the HloModuleProto.
-    print_module : callable
-        Prints a module inside the module.
-    depth : int
-        Modules around this one.
-
-    Raises
-    ------
-    DumpError
-        Bytes that are no such messages, except the source tables, which are read on demand.
+    `print_module` prints a module inside the module, `depth` counts the modules around this one. DumpError for bytes
+    that are no such messages, except the source tables, which are read on demand.
     """
 
     def __init__(self, found: Fields, print_module: PrintModule, depth: int) -> None:

@@ -100,20 +100,14 @@ def split_statements(text: str) -> Iterator[tuple[int, int]]:
 
 
 class LineGroups:
-    """The lines of a text, and which of them belong together. Lines count from 0.
-
-    Attributes
-    ----------
-    lines : list of str
-    patience : int
-        Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
-        whose brackets never close would be gathered again from every line.
-    """
+    """The lines of a text, and which of them belong together. Lines count from 0."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self._closed: list[bool] = []
         self._first = 0  # line of the first of them
+        # Characters that may still be gathered. Lines that turn out to belong together are gathered twice at most; text
+        # whose brackets never close would be gathered again from every line.
         self.patience = 4 * (sum(map(len, lines)) + len(lines)) + 100_000
 
     def closed_from(self, position: int) -> Iterator[bool]:

@@ -25,14 +25,7 @@ _ROW = re.compile(r"\s*([0-9]{1,18})\s+(.*\S)")
 
 
 class TextHeader:
-    """A header as text.
-
-    Parameters
-    ----------
-    attributes : mapping of str to str
-    tables : mapping of str to list of str
-        The lines below the heading of each source table.
-    """
+    """A header as text: its attributes, and the lines below the heading of each source table."""
 
     def __init__(self, attributes: Mapping[str, str], tables: Mapping[str, list[str]]) -> None:
         self.attributes, self._tables = attributes, tables

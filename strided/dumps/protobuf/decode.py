@@ -34,13 +34,7 @@ def _by_number(message: str) -> dict[int, FieldType]:
 class Fields(dict[str, list[Field]]):
     """The declared fields of one message by name, in the order of the wire; absent ones are empty lists.
 
-    Parameters
-    ----------
-    message : str
-        Its name in the schema.
-    view : memoryview
-    at : int
-        Byte of the file where it begins, for errors.
+    `at` is the byte of the file where the message begins, for errors.
 
     >>> Fields("SourceTarget", memoryview(bytes([8, 3, 8, 4]))).integer("source")
     4

@@ -215,16 +215,9 @@ TriangularSolveOptions.Transpose: 0 TRANSPOSE_INVALID, 1 NO_TRANSPOSE, 2 TRANSPO
 
 
 class FieldType(NamedTuple):
-    """How one field of a message is declared.
+    """How one field of a message is declared; `wanted` is its name behind the message's, as errors have it.
 
-    Attributes
-    ----------
-    name, wanted : str
-        Its name, alone and behind the message's, as errors have it.
-    number : int
-    type : str
-        A scalar type (``int64``, ``bytes``, ...), or the name of a message or of an enumeration.
-    repeated : bool
+    `type` is a scalar type (``int64``, ``bytes``, ...), or the name of a message or of an enumeration.
     """
 
     name: str

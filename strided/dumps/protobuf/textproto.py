@@ -66,13 +66,9 @@ class _Frame:
 
 
 def encode(text: str, message: str) -> bytes:
-    """The wire form of one message's text form. DumpError, with line and column, for text that is no such message.
+    """The wire form of the text form of a message, by its name in the schema.
 
-    Parameters
-    ----------
-    text : str
-    message : str
-        Its name in the schema: ``"HloUnoptimizedSnapshot"``.
+    DumpError, with line and column, for text that is no such message.
 
     >>> encode('element_type: F32 dimensions: [2, 3]', "ShapeProto").hex()
     '100b1a020203'
@@ -153,10 +149,11 @@ class _Reader:
         """The value, or all values of a repeated number that follow one another."""
         items = [self._item(name)]
         if known is not None and known.repeated and (known.type in _NUMBERS or known.type == "bool"):
-            run = _run_pattern(name).match(self.text, self.position)
+            more, value = _run_patterns(name)
+            run = more.match(self.text, self.position)
             assert run is not None  # it matches the empty run
             self.position = run.end()
-            items += _value_pattern(name).findall(run[0])
+            items += value.findall(run[0])
         return items
 
     def _payload(self, known: FieldType, items: list[str], position: int) -> bytes:
@@ -180,14 +177,10 @@ class _Reader:
 
 
 @cache
-def _run_pattern(name: str) -> re.Pattern[str]:
-    # Comments end the run: their text would be taken for values.
-    return re.compile(rf"(?:[\s;,]++{name}\s*+:\s*+{_SCALAR}(?![^\s;,#}}>]))*+", re.ASCII)
-
-
-@cache
-def _value_pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"{name}\s*+:\s*+({_SCALAR})", re.ASCII)
+def _run_patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A run of one field's values, and one of them. Comments end the run: their text would be taken for values."""
+    run = rf"(?:[\s;,]++{name}\s*+:\s*+{_SCALAR}(?![^\s;,#}}>]))*+"
+    return re.compile(run, re.ASCII), re.compile(rf"{name}\s*+:\s*+({_SCALAR})", re.ASCII)
 
 
 def _numbers(type_name: str, items: list[str]) -> npt.NDArray[Any]:

@@ -29,22 +29,10 @@ _SEPTETS = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
 def decode_varints(
     view: memoryview, dtype: npt.DTypeLike, wanted: str, at: int = 0, *, count: int | None = None
 ) -> npt.NDArray[Any]:
-    """Packed varints as an array, cut to `dtype` as in protobuf (True is any number but 0).
+    """Packed varints as an array, cut to `dtype`, integers or bool, as in protobuf (True is any number but 0).
 
-    Parameters
-    ----------
-    view : memoryview
-    dtype : data-type
-        An integer type or bool.
-    wanted, at : str, int
-        What is read, and at which byte of the file, for errors.
-    count : int, optional
-        How many there must be.
-
-    Raises
-    ------
-    DumpError
-        Not `count` varints; one of more than ten bytes; the last one is incomplete.
+    DumpError if there are not `count` of them, one has more than ten bytes, or the last one is incomplete; it names
+    what was `wanted`, and at which byte of the file.
 
     >>> decode_varints(memoryview(bytes([150, 1, 2])), np.int32, "an example")
     array([150,   2], dtype=int32)

@@ -94,10 +94,6 @@ def _group(kind: str, lexer: Lexer) -> Group:
     return Group(kind, lexer.required_integer("the number of a shard group"))
 
 
-def _subgroups(lexer: Lexer) -> tuple[str, ...]:
-    return tuple(lexer.bracketed("{}", lambda: _subgroup(lexer)))
-
-
 def _subgroup(lexer: Lexer) -> str:
     if lexer.word not in SUBGROUPS:
         lexer.fail(f"expected one of {', '.join(SUBGROUPS)}")
@@ -113,7 +109,7 @@ _PARTS: Mapping[str, Callable[[Lexer], Any]] = {
     "device=": read_device,
     "devices=": _devices,
     "last_tile_dim_replicate": lambda lexer: ("replicated",),
-    "last_tile_dims=": _subgroups,
+    "last_tile_dims=": lambda lexer: tuple(lexer.bracketed("{}", lambda: _subgroup(lexer))),
     "metadata=": read_metadata,
 }
 

@@ -7,7 +7,6 @@ import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import overload
 
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf import textproto, wire
@@ -52,13 +51,7 @@ class Places(Sequence[Literal]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    @overload
-    def __getitem__(self, key: int) -> Literal: ...
-    @overload
-    def __getitem__(self, key: slice) -> tuple[Literal, ...]: ...
-    def __getitem__(self, key: int | slice) -> Literal | tuple[Literal, ...]:
-        if isinstance(key, slice):
-            return tuple(self[i] for i in range(len(self))[key])
+    def __getitem__(self, key: int) -> Literal:  # type: ignore[override]  # nobody slices them
         if key not in self._literals:
             start, size = self._starts[key], self._sizes[key]
             payload = wire.take(self._view, start, size, "its literal")
@@ -69,19 +62,10 @@ class Places(Sequence[Literal]):
 
 @dataclass(slots=True)
 class Outline:
-    """Where the parts of a snapshot lie.
+    """Where the parts of a snapshot lie; positions count in `view`, the bytes of the file or of a text's wire form.
 
-    Attributes
-    ----------
-    form : str
-        One of `FORMS`.
-    view : memoryview or FileBytes
-        What positions count in: the bytes of the file, or of a text's wire form.
-    modules, results : list of Field
-        Every occurrence of the HloModuleProto, and of the result's LiteralProto; an unoptimised snapshot has no result.
-    partitions : list of Places
-        The arguments of each partition.
-    platform : str
+    `modules` and `results` hold every occurrence of the HloModuleProto, and of the result's LiteralProto, which an
+    unoptimised snapshot does not have; `partitions` the arguments of each partition.
     """
 
     form: str
