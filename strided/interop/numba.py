@@ -13,19 +13,8 @@ import operator
 from typing import Any
 
 import numpy as np
-from numba import types
+from numba import extending, types
 from numba.core import cgutils, errors
-from numba.extending import (
-    NativeValue,
-    intrinsic,
-    make_attribute_wrapper,
-    models,
-    overload,
-    overload_attribute,
-    register_model,
-    typeof_impl,
-    unbox,
-)
 from numba.np.numpy_support import from_dtype
 
 from strided.arrays.base import Array
@@ -50,7 +39,7 @@ def register() -> None:
     """Make the type known to Numba; importing this module does."""
 
 
-@typeof_impl.register(LayoutArray)
+@extending.typeof_impl.register(LayoutArray)
 def _typeof(a: LayoutArray, context: Any) -> LayoutArrayType:
     if a.dtype.isbuiltin != 1:
         refusal = f"Numba has no {a.dtype}: give the function a.to_numpy().astype(...), in a type that it has"
@@ -63,8 +52,8 @@ def _typeof(a: LayoutArray, context: Any) -> LayoutArrayType:
     raise errors.NumbaTypeError(f"a LayoutArray that compiled functions cannot read: {refusal}")
 
 
-@register_model(LayoutArrayType)
-class _Model(models.StructModel):
+@extending.register_model(LayoutArrayType)
+class _Model(extending.models.StructModel):
     def __init__(self, manager: Any, kind: LayoutArrayType) -> None:
         members = [
             ("elements", kind.elements),
@@ -76,7 +65,7 @@ class _Model(models.StructModel):
         super().__init__(manager, kind, members)
 
 
-make_attribute_wrapper(LayoutArrayType, "shape", "shape")
+extending.make_attribute_wrapper(LayoutArrayType, "shape", "shape")
 
 
 def parts_of(a: LayoutArray) -> tuple[Array, Array, tuple[int, ...], tuple[int, ...], int]:
@@ -96,8 +85,8 @@ def parts_of(a: LayoutArray) -> tuple[Array, Array, tuple[int, ...], tuple[int, 
     return a._memory.elements, table, tuple(ends), map_.shape, map_.base
 
 
-@unbox(LayoutArrayType)
-def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> NativeValue:
+@extending.unbox(LayoutArrayType)
+def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> extending.NativeValue:
     native = types.Tuple((kind.elements, _ROWS, kind.index, kind.index, types.int64))
     module = c.pyapi.import_module(c.context.insert_const_string(c.builder.module, __name__))
     function = c.pyapi.object_getattr_string(module, "parts_of")
@@ -112,10 +101,10 @@ def _unbox(kind: LayoutArrayType, a: Any, c: Any) -> NativeValue:
             setattr(made, name, c.builder.extract_value(found.value, place))
         c.builder.store(found.is_error, failed)
         c.pyapi.decref(parts)
-    return NativeValue(made._getvalue(), is_error=c.builder.load(failed))
+    return extending.NativeValue(made._getvalue(), is_error=c.builder.load(failed))
 
 
-@intrinsic
+@extending.intrinsic
 def _read(context: Any, a: Any, index: Any) -> Any:
     """The element at an index of as many integers as there are axes.
 
@@ -159,7 +148,7 @@ def _counted_from_the_start(target: Any, builder: Any, i: Any, size: Any) -> Any
     return counted
 
 
-@overload(operator.getitem)
+@extending.overload(operator.getitem)
 def _getitem(a: Any, index: Any) -> Any:
     if not isinstance(a, LayoutArrayType):
         return None
@@ -181,7 +170,7 @@ def _getitem(a: Any, index: Any) -> Any:
     return by_tuple if isinstance(index, types.BaseTuple) else by_number
 
 
-@overload(operator.setitem)
+@extending.overload(operator.setitem)
 def _setitem(a: Any, index: Any, value: Any) -> Any:
     if isinstance(a, LayoutArrayType):
         raise errors.NumbaTypeError(
@@ -190,7 +179,7 @@ def _setitem(a: Any, index: Any, value: Any) -> Any:
     return None
 
 
-@overload(len)
+@extending.overload(len)
 def _len(a: Any) -> Any:
     def length(a: Any) -> Any:
         return a.shape[0]
@@ -198,7 +187,7 @@ def _len(a: Any) -> Any:
     return length if isinstance(a, LayoutArrayType) and a.ndim else None
 
 
-@overload_attribute(LayoutArrayType, "ndim")
+@extending.overload_attribute(LayoutArrayType, "ndim")
 def _ndim(a: Any) -> Any:
     count = a.ndim
 
@@ -208,7 +197,7 @@ def _ndim(a: Any) -> Any:
     return ndim
 
 
-@overload_attribute(LayoutArrayType, "size")
+@extending.overload_attribute(LayoutArrayType, "size")
 def _size(a: Any) -> Any:
     def size(a: Any) -> Any:
         count = 1

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from strided.dumps.hlo.braced import is_json_object
-from strided.dumps.hlo.convolution import dim_labels, window
+from strided.dumps.hlo.convolution import window
 from strided.dumps.hlo.header import index_text
 from strided.dumps.hlo.lexer import as_bytes, escape
 from strided.dumps.hlo.literal_text import value_text
-from strided.dumps.hlo.metadata import metadata_text, origin_text, parts_text, payload_of
+from strided.dumps.hlo.metadata import metadata_text, parts_text, payload_of
 from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf.decode import decode, enum_names
 from strided.dumps.protobuf.wire import Field, fields
@@ -105,6 +105,11 @@ def word(field: str, enum: str, *, lower: bool = False, silent: int | None = Non
     return write
 
 
+def shown(field: str, show: Callable[[Any], str]) -> Writer:
+    """The writer of a field that may be absent, as `show` gives its text."""
+    return lambda message, names: show(message[field]) if field in message else None
+
+
 def within(field: str, write: Writer) -> Writer:
     """The writer of a nested message, which may be absent."""
     return lambda message, names: write(message.get(field, {}), names)
@@ -190,10 +195,8 @@ def write_operand_layouts(message: Message, names: Names) -> str | None:
     return f"{{{', '.join(map(str, message.get('operand_shapes_with_layout', ())))}}}"
 
 
-def write_literal(message: Message, names: Names) -> str | None:
-    if "literal" not in message:
-        return None
-    literal = Literal.of_proto(message["literal"])
+def constant_text(view: memoryview) -> str:
+    literal = Literal.of_proto(view)
     return value_text(literal.value, literal.shape, shapes=True)
 
 
@@ -254,15 +257,6 @@ def write_window(message: Message, names: Names) -> str | None:
     return window(message["window"].get("dimensions", ())) if message.get("window", {}).get("dimensions") else None
 
 
-def write_window_if_there(message: Message, names: Names) -> str | None:
-    return window(message["window"].get("dimensions", ())) if "window" in message else None
-
-
-def write_dim_labels(message: Message, names: Names) -> str | None:
-    found = message.get("convolution_dimension_numbers")
-    return None if found is None else dim_labels(found)
-
-
 def write_inferred_dimension(message: Message, names: Names) -> str | None:
     found = next(iter(message.get("dimensions", ())), -1)
     return None if found == -1 else str(found)
@@ -308,11 +302,6 @@ def write_accuracy(message: Message, names: Names) -> str | None:
         atol, rtol, ulps = (found["tolerance"].get(name, 0) for name in ("atol", "rtol", "ulps"))
         return f"{{tolerance={{atol={atol:g},rtol={rtol:g},ulps={ulps}}}}}"
     return None
-
-
-def write_origin(message: Message, names: Names) -> str | None:
-    found = message.get("original_value")
-    return None if found is None else f"{{{origin_text(found)}}}"
 
 
 def write_metadata(message: Message, names: Names) -> str | None:

@@ -11,7 +11,9 @@ from typing import TypeAlias, TypeVar
 
 from strided.dumps.hlo import attribute_writers as writers
 from strided.dumps.hlo.attribute_writers import Message, Names, Writer
+from strided.dumps.hlo.convolution import dim_labels, window
 from strided.dumps.hlo.lexer import escape
+from strided.dumps.hlo.metadata import origin_text
 from strided.dumps.hlo.replica_groups import replica_groups
 from strided.layout import AnyShape, Shape
 
@@ -123,7 +125,7 @@ WRITERS: Mapping[str, Writer] = {
     "convolution_kind": writers.word("conv_kind", "ConvolutionKind", silent=0, prefix="convolution_kind_"),
     "cross_program_prefetch_index": writers.write_prefetch,
     "custom_call_target": lambda message, names: f'"{escape(message.get("custom_call_target", ""))}"',
-    "dim_labels": writers.write_dim_labels,
+    "dim_labels": writers.shown("convolution_dimension_numbers", dim_labels),
     "direction": lambda message, names: str(message.get("comparison_direction", "")),
     "distribution": writers.word("distribution", "RandomDistribution", lower=True),
     "domain": writers.write_domain,
@@ -140,14 +142,14 @@ WRITERS: Mapping[str, Writer] = {
     "lhs_batch_dims": writers.dot_dimensions("lhs_batch", always=False),
     "lhs_contracting_dims": writers.dot_dimensions("lhs_contracting"),
     "lhs_ragged_dims": writers.within(_RAGGED, writers.listed_if_any("lhs_ragged_dimensions")),
-    "literal": writers.write_literal,
+    "literal": writers.shown("literal", writers.constant_text),
     "lower": writers.write_lower,
     "metadata": writers.write_metadata,
     "order": writers.write_comparison_order,
     "operand_layout_constraints": writers.write_operand_layouts,
     "operand_precision": writers.write_precision,
-    "origin": writers.write_origin,
-    "outfeed_shape": lambda message, names: str(message["outfeed_shape"]) if "outfeed_shape" in message else None,
+    "origin": writers.shown("original_value", lambda value: f"{{{origin_text(value)}}}"),
+    "outfeed_shape": writers.shown("outfeed_shape", str),
     "output_to_operand_aliasing": writers.write_aliasing,
     "padding": writers.write_padding,
     "padding_type": writers.word("padding_type", "PaddingType", silent=0),
@@ -171,7 +173,7 @@ WRITERS: Mapping[str, Writer] = {
     "transpose_a": writers.within(_SOLVE, writers.word("transpose_a", "TriangularSolveOptions.Transpose", silent=0)),
     "type": writers.write_comparison_type,
     "window": writers.write_window,
-    "window_if_there": writers.write_window_if_there,
+    "window_if_there": writers.shown("window", lambda found: window(found.get("dimensions", ()))),
 }
 
 #: Attributes printed under the name of another one.
