@@ -89,10 +89,7 @@ def to_jax(a: LayoutArray) -> jax.Array:
 def as_jax(a: ArrayBase) -> jax.Array:
     """The values as a ``jax.Array`` of the dtype to which JAX converts theirs, as ``jnp.asarray`` of an ndarray.
 
-    Raises
-    ------
-    UnsupportedError
-        JAX has no such type (six bits), or would convert it (integers of one bit).
+    UnsupportedError if JAX has no such type (six bits), or would convert it (integers of one bit).
     """
     kind = element_type_of_dtype(a.dtype)
     _check_one_bit(kind)

@@ -34,14 +34,8 @@ from strided.transfer import copy as transfer
 class FileArray:
     """An array in a file that reads what is indexed: basic keys give another such array, others values.
 
-    Attributes
-    ----------
-    shape, dtype, size
-        As of an ndarray.
-    layout, xla_shape : Layout, Shape
-        Of the whole array.
-    blank : LayoutArray
-        The same view of an array of zeros that takes no memory, for its addresses.
+    Layout and XLA's shape are those of the whole array. `blank` is the same view of an array of zeros that takes no
+    memory, for its addresses.
     """
 
     def __init__(self, file: BinaryIO, name: str, start: int, blank: LayoutArray, pages: Pages) -> None:

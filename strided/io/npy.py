@@ -104,18 +104,10 @@ def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
 
 
 class NpyHeader(NamedTuple):
-    """The header of a ``.npy`` file.
+    """The header of a ``.npy`` file; the values begin `offset` bytes into the file.
 
-    Attributes
-    ----------
-    dtype : numpy.dtype
-        As NumPy reads it: untyped bytes (``|V2``) for a type that it does not know.
-    type_name : str or None
-        XLA's name of the type, if it has one and the file names it.
-    dimensions : tuple of int
-    fortran_order : bool
-    offset : int
-        Bytes in front of the values.
+    `dtype` is as NumPy reads it: untyped bytes (``|V2``) for a type that it does not know. `type_name` is XLA's name of
+    the type, if it has one and the file names it.
     """
 
     dtype: np.dtype[Any]

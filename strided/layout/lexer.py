@@ -22,14 +22,8 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 class Lexer:
     """Tokens of a text, one at a time.
 
-    Attributes
-    ----------
-    token : str
-        The next token; "" at the end, NUL at a character that begins no token.
-    start, end : int
-        Where it begins; where the token before it ends.
-    slips : list of (str, int)
-        What XLA takes by mistake, and where. A strict lexer refuses it.
+    `token` is the next one, "" at the end, NUL at a character that begins no token. It begins at `start`; the one
+    before it ends at `end`. `slips` lists what XLA takes by mistake, and where; a strict lexer refuses it.
 
     >>> lexer = Lexer("<=8 // devices")
     >>> lexer.take("<="), lexer.integer(), lexer.token

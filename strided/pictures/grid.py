@@ -23,18 +23,10 @@ ELISION = "…"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The rows, or the columns, of a picture.
+    """The rows, or the columns, of a picture: a dimension of the array, or None if it has none here.
 
-    Attributes
-    ----------
-    dimension : int or None
-        Dimension of the array; None if the array has none here.
-    size, padded : int
-        Its size, without and with padding.
-    tile, piece : int
-        Size of a tile, and of a tile inside it; the whole size if there is none.
-    places : tuple of int
-        The indices shown, in order, with GAP between those that are not neighbours.
+    `padded` is its size with padding, `tile` the size of a tile, `piece` that of a tile inside it; the whole size if
+    there is none. `places` are the indices shown, in order, with GAP between those that are not neighbours.
     """
 
     dimension: int | None

@@ -37,11 +37,8 @@ _DIVIDER = "// -----"
 def read_text(text: str, path: str | None = None, index: int | None = None) -> Module:
     """The module in HLO text; the one at `index`, from 0, of several.
 
-    Raises
-    ------
-    DumpError
-        Text that holds no computation, ends inside one, or defines a name twice; line and column say where. Several
-        modules without an `index`, or an `index` out of range.
+    DumpError, with line and column, for text that holds no computation, ends inside one, or defines a name twice; also
+    for several modules without an `index`, or an `index` out of range.
 
     >>> module = read_text("HloModule m\\n\\nENTRY e {\\n  ROOT p = f32[2]{0} parameter(0)\\n}\\n")
     >>> print(module.entry.root.shape)

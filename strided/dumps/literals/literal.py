@@ -312,20 +312,10 @@ def _packed(shape: Shape) -> Shape:
 
 
 def write_literal(value: Any) -> bytes:
-    """The LiteralProto of a value.
+    """The LiteralProto of a LayoutArray, an array-like, None (a token), or a tuple or list of such.
 
-    Parameters
-    ----------
-    value : LayoutArray, array-like, None, or a tuple or list of such
-        A LayoutArray keeps the order of its dimensions, but not its tiles and padding; views and ndarrays are written
-        row-major. None is a token.
-
-    Raises
-    ------
-    UnsupportedError
-        XLA has no such type.
-    DumpError
-        Tuples nested more than 100 deep.
+    A LayoutArray keeps the order of its dimensions, but not its tiles and padding; views and ndarrays are written
+    row-major. UnsupportedError if XLA has no such type; DumpError for tuples nested more than 100 deep.
 
     >>> write_literal(np.uint8([1, 2])).hex()
     '0a1010061a01022a060a01008001013201001a020102'

@@ -27,16 +27,7 @@ _known = BoundedCache[bytes, Shape | BufferShape](_KNOWN_SHAPES)
 
 @dataclass(frozen=True)
 class ProgramShape:
-    """What goes into a program and what comes out.
-
-    Attributes
-    ----------
-    parameters : tuple of shapes
-    result : shape or None
-        None if the message names none.
-    parameter_names : tuple of str
-        May be empty.
-    """
+    """What goes into a program and what comes out; `result` is None if the message names none."""
 
     parameters: tuple[AnyShape, ...] = ()
     result: AnyShape | None = None

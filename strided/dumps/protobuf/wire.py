@@ -48,14 +48,8 @@ _V = TypeVar("_V", bound=View)
 class Field(NamedTuple):
     """One field of a message: unpacks as ``number, kind, value, at``.
 
-    Attributes
-    ----------
-    number, kind : int
-        From the tag.
-    value : int or memoryview
-        The unsigned 64-bit number of a varint; the payload of the other kinds.
-    at : int
-        Byte of the file where the payload begins (of a varint: the number).
+    `value` is the unsigned 64-bit number of a varint, the payload of the other kinds; it begins at byte `at` of the
+    file.
     """
 
     number: int

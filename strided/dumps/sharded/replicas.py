@@ -61,14 +61,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class ReplicaReport:
-    """What a comparison of copies found.
-
-    Attributes
-    ----------
-    compared : int
-        Tiles that several devices hold.
-    differences : tuple of Difference
-    """
+    """What a comparison of copies found: the tiles `compared`, which several devices hold, and their differences."""
 
     compared: int
     differences: tuple[Difference, ...]

@@ -45,11 +45,7 @@ class DimensionSharding:
 class Mesh:
     """Named axes over a grid of devices, or one device without axes (``maximal_mesh``), or nothing (``mesh[]``).
 
-    Attributes
-    ----------
-    names : tuple of str
-    devices : TileAssignment or None
-        Its dimensions are the sizes of the axes; None for ``mesh[]``.
+    The dimensions of `devices` are the sizes of the axes; it is None for ``mesh[]``.
     """
 
     names: tuple[str, ...]
