@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
@@ -17,6 +17,7 @@ from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf.decode import decode, enum_names
 from strided.dumps.protobuf.wire import Field, fields
 from strided.dumps.sharding.sharding import Sharding
+from strided.dumps.sharding.text import numbered
 from strided.errors import StridedError
 from strided.layout import AnyShape, Shape, TupleShape
 
@@ -216,13 +217,11 @@ def write_slice_sizes(message: Message, names: Names) -> str | None:
 
 def _slice_ranks(moved: AnyShape | None, starts: AnyShape | None) -> list[int]:
     """Rank of each slice. Each buffer has one slice, or one for each of its tuple of starts."""
-    if isinstance(moved, Shape):
-        many = isinstance(starts, TupleShape) and isinstance(next(iter(starts.elements), None), TupleShape)
-        return [len(moved.dimensions)] * (len(starts.elements) if many and isinstance(starts, TupleShape) else 1)
-    if not isinstance(moved, TupleShape) or not isinstance(starts, TupleShape):
-        return []
     ranks: list[int] = []
-    for buffer, start in zip(moved.elements, starts.elements, strict=False):
+    pairs: Iterable[tuple[AnyShape | None, AnyShape | None]] = [(moved, starts)]
+    if isinstance(moved, TupleShape):
+        pairs = zip(moved.elements, starts.elements if isinstance(starts, TupleShape) else (), strict=False)
+    for buffer, start in pairs:
         inner = start.elements if isinstance(start, TupleShape) else ()
         many = bool(inner) and isinstance(inner[0], TupleShape)
         ranks += [len(buffer.dimensions)] * (len(inner) if many else 1) if isinstance(buffer, Shape) else []
@@ -336,7 +335,7 @@ def sharding_text(view: memoryview, shape: AnyShape | None = None, *, metadata: 
     if isinstance(shape, TupleShape) and found.kind != "tuple":
         leaves = sum(1 for _ in shape.leaves())
         if leaves * len(text) <= MAX_TEXT:
-            return f"{{{', '.join(f'/*index={n}*/{text}' if n and n % 5 == 0 else text for n in range(leaves))}}}"
+            return f"{{{numbered([text] * leaves)}}}"
     return text
 
 

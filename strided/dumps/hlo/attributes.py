@@ -66,7 +66,7 @@ def callee_ids(opcode: str, ids: Sequence[int], operand: AnyShape | None) -> dic
     keys, reversed_ids = CALLEES.get(opcode, ("calls", False))
     if opcode == "conditional" and len(ids) == 2 and isinstance(operand, Shape) and operand.element_type == "pred":
         keys = "true_computation false_computation"
-    if len(keys.split()) == len(ids) and keys not in _LISTS:
+    if len(keys.split()) == len(ids) and keys not in LISTS:
         return dict(zip(keys.split(), reversed(ids) if reversed_ids else ids, strict=True))
     return {keys.split()[0]: ids}
 
@@ -264,7 +264,7 @@ CALLEES: Mapping[str, tuple[str, bool]] = {
 }
 
 #: Names whose computations are printed in braces, even a single one.
-_LISTS = ("branch_computations", "called_computations")
+LISTS = ("branch_computations", "called_computations")
 
 #: What any instruction may print at its very end, and (`COMMON`) after its callees.
 _LAST = ("origin", "metadata", "backend_config")

@@ -16,6 +16,7 @@ from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf.decode import decode
 from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.protobuf.wire import Field, fields
+from strided.dumps.sharding.text import numbered
 from strided.errors import DumpError
 from strided.layout import AnyShape
 
@@ -172,7 +173,7 @@ class ProtoInstruction(Instruction):
         elif self.opcode == "constant":
             inside = self._literal(large=print_large_constants)
         else:
-            inside = _commented([f"%{name}" for name in self.operand_names])
+            inside = numbered(f"%{name}" for name in self.operand_names)
         written = self.attributes.items() if self._wrapped is None else self._written_attributes()
         if sort_backend_config:
             written = [(name, sorted_json(text) if name == "backend_config" else text) for name, text in written]
@@ -239,8 +240,3 @@ def _message(kind: str, field: Field | None) -> dict[str, Any]:
 
 def _bare(shape: AnyShape | None) -> str:
     return "?" if shape is None else shape.text(layout=False)
-
-
-def _commented(parts: list[str]) -> str:
-    """A list as XLA prints it: a comment numbers every fifth part."""
-    return ", ".join(f"/*index={n}*/{part}" if n and n % 5 == 0 else part for n, part in enumerate(parts))

@@ -8,6 +8,7 @@ from functools import lru_cache
 from string import ascii_letters, digits
 from sys import intern
 
+from strided.dumps.hlo.attributes import LISTS
 from strided.dumps.hlo.instruction import ComputationLike, Instruction
 from strided.dumps.hlo.lexer import (
     Gatherer,
@@ -73,8 +74,6 @@ CALLEES = tuple(
     "to_apply calls condition body select scatter true_computation false_computation branch_computations "
     "called_computations".split()
 )
-#: Attributes that list computations in braces, even a single one.
-_LISTS = ("branch_computations", "called_computations")
 
 _TOKEN = Shape("token", ())
 
@@ -258,7 +257,7 @@ class TextInstruction(Instruction):
             found.update({key: _named_anew(found[key], new_names) for key in CALLEES if key in found})
         for key, bodies in (self.bodies or {}).items():
             names = ", ".join(f"%{body.name}" for body in bodies)
-            found[key] = f"{{{names}}}" if key in _LISTS else names
+            found[key] = f"{{{names}}}" if key in LISTS else names
         return found
 
     def _read_callees(self) -> tuple[ComputationLike, ...]:

@@ -59,7 +59,7 @@ class ShardedArray:
         self._opened: dict[int, LayoutArray | Array] = {}
         self._holders = holders_of(sharding, self._counts, self._given)
         self.dtype: np.dtype[Any] = self._dtype()
-        self.missing: tuple[Index, ...] = tuple(self._slices.of_tile(cell) for cell in self._missing_cells())
+        self.missing: tuple[Index, ...] = tuple(index for cell, index in self._tiles() if cell not in self._holders)
 
     def _dtype(self) -> np.dtype[Any]:
         if self._xla is not None:
@@ -68,10 +68,12 @@ class ShardedArray:
             raise DumpError("no shards were given")
         return self.shard(next(iter(self._given))).dtype
 
-    def _missing_cells(self) -> Iterator[Cell]:
+    def _tiles(self) -> Iterator[tuple[Cell, Index]]:
+        """The tiles that hold elements: coordinates, and slice of the array."""
         for cell in itertools.product(*map(range, self._counts)):
-            if cell not in self._holders and all(s.start < s.stop for s in self._slices.of_tile(cell)):
-                yield cell
+            index = self._slices.of_tile(cell)
+            if all(s.start < s.stop for s in index):
+                yield cell, index
 
     # ---- the shards -------------------------------------------------------------------------------------------------
 
@@ -195,11 +197,8 @@ class ShardedArray:
         return out
 
     def _fill(self, out: Array | LayoutArray) -> None:
-        for cell in itertools.product(*map(range, self._counts)):
-            index = self._slices.of_tile(cell)
-            own = tuple(slice(0, s.stop - s.start) for s in index)
-            if all(s.stop for s in own):
-                _copy(self._tile(cell), own, out, index)
+        for cell, index in self._tiles():
+            _copy(self._tile(cell), tuple(slice(0, s.stop - s.start) for s in index), out, index)
 
     def __getitem__(self, key: Any) -> Any:
         selection = normalise(key, self.shape)

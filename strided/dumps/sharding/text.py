@@ -20,7 +20,7 @@ verifier refuses (grids that do not match their devices, negative sizes, contrad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -140,8 +140,7 @@ def _build(lexer: Lexer, start: int, found: dict[str, Any], make: Callable[..., 
 def sharding_text(sharding: ShardingValue, *, metadata: bool = False) -> str:
     """XLA's text of a sharding, with or without metadata."""
     if sharding.kind == "tuple":
-        shown = (sharding_text(element, metadata=metadata) for element in sharding.elements)
-        return "{" + ", ".join(f"/*index={k}*/{t}" if k and not k % 5 else t for k, t in enumerate(shown)) + "}"
+        return f"{{{numbered(sharding_text(element, metadata=metadata) for element in sharding.elements)}}}"
     bare = len(sharding.metadata) == 1 and sharding.named is None
     records = ", ".join(sharding.metadata if bare else (f"{{{one}}}" for one in sharding.metadata))
     extra = f"metadata={{{records}}}" if metadata and sharding.metadata else ""
@@ -152,3 +151,8 @@ def sharding_text(sharding: ShardingValue, *, metadata: bool = False) -> str:
     last = f"last_tile_dims={{{', '.join(sharding.subgroups)}}}" if sharding.subgroups else ""
     last = "last_tile_dim_replicate" if sharding.subgroups == ("replicated",) else last
     return "{" + " ".join(filter(None, (head, device, last, str(sharding.group or ""), extra))) + "}"
+
+
+def numbered(parts: Iterable[str]) -> str:
+    """A list as XLA prints it: a comment numbers every fifth part."""
+    return ", ".join(f"/*index={n}*/{part}" if n and n % 5 == 0 else part for n, part in enumerate(parts))
