@@ -52,6 +52,7 @@ _COST |= {
 _FAR_WORDS = 1.8
 #: The same for each element that the nest moves, in bits.
 _NEST_COST = 400.0
+_NEST_BITS_COST = 4000.0
 
 
 class StagingLayout(NamedTuple):
@@ -174,7 +175,7 @@ class _Stage(NamedTuple):
     def cost(self) -> float:
         """The time it takes, about: bits moved, each weighted by its kernel."""
         return sum(p.elements * p.bits * _COST.get(p.kernel, 1.0) for p in self.steps) + sum(
-            box.elements * _NEST_COST for box, _ in self.rest
+            box.elements * (_NEST_COST if min(bits) >= 8 else _NEST_BITS_COST) for box, bits in self.rest
         )
 
 
@@ -328,7 +329,7 @@ def _lengths(
         room = budget // others // multiple * multiple
         apart = WORD_BITS // bits[1] if axes[k].target.unit_stride == bits[1] < 8 else 1
         lengths[k] = max(lengths[k], length_of(axes[k], min(goal, room), apart))
-    return tuple(lengths)
+    return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
 
 
 def is_short_row(axis: Axis, bits: int) -> bool:

@@ -215,7 +215,8 @@ def check_transpose(seed, bits, streaming, places, kernel=None):
     """By the kernel of this width, or by one that is told the width."""
     rng = np.random.default_rng(seed)
     width = bits // 8
-    matrices, p, q = (int(rng.integers(1, n)) for n in (3, 170, 170))
+    most = min(170, 30 + 4000 // width)
+    matrices, p, q = (int(rng.integers(1, n)) for n in (3, most, most))
 
     def side(runs: int, count: int):
         """Table of row offsets, pieces along the run, bytes in all."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
 def check_both(source: Guarded, target: Guarded, kernel: str) -> None:
     """Copy with this kernel, then with the general nest: both leave the same bytes in the target."""
     kept = target.memory.copy()
-    assert check(source, target) == kernel
+    assert check(source, target) in kernel.split(" or ")
     result = target.memory.copy()
     target.memory[:] = kept
     check(source, target, general=True)
@@ -84,6 +85,10 @@ class Way(NamedTuple):
     bits: int
     other_bits: int = 0
 
+
+#: Which is better depends on the blocks: small ones leave much of the words to the nest.
+_TURNED_WORDS = "transpose32, unpack or deinterleave_bits, transpose8"
+_WORDS_TURNED = "pack, transpose32 or transpose8, interleave_bits"
 
 #: One row for each kernel at least, with sizes that leave partial tiles everywhere.
 WAYS = [
@@ -112,17 +117,16 @@ WAYS = [
     Way("{0,1}", "{1,0}", "transpose32", "transpose32", 32),
     Way("{0,1}", "{1,0}", "transpose64", "transpose64", 64),
     Way("{0,1}", "{1,0}", "transpose_runs", "transpose_runs", 128),
-    Way("{1,0:T(4,4)}", "{1,0}", "transpose_runs", "transpose_runs", 64),
     Way("{0,1:T(8,128)}", "{1,0}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)}", "{1,0:T(8,128)}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)(2,1)}", "{1,0}", "transpose32", "transpose32", 16),
     Way("{1,0:T(8,128)(4,1)}", "{0,1}", "transpose32, rows", "transpose32", 8),
     Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "deinterleave16, transpose32", "transpose32, interleave16", 16),
     Way("{1,0:T(8,128)(4,1)}", "{0,1:T(32,128)(4,1)}", "deinterleave8, transpose32", "transpose32, interleave8", 8),
-    Way("{1,0:T(8,128)(8,1)}", "{0,1}", "transpose32, unpack", "pack, transpose32", 4, 8),
+    Way("{1,0:T(8,128)(8,1)}", "{0,1}", _TURNED_WORDS, _WORDS_TURNED, 4, 8),
     Way("{1,0:T(8,128)(8,1)}", "{1,0}", "deinterleave_bits, pack", "unpack, interleave_bits", 4),
-    Way("{0,1:T(8,128)(8,1)}", "{1,0}", "transpose32, unpack", "pack, transpose32", 4, 8),
-    Way("{0,1:T(16,128)(16,1)}", "{1,0}", "transpose32, unpack", "pack, transpose32", 2, 8),
+    Way("{0,1:T(8,128)(8,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 4, 8),
+    Way("{0,1:T(16,128)(16,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 2, 8),
     Way("{1,0}", "{0,1}", "unpack, transpose8, pack", "unpack, transpose8, pack", 4),
     Way(
         "{0,1:T(8,128)(8,1)}",
@@ -224,7 +228,9 @@ def test_words_whose_lanes_count_on_in_the_target(
 
 
 def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
-    used = {name for way in WAYS for kernels in (way.there, way.back) for name in kernels.split(", ")} - {"nest_bits"}
+    used = {name for way in WAYS for kernels in (way.there, way.back) for name in re.split(", | or ", kernels)} - {
+        "nest_bits"
+    }
     homes = {"interleave", "subbyte", "transpose", "transpose_runs", "contiguous"}
     assert used == {name for name, module in HOMES.items() if module in homes and name != "fill"}
 
