@@ -272,7 +272,7 @@ def _axis_of_bytes(region: Region, offsets: Offsets) -> int | None:
     for axis, extent in enumerate(offsets.shape):
         if offsets.size and extent % each == 0:
             first, *others = _every(offsets, axis, each)
-            near = (other.flat[0] == first.flat[0] + k for k, other in enumerate(others, 1))
+            near = (other.item(0) == first.item(0) + k for k, other in enumerate(others, 1))
             if all(near) and not (first & each - 1).any():
                 # The first elements told that a look at all of them is worth it.
                 if all([np.array_equal(other, first + k) for k, other in enumerate(others, 1)]):

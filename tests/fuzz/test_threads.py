@@ -21,6 +21,7 @@ import pytest
 
 import strided as sd
 import strided.inspect
+from strided.kernels import HOMES
 from strided.runtime import limits
 from tests.dumps.test_buffer_assignment import PROTOS, SMALL_TPU, TEXTS
 from tests.dumps.test_directory import ARCHIVE
@@ -106,6 +107,7 @@ def of_shapes() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "SplitConfig", lambda: str(sd.Layout((1, 0), split_configs=(sd.SplitConfig(0, (1,)),)))
     yield "TupleShape BufferShape", lambda: str(sd.TupleShape([sd.parse("f32[3]"), sd.BufferShape(sd.parse("s8[2]"))]))
     yield "parse_index", lambda: str(sd.inspect.parse_index("1, ::2, ..."))
+    yield "compiled_kernels", lambda: set(sd.inspect.compiled_kernels()) <= set(HOMES)
 
 
 def of_dumps(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
