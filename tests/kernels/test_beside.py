@@ -67,7 +67,8 @@ def lock(folder: Path) -> Iterator[int]:
 def process(code: str, folder: Path, **environment: str) -> subprocess.Popen[str]:
     """A process in a group of its own that runs some code."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder.parent), "STRIDED_COMPILE": ""} | environment
-    command = [sys.executable, "-c", _BEGIN + code]
+    # From 3.12 on, Python warns of every fork of a process with threads.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _BEGIN + code]
     return subprocess.Popen(
         command,
         cwd=paths.ROOT,
