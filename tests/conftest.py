@@ -54,7 +54,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(os.cpu_count() or 1, 4) if _runs_all(config) else 0
 
 
-#: Compiles all kernels, which takes a minute where none is in the cache, and lets the tests go first.
+#: Compiles all kernels, which takes half a minute where none is in the cache, and lets the tests go first.
 _COMPILE = "import os; os.nice(5); from strided import kernels; [kernels.load(name) for name in kernels.HOMES]"
 _compiling = pytest.StashKey[subprocess.Popen[bytes]]()
 

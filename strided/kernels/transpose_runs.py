@@ -75,7 +75,8 @@ def _ask(rows, s, count, share, wanted):
 def _turn(rows, s, targets, t, extent, size, streaming, room):
     """Copy all elements (p, q) of a piece on both sides."""
     length = extent[1] * size
-    whole = streaming != 0 and length >= _WRITTEN
+    # Short rows have too few whole lines to be streamed.
+    whole = ZERO + (streaming != 0 and length >= _WRITTEN)
     written = max(64, min(_WRITTEN, _MOST_ROWS * size) & -64)
     across, most = max(1, _READ // size), written // size + 2
     for p in range(0, extent[0], across):
@@ -92,10 +93,7 @@ def _turn(rows, s, targets, t, extent, size, streaming, room):
                 start = (row & -64 if whole else row) + begin
                 ends = max(row, start), min(row + length, start + written)
                 if ends[0] < ends[1]:
-                    if whole:
-                        _put(row, ends, rows, s + (p + k) * size, size, streaming, room)
-                    else:
-                        _put(row, ends, rows, s + (p + k) * size, size, ZERO, room)
+                    _put(row, ends, rows, s + (p + k) * size, size, whole, room)
 
 
 @kernel(*ARGUMENTS, NUMBER)
