@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided import cli
+from strided import cli, kernels
 from strided.demo import SHAPE, expected, sample
-from strided.kernels import HOMES
 from tests.thinned import thinned
 
 TEXT = "f32[3,5]{1,0:T(2,2)}"
@@ -544,12 +543,12 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
 
 def test_who_started_it_may_have_signals_ignored(dump: Path, tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys, strided.cli\n"
+        "import os, signal, sys, strided.cli\nfrom strided.cli import convert\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "def and_hang_up(name):\n"
         "    os.kill(os.getpid(), signal.SIGHUP)\n"
         "    return False\n"
-        "strided.cli._is_shape, old = (lambda text: and_hang_up(text) or old(text)), strided.cli._is_shape\n"
+        "convert.is_shape, old = (lambda text: and_hang_up(text) or old(text)), convert.is_shape\n"
         "strided.cli.main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", script, "convert", str(dump), SHAPE, str(tmp_path / "y.npy")]
@@ -604,7 +603,7 @@ def test_warmup_names_each_kernel_before_it_is_compiled(
     def load(name: str) -> None:
         shown[name] = capsys.readouterr().err
 
-    monkeypatch.setattr(cli.kernels, "load", load)
+    monkeypatch.setattr(kernels, "load", load)
     code, out, _ = run("warmup")
-    assert shown == {name: f"{k:2} of {len(HOMES)}: {name}\n" for k, name in enumerate(HOMES, 1)}
-    assert (code, out[:21]) == (0, f"{len(HOMES)} kernels are ready ")
+    assert shown == {name: f"{k:2} of {len(kernels.HOMES)}: {name}\n" for k, name in enumerate(kernels.HOMES, 1)}
+    assert (code, out[:21]) == (0, f"{len(kernels.HOMES)} kernels are ready ")

@@ -587,7 +587,7 @@ GET = "strided.dumps.directory.programs.RunArrays.__getitem__"
 
 
 @pytest.mark.parametrize(
-    ("moment", "name"), [(GET, "x.pb:argument0"), (GET, "f/argument1"), ("strided.cli._named_arrays", "x.pb")]
+    ("moment", "name"), [(GET, "x.pb:argument0"), (GET, "f/argument1"), ("strided.cli.ls.named_arrays", "x.pb")]
 )
 def test_another_process_truncates_the_snapshot(moment: str, name: str, tmp_path: Path) -> None:
     """Just after the size was checked: a process that has mapped the file would end."""

@@ -1,0 +1,61 @@
+"""The group of all commands, and signals that end one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+import strided
+from strided.cli.convert import convert
+from strided.cli.demo import demo
+from strided.cli.hlo import hlo
+from strided.cli.info import info
+from strided.cli.ls import ls
+from strided.cli.show import show
+from strided.cli.warmup import warmup
+from strided.files.atomic import named_when_full
+
+#: Signals that ask a process to end, as far as the system has them.
+ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT")
+
+
+class Ended(KeyboardInterrupt):
+    """The signal of this number asked the process to end; it stops as after Ctrl-C."""
+
+
+def end(number: int, *_: object) -> NoReturn:
+    raise Ended(number)
+
+
+class Commands(click.Group):
+    """The commands, in the order of the list below. They end quietly when the reader of their output is gone."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with named_when_full("standard output"):
+                super().invoke(ctx)
+                sys.stdout.flush()
+        except Ended as ended:
+            sys.exit(128 + ended.args[0])
+        except BrokenPipeError:
+            # Python flushes standard output again at the end: discard that.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+@click.version_option(strided.__version__, message="strided %(version)s")
+@click.pass_context
+def commands(context: click.Context) -> None:
+    """Read, explain and convert buffers in any XLA layout."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for command in (info, show, convert, ls, hlo, demo, warmup):
+    commands.add_command(command)

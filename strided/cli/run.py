@@ -1,0 +1,84 @@
+"""Running a command line: signals, errors and exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from strided.cli.group import ENDING, commands, end
+from strided.cli.options import width
+from strided.errors import NotationError, StridedError
+from strided.escape import in_columns, visible
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line (by default `sys.argv`) and end the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal may lack some characters
+    warnings.showwarning = _warn
+    for name in ENDING:
+        number = getattr(signal, name, None)
+        # Signals may be ignored on purpose, as by nohup.
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
+    try:
+        commands.main(args=arguments, prog_name="strided", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        click.echo("strided: interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except NotationError as error:
+        _fail_at(error)
+    except FileExistsError as error:
+        _fail(f"{error.filename}: is there already; --force overwrites it")
+    except OSError as error:
+        path = None if error.filename is None else os.fsdecode(error.filename)
+        _fail(": ".join(str(part) for part in (path, error.strerror or error) if part))
+    except MemoryError:
+        _fail("not enough memory")
+    except (StridedError, ValueError, IndexError) as error:
+        _fail(str(error))
+    sys.exit(0)
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"strided: warning: {_in_a_line(str(message).split(chr(10), 1)[0])}", err=True)
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"strided: {_in_a_line(message)}", err=True)
+    sys.exit(2)
+
+
+def _in_a_line(message: str) -> str:
+    """A message on one line. Of a long one, the start and the end."""
+    return visible(" ".join(message.split()), 2000)
+
+
+def _fail_at(error: NotationError) -> NoReturn:
+    """Print the text, and under it a caret with what was expected there."""
+    if error.position is None:
+        _fail(error.message)
+    room = max(20, width() - len("strided: ") - 1)
+    start = max(0, error.position - room)
+    before = in_columns(error.text[start : error.position])
+    text = before + in_columns(error.text[error.position : error.position + room])
+    cut = max(0, min(len(before) - room // 2, len(text) - room))
+    column = len("strided: ") + len(before) - cut
+    message = _in_a_line(error.message)
+    click.echo(f"strided: {text[cut : cut + room]}", err=True)
+    if column + len(message) + 2 > width() and len(message) < column:
+        click.echo(f"{message} ^".rjust(column + 1), err=True)
+    else:
+        click.echo(f"{' ' * column}^ {message}", err=True)
+    sys.exit(2)

@@ -1,0 +1,1 @@
+"""Which layout explains these bytes? Where do two arrays differ? What lies in padding?"""

@@ -1,0 +1,1 @@
+"""Assertions for tests, in the manner of numpy.testing."""
