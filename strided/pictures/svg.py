@@ -7,23 +7,14 @@ of the buffer in memory order. Each slot shows the index of its element.
 
 from __future__ import annotations
 
-from html import escape
-
 from strided.layout import Shape
 from strided.layout.parser import array_shape
 from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
+from strided.pictures.svg_elements import COLOURS, HATCH, box, document, line, text
 
-#: Okabe and Ito's colours, which colour-blind people tell apart; drawn light, so that text reads on them.
-_COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00")
 _CELL_HEIGHT = 24
 _MARGIN = 8
 _STRIP_COLUMNS = 16
-_FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace' font-size='12'"
-_HATCH = (
-    "<defs><pattern id='strided-padding' width='6' height='6' patternUnits='userSpaceOnUse' "
-    "patternTransform='rotate(45)'><line x1='0' y1='0' x2='0' y2='6' stroke='currentColor' stroke-opacity='0.35' "
-    "stroke-width='1.5'/></pattern></defs>"
-)
 
 
 def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory: int = 32) -> str:
@@ -45,12 +36,7 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
     if memory and shape.byte_size:
         strip, strip_width, strip_height = _memory(shape, cells, memory, height + 2 * _CELL_HEIGHT)
         drawn, width, height = drawn + strip, max(width, strip_width), strip_height
-    title = escape(str(shape))
-    return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' role='img' viewBox='0 0 {width} {height}' width='{width}' "
-        f"height='{height}' {_FONT} fill='currentColor' stroke='none'><title>{title}</title>{_HATCH}"
-        f"{''.join(drawn)}</svg>"
-    )
+    return document(drawn, width, height, str(shape))
 
 
 def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
@@ -60,23 +46,23 @@ def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
     left = _MARGIN + 8 * max(map(len, labels), default=0) + 8
     top = _MARGIN + _CELL_HEIGHT
     rows, columns = cells.rows.places, cells.columns.places
-    drawn = [_text(left + (c + 0.5) * wide, top - 8, cells.columns.label(p), 0.6) for c, p in enumerate(columns)]
+    drawn = [text(left + (c + 0.5) * wide, top - 8, cells.columns.label(p), 0.6) for c, p in enumerate(columns)]
     for r, row in enumerate(rows):
         y = top + r * _CELL_HEIGHT
-        drawn.append(_text(left - 8, y + 16, labels[r], 0.6, "end"))
+        drawn.append(text(left - 8, y + 16, labels[r], 0.6, "end"))
         for c, column in enumerate(columns):
             x = left + c * wide
             offset = int(cells.offsets[r, c])
             if GAP in (row, column):
-                drawn.append(_text(x + wide / 2, y + 16, ELISION, 0.6))
+                drawn.append(text(x + wide / 2, y + 16, ELISION, 0.6))
                 continue
-            fill = "url(#strided-padding)" if offset < 0 else _colour(cells, row, column)
-            drawn.append(_box(x, y, wide, fill))
+            fill = HATCH if offset < 0 else _colour(cells, row, column)
+            drawn.append(box(x, y, wide, _CELL_HEIGHT, fill))
             if offset >= 0:
-                drawn.append(_text(x + wide / 2, y + 16, str(offset)))
+                drawn.append(text(x + wide / 2, y + 16, str(offset)))
     right, bottom = left + wide * len(columns), top + _CELL_HEIGHT * len(rows)
-    drawn += [_line(left + k * wide, top, left + k * wide, bottom, w) for k, w in _edges(cells.columns)]
-    drawn += [_line(left, top + k * _CELL_HEIGHT, right, top + k * _CELL_HEIGHT, w) for k, w in _edges(cells.rows)]
+    drawn += [line(left + k * wide, top, left + k * wide, bottom, w) for k, w in _edges(cells.columns)]
+    drawn += [line(left, top + k * _CELL_HEIGHT, right, top + k * _CELL_HEIGHT, w) for k, w in _edges(cells.rows)]
     return drawn, right + _MARGIN, bottom + _MARGIN
 
 
@@ -88,28 +74,28 @@ def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str],
     labels = ["" if index is None else ",".join(map(str, index)) or "()" for index in found]
     wide = max(32, 10 + 8 * max(map(len, labels)))
     left = _MARGIN + 8 * len(str(shown)) + 8
-    drawn = [_text(left, top - 8, "memory, and the index that lies in each slot", 0.6, "start")]
+    drawn = [text(left, top - 8, "memory, and the index that lies in each slot", 0.6, "start")]
     for k, (index, label) in enumerate(zip(found, labels, strict=True)):
-        line, column = divmod(k, _STRIP_COLUMNS)
-        x, y = left + column * wide, top + line * _CELL_HEIGHT
+        strip, column = divmod(k, _STRIP_COLUMNS)
+        x, y = left + column * wide, top + strip * _CELL_HEIGHT
         if column == 0:
-            drawn.append(_text(left - 8, y + 16, str(k), 0.6, "end"))
+            drawn.append(text(left - 8, y + 16, str(k), 0.6, "end"))
         if index is None:
-            drawn.append(_box(x, y, wide, "url(#strided-padding)"))
+            drawn.append(box(x, y, wide, _CELL_HEIGHT, HATCH))
             continue
         row, place = (0 if axis.dimension is None else index[axis.dimension] for axis in (cells.rows, cells.columns))
-        drawn += [_box(x, y, wide, _colour(cells, row, place)), _text(x + wide / 2, y + 16, label)]
+        drawn += [box(x, y, wide, _CELL_HEIGHT, _colour(cells, row, place)), text(x + wide / 2, y + 16, label)]
     lines = -(-shown // _STRIP_COLUMNS)
     right = left + min(shown, _STRIP_COLUMNS) * wide
     if slots > shown:
-        drawn.append(_text(right + 12, top + (lines - 1) * _CELL_HEIGHT + 16, ELISION, 0.6))
+        drawn.append(text(right + 12, top + (lines - 1) * _CELL_HEIGHT + 16, ELISION, 0.6))
         right += 24
     return drawn, right + _MARGIN, top + lines * _CELL_HEIGHT + _MARGIN
 
 
 def _colour(cells: Grid, row: int, column: int) -> str:
     """One colour for each tile; neighbours differ."""
-    return _COLOURS[(3 * (row // cells.rows.tile) + column // cells.columns.tile) % len(_COLOURS)]
+    return COLOURS[(3 * (row // cells.rows.tile) + column // cells.columns.tile) % len(COLOURS)]
 
 
 def _edges(axis: Axis) -> list[tuple[int, float]]:
@@ -124,23 +110,3 @@ def _edges(axis: Axis) -> list[tuple[int, float]]:
         elif axis.piece > 1 and before % axis.tile // axis.piece != after % axis.tile // axis.piece:
             edges.append((k, 1.2))
     return [*edges, (len(axis.places), 2.0)]
-
-
-def _box(x: float, y: float, wide: float, fill: str) -> str:
-    opacity = "" if fill.startswith("url") else " fill-opacity='0.4'"
-    return (
-        f"<rect x='{x:g}' y='{y:g}' width='{wide:g}' height='{_CELL_HEIGHT}' fill='{fill}'{opacity} "
-        f"stroke='currentColor' stroke-opacity='0.25' stroke-width='0.7'/>"
-    )
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, width: float) -> str:
-    return (
-        f"<line x1='{x1:g}' y1='{y1:g}' x2='{x2:g}' y2='{y2:g}' stroke='currentColor' stroke-width='{width:g}' "
-        f"stroke-linecap='square'/>"
-    )
-
-
-def _text(x: float, y: float, text: str, opacity: float = 1, anchor: str = "middle") -> str:
-    faint = "" if opacity == 1 else f" fill-opacity='{opacity}'"
-    return f"<text x='{x:g}' y='{y:g}' text-anchor='{anchor}'{faint}>{escape(text)}</text>"

@@ -1,0 +1,192 @@
+"""Maps of marks over an array, as text and SVG: which part of each cell is marked, and which cells are flagged.
+
+`folding` says which elements a cell holds. Whoever draws the map counts the marked ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.pictures.folding import Counts, Folding, coarser, refolded
+from strided.pictures.svg_elements import COLOURS, box, document, line, text
+
+#: Rows and columns of a map that can be drawn at any width: terminals show a coarser one.
+MOST_ROWS, MOST_COLUMNS = 48, 128
+
+#: What stands for a cell of which nothing is marked, up to a third, up to two thirds, not all, and all.
+_SHADES = "·░▒▓█"
+_SHADE_TEXT = ("none", "up to 1/3", "up to 2/3", "most", "all")
+_FLAG = "!"
+
+#: Fill and opacity of each shade in SVG, and of a flag.
+_LOOKS = (("currentColor", 0.06), *((COLOURS[0], k) for k in (0.3, 0.5, 0.75, 1.0)), (COLOURS[-1], 1.0))
+_PICTURE_WIDTH, _MARGIN, _LINE = 720, 8, 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarkMap:
+    """How many elements are marked in each cell of an array.
+
+    Attributes
+    ----------
+    folding : Folding
+        The cells, fine enough for the largest picture: at most `MOST_ROWS` by `MOST_COLUMNS`.
+    counts : ndarray of int64
+        Marked elements of each cell.
+    marked : str
+        What is marked, as the legend says it: "differs".
+    flags : ndarray of int64, optional
+        Elements of each cell that call for attention. One of them flags its cell.
+    flagged : str
+        What is flagged, as the legend says it.
+    """
+
+    folding: Folding
+    counts: Counts
+    marked: str
+    flags: Counts | None = None
+    flagged: str = ""
+
+    def text(self, width: int = 80, max_rows: int = 24) -> str:
+        """The map as text: at most `width` columns, as far as labels leave room for a cell.
+
+        >>> from strided.pictures.folding import folding
+        >>> cells = folding((17, 300), MOST_ROWS, MOST_COLUMNS, {0: 8, 1: 128})
+        >>> counts = cells.counts()
+        >>> cells.add(counts, np.s_[8:16, 128:256], np.ones((8, 128), bool))
+        >>> print(MarkMap(cells, counts, "differs").text(40, max_rows=10))
+              0        128      256
+        0:2   ········|········|···
+        2:4   ········|········|···
+        4:6   ········|········|···
+        6:8   ········|········|···
+              --------+--------+---
+        8:10  ········|████████|···
+        10:12 ········|████████|···
+        12:14 ········|████████|···
+        14:16 ········|████████|···
+              --------+--------+---
+        16    ········|········|···
+        a cell: 2 x 16 elements; differs: · none
+        █ all
+        """
+        cells, left = self._fitting(width, max_rows)
+        shades, flags = self._shades(cells)
+        body = np.where(flags, _FLAG, np.array(list(_SHADES))[shades])
+        labels, edges = cells.row_labels(), _row_edges(cells)
+        lines = [" " * left + _ticks(cells)]
+        for r, row in enumerate(body):
+            if r in edges:
+                lines.append(" " * left + _with_edges(["-"] * len(row), cells, "+"))
+            lines.append(labels[r].ljust(left) + _with_edges(list(row), cells, "|"))
+        keys = " ".join(f"{_SHADES[k]} {_SHADE_TEXT[k]}" for k in np.unique(shades))
+        legend = f"a cell: {_cell_text(cells)} elements; {self.marked}: {keys}"
+        legend += f"; {_FLAG} {self.flagged}" if flags.any() else ""
+        return "\n".join([*(each.rstrip() for each in lines), *textwrap.wrap(legend, max(20, width))])
+
+    def svg(self, title: str = "") -> str:
+        """The map as SVG text; `title` is what screen readers say, and a tooltip.
+
+        >>> from strided.pictures.folding import folding
+        >>> cells = folding((2, 3), 4, 4)
+        >>> MarkMap(cells, np.eye(2, 3, dtype=np.int64), "differs").svg().startswith("<svg xmlns=")
+        True
+        """
+        cells = self.folding
+        shades, flags = self._shades(cells)
+        wide = min(24, max(5, _PICTURE_WIDTH // cells.columns))
+        high = min(20, max(8, wide))
+        left, top = _MARGIN + 8 * max(map(len, cells.row_labels())) + 8, _MARGIN + _LINE
+        right, bottom = left + wide * cells.columns, top + high * cells.rows
+        drawn = [box(left, top, right - left, bottom - top, "currentColor", 0.06)]
+        for r, row in enumerate(np.where(flags, len(_SHADES), shades)):
+            for look, start, stop in _stretches(row):
+                drawn.append(box(left + start * wide, top + r * high, (stop - start) * wide, high, *_LOOKS[look], 0))
+        xs = [left + c * wide for c in range(0, cells.columns, cells.tile_columns() or cells.columns)][1:]
+        ys = [top + r * high for r in _row_edges(cells)]
+        drawn += [line(x, top, x, bottom, 0.7) for x in xs] + [line(left, y, right, y, 0.7) for y in ys]
+        every = -(-14 // high)
+        for r, label in enumerate(cells.row_labels()[::every]):
+            drawn.append(text(left - 8, top + (r * every + 0.5) * high + 4, label, 0.7, "end"))
+        for c, label in _spaced(cells, lambda label: -(-8 * (len(label) + 1) // wide)):
+            drawn.append(text(left + c * wide, top - 6, label, 0.7, "start"))
+        keys = [(_LOOKS[k], f"{self.marked}: {_SHADE_TEXT[k]}") for k in np.unique(shades)]
+        keys += [(_LOOKS[-1], self.flagged)] * bool(flags.any())
+        caption, y = f"a cell: {_cell_text(cells)} elements", bottom + _MARGIN
+        for (fill, opacity), words in keys:
+            drawn += [box(left, y, 14, 14, fill, opacity), text(left + 22, y + 12, words, 1, "start")]
+            y += _LINE
+        drawn.append(text(left, y + 12, caption, 0.7, "start"))
+        width = max(right, *(left + 22 + 8 * len(words) for words in (caption, *(words for _, words in keys))))
+        return document(drawn, width + _MARGIN, y + _LINE, title)
+
+    def _fitting(self, width: int, max_rows: int) -> tuple[Folding, int]:
+        """The finest cells that fit a terminal with their labels and edges, and the width of the labels."""
+        columns = MOST_COLUMNS
+        while True:
+            cells = coarser(self.folding, max_rows, columns)
+            left = max(map(len, cells.row_labels()))
+            left += bool(left)
+            too_many = left + len(_with_edges([""] * cells.columns, cells, "|")) + cells.columns - width
+            if too_many <= 0 or columns == 1:
+                return cells, left
+            columns = max(1, min(columns, cells.columns) - too_many)
+
+    def _shades(self, cells: Folding) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The shade of each cell, and whether it is flagged."""
+        counts, sizes = refolded(self.counts, self.folding, cells), cells.sizes()
+        shades = np.minimum(-(-3 * counts // sizes), 3)
+        shades[counts == sizes] = 4
+        flags = np.zeros(counts.shape, np.int64) if self.flags is None else refolded(self.flags, self.folding, cells)
+        return shades, flags > 0
+
+
+def _row_edges(cells: Folding) -> set[int]:
+    """The rows above which an edge of a tile is drawn."""
+    down, ranges = cells.tile_rows(), cells.cells[-2]
+    return {r for r in range(1, cells.rows) if r % ranges % down == 0} if down else set()
+
+
+def _with_edges(row: list[str], cells: Folding, edge: str) -> str:
+    """The cells of a row, with the edges of tiles."""
+    step = cells.tile_columns() or len(row)
+    return edge.join("".join(row[c : c + step]) for c in range(0, len(row), step))
+
+
+def _ticks(cells: Folding) -> str:
+    """The first index of some columns, above these."""
+    found, across = "", cells.tile_columns()
+    for c, label in _spaced(cells, lambda label: len(label) + 1):
+        found = found.ljust(c + (c // across if across else 0)) + label
+    return found
+
+
+def _spaced(cells: Folding, room: Callable[[str], int]) -> Iterator[tuple[int, str]]:
+    """Columns with their first index, as far apart as labels need: where tiles begin, or at round indices."""
+    needed = room(str((cells.columns - 1) * cells.width))
+    if across := cells.tile_columns():
+        step = -(-needed // across) * across
+    else:
+        step = min(range(needed, 2 * needed), key=lambda n: len(str(n * cells.width).rstrip("0")))
+    for c in range(0, cells.columns, step):
+        label = str(c * cells.width)
+        if c <= max(0, cells.columns + 1 - room(label)):
+            yield c, label
+
+
+def _stretches(row: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Runs of equal looks other than 0: the look, start and stop."""
+    edges = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), len(row)]
+    return ((int(row[a]), a, b) for a, b in itertools.pairwise(edges) if row[a])
+
+
+def _cell_text(cells: Folding) -> str:
+    """How many indices of each dimension share a cell."""
+    rows = [1] * cells.split + [cells.height, *cells.shape[cells.split + 1 : -1]]
+    return " x ".join(map(str, [*([] if cells.shape[:-1] == (1,) else rows), cells.width]))

@@ -1,0 +1,51 @@
+"""The parts of SVG pictures, as plain strings: boxes, lines, text, and the document around them.
+
+Lines and text take the colour of the page's text, so that a picture reads on light and on dark pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+#: Okabe and Ito's colours, which colour-blind people tell apart; drawn light, so that text reads on them.
+COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00")
+#: The fill of padding.
+HATCH = "url(#strided-padding)"
+
+_FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace' font-size='12'"
+_DEFINITIONS = (
+    "<defs><pattern id='strided-padding' width='6' height='6' patternUnits='userSpaceOnUse' "
+    "patternTransform='rotate(45)'><line x1='0' y1='0' x2='0' y2='6' stroke='currentColor' stroke-opacity='0.35' "
+    "stroke-width='1.5'/></pattern></defs>"
+)
+
+
+def document(drawn: Iterable[str], width: float, height: float, title: str) -> str:
+    """The SVG text of a picture."""
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' role='img' viewBox='0 0 {width:g} {height:g}' width='{width:g}' "
+        f"height='{height:g}' {_FONT} fill='currentColor' stroke='none'><title>{escape(title)}</title>{_DEFINITIONS}"
+        f"{''.join(drawn)}</svg>"
+    )
+
+
+def box(x: float, y: float, width: float, height: float, fill: str, opacity: float = 0.4, edge: float = 0.25) -> str:
+    """A filled rectangle; `edge` is the opacity of the line around it."""
+    faint = "" if fill == HATCH else f" fill-opacity='{opacity:g}'"
+    around = f" stroke='currentColor' stroke-opacity='{edge:g}' stroke-width='0.7'" if edge else ""
+    return f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' fill='{fill}'{faint}{around}/>"
+
+
+def line(x1: float, y1: float, x2: float, y2: float, width: float) -> str:
+    """A straight line."""
+    return (
+        f"<line x1='{x1:g}' y1='{y1:g}' x2='{x2:g}' y2='{y2:g}' stroke='currentColor' stroke-width='{width:g}' "
+        f"stroke-linecap='square'/>"
+    )
+
+
+def text(x: float, y: float, words: str, opacity: float = 1, anchor: str = "middle") -> str:
+    """Words, beside a point as `anchor` says: "start", "middle" or "end"."""
+    faint = "" if opacity == 1 else f" fill-opacity='{opacity:g}'"
+    return f"<text x='{x:g}' y='{y:g}' text-anchor='{anchor}'{faint}>{escape(words)}</text>"
