@@ -37,6 +37,7 @@ from strided.interop import register as _register_partners
 from strided.layout import COMBINE, UNBOUNDED, BufferShape, Layout, PaddingValue, Shape, SplitConfig, Tile, TupleShape
 from strided.layout.parser import parse, parse_layout, parse_shape
 from strided.opening import open_array as open
+from strided.runtime.notebook import RENDERERS
 from strided.runtime.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ if TYPE_CHECKING:
     from strided.io.npy import load_npy
 
 _register_partners()
+RENDERERS.update(
+    Shape=("strided.inspect.html", "shape_as_html"),
+    BufferShape=("strided.inspect.html", "shape_as_html"),
+    TupleShape=("strided.inspect.html", "tuple_as_html"),
+    Layout=("strided.inspect.html", "layout_as_html"),
+)
 
 __version__ = "0.1.0"
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import html
-from typing import Any
-
 import numpy as np
 
 from strided.arrays.base import Array, ArrayBase
-from strided.escape import visible
 
 
 def corners(a: ArrayBase) -> tuple[Array, int]:
@@ -53,24 +49,22 @@ def in_line(a: ArrayBase, width: int) -> str:
 
 
 def as_html(a: ArrayBase) -> str:
-    """An HTML table of properties, and the values, for notebooks."""
+    """A table of properties, the picture of the layout, and the values, for notebooks."""
+    from strided.pictures.html import Section, card, layout_section, preformatted  # only notebooks need them
+
     buffer = a._memory.buffer.nbytes
-    rows: list[tuple[str, Any]] = [
+    rows: list[tuple[str, object]] = [
         ("shape", a.shape),
         ("dtype", a.dtype.name),
-        ("buffer" if not a.is_view else "view of", a.spec),
         ("values", _size(a.nbytes)),
-        ("buffer size", _size(buffer)),
+        ("buffer", _size(buffer)),
     ]
     if not a.is_view and buffer:
         rows.append(("padding", f"{1 - a.size * a._memory.bits / (8 * buffer):.1%}"))
     if a.file is not None:
-        rows.append(("file", visible(f"{a.file.path} ({a.file.mode})")))
-    cells = "".join(
-        f'<tr><th style="text-align:left">{name}</th><td style="text-align:left">{html.escape(str(value))}</td></tr>'
-        for name, value in rows
-    )
-    return f"<div><table>{cells}</table><pre>{html.escape(text(a))}</pre></div>"
+        rows.append(("file", f"{a.file.path} ({a.file.mode})"))
+    sections = [Section("values", preformatted(text(a)), is_open=True), *layout_section(a.spec)]
+    return card(type(a).__name__, f"{'view of ' if a.is_view else ''}{a.spec}", rows, sections)
 
 
 def _size(nbytes: int) -> str:

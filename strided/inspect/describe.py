@@ -70,7 +70,7 @@ def describe(shape: Shape | BufferShape | TupleShape, *, width: int = 80) -> str
         return _describe_tuple(shape, width)
     array = shape.shape if isinstance(shape, BufferShape) else shape
     lines = textwrap.wrap(str(shape), width, break_on_hyphens=False) or [""]
-    for label, text in _rows(array):
+    for label, text in rows_of(array):
         lines += textwrap.wrap(
             text, max(20, width), initial_indent=f"  {label:<8}  ", subsequent_indent=" " * 12, break_on_hyphens=False
         )
@@ -78,7 +78,7 @@ def describe(shape: Shape | BufferShape | TupleShape, *, width: int = 80) -> str
 
 
 def _describe_tuple(shape: TupleShape, width: int) -> str:
-    leaves = [(index, leaf, _if_any(getattr, leaf, "byte_size")) for index, leaf in shape.leaves()]
+    leaves = [(index, leaf, size_of(leaf)) for index, leaf in shape.leaves()]
     total = sum(size or 0 for _, _, size in leaves)
     lines = [f"a tuple of {len(shape)}: {len(leaves)} arrays, {total:,} bytes"]
     for index, leaf, size in leaves:
@@ -87,7 +87,12 @@ def _describe_tuple(shape: TupleShape, width: int) -> str:
     return "\n".join(lines)
 
 
-def _rows(shape: Shape) -> Iterator[tuple[str, str]]:
+def size_of(shape: Shape | BufferShape | TupleShape) -> int | None:
+    """Bytes that XLA allocates for a shape; None if that is not known."""
+    return _if_any(getattr, shape, "byte_size")
+
+
+def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
     """The lines of `describe`, each as a label and a text."""
     if shape.layout is None:
         yield "elements", "none: a value of this type is not an array"

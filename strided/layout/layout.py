@@ -11,6 +11,7 @@ from typing import NamedTuple
 from strided.addressing.tiling import COMBINE
 from strided.errors import LayoutError
 from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
+from strided.runtime import notebook
 
 #: Names of the memory spaces that are public. Others differ between devices.
 MEMORY_SPACES = {0: "HBM", 1: "VMEM", 5: "host", 6: "unpinned host"}
@@ -198,6 +199,9 @@ class Layout:
             yield "SC" + "".join(map(str, self.split_configs))
         if self.dynamic_shape_metadata_prefix_bytes:
             yield f"M({self.dynamic_shape_metadata_prefix_bytes})"
+
+    def _repr_html_(self) -> str | None:
+        return notebook.as_html(self)
 
     def __repr__(self) -> str:
         shown = [repr(self.minor_to_major)]

@@ -17,6 +17,7 @@ from strided.layout.element_types import ElementType, element_type
 from strided.layout.index_util import Addressing
 from strided.layout.layout import Layout, PaddingValue
 from strided.layout.validation import INT64_MAX, FieldError, integers, shortened
+from strided.runtime import notebook
 from strided.runtime.lazy import lazy
 
 #: XLA's size of a dimension of unknown size (``?``).
@@ -279,6 +280,9 @@ class Shape(Addressing):
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str | None:
+        return notebook.as_html(self)
 
     def __repr__(self) -> str:
         sizes = ", ".join("UNBOUNDED" if n == UNBOUNDED else str(n) for n in self.dimensions)

@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex, TypeAlias
 
 from strided.layout.shape import Shape
 from strided.layout.validation import FieldError
+from strided.runtime import notebook
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +36,9 @@ class BufferShape:
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str | None:
+        return notebook.as_html(self)
 
     def __repr__(self) -> str:
         return f"BufferShape({self.shape!r})"
@@ -158,6 +162,9 @@ class TupleShape:
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str | None:
+        return notebook.as_html(self)
 
     def __repr__(self) -> str:
         out: list[str] = []

@@ -5,36 +5,44 @@ Lines and text take the colour of the page's text, so that a picture reads on li
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from html import escape
 
 #: Okabe and Ito's colours, which colour-blind people tell apart; drawn light, so that text reads on them.
 COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00")
-#: The fill of padding.
-HATCH = "url(#strided-padding)"
+#: The fill of padding: lines, since a pattern has an identifier, and those of other pictures in a page are the same.
+HATCH = "hatch"
 
 _FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace' font-size='12'"
-_DEFINITIONS = (
-    "<defs><pattern id='strided-padding' width='6' height='6' patternUnits='userSpaceOnUse' "
-    "patternTransform='rotate(45)'><line x1='0' y1='0' x2='0' y2='6' stroke='currentColor' stroke-opacity='0.35' "
-    "stroke-width='1.5'/></pattern></defs>"
-)
+#: Units between the lines of a hatch, along an edge.
+_HATCH_STEP = 8
 
 
 def document(drawn: Iterable[str], width: float, height: float, title: str) -> str:
     """The SVG text of a picture."""
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' role='img' viewBox='0 0 {width:g} {height:g}' width='{width:g}' "
-        f"height='{height:g}' {_FONT} fill='currentColor' stroke='none'><title>{escape(title)}</title>{_DEFINITIONS}"
+        f"height='{height:g}' {_FONT} fill='currentColor' stroke='none'><title>{escape(title)}</title>"
         f"{''.join(drawn)}</svg>"
     )
 
 
 def box(x: float, y: float, width: float, height: float, fill: str, opacity: float = 0.4, edge: float = 0.25) -> str:
     """A filled rectangle; `edge` is the opacity of the line around it."""
-    faint = "" if fill == HATCH else f" fill-opacity='{opacity:g}'"
+    hatched = _hatch(x, y, width, height) if fill == HATCH else ""
+    filled = "fill='none'" if hatched else f"fill='{fill}' fill-opacity='{opacity:g}'"
     around = f" stroke='currentColor' stroke-opacity='{edge:g}' stroke-width='0.7'" if edge else ""
-    return f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' fill='{fill}'{faint}{around}/>"
+    return f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' {filled}{around}/>{hatched}"
+
+
+def _hatch(x: float, y: float, width: float, height: float) -> str:
+    """Diagonal lines in a rectangle, which go on in the next one."""
+    moves = []
+    for c in range(_HATCH_STEP * int((x + y) // _HATCH_STEP + 1), math.ceil(x + y + width + height), _HATCH_STEP):
+        left, right = max(x, c - y - height), min(x + width, c - y)
+        moves.append(f"M{left:g} {c - left:g}L{right:g} {c - right:g}")
+    return f"<path d='{''.join(moves)}' stroke='currentColor' stroke-opacity='0.35' stroke-width='1.2'/>"
 
 
 def line(x1: float, y1: float, x2: float, y2: float, width: float) -> str:

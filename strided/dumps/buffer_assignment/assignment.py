@@ -153,6 +153,16 @@ class BufferAssignment:
     def __repr__(self) -> str:
         return f"<BufferAssignment: {len(self.allocations)} allocations, {len(self.values)} values>"
 
+    def _repr_html_(self) -> str:
+        from strided.pictures.html import Section, card, table  # only notebooks need them
+
+        found = sorted(self.allocations, key=lambda one: -one.size)
+        rows = [(one.index, one.size, one.memory_space, one.describe().partition(": ")[2]) for one in found[:_SHOWN]]
+        listed = table(("", "bytes", "space", "is"), rows, len(found) - len(rows))
+        spaces = [(f"space {space}", f"{size:,} bytes") for space, size in self.bytes_by_memory_space().items()]
+        counts = f"{len(found):,} allocations, {len(self.values):,} values"
+        return card("BufferAssignment", counts, spaces, [Section("allocations", listed, is_open=True)])
+
 
 def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | None = None) -> BufferAssignment:
     """The buffer assignment of a program.

@@ -135,6 +135,25 @@ class Dump(Mapping[str, Any]):
     def __repr__(self) -> str:
         return visible(f"<Dump {self.path}: {len(self.programs)} programs, {len(self.others)} other files>")
 
+    def _repr_html_(self) -> str:
+        from strided.pictures.html import Section, card, preformatted, table  # only notebooks need them
+
+        sections = []
+        for program in self.programs[:_SHOWN]:
+            names = list(program.arrays)[:_SHOWN]
+            listed = table(
+                ("array", "shape"),
+                [(name, program.arrays.shape(name)) for name in names],
+                len(program.arrays) - len(names),
+            )
+            notes = [f"missing: {what} ({why})" for what, why in program.missing]
+            notes += [f"broken: {problem}" for problem in program.problems]
+            content = (listed if names else "") + (preformatted("\n".join(notes)) if notes else "")
+            title = f"{program.label}: {len(program.files)} files, {len(program.arrays)} arrays"
+            sections.append(Section(title, content, is_open=len(self.programs) == 1))
+        counts = f"{len(self.programs)} programs, {len(self)} arrays, {len(self.others)} other files"
+        return card("Dump", str(self.path), [("", counts)], sections)
+
 
 def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump:
     """Everything that XLA dumped into a folder, by name.

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, SourceTables, Unparsed
 from strided.dumps.hlo.inference import left_out
 from strided.dumps.hlo.instruction import Instruction, memory_spaces
+from strided.dumps.hlo.largest import largest
 from strided.dumps.hlo.proto_header import ProtoHeader
 from strided.dumps.hlo.text_header import TextHeader
 from strided.errors import DumpError, DumpWarning
@@ -348,15 +349,19 @@ class Module:
         computations = (computation.printed(indent, **options) for computation in self.computations)
         return "".join(f"{part}\n\n" for part in (header, str(self.tables), *computations) if part)
 
-    def __str__(self) -> str:
-        title = [f"{len(self.computations)} computations", f"{len(self.instructions)} instructions"]
-        title += ["scheduled"] if self.is_scheduled else []
-        title += [
+    def _counts(self) -> str:
+        """What it is made of, in words."""
+        counts = [f"{len(self.computations):,} computations", f"{len(self.instructions):,} instructions"]
+        counts += ["scheduled"] if self.is_scheduled else []
+        counts += [
             f"{n} {what}"
             for n, what in ((self.replica_count, "replicas"), (self.num_partitions, "partitions"))
             if n > 1
         ]
-        lines = [f"HloModule {self.name}: {', '.join(title)}", f"entry {self.entry.name}"]
+        return ", ".join(counts)
+
+    def __str__(self) -> str:
+        lines = [f"HloModule {self.name}: {self._counts()}", f"entry {self.entry.name}"]
         lines += _table("parameters", [(str(n), i.name, str(i.shape)) for n, i in enumerate(self.parameters)])
         lines += _table("result", [("", self.entry.root.name, str(self.entry.root.shape))])
         opcodes = Counter(i.opcode for i in self.instructions).most_common()
@@ -368,6 +373,26 @@ class Module:
     def __repr__(self) -> str:
         counts = f"{len(self.computations)} computations, {len(self.instructions)} instructions"
         return visible(f"<Module {self.name}: {counts}>")
+
+    def _repr_html_(self) -> str:
+        from strided.pictures.html import Section, card, table  # only notebooks need them
+
+        parameters = [(k, p.name, p.shape) for k, p in enumerate(self.parameters[:_SHOWN])]
+        values = largest(self.instructions)
+        sizes = [(v.name, v.shape, v.byte_size, v.unpadded_byte_size) for v in values[:_SHOWN]]
+        sections = [
+            Section(
+                f"{len(self.parameters):,} parameters",
+                table(("", "name", "shape"), parameters, len(self.parameters) - len(parameters)),
+                is_open=len(parameters) <= 8,
+            ),
+            Section(
+                "largest values",
+                table(("name", "shape", "bytes", "unpadded bytes"), sizes, len(values) - len(sizes)),
+            ),
+        ]
+        rows = [("", self._counts()), ("entry", self.entry.name), ("result", self.entry.root.shape)]
+        return card("HloModule", self.name, rows, sections)
 
 
 def _is_pattern(text: str) -> bool:

@@ -297,6 +297,17 @@ class Snapshot:
             name, results = "a damaged file", error.message
         return visible(f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>")
 
+    def _repr_html_(self) -> str:
+        from strided.pictures.html import Section, card, table  # only notebooks need them
+
+        sections = []
+        for what, values in (("arguments", self.arguments), ("results", self.results)):
+            rows = [(number, values._shown(number)) for number in range(min(len(values), _SHOWN))]
+            listed = table(("", "shape"), rows, len(values) - len(rows))
+            sections.append(Section(f"{len(values)} {what}", listed, is_open=len(rows) <= 8))
+        missing = [("missing", self.results_missing)] if self.results_missing else []
+        return card(self.form, self.module_name or "no module", missing, sections)
+
 
 def read_snapshot(
     origin: Origin, *, form: str | None = None, max_bytes: int | None = None, mapped: bool = True

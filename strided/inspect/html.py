@@ -1,0 +1,44 @@
+"""Shapes and layouts as HTML for notebooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strided.inspect.describe import rows_of, size_of
+from strided.layout import BufferShape, Layout, Shape, TupleShape
+from strided.pictures.html import Section, card, layout_section, table
+
+#: Arrays of a tuple that are listed.
+_SHOWN = 40
+
+
+def shape_as_html(shape: Shape | BufferShape) -> str:
+    """An array's shape: what `describe` says, and the picture of its layout.
+
+    >>> from strided import parse
+    >>> "3 x 5" in shape_as_html(parse("f32[3,5]{1,0:T(2,2)}"))
+    True
+    """
+    array = shape.shape if isinstance(shape, BufferShape) else shape
+    return card(type(shape).__name__, str(shape), rows_of(array), layout_section(array))
+
+
+def tuple_as_html(shape: TupleShape) -> str:
+    """A tuple's arrays, each with its size."""
+    rows: list[tuple[Any, ...]] = [
+        (",".join(map(str, index)), leaf, "unknown" if (size := size_of(leaf)) is None else size)
+        for index, leaf in shape.leaves()
+    ]
+    listed = table(("index", "shape", "bytes"), rows[:_SHOWN], max(0, len(rows) - _SHOWN))
+    return card("TupleShape", f"{len(shape)} elements", (), [Section(f"{len(rows):,} arrays", listed, is_open=True)])
+
+
+def layout_as_html(layout: Layout) -> str:
+    """A layout's attributes."""
+    rows = [("order", "minor to major: " + ", ".join(map(str, layout.minor_to_major)))]
+    if layout.tiles:
+        rows.append(("tiles", " ".join(map(str, layout.tiles))))
+    if layout.element_size_in_bits:
+        rows.append(("element", f"{layout.element_size_in_bits} bits"))
+    rows.append(("memory", layout.memory_space_name))
+    return card("Layout", str(layout), rows)
