@@ -1,0 +1,113 @@
+"""An engine of xarray: `xarray.open_dataset("dump", engine="strided")`.
+
+The entry point ``strided`` in ``xarray.backends`` leads here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.core import indexing
+
+from strided.arrays.layout_array import LayoutArray
+from strided.dumps.directory.dump import open_dump
+from strided.dumps.directory.names import parse_name
+from strided.dumps.snapshots.snapshot import read_snapshot
+from strided.layout import AnyShape
+from strided.opening import open_array
+
+
+class StridedBackend(BackendEntrypoint):
+    """Dump folders, snapshots and raw buffers as datasets, read in part as they are indexed."""
+
+    description = "Buffers in XLA's layouts: dump folders, snapshots, raw device memory (strided)"
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "shape", "dims", "offset", "bitorder")
+
+    def open_dataset(
+        self,
+        filename_or_obj: str | os.PathLike[str],
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        shape: str | AnyShape | None = None,
+        dims: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        offset: int = 0,
+        bitorder: str = "little",
+    ) -> xr.Dataset:
+        """A dataset with a variable for each array.
+
+        Parameters
+        ----------
+        filename_or_obj : path
+            A dump folder, a snapshot, or with `shape` a file of raw bytes.
+        drop_variables : str or iterable of str, optional
+            Arrays to leave out.
+        shape : str or Shape, optional
+            For raw bytes: the shape, layout included. The variable has the name of the file without its ending.
+        dims : sequence of str, or mapping from names of variables to such, optional
+            Names of dimensions; by default the variable's with ``_0``, ``_1``, ...
+        offset, bitorder
+            For raw bytes, as for `strided.open`.
+
+        Raises
+        ------
+        DumpError, BufferSizeError, NotationError, OSError
+            As `strided.open_dump`, `strided.read_snapshot` and `strided.open` do.
+        """
+        dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+        path = Path(filename_or_obj)
+        if shape is not None:
+            arrays: Iterable[tuple[str, Any]] = [(path.stem, open_array(path, shape, offset=offset, bitorder=bitorder))]
+        elif path.is_dir():
+            arrays = open_dump(path).items()
+        else:
+            arrays = _values(path)
+        variables = {
+            name: _variable(name, array, dims)
+            for name, array in arrays
+            if name not in dropped and isinstance(array, LayoutArray)
+        }
+        return xr.Dataset(variables, attrs={"source": os.fspath(path)})
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Whether a name is a snapshot's, or that of a folder with files of XLA."""
+        if not isinstance(filename_or_obj, (str, os.PathLike)):
+            return False
+        path = Path(filename_or_obj)
+        if path.is_dir():
+            return any(parse_name(one.name) is not None for one in path.iterdir())
+        found = parse_name(path.name)
+        return found is not None and found.kind == "snapshot"
+
+
+class _Lazy(BackendArray):
+    """An array that xarray indexes lazily, and pickles as a path where it is mapped."""
+
+    def __init__(self, array: LayoutArray) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(
+            key, self.shape, indexing.IndexingSupport.BASIC, lambda basic: np.asarray(self.array[basic])
+        )
+
+
+def _values(path: Path) -> Iterator[tuple[str, Any]]:
+    snapshot = read_snapshot(path)
+    for what, values in (("argument", snapshot.arguments), ("result", snapshot.results)):
+        for number in range(len(values)):
+            yield f"{what}{number}", values[number]
+
+
+def _variable(name: str, array: LayoutArray, dims: Any) -> xr.Variable:
+    given = dims.get(name) if isinstance(dims, Mapping) else dims
+    names = tuple(given) if given is not None else tuple(f"{name}_{k}" for k in range(array.ndim))
+    if len(names) != array.ndim:
+        raise ValueError(f"{name} has {array.ndim} dimensions, {array.xla_shape}; dims names {len(names)}: {names}")
+    encoding = {"preferred_chunks": dict(zip(names, array.chunk_shape, strict=True))}
+    return xr.Variable(names, indexing.LazilyIndexedArray(_Lazy(array)), {"xla_shape": str(array.xla_shape)}, encoding)

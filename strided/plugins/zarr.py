@@ -1,0 +1,115 @@
+"""A codec of zarr's version 3: chunks stay in the layout of a device, and are read through the kernels.
+
+The entry point ``strided.xla_layout`` in ``zarr.codecs`` leads here, so zarr finds the codec wherever strided is
+installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from zarr.abc.codec import ArrayBytesCodec
+from zarr.core.array_spec import ArraySpec
+from zarr.core.buffer import Buffer, NDBuffer
+
+from strided.arrays.layout_array import LayoutArray
+from strided.errors import StridedError
+from strided.layout import Shape
+from strided.layout.element_types import element_type_of_dtype, is_builtin
+from strided.layout.parser import layout_of
+
+NAME = "strided.xla_layout"
+
+
+@dataclass(frozen=True)
+class XlaLayoutCodec(ArrayBytesCodec):
+    """Chunks as buffers in an XLA layout, padding included.
+
+    Parameters
+    ----------
+    layout : str
+        Layout of each chunk: ``"{1,0:T(8,128)(2,1)}"``. Chunks at the edge are stored whole, as zarr does.
+    element_type : str, optional
+        XLA's type of the elements, where zarr has none for it: ``"bf16"`` in an array of uint16 holds the same bits,
+        ``"s4"`` in an array of int8 the same values.
+
+    Raises
+    ------
+    ValueError
+        zarr's dtype and the type differ in size, the layout has another rank, or a text is not a layout.
+
+    Examples
+    --------
+    >>> XlaLayoutCodec(layout="{1,0:T(8,128)(2,1)}", element_type="bf16").to_dict()["configuration"]
+    {'layout': '{1,0:T(8,128)(2,1)}', 'element_type': 'bf16'}
+    """
+
+    layout: str
+    element_type: str | None = None
+
+    is_fixed_size = True
+
+    def __post_init__(self) -> None:
+        try:
+            layout_of(self.layout)
+        except StridedError as error:
+            raise ValueError(f"{NAME}: {error}") from None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> XlaLayoutCodec:
+        """The codec that a ``zarr.json`` describes."""
+        given = dict(data.get("configuration") or {})
+        if data.get("name", NAME) != NAME or not {"layout"} <= set(given) <= {"layout", "element_type"}:
+            raise ValueError(f"{NAME} needs a layout, and knows element_type beside it; it got {data}")
+        return cls(**given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The codec as ``zarr.json`` describes it."""
+        configuration: dict[str, Any] = {"layout": self.layout}
+        if self.element_type is not None:
+            configuration["element_type"] = self.element_type
+        return {"name": NAME, "configuration": configuration}
+
+    def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
+        """Raise ValueError if arrays of this kind cannot be stored so; called before anything is written."""
+        self._shape(tuple(1 for _ in shape), dtype.to_native_dtype())
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """Bytes of a stored chunk."""
+        return self._shape(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()).buffer_byte_size
+
+    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
+        dtype = chunk_spec.dtype.to_native_dtype()
+        shape = self._shape(chunk_spec.shape, dtype)
+        values = LayoutArray(chunk_bytes.as_numpy_array().view(np.uint8), shape).to_numpy()
+        return chunk_spec.prototype.nd_buffer.from_numpy_array(_converted(values, dtype))
+
+    async def _encode_single(self, chunk_array: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
+        shape = self._shape(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
+        values = _converted(chunk_array.as_numpy_array(), shape.dtype)
+        array = LayoutArray.from_numpy(values, shape.layout, element_type=shape.element_type)
+        return chunk_spec.prototype.buffer.from_bytes(array.buffer.tobytes())
+
+    def _shape(self, dimensions: tuple[int, ...], dtype: np.dtype[Any]) -> Shape:
+        """The shape of a chunk."""
+        try:
+            shape = Shape(self.element_type or element_type_of_dtype(dtype).name, dimensions, layout_of(self.layout))
+            if shape.dtype.itemsize != dtype.itemsize:
+                raise ValueError(f"{shape.element_type} takes {shape.dtype.itemsize} bytes, {dtype} {dtype.itemsize}")
+            return shape
+        except (StridedError, ValueError) as error:
+            raise ValueError(f"{NAME}: {error}") from None
+
+
+def _converted(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The same values in another type of the same size; bits where one type cannot hold the values of the other."""
+    if values.dtype == dtype:
+        return values
+    plain, other = sorted((values.dtype, dtype), key=is_builtin, reverse=True)
+    if np.can_cast(other, plain) and plain.kind in "iu":
+        return values.astype(dtype)
+    return np.ascontiguousarray(values).view(dtype)

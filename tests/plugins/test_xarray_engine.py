@@ -1,0 +1,96 @@
+"""xarray's engine: dump folders, snapshots and raw buffers open as datasets, and are read in part."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import strided as sd
+from tests import paths
+
+xr = pytest.importorskip("xarray")
+
+from strided.plugins.xarray import StridedBackend  # noqa: E402
+
+pytestmark = pytest.mark.partners
+
+SHAPE = "f32[40,300]{1,0:T(8,128)}"
+VALUES = np.arange(12000, dtype=np.float32).reshape(40, 300)
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    path = tmp_path / "weights.bin"
+    sd.LayoutArray.from_numpy(VALUES, SHAPE).buffer.tofile(path)
+    return path
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
+        archive.extractall(tmp_path / "dump")
+    return tmp_path / "dump"
+
+
+def test_raw_bytes_with_a_shape(raw: Path) -> None:
+    data = xr.open_dataset(raw, engine=StridedBackend, shape=SHAPE, dims=("i", "j"))
+    assert data.sizes == {"i": 40, "j": 300}
+    assert data.weights.attrs["xla_shape"] == SHAPE
+    assert np.array_equal(data.weights.isel(i=slice(30, 3, -4), j=[1, 299, 5]).values, VALUES[30:3:-4][:, [1, 299, 5]])
+    assert np.array_equal(pickle.loads(pickle.dumps(data)).weights.values, VALUES)
+    assert "weights_0" in xr.open_dataset(raw, engine=StridedBackend, shape=SHAPE).sizes
+
+
+def test_chunks_are_whole_tiles(raw: Path) -> None:
+    pytest.importorskip("dask")
+    data = xr.open_dataset(raw, engine=StridedBackend, shape=SHAPE, dims=("i", "j"), chunks={})
+    assert data.weights.encoding["preferred_chunks"] == dict(zip("ij", sd.open(raw, SHAPE).chunk_shape, strict=True))
+    assert data.weights.chunks == ((40,), (300,))
+    assert float(data.weights.sum().compute()) == VALUES.sum(dtype=np.float64)
+
+
+def test_a_dump_folder(dump: Path) -> None:
+    data = xr.open_dataset(dump, engine=StridedBackend)
+    names = list(sd.open_dump(dump))
+    assert list(data.data_vars) == names
+    for name in names:
+        assert np.array_equal(data[name].values, np.asarray(sd.open_dump(dump)[name]))
+    assert StridedBackend().guess_can_open(dump)
+    without = xr.open_dataset(dump, engine=StridedBackend, drop_variables=names[0])
+    assert list(without.data_vars) == names[1:]
+
+
+def test_a_snapshot(dump: Path) -> None:
+    path = next(dump.glob("*while_loop.snapshot*"))
+    data = xr.open_dataset(path, engine=StridedBackend, dims={"argument0": ("row", "column")})
+    assert data.argument0.dims == ("row", "column")
+    assert list(data.data_vars) == ["argument0", "argument1", "result0", "result1"]
+    assert StridedBackend().guess_can_open(path)
+
+
+def test_other_files_are_left_to_other_engines(tmp_path: Path, raw: Path) -> None:
+    backend = StridedBackend()
+    assert not backend.guess_can_open(raw)
+    assert not backend.guess_can_open(tmp_path)
+    assert not backend.guess_can_open(b"bytes")
+
+
+def test_errors(raw: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="weights has 2 dimensions"):
+        xr.open_dataset(raw, engine=StridedBackend, shape=SHAPE, dims=("i",))
+    with pytest.raises(sd.BufferSizeError):
+        xr.open_dataset(raw, engine=StridedBackend, shape="f32[4000,300]")
+    with pytest.raises(sd.DumpError):
+        xr.open_dataset(raw, engine=StridedBackend)
+    with pytest.raises(FileNotFoundError):
+        xr.open_dataset(tmp_path / "none", engine=StridedBackend)
+
+
+def test_the_entry_point_leads_to_the_engine() -> None:
+    (found,) = entry_points(group="xarray.backends", name="strided")
+    assert found.load() is StridedBackend

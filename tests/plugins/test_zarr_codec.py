@@ -1,0 +1,134 @@
+"""zarr's codec: chunks lie in the store as a device has them, and read back as what was written."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import strided as sd
+
+zarr = pytest.importorskip("zarr", minversion="3")
+
+from strided.plugins.zarr import NAME, XlaLayoutCodec  # noqa: E402
+
+pytestmark = pytest.mark.partners
+
+TILED = "{1,0:T(8,128)(2,1)}"
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    zarr.registry.register_codec(NAME, XlaLayoutCodec)
+
+
+def create(path: Path, values: np.ndarray, chunks: tuple[int, ...], codec: XlaLayoutCodec, **options: Any) -> Any:
+    array = zarr.create_array(
+        path, shape=values.shape, chunks=chunks, dtype=values.dtype, serializer=codec, compressors=None, **options
+    )
+    array[...] = values
+    return array
+
+
+@pytest.mark.parametrize(
+    ("dtype", "layout", "element_type"),
+    [
+        ("float32", "{1,0:T(8,128)}", None),
+        ("float16", TILED, None),
+        ("int8", "{0,1:T(8,128)(4,1)}", None),
+        ("bool", "{1,0:T(8,128)(4,1)}", None),
+        ("uint16", TILED, "bf16"),
+        ("uint8", "{1,0:T(8,128)(4,1)}", "f8e4m3fn"),
+        ("int8", "{1,0:T(8,128)(8,1)E(4)}", "s4"),
+        ("complex64", "{0,1}", None),
+        ("uint64", "{1,0:T(2,4)}", None),
+    ],
+)
+def test_values_and_bytes(dtype: str, layout: str, element_type: str | None, tmp_path: Path) -> None:
+    values = (np.arange(40 * 300).reshape(40, 300) % 8).astype(dtype)
+    create(tmp_path, values, (17, 130), XlaLayoutCodec(layout=layout, element_type=element_type))
+    again = zarr.open_array(tmp_path, mode="r")
+    assert np.array_equal(again[...], values)
+    assert np.array_equal(again[3:30:5, 129:132], values[3:30:5, 129:132])
+    # A chunk is the buffer itself.
+    name = element_type or sd.LayoutArray.from_numpy(values).xla_shape.element_type
+    raw = (tmp_path / "c" / "1" / "1").read_bytes()
+    chunk = np.asarray(sd.LayoutArray(raw, f"{name}[17,130]{layout}"))
+    wanted = values[17:34, 130:260]
+    same_values = chunk.astype(dtype) if name == "s4" else chunk.view(dtype)
+    assert np.array_equal(same_values, wanted)
+
+
+def test_the_metadata_names_the_codec(tmp_path: Path) -> None:
+    create(tmp_path, np.zeros((8, 8), np.uint16), (8, 8), XlaLayoutCodec(layout=TILED, element_type="bf16"))
+    codecs = json.loads((tmp_path / "zarr.json").read_text())["codecs"]
+    assert codecs == [{"name": NAME, "configuration": {"layout": TILED, "element_type": "bf16"}}]
+    found = XlaLayoutCodec.from_dict(codecs[0])
+    assert found == XlaLayoutCodec(layout=TILED, element_type="bf16")
+
+
+def test_compressed_and_sharded(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(64, 256)).astype(np.float32)
+    array = zarr.create_array(
+        tmp_path,
+        shape=values.shape,
+        chunks=(16, 128),
+        shards=(32, 256),
+        dtype=values.dtype,
+        serializer=XlaLayoutCodec(layout="{0,1:T(8,128)}"),
+        compressors=zarr.codecs.GzipCodec(),
+    )
+    array[...] = values
+    assert np.array_equal(zarr.open_array(tmp_path, mode="r")[5:40, 100:], values[5:40, 100:])
+
+
+def test_a_device_buffer_becomes_a_chunk(tmp_path: Path) -> None:
+    """The bytes of a dump are put into a store as they are."""
+    values = np.arange(17 * 300).reshape(17, 300).astype(ml_dtypes.bfloat16)
+    dump = sd.LayoutArray.from_numpy(values, TILED, padding=-1).buffer
+    empty = np.zeros((17, 300), np.uint16)
+    create(tmp_path, empty, (17, 300), XlaLayoutCodec(layout=TILED, element_type="bf16"))
+    (tmp_path / "c" / "0").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "c" / "0" / "0").write_bytes(dump.tobytes())
+    assert np.array_equal(zarr.open_array(tmp_path, mode="r")[...].view(ml_dtypes.bfloat16), values)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"layout": "{1,0:T(8,128)"}, "xla_layout"),
+        ({"layout": "{0}"}, "xla_layout"),
+        ({"layout": "{1,0}", "element_type": "s64"}, "s64 takes 8 bytes"),
+        ({"layout": "{1,0}", "element_type": "float99"}, "no element type"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_written(
+    options: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        create(tmp_path, np.zeros((8, 8), np.float32), (8, 8), XlaLayoutCodec(**options))
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("given", [{}, {"layout": "{0}", "speed": 1}])
+def test_unknown_configurations(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="needs a layout"):
+        XlaLayoutCodec.from_dict({"name": NAME, "configuration": given})
+
+
+def test_a_truncated_chunk_is_an_error(tmp_path: Path) -> None:
+    create(tmp_path, np.ones((8, 128), np.float32), (8, 128), XlaLayoutCodec(layout="{1,0:T(8,128)}"))
+    place = tmp_path / "c" / "0" / "0"
+    place.write_bytes(place.read_bytes()[:100])
+    with pytest.raises(sd.BufferSizeError, match="takes 4096 bytes"):
+        zarr.open_array(tmp_path, mode="r")[...]
+
+
+def test_the_entry_point_leads_to_the_codec() -> None:
+    (found,) = entry_points(group="zarr.codecs", name=NAME)
+    assert found.load() is XlaLayoutCodec
