@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError
 from strided.files.magic import HEAD_BYTES
 from strided.files.regular import open_regular
+from strided.io.remote import RemoteArray, is_url
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
 from strided.runtime.aliases import Bytes
@@ -25,6 +27,7 @@ def open_array(
     mapped: bool = True,
     bitorder: str = "little",
     allow_excess: bool = False,
+    storage_options: dict[str, Any] | None = None,
 ) -> LayoutArray:
     """The array in a file, which is mapped: nothing is read until it is used.
 
@@ -33,7 +36,8 @@ def open_array(
 
     Parameters
     ----------
-    path : path
+    path : path or URL
+        A URL of fsspec, such as ``https://...`` or ``s3://...``, gives a `RemoteArray`, which fetches what is indexed.
     shape : str or Shape
     mode : {"r", "r+", "c"}
         Read-only; assignments go to the file; assignments stay in memory.
@@ -43,6 +47,8 @@ def open_array(
         False reads the array into memory, once and for all. Not with mode "r+".
     bitorder, allow_excess
         As for LayoutArray.
+    storage_options : dict, optional
+        Of a URL: what its file system needs, such as credentials.
 
     Raises
     ------
@@ -60,6 +66,13 @@ def open_array(
     ...     open_array(path, "f32[3,3]{0,1:T(2,128)}")[1].tolist()
     [0.0, 1.0, 0.0]
     """
+    if is_url(path):
+        if mode != "r":
+            raise ValueError(f'a file on another machine is read-only: mode "r", not {mode!r}')
+        found: Any = RemoteArray(
+            str(path), shape, offset, bitorder=bitorder, allow_excess=allow_excess, options=storage_options
+        )
+        return found  # type: ignore[no-any-return]  # of the few that open URLs, not all need LayoutArray's annotations
     if mapped:
         return map_array(path, shape, mode, offset, bitorder=bitorder, allow_excess=allow_excess)
     parsed = array_shape(shape)

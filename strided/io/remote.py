@@ -1,0 +1,177 @@
+"""Arrays in files on other machines, read by ranges of bytes: HTTP, object stores, whatever fsspec knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.addressing.address_map import AddressMap
+from strided.arrays.buffers import extent
+from strided.arrays.keys import Copy, indexed
+from strided.arrays.layout_array import LayoutArray
+from strided.errors import BufferSizeError, UnsupportedError
+from strided.files.magic import HEAD_BYTES
+from strided.io.sparse_pages import affordable, blank_array, byte_ranges, element_ranges
+from strided.layout import AnyShape, Layout
+from strided.layout.parser import array_shape
+from strided.runtime.aliases import Table
+from strided.transfer import copy as transfer
+
+#: Bytes between two runs that are read along with them: a request takes about as long as these take to arrive.
+GAP_BYTES = 64 << 10
+#: Bytes of one request at most.
+REQUEST_BYTES = 8 << 20
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::?//|[A-Za-z][A-Za-z0-9+.\-]+::")
+
+
+def is_url(path: object) -> bool:
+    """Whether a path is one of fsspec's: ``https://...``, ``s3://...``, ``simplecache::https://...``.
+
+    >>> is_url("https://example.org/x.bin"), is_url("dump:argument0"), is_url("x.bin")
+    (True, False, False)
+    """
+    return isinstance(path, str) and _URL.match(path) is not None
+
+
+class RemoteArray:
+    """An array in a file on another machine. What is indexed is fetched; nothing is kept.
+
+    `strided.open` makes one of a URL. Keys are NumPy's and give ndarrays, or scalars.
+
+    Attributes
+    ----------
+    url : str
+    xla_shape : Shape
+    shape, ndim, size, dtype, nbytes
+        As for an ndarray of the values.
+    chunk_shape : tuple of int
+        Shape of chunks that suits reading it: whole tiles, some megabytes, together in the file.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        shape: str | AnyShape,
+        offset: int = 0,
+        *,
+        bitorder: str = "little",
+        allow_excess: bool = False,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.url, self.xla_shape, self._options = url, array_shape(shape), dict(options or {})
+        self._system, self._path = _file_system(url, self._options)
+        self._blank = blank_array(self.xla_shape, bitorder)
+        size = int(self._system.info(self._path)["size"] or 0)
+        head = self._bytes(0, min(HEAD_BYTES, size))
+        self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head)
+        self._arguments = url, str(self.xla_shape), offset, bitorder, allow_excess, self._options
+        self.shape, self.ndim, self.size = self._blank.shape, self._blank.ndim, self._blank.size
+        self.dtype, self.nbytes, self.chunk_shape = self._blank.dtype, self._blank.nbytes, self._blank.chunk_shape
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the file."""
+        assert self.xla_shape.layout is not None
+        return self.xla_shape.layout
+
+    def __getitem__(self, key: Any) -> Any:
+        selected = indexed(self._blank.address_map, key)
+        if isinstance(selected, AddressMap):
+            return self._values(self._blank._with_map(selected))
+        if isinstance(selected, Copy):
+            return self._values(self._blank._with_map(selected.map))
+        if isinstance(selected, int):
+            offsets: Table = np.array([selected])
+        else:
+            offsets = transfer.offsets_at(self._blank.address_map, selected.arrays, selected.shape)
+        return self._fetched(element_ranges(offsets, self._blank.region.storage, GAP_BYTES))[key]
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """All values as a new ndarray."""
+        values: npt.NDArray[Any] = self[...]
+        return values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("the values are fetched: there is no ndarray without a copy")
+        return self.to_numpy().astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<RemoteArray {self.xla_shape} at {self.url!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, self._arguments
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return "strided.RemoteArray", *map(str, self._arguments), str(self._system.ukey(self._path))
+
+    def _values(self, view: LayoutArray) -> npt.NDArray[Any]:
+        out = np.empty(view.shape, view.dtype)
+        for box in affordable([tuple(slice(0, n) for n in view.shape)], [view]):
+            key: Any = (*box, ...)
+            region = view[key].region
+            found = self._fetched(byte_ranges(region.map, region.storage, GAP_BYTES))
+            found._with_map(region.map).to_numpy(out=out[key])
+        return out
+
+    def _fetched(self, ranges: Table) -> LayoutArray:
+        """The whole array with some ranges of its bytes fetched, in memory of its own."""
+        found = blank_array(self.xla_shape, self._blank.bitorder)
+        parts = [
+            (at, min(at + REQUEST_BYTES, stop))
+            for start, stop in ranges.tolist()
+            for at in range(start, stop, REQUEST_BYTES)
+        ]
+        starts, stops = ([self._start + part[k] for part in parts] for k in (0, 1))
+        contents = self._system.cat_ranges([self._path] * len(parts), starts, stops, on_error="raise") if parts else []
+        for (start, stop), content in zip(parts, contents, strict=True):
+            self._check(content, start, stop)
+            found.buffer[start:stop] = np.frombuffer(content, np.uint8)
+        return found
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        content: bytes = self._system.cat_file(self._path, start=start, end=stop) if stop > start else b""
+        self._check(content, start, stop)
+        return content
+
+    def _check(self, content: bytes, start: int, stop: int) -> None:
+        """Raise if a part has not the size that was asked for."""
+        if len(content) > stop - start:
+            raise UnsupportedError(f"{self.url}: the server sends whole files, not ranges of bytes; download it first")
+        if len(content) < stop - start:
+            raise BufferSizeError(
+                f"{self.url} was truncated: {len(content)} of {stop - start} bytes came from byte {start} on",
+                actual=start + len(content),
+                needed=stop,
+            )
+
+
+def _again(*arguments: Any) -> RemoteArray:
+    """An unpickled array: the file is looked up again."""
+    url, shape, offset, bitorder, allow_excess, options = arguments
+    return RemoteArray(url, shape, offset, bitorder=bitorder, allow_excess=allow_excess, options=options)
+
+
+def _file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    try:
+        import fsspec  # an extra, and slow to import
+    except ImportError:
+        raise UnsupportedError(f"{url} needs fsspec: pip install 'strided[remote]'") from None
+    try:
+        system, path = fsspec.core.url_to_fs(url, **options)
+    except (ImportError, ValueError) as error:
+        raise UnsupportedError(f"{url}: {error}") from None
+    return system, path
