@@ -108,6 +108,12 @@ def _table() -> Mapping[str, ElementType]:
 ELEMENT_TYPES: Mapping[str, ElementType] = _table()
 
 _BY_NUMBER = {t.number: t for t in ELEMENT_TYPES.values()}
+#: Names of other libraries: NumPy's, and what no dtype of NumPy's is called.
+_ALIASES = {t.dtype.name: t.name for t in ELEMENT_TYPES.values() if t.dtype is not None} | {
+    "half": "f16", "float": "f32", "double": "f64", "bool_": "pred", "fp16": "f16", "fp32": "f32", "fp64": "f64",
+    "cfloat": "c64", "cdouble": "c128", "short": "s16", "int": "s32", "long": "s64",
+} | {f"i{t.bits}": t.name for t in ELEMENT_TYPES.values() if t.name[0] == "s"}  # fmt: skip
+
 _BY_DTYPE = {t.dtype: t for t in ELEMENT_TYPES.values() if t.dtype is not None}
 
 
@@ -121,6 +127,16 @@ def element_type(name: str) -> ElementType:
         return ELEMENT_TYPES[name]
     except (KeyError, TypeError):
         raise UnsupportedError(f"no element type {name!r}; XLA's are {', '.join(ELEMENT_TYPES)}") from None
+
+
+def element_type_meant(name: str) -> str | None:
+    """XLA's name of the type that other libraries call `name`, or None.
+
+    >>> element_type_meant("torch.bfloat16"), element_type_meant("F32"), element_type_meant("x")
+    ('bf16', 'f32', None)
+    """
+    last = name.rpartition(".")[2].lower()
+    return last if last in ELEMENT_TYPES else _ALIASES.get(last)
 
 
 def element_type_of_number(number: int) -> ElementType:

@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from strided.addressing.tiling import COMBINE
 from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, SplitConfig, Tile, TupleShape
-from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM
+from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, element_type_meant
 from strided.layout.lexer import Lexer
 
 #: XLA's own limit on nested shapes.
@@ -42,6 +42,8 @@ _LEVELS = frozenset("DCSH")
 
 #: An array whose end can be told without reading it, as nearly always.
 _ARRAY = re.compile(r"[a-z][a-z0-9]*+\[[0-9,<=?]*+\](?:\{[^{}/\0]*+\})?+(?!\s*+[{/])")
+
+_SHAPE_LIKE = re.compile(r"\s*(\{|\(?\s*(?:(?:torch|np|numpy|jnp)\.)?[A-Za-z]\w*\[)")
 
 _T = TypeVar("_T")
 
@@ -75,7 +77,7 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
     (0, 1)
     """
     if not isinstance(text, str):
-        raise TypeError(f"expected text, not {type(text).__name__}")
+        raise TypeError(f"expected text such as 'f32[3,5]', not {type(text).__name__}")
     found, slip = (_read if len(text) > _REMEMBERED_LENGTH else _remembered)(text)
     if slip is not None:
         message, position = slip
@@ -111,6 +113,15 @@ def parse_layout(text: str, *, strict: bool = False) -> Layout:
     (0, 1)
     """
     return _of_kind(Layout, "a layout alone", text, strict)
+
+
+def is_shape(text: str) -> bool:
+    """Whether a text is meant as a shape or layout, right or wrong. Indices and usual file names look different.
+
+    >>> is_shape("f32[3,,5]"), is_shape("x.npy"), is_shape("[0, 1]")
+    (True, False, False)
+    """
+    return _SHAPE_LIKE.match(text) is not None
 
 
 def layout_of(layout: str | Layout) -> Layout:
@@ -226,9 +237,8 @@ def _known_array(text: str) -> Shape | None:
 def _array(lexer: Lexer) -> Shape:
     places = {"": lexer.start}
     if lexer.token not in ELEMENT_TYPES:
-        lower = lexer.token.lower()
-        hint = f" (types are written in lower case: {lower!r})" if lower in ELEMENT_TYPES else ""
-        lexer.fail(f"expected an element type{hint}")
+        meant = element_type_meant(lexer.token)
+        lexer.fail("expected an element type" + (f" (did you mean {meant}?)" if meant else ""))
     name = lexer.advance()
     places["dimensions"] = lexer.start
     sizes, dynamic = _sizes(lexer)
@@ -460,11 +470,16 @@ def array_shape(shape: str | AnyShape) -> Shape:
             raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
         if isinstance(parsed, Layout):
             raise LayoutError(f"{parsed} is a layout alone; write the shape with it, as in f32[3,5]{parsed}")
-        raise TypeError(
-            f"shape must be text or a Shape, not {type(shape).__name__}; the buffer comes first, then its shape"
-        )
+        raise TypeError(_not_a_shape(shape))
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} holds no values")
     if parsed.rank > MAX_NDIM:
         raise UnsupportedError(f"an array of {parsed.rank} dimensions: NumPy's have {MAX_NDIM} at most")
     return parsed
+
+
+def _not_a_shape(found: object) -> str:
+    advice = "the buffer comes first, then its shape"
+    if isinstance(found, (tuple, list)):
+        advice = "write it with its element type, as in 'f32[3,5]'"
+    return f"shape must be text or a Shape, not {type(found).__name__}; {advice}"
