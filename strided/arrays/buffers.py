@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,10 @@ def flat_bytes(buffer: Any) -> Bytes:
     try:
         memory = memoryview(buffer)
     except (TypeError, BufferError):
-        raise TypeError(f"{type(buffer).__name__} has no buffer; give bytes, an ndarray or the like") from None
+        advice = "give bytes, an ndarray or the like"
+        if isinstance(buffer, (str, os.PathLike)):
+            advice = "strided.open opens a file; a buffer comes first, then its shape"
+        raise TypeError(f"{type(buffer).__name__} has no buffer; {advice}") from None
     if not memory.c_contiguous:
         raise UnsupportedError("the buffer's elements do not lie one after another; copy it first")
     if memory.nbytes == 0:
