@@ -18,6 +18,7 @@ when they are first used, compiled kernels with the first large conversion.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from strided import errors
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from strided.dumps.sharded.assemble import assemble, shard
     from strided.dumps.sharding.sharding import Sharding
     from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
-    from strided.io.convert_file import convert_file, save_npy
+    from strided.io.convert_file import convert_file, save_npy, save_safetensors
     from strided.io.npy import load_npy
 
 _register_partners()
@@ -75,9 +76,19 @@ _LAZY = {
     "read_hlo": "strided.dumps.hlo",
     "read_snapshot": "strided.dumps.snapshots.snapshot",
     "save_npy": "strided.io.convert_file",
+    "save_safetensors": "strided.io.convert_file",
     "shard": "strided.dumps.sharded.assemble",
     "write_snapshot": "strided.dumps.snapshots.snapshot",
 }
+
+#: What other libraries call things, and what to use here instead.
+_WRAP = "LayoutArray(buffer, shape) wraps bytes, LayoutArray.from_numpy(values, layout) makes a buffer of values"
+_OPEN = "open(path, shape) opens raw bytes, open(path) a .npy or .safetensors file, open_dump(folder) XLA's dumps"
+_INSTEAD = {
+    "array": _WRAP, "asarray": _WRAP, "ndarray": _WRAP, "frombuffer": _WRAP, "from_numpy": _WRAP, "from_dlpack": _WRAP,
+    "load": _OPEN, "fromfile": _OPEN, "memmap": _OPEN, "read": _OPEN,
+    "save": "save_npy(path, array) writes a .npy file, save_safetensors(path, arrays) several arrays",
+}  # fmt: skip
 
 __all__ = [
     "COMBINE",
@@ -116,6 +127,7 @@ __all__ = [
     "read_hlo",
     "read_snapshot",
     "save_npy",
+    "save_safetensors",
     "set_num_threads",
     "shard",
     "tpu",
@@ -127,7 +139,10 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY_PACKAGES:
         return importlib.import_module(f"strided.{name}")
     if name not in _LAZY:
-        raise AttributeError(f"module 'strided' has no attribute {name!r}")
+        advice = f"; strided.{_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise AttributeError(
+            f"module 'strided' has no attribute {name!r}{advice}", name=name, obj=sys.modules[__name__]
+        )
     value = getattr(importlib.import_module(_LAZY[name]), name)
     globals()[name] = value
     return value

@@ -9,18 +9,18 @@ import numpy as np
 
 from strided.arrays.buffers import extent
 from strided.arrays.layout_array import LayoutArray, map_array
-from strided.errors import BufferSizeError
-from strided.files.magic import HEAD_BYTES
+from strided.errors import BufferSizeError, UnsupportedError
+from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
 from strided.files.regular import open_regular
 from strided.io.remote import RemoteArray, is_url
 from strided.layout import AnyShape, Shape
-from strided.layout.parser import array_shape
+from strided.layout.parser import array_shape, is_shape
 from strided.runtime.aliases import Bytes
 
 
 def open_array(
     path: str | os.PathLike[str],
-    shape: str | AnyShape,
+    shape: str | AnyShape | None = None,
     mode: str = "r",
     offset: int = 0,
     *,
@@ -37,8 +37,11 @@ def open_array(
     Parameters
     ----------
     path : path or URL
-        A URL of fsspec, such as ``https://...`` or ``s3://...``, gives a `RemoteArray`, which fetches what is indexed.
-    shape : str or Shape
+        Raw bytes; or, without a shape, a ``.npy`` file, or ``FILE:NAME`` for an array in a ``.safetensors`` or ``.npz``
+        file. Without ``:NAME`` the only array of such a file. A URL of fsspec, such as ``https://...`` or
+        ``s3://...``, gives a `RemoteArray`, which fetches what is indexed.
+    shape : str or Shape, optional
+        Of raw bytes, which do not say it themselves, and of what a URL names.
     mode : {"r", "r+", "c"}
         Read-only; assignments go to the file; assignments stay in memory.
     offset : int
@@ -56,6 +59,12 @@ def open_array(
         The file cannot be opened.
     BufferSizeError
         The file is too short, longer than padding explains, or of another format, such as ``.npy`` or gzip.
+    StridedError
+        No array is called NAME, or several could be meant.
+    UnsupportedError
+        No shape for raw bytes; a compressed array; a type that XLA lacks.
+    DumpError
+        A damaged file.
 
     Examples
     --------
@@ -69,10 +78,18 @@ def open_array(
     if is_url(path):
         if mode != "r":
             raise ValueError(f'a file on another machine is read-only: mode "r", not {mode!r}')
+        if shape is None:
+            raise UnsupportedError(f"what a URL names is read as raw bytes: give the shape of {path}")
         found: Any = RemoteArray(
             str(path), shape, offset, bitorder=bitorder, allow_excess=allow_excess, options=storage_options
         )
         return found  # type: ignore[no-any-return]  # of the few that open URLs, not all need LayoutArray's annotations
+    if shape is None:
+        if offset:
+            raise TypeError("an offset goes with the shape of the raw bytes behind it: give both, or neither")
+        path, shape, offset = _located(os.fsdecode(path))
+    elif isinstance(shape, str) and is_shape(os.fsdecode(path)) and not is_shape(shape):
+        raise TypeError("the path comes first, then the shape")
     if mapped:
         return map_array(path, shape, mode, offset, bitorder=bitorder, allow_excess=allow_excess)
     parsed = array_shape(shape)
@@ -80,6 +97,30 @@ def open_array(
     array = LayoutArray(own, parsed, bitorder=bitorder)
     array._memory.excess = excess
     return array
+
+
+def _located(text: str) -> tuple[str, Shape, int]:
+    """The path of the file that ``PATH`` or ``PATH:NAME`` is in, the array's shape, and the bytes in front of it."""
+    # Only needed for files that say themselves what they hold.
+    from strided.io.containers import chosen, open_container, split_name
+    from strided.io.npy import read_npy_header, shape_of_npy
+
+    path, name = split_name(text)
+    with open_regular(path) as file:
+        if (container := open_container(file, path)) is not None:
+            return path, *container.place(chosen(container, name, path))
+        file.seek(0)
+        head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
+        file.seek(0)
+        if head.startswith(NPY_MAGIC) and name is None:
+            header = read_npy_header(file, path)
+            return path, shape_of_npy(header, None, path), header.offset
+    if name is not None:
+        raise UnsupportedError(f"{path} holds no arrays by name that can be mapped; strided.read_dump reads a dump")
+    known = format_of(head, size)
+    if known is not None:
+        raise UnsupportedError(f"{path} is {known.name}: {known.advice}")
+    raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {path}")
 
 
 def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, allow_excess: bool) -> tuple[Bytes, int]:

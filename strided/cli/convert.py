@@ -3,83 +3,182 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import click
+import numpy as np
 
-import strided
-from strided.cli.operands import STANDARD, ending, is_shape, open_source
-from strided.cli.options import SHAPE_HELP, SOURCE_HELP, TARGET_HELP, bitorder, offset, progress
+from strided import inspect
+from strided.cli.operands import STANDARD, Reading, ending, shaped
+from strided.cli.options import (
+    INDEX_HELP,
+    SHAPE_HELP,
+    SOURCE_HELP,
+    TARGET_HELP,
+    allow_excess,
+    bitorder,
+    file_names,
+    force,
+    kind,
+    offset,
+    progress,
+)
 from strided.escape import visible
 from strided.files.atomic import named_when_full
-from strided.io import convert_file, file_array
-from strided.layout.parser import layout_of
+from strided.io import convert_file
+from strided.io.containers import split_name
+from strided.io.write_values import write_at
+from strided.layout import Layout
+from strided.layout.element_types import ELEMENT_TYPES, element_type_meant
+from strided.layout.parser import is_shape, layout_of
 
 #: Endings of files that hold raw bytes.
 _RAW_ENDINGS = ("", ".bin", ".raw", ".dat")
+#: A name inside a file that holds several arrays.
+_NAMED = re.compile(r"(.+\.(?:npz|safetensors)):(.+)", re.IGNORECASE | re.DOTALL)
 
 
-@click.command(epilog=f"{SHAPE_HELP} {SOURCE_HELP} {TARGET_HELP}")
-@click.argument("operands", nargs=-1, metavar="FILE [SHAPE] OUT")
+# An index may begin with a minus sign.
+@click.command(epilog=f"{SHAPE_HELP} {SOURCE_HELP} {INDEX_HELP} {TARGET_HELP}")
+@click.argument("operands", nargs=-1, metavar="FILE [SHAPE] [FILE [SHAPE]]... OUT", shell_complete=file_names)
 @click.option("--to", "layout", metavar="LAYOUT", help="Layout of the raw bytes to write, as in '{0,1:T(8,128)}'.")
-@click.option("-f", "--force", is_flag=True, help="Overwrite OUT.")
+@click.option("--dtype", metavar="TYPE", help="Element type to write, as in bf16; values are cast as by astype.")
+@click.option("--index", metavar="INDEX", help="Convert only this part of each array.")
+@force
 @offset
 @bitorder
-def convert(operands: tuple[str, ...], layout: str | None, force: bool, offset: int, bitorder: str) -> None:
-    """Convert a file to .npy or to another layout."""
-    file, shape, out = _operands_of_convert(operands)
-    if layout is not None and ending(out) == ".npy":
-        raise click.UsageError(".npy files are row-major: leave --to out, or choose another name for raw bytes")
-    if layout is None and out != STANDARD and ending(out) not in (".npy", *_RAW_ENDINGS):
+@allow_excess
+@kind
+def convert(
+    operands: tuple[str, ...],
+    layout: str | None,
+    dtype: str | None,
+    index: str | None,
+    force: bool,
+    offset: int,
+    bitorder: str,
+    allow_excess: bool,
+    kind: str | None,
+) -> None:
+    """Convert arrays to .npy, .npz, .safetensors or another layout.
+
+    A source that holds several arrays, and is given without :NAME, gives all of them.
+    """
+    *sources, out = _checked(operands)
+    out, name = found.groups() if (found := _NAMED.fullmatch(out)) else (out, None)
+    _check_target(sources, out, layout, force)
+    wanted = None if layout is None else layout_of(layout)
+    element_type = None if dtype is None else _element_type(dtype)
+    with contextlib.ExitStack() as stack:
+        arrays = _arrays(sources, Reading(offset, bitorder, kind, allow_excess, stack))
+        if index is not None:
+            arrays = {key: _part(array, inspect.parse_index(index)) for key, array in arrays.items()}
+        if len(arrays) > 1 and (name is not None or ending(out) not in convert_file.CONTAINERS):
+            raise click.UsageError(f"{len(arrays)} arrays: name one of them, or write them to a .npz or .safetensors")
+        only = next(iter(arrays.values()))
+        arrays = arrays if name is None else {name: only}
+        if wanted is None and ending(out) not in (".npy", *convert_file.CONTAINERS):
+            wanted = Layout(tuple(reversed(range(len(only.shape)))))
+        with progress(sum(array.size for array in arrays.values()), "converting") as advance:
+            if out == STANDARD:
+                _write_to_standard_output(only, wanted, element_type, advance)
+                return
+            size = convert_file.write_arrays(
+                arrays, out, wanted, element_type=element_type, overwrite=force, progress=advance
+            )
+        click.echo(f"{visible(out)}: {size:,} bytes, {_written(arrays, out, wanted, element_type)}")
+
+
+def _checked(operands: Sequence[str]) -> Sequence[str]:
+    """The operands: sources, some with shapes, and OUT."""
+    if len(operands) < 2 or (len(operands) == 2 and is_shape(operands[1])):
+        raise click.UsageError(f"Missing argument {'FILE' if not operands else 'OUT'!r}.")
+    return operands
+
+
+def _check_target(sources: Sequence[str], out: str, layout: str | None, force: bool) -> None:
+    """Raise an error if OUT should not be written."""
+    if out == STANDARD:
+        if sys.stdout.isatty():
+            raise click.UsageError("standard output is a terminal: bytes go to a file, or into a pipe")
+        return
+    if layout is not None and ending(out) in (".npy", ".npz"):
+        raise click.UsageError(
+            f"{ending(out)} files are row-major: leave --to out, or choose another name for raw bytes"
+        )
+    known = (".npy", *convert_file.CONTAINERS, *_RAW_ENDINGS)
+    if layout is None and ending(out) not in known:
         convert_file.refuse_name(out, layout)
         raise click.UsageError(
-            f"{out}: the ending does not say what to write; end it in .npy or .bin, or give a layout with --to"
+            f"{out}: the ending does not say what to write; end it in .npy, .npz, .safetensors or .bin, or give a "
+            "layout with --to"
         )
-    if out == STANDARD and sys.stdout.isatty():
-        raise click.UsageError("standard output is a terminal: bytes go to a file, or into a pipe")
-    with contextlib.ExitStack() as stack:
-        source, name = open_source(file, stack)
-        if out != STANDARD:
-            convert_file.check_target(source, out, layout, overwrite=force)
-        array = stack.enter_context(file_array.open_file(source, name, shape, offset=offset, bitorder=bitorder))
-        wanted = None if layout is None else layout_of(layout)
-        if wanted is None and ending(out) != ".npy":
-            wanted = strided.Layout(tuple(reversed(range(len(array.shape)))))
-        with progress(array.size, "converting") as advance:
-            if out == STANDARD:
-                _write_to_standard_output(array, wanted, advance)
-                return
-            size = convert_file.convert_array(array, out, wanted, overwrite=force, progress=advance)
-    written = str(array.xla_shape.with_layout(wanted)) if wanted else f"{array.dtype.name}{list(array.shape)}"
-    click.echo(f"{visible(out)}: {size:,} bytes, {written}")
-    if wanted is None and array.dtype.isbuiltin != 1:
-        click.echo(f"read it with strided.load_npy({out!r}), or numpy.load({out!r}).view(ml_dtypes.{array.dtype.name})")
+    files = [os.fstat(sys.stdin.fileno()) if s == STANDARD else _status(s) for s in sources if not is_shape(s)]
+    convert_file.check_target([status for status in files if status], out, layout, overwrite=force)
 
 
-def _operands_of_convert(operands: Sequence[str]) -> tuple[str, str | None, str]:
-    """FILE, SHAPE and OUT. SHAPE may be left out."""
-    match operands:
-        case (file, shape, out):
-            return file, shape, out
-        case (file, out) if not is_shape(out):
-            return file, None, out
-        case () | (_,) | (_, _):
-            raise click.UsageError(f"Missing argument {'FILE' if not operands else 'OUT'!r}.")
-    raise click.UsageError(f"Got unexpected extra argument ({operands[3]})")
+def _status(source: str) -> os.stat_result | None:
+    with contextlib.suppress(FileNotFoundError):
+        return os.stat(split_name(source)[0])
+    return None
+
+
+def _arrays(operands: Sequence[str], reading: Reading) -> dict[str, Any]:
+    """The arrays that operands name. A source without ``:NAME`` stands for all of its arrays."""
+    found: dict[str, Any] = {}
+    while operands:
+        source, shape, operands = shaped(operands)
+        opened = reading.opened(source, shape)
+        names = list(opened.arrays) if opened.name is None else [opened.name]
+        if not names:
+            raise click.UsageError(f"{source} holds no arrays")
+        for name in names:
+            if name in found:
+                raise click.UsageError(f"two arrays are called {name!r}; write one of them to OUT:NAME")
+            found[name] = opened.array(name)
+    return found
+
+
+def _part(array: Any, key: Any) -> Any:
+    part = array[key]
+    return part if hasattr(part, "shape") and hasattr(part, "size") else np.asarray(part, array.dtype)
+
+
+def _element_type(text: str) -> str:
+    """XLA's name of a type that may have another library's."""
+    meant = text if text in ELEMENT_TYPES else element_type_meant(text)
+    if meant is None or not ELEMENT_TYPES[meant].is_array:
+        raise click.UsageError(f"--dtype {text} is no element type; there are {', '.join(ELEMENT_TYPES)}")
+    return meant
+
+
+def _written(arrays: Mapping[str, Any], out: str, layout: Layout | None, element_type: str | None) -> str:
+    """What was written, and how to read it if NumPy alone cannot."""
+    shapes = {name: convert_file.result_shape(array, layout, element_type) for name, array in arrays.items()}
+    first, shape = next(iter(shapes.items()))
+    values = f"{shape.dtype.name}{list(shape.dimensions)}" if layout is None else str(shape)
+    if ending(out) in convert_file.CONTAINERS:
+        what = values if len(shapes) == 1 else f"{len(shapes)} arrays"
+        return f"{what}\nread {'it' if len(shapes) == 1 else 'one'} with strided.open({f'{out}:{first}'!r})"
+    if layout is None and shape.dtype.isbuiltin != 1:
+        numpy = f"numpy.load({out!r}).view(ml_dtypes.{shape.dtype.name})"
+        return f"{values}\nread it with strided.load_npy({out!r}), or {numpy}"
+    return values
 
 
 def _write_to_standard_output(
-    array: file_array.FileArray, layout: strided.Layout | None, advance: Callable[[int], object]
+    array: Any, layout: Layout | None, element_type: str | None, advance: Callable[[int], object]
 ) -> None:
     """Write to a nameless file first, because blocks are not written in order."""
     with tempfile.TemporaryFile() as file:
         with named_when_full(tempfile.gettempdir()):
-            convert_file.write_file(
-                file, array, convert_file.result_shape(array, layout), as_npy=False, progress=advance
-            )
+            write_at(file, array, convert_file.result_shape(array, layout, element_type), 0, advance)
         file.seek(0)
         shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
         sys.stdout.buffer.flush()

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,42 +15,109 @@ import click
 
 import strided
 from strided.errors import StridedError, UnsupportedError
+from strided.files.magic import HEAD_BYTES, format_of
 from strided.io import file_array
+from strided.io.containers import chosen, hint, open_container, split_name
+from strided.layout.parser import array_shape, is_shape
 
 if TYPE_CHECKING:
     from strided.dumps.directory.programs import RunArrays
 
 #: The name of standard input and output.
 STANDARD = "-"
+_COMPRESSED = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
 
 
 def array_of(
-    operands: Sequence[str], offset: int, bitorder: str, kind: str | None, stack: contextlib.ExitStack
+    operands: Sequence[str],
+    offset: int,
+    bitorder: str,
+    kind: str | None,
+    stack: contextlib.ExitStack,
+    *,
+    allow_excess: bool = False,
 ) -> tuple[Any, Sequence[str]]:
-    """The array that the operands of `show` name, and the operands after it."""
-    first, *rest = operands
-    path = Path(first)
-    if (first != STANDARD and not path.exists()) or path.is_dir():
-        folder, colon, name = first.rpartition(":")
-        if colon and Path(folder).is_dir():
-            return _named(folder, strided.open_dump(folder, mapped=False), name), rest
-        if colon and Path(folder).is_file():
-            return _named(folder, named_arrays(strided.read_dump(Path(folder), kind, mapped=False)), name), rest
-        if path.is_dir():
-            raise click.UsageError(
-                f"{first} is a folder; name an array in it as {first}:NAME ('strided ls' lists them)"
-            )
-        raise FileNotFoundError(2, "No such file", first)
-    source, name = open_source(first, stack)
-    shape = rest[0] if rest and is_shape(rest[0]) else None
-    try:
-        array = file_array.open_file(source, name, shape, offset=offset, bitorder=bitorder)
-        return stack.enter_context(array), rest[shape is not None :]
-    except UnsupportedError:
-        # .npy files may hold types that XLA lacks.
-        if shape is not None or path.suffix != ".npy" or (other := strided.load_npy(path)).dtype.kind == "V":
-            raise
-        return other, rest
+    """The array that the first operands name, and the operands after it."""
+    source, shape, rest = shaped(operands)
+    opened = Reading(offset, bitorder, kind, allow_excess, stack).opened(source, shape)
+    return opened.array(chosen(opened.arrays, None, opened.path) if opened.name is None else opened.name), rest
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The arrays in a source by name, read when they are used, and the name of the one that is meant, if one is."""
+
+    path: str
+    arrays: Mapping[str, Any]
+    name: str | None
+
+    def array(self, name: str) -> Any:
+        """An array; StridedError if there is none of that name."""
+        try:
+            array = self.arrays[name]
+        except KeyError as error:
+            said = str(error.args[0])
+            if not said.startswith("several"):
+                said = f"no array is named {name!r}; {hint(self.arrays, name)}"
+            raise StridedError(f"{self.path}: {said}") from None
+        if hasattr(array, "dtype"):
+            return array
+        raise StridedError(f"{self.path}:{name} is no array but {type(array).__name__}")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How sources are read: the options of a command, and what closes their files."""
+
+    offset: int
+    bitorder: str
+    kind: str | None
+    allow_excess: bool
+    stack: contextlib.ExitStack
+
+    def opened(self, source: str, shape: str | None) -> Opened:
+        """The arrays in a file, a folder or standard input, which may end in ``:NAME``."""
+        path, name = (STANDARD, None) if source == STANDARD else split_name(source)
+        if os.path.isdir(path):
+            if shape is not None:
+                raise click.UsageError(f"{path} is a folder; a shape goes with a file of raw bytes")
+            dump = strided.open_dump(path, mapped=False)
+            if not dump:
+                raise click.UsageError(f"{path} is a folder without arrays of a program; 'strided ls' lists its files")
+            return Opened(path, dump, name)
+        file, label = open_source(path, self.stack)
+        if name is None and (shape is not None or self.offset or not file.seekable()):
+            return self._raw(file, label, shape)
+        if (container := open_container(file, path)) is not None:
+            self.stack.enter_context(container)
+            if shape is None or name is None:
+                return Opened(path, container, name)
+            return Opened(path, {name: container.open(name, array_shape(shape))}, name)
+        if name is None and not _is_snapshot(file, path):
+            return self._raw(file, label, shape)
+        if shape is not None:
+            raise click.UsageError(f"{source} has a shape of its own: leave {shape!r} out")
+        return Opened(path, named_arrays(strided.read_dump(Path(path), self.kind, mapped=False)), name)
+
+    def _raw(self, file: BinaryIO, label: str, shape: str | None) -> Opened:
+        """The array in a raw or ``.npy`` file, named as the file is."""
+        name = "array" if file is sys.stdin.buffer else Path(_COMPRESSED.sub("", label)).stem
+        options: Any = {"offset": self.offset, "bitorder": self.bitorder, "allow_excess": self.allow_excess}
+        try:
+            array: Any = self.stack.enter_context(file_array.open_file(file, label, shape, **options))
+        except UnsupportedError:
+            # .npy files may hold types that XLA lacks.
+            if shape is not None or ending(label) != ".npy" or (array := strided.load_npy(label)).dtype.kind == "V":
+                raise
+        return Opened(label, {name: array}, name)
+
+
+def _is_snapshot(file: BinaryIO, path: str) -> bool:
+    from strided.dumps.detect import recognise
+
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return format_of(file.read(HEAD_BYTES), size) is None and recognise(path) == "snapshot"
 
 
 def named_arrays(content: Any) -> RunArrays:
@@ -61,19 +129,14 @@ def named_arrays(content: Any) -> RunArrays:
     return RunArrays({f"{what}{number}": (those, number) for what, those in values for number in range(len(those))})
 
 
-def _named(place: str, arrays: Mapping[str, Any], name: str) -> Any:
-    try:
-        array = arrays[name]
-    except KeyError as error:
-        raise StridedError(f"{place}: {error.args[0]}") from None
-    if not isinstance(array, strided.LayoutArray):
-        raise StridedError(f"{place}:{name} is no array but {type(array).__name__}")
-    return array
-
-
-def is_shape(text: str) -> bool:
-    """Whether a word is meant as a shape, right or wrong. Indices and usual file names look different."""
-    return re.match(r"\s*(\{|\(?\s*[a-z]\w*\[)", text) is not None
+def shaped(operands: Sequence[str]) -> tuple[str, str | None, Sequence[str]]:
+    """The first source, its shape if one follows, and the operands after it."""
+    first, *rest = operands
+    if is_shape(first) and rest and os.path.exists(rest[0]) and not os.path.exists(first):
+        raise click.UsageError(f"the file comes first, then its shape: {rest[0]} '{first}'")
+    if rest and is_shape(rest[0]):
+        return first, rest[0], rest[1:]
+    return first, None, rest
 
 
 def ending(name: str) -> str:
@@ -83,6 +146,8 @@ def ending(name: str) -> str:
 def open_source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
     """The open file, and its name in errors."""
     if name != STANDARD:
+        if os.path.isdir(name):
+            raise click.UsageError(f"{name} is a folder, where a file is expected; 'strided ls' lists what is in it")
         return stack.enter_context(open(name, "rb")), name
     if sys.stdin.isatty():
         raise click.UsageError("standard input is a terminal: give a file, or pipe bytes in")

@@ -8,19 +8,29 @@ import sys
 from collections.abc import Callable, Iterator
 
 import click
+from click.shell_completion import CompletionItem
 
 #: Elements of an array that is large enough for a progress bar.
 _LONG = 1 << 26
 
 SHAPE_HELP = "SHAPE is XLA's text, as in 'bf16[17,300]{1,0:T(8,128)(2,1)}'; quote it for the shell."
 INDEX_HELP = "INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'."
-SOURCE_HELP = "FILE may be a .npy file, which needs no SHAPE; gzipped; or - for standard input."
+SOURCE_HELP = (
+    "FILE is a file of raw bytes with its SHAPE; a .npy file; FILE.npz:NAME, FILE.safetensors:NAME, SNAPSHOT:NAME or "
+    "DUMP:NAME, with a name that 'strided ls' prints; or - for standard input. Raw bytes and .npy files may be "
+    "compressed by gzip or zstd."
+)
 TARGET_HELP = (
-    "An OUT that ends in .npy is a NumPy file. One that ends in .bin, .raw or .dat or has no ending holds raw bytes, "
-    "row-major without --to; - is standard output. With --to other endings hold raw bytes too, except those of other "
-    "formats, such as .npz and .csv. An OUT that exists is kept without --force; OUT is never FILE itself."
+    "The ending of OUT says what it holds: .npy, .npz, .safetensors (or OUT.safetensors:NAME), and .bin, .raw, .dat or "
+    "none for raw bytes, row-major without --to; - is standard output. With --to a .safetensors file holds the raw "
+    "bytes and their shape, and other endings raw bytes, except those of other formats, such as .csv. An OUT that "
+    "exists is kept without --force; OUT is never a FILE itself."
 )
 offset = click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Bytes in front of the array.")
+allow_excess = click.option(
+    "--allow-excess", is_flag=True, help="Accept a file of raw bytes that is longer than padding explains."
+)
+force = click.option("-f", "--force", is_flag=True, help="Overwrite a file that exists.")
 kind = click.option(
     "--kind", type=click.Choice(["hlo", "snapshot", "allocations"]), help="What the file is, if its content misleads."
 )
@@ -30,6 +40,11 @@ bitorder = click.option(
     default="little",
     help="Whether the first packed element of a byte is in its low or its high bits (high: jaxlib up to 0.5.2).",
 )
+
+
+def file_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete names of files."""
+    return [CompletionItem(incomplete, type="file")]
 
 
 def width() -> int:

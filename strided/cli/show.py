@@ -8,32 +8,82 @@ import click
 import numpy as np
 
 from strided import inspect
+from strided.cli import forms
 from strided.cli.operands import array_of
-from strided.cli.options import INDEX_HELP, SHAPE_HELP, SOURCE_HELP, bitorder, kind, offset, progress, width
+from strided.cli.options import (
+    INDEX_HELP,
+    SHAPE_HELP,
+    SOURCE_HELP,
+    allow_excess,
+    bitorder,
+    file_names,
+    kind,
+    offset,
+    progress,
+    width,
+)
 
 
 # An index may begin with a minus sign, which click would take for an option's.
 @click.command(epilog=f"{SHAPE_HELP} {SOURCE_HELP} {INDEX_HELP}", context_settings={"ignore_unknown_options": True})
-@click.argument("operands", nargs=-1, required=True, metavar="FILE [SHAPE] [INDEX] | DUMP:NAME [INDEX]")
+@click.argument("operands", nargs=-1, required=True, metavar="FILE [SHAPE] [INDEX]", shell_complete=file_names)
+@click.option("--hex", "as_hex", is_flag=True, help="Print the elements' bits in hexadecimal.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print all values, a line for each row.")
+@click.option("--json", "as_json", is_flag=True, help="Print all values as JSON; with --stats the summary.")
+@click.option("--stats", is_flag=True, help="Print the summary alone.")
+@click.option("--histogram", is_flag=True, help="Print how often which values occur.")
 @offset
 @bitorder
+@allow_excess
 @kind
-def show(operands: tuple[str, ...], offset: int, bitorder: str, kind: str | None) -> None:
+def show(
+    operands: tuple[str, ...],
+    as_hex: bool,
+    as_csv: bool,
+    as_json: bool,
+    stats: bool,
+    histogram: bool,
+    offset: int,
+    bitorder: str,
+    allow_excess: bool,
+    kind: str | None,
+) -> None:
     """Show the values of an array.
 
-    It lies in a raw buffer, a .npy file, a dump folder or a snapshot. Extremes and mean are shown too.
+    It lies in a raw buffer, a .npy, .npz or .safetensors file, a snapshot or a dump folder. Extremes and mean are shown
+    too.
     """
     if wrong := [operand for operand in operands if operand.startswith("--")]:
         raise click.NoSuchOption(wrong[0])
+    if as_hex + as_csv + histogram + (as_json or stats) > 1:
+        raise click.UsageError("--hex, --csv, --json, --stats and --histogram: give one; only --json goes with --stats")
 
     with contextlib.ExitStack() as stack:
-        array, rest = array_of(operands, offset, bitorder, kind, stack)
+        array, rest = array_of(operands, offset, bitorder, kind, stack, allow_excess=allow_excess)
         if len(rest) > 1:
             raise click.UsageError(f"one index too many: {rest[1]!r}")
         values = array[inspect.parse_index(rest[0])] if rest else array
-        with np.printoptions(linewidth=max(20, width())):
-            click.echo(str(values))
-        if np.shape(values) or not isinstance(values, np.generic):
+        if isinstance(values, np.generic) and (as_hex or as_csv or as_json or stats or histogram):
+            values = np.asarray(values)
+
+        def summary() -> inspect.Statistics:
             with progress(values.size, "reading") as advance:
-                summary = inspect.statistics(values, progress=advance)
-            click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}\n{summary}")
+                return inspect.statistics(values, progress=advance)
+
+        with np.printoptions(linewidth=max(20, width())):
+            if as_csv:
+                for piece in forms.csv(values):
+                    click.echo(piece, nl=False)
+            elif as_hex:
+                click.echo(forms.hexadecimal(values))
+            elif histogram:
+                found = summary()
+                click.echo(f"{forms.histogram(values, found, width())}\n\n{found}")
+            elif stats:
+                click.echo(forms.statistics_json(summary()) if as_json else summary())
+            elif as_json:
+                click.echo(forms.json_text(values))
+            else:
+                click.echo(str(values))
+                if not isinstance(values, np.generic):
+                    click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}\n{summary()}")

@@ -10,7 +10,10 @@ HEAD_BYTES = 16
 NPY_MAGIC = b"\x93NUMPY"
 #: The third byte means deflate, the only method ever defined.
 GZIP_MAGIC = b"\x1f\x8b\x08"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZIP_MAGIC = b"PK\x03\x04"
+#: A zip archive of nothing.
+EMPTY_ZIP_MAGIC = b"PK\x05\x06"
 
 
 class Format(NamedTuple):
@@ -20,17 +23,25 @@ class Format(NamedTuple):
     advice: str
 
 
+_EXPANDED = "`strided show` and strided.convert_file expand it as they read; for anything else expand it first"
 _MAGICS = {
-    NPY_MAGIC: Format("a .npy file", "strided.load_npy and `strided show` read it, strided.convert_file converts it"),
-    GZIP_MAGIC: Format(
-        "gzip data", "`strided show` and strided.convert_file expand it as they read; for anything else expand it first"
+    NPY_MAGIC: Format("a .npy file", "strided.open and `strided show` read it without a shape"),
+    GZIP_MAGIC: Format("gzip data", _EXPANDED),
+    ZSTD_MAGIC: Format("Zstandard data", _EXPANDED),
+    ZIP_MAGIC: Format(
+        "a zip archive", "strided.open('FILE:NAME') reads an array of an .npz; otherwise unpack it first"
     ),
-    ZIP_MAGIC: Format("a zip archive", "numpy.load opens it if it is an .npz; otherwise unpack it first"),
-    b"PK\x05\x06": Format("an empty zip archive", "there is nothing in it"),
+    EMPTY_ZIP_MAGIC: Format("an empty zip archive", "there is nothing in it"),
     b"\x89HDF\r\n\x1a\n": Format("an HDF5 file", "h5py reads it"),
-    b"\x28\xb5\x2f\xfd": Format("Zstandard data", "expand it first"),
 }
-_SAFETENSORS = Format("a safetensors file", "safetensors reads it; or give the offset of one tensor's bytes")
+_SAFETENSORS = Format(
+    "a safetensors file", "strided.open('FILE:NAME') reads a tensor without a shape; or give the offset of its bytes"
+)
+
+
+def is_safetensors(head: bytes, size: int) -> bool:
+    """Whether a file of `size` bytes begins as safetensors do: with the length of a JSON text, and its first brace."""
+    return head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8
 
 
 def format_of(head: bytes, size: int) -> Format | None:
@@ -44,7 +55,4 @@ def format_of(head: bytes, size: int) -> Format | None:
     for magic, found in _MAGICS.items():
         if head.startswith(magic):
             return found
-    # The length of a JSON text, and its first brace.
-    if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8:
-        return _SAFETENSORS
-    return None
+    return _SAFETENSORS if is_safetensors(head, size) else None

@@ -15,6 +15,7 @@ _KINDS = (
     (stat.S_ISBLK, "a block device"),
     (stat.S_ISSOCK, "a socket"),
 )
+_FOLDER = "a folder, where a file is expected; strided.open_dump opens a folder of dumps"
 # With O_NONBLOCK the opening of a FIFO does not wait for a writer; without O_NOCTTY a terminal could become ours.
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 
@@ -28,7 +29,7 @@ def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> Bin
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+            raise IsADirectoryError(errno.EISDIR, _FOLDER, os.fspath(path))
         if not stat.S_ISREG(mode):
             kind = next((name for test, name in _KINDS if test(mode)), "no file")
             raise DumpError(f"{kind}; only regular files are read", path=os.fspath(path))

@@ -1,42 +1,35 @@
-"""Arrays to files, in bounded memory, whole or not at all.
-
-Arrays are converted in blocks of about `BLOCK_BYTES`. Neither source nor target is mapped, so that a truncated source
-or a full disk raises an error instead of killing the process.
-"""
+"""Arrays to files, in bounded memory, whole or not at all. The name of the file decides its format."""
 
 from __future__ import annotations
 
-import errno
-import math
 import os
-from collections.abc import Callable
+import zipfile
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from strided.arrays.blocks import boxes, common_block, even_cuts, run_block
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
 from strided.files.atomic import refuse_existing, refuse_same, replaced
-from strided.io.file_array import FileArray, open_file
+from strided.io.containers import chosen, open_container
+from strided.io.file_array import open_file
 from strided.io.npy import npy_header
-from strided.io.sparse_pages import Pages, affordable, blank_array, store
+from strided.io.safetensors import safetensors_header
+from strided.io.write_values import Progress, write_at, write_rows
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
 from strided.layout.parser import array_shape, layout_of
 
-#: Bytes of values in memory at a time. Larger blocks gain nothing; smaller ones cut rows of large arrays.
-BLOCK_BYTES = 64 << 20
+#: Endings of files that hold several arrays by name.
+CONTAINERS = (".npz", ".safetensors")
 
 #: Endings of formats that are not written here: raw bytes with such a name would mislead.
 FOREIGN_ENDINGS = frozenset(
-    ".npz .csv .tsv .txt .json .zarr .h5 .hdf5 .hdf .nc .nc4 .mat .pt .pth .pkl .pickle .safetensors .gguf .onnx .pb"
+    ".csv .tsv .txt .json .zarr .h5 .hdf5 .hdf .nc .nc4 .mat .pt .pth .pkl .pickle .gguf .onnx .pb"
     " .parquet .arrow .feather .png .jpg .jpeg .gif .tif .tiff .bmp .svg .html .pdf .xls .xlsx .fits"
     " .gz .bz2 .xz .zst .zip .tar .tgz .7z".split()
 )
-
-#: Called with the number of elements just written.
-Progress = Callable[[int], object]
 
 
 def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | None = None) -> None:
@@ -54,14 +47,54 @@ def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | N
     OSError
         The file cannot be written; an earlier file stays as it was.
     """
-    if isinstance(array, LayoutArray):
-        element_type = ELEMENT_TYPES[array.xla_shape.element_type]
-    else:
-        array = np.asanyarray(array)
-        element_type = element_type_of_dtype(array.dtype)
+    array = _as_array(array)
     with replaced(path) as file:
-        file.write(npy_header(element_type, array.shape))
-        _write_rows(file, array, np.dtype(array.dtype), progress)
+        _write_npy(file, array, result_shape(array, None), progress)
+
+
+def save_safetensors(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, Any],
+    layout: str | Layout | None = None,
+    *,
+    progress: Progress | None = None,
+) -> None:
+    """Write arrays to a safetensors file by name; ``strided.open("FILE:NAME")`` and the safetensors library read it.
+
+    What the format has no type for, such as int4, and buffers in a layout are stored as ``U8``, their shape's text in
+    the metadata: `strided.open` then gives the array, the library bytes.
+
+    Parameters
+    ----------
+    arrays : mapping of str to LayoutArray or array-like
+        A LayoutArray is converted block by block and need not fit into memory.
+    layout : str or Layout, optional
+        Layout of buffers to store, padded with zeros. By default the values are stored row-major.
+    progress : callable, optional
+        Called after each block with the number of elements that it held.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; an earlier file stays as it was.
+    UnsupportedError
+        A dtype that XLA lacks; a name that is no text.
+    LayoutError, NotationError
+        The layout is invalid, or does not fit.
+
+    Examples
+    --------
+    >>> import os, tempfile, strided as sd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "w.safetensors")
+    ...     save_safetensors(path, {"w": np.eye(3, dtype=np.float32)}, "{0,1:T(2,128)}")
+    ...     sd.open(f"{path}:w")[1]
+    LayoutArray([0., 1., 0.], dtype=float32, view of f32[3,3]{0,1:T(2,128)})
+    """
+    found = {name: _as_array(array) for name, array in arrays.items()}
+    shapes = {name: result_shape(array, layout) for name, array in found.items()}
+    with replaced(path) as file:
+        _write_safetensors(file, found, shapes, progress)
 
 
 def convert_file(
@@ -80,14 +113,17 @@ def convert_file(
     Parameters
     ----------
     source : path
-        Raw bytes or a ``.npy`` file, gzipped or not; the content tells. With an offset, or exactly the shape's size, a
-        file is raw bytes whatever it begins with. Gzip data are expanded into a temporary file, as far as needed.
+        Raw bytes or a ``.npy`` file, compressed by gzip or Zstandard or not; the content tells. With an offset, or
+        exactly the shape's size, a file is raw bytes whatever it begins with. Compressed data are expanded into a
+        temporary file, as far as needed. Without a shape, also a ``.npz`` or ``.safetensors`` file of one array.
     shape : str, Shape or None
-        None for a ``.npy`` file, which has its own.
+        None for files that have their own.
+    target : path
+        Its ending says the format: ``.npz``, ``.safetensors``; else raw bytes with a layout, ``.npy`` without.
     offset, bitorder
         As for `strided.open`.
     layout : str or Layout, optional
-        Layout of the raw bytes to write, with zeros as padding. By default the target is a ``.npy`` file.
+        Layout of the raw bytes to write, with zeros as padding. By default values are written row-major.
     overwrite : bool, optional
         Whether to replace an existing file, as `numpy.save` does.
     progress : callable, optional
@@ -102,107 +138,119 @@ def convert_file(
     BufferSizeError
         The source does not have its shape's size, or was truncated meanwhile.
     DumpError
-        Broken gzip data, a damaged header.
+        Broken compressed data, a damaged header.
+    StridedError
+        A source of several arrays.
     LayoutError
         A ``.npy`` file of another shape; a layout that does not fit.
     """
+    name = os.fspath(source)
     with open(source, "rb") as file:
-        check_target(file, target, layout, overwrite=overwrite)
-        with open_file(file, os.fspath(source), shape, offset=offset, bitorder=bitorder) as array:
-            return convert_array(array, target, layout, overwrite=overwrite, progress=progress)
+        check_target([os.fstat(file.fileno())], target, layout, overwrite=overwrite)
+        if shape is None and (container := open_container(file, name)) is not None:
+            with container:
+                only = chosen(container, None, name)
+                return write_arrays({only: container[only]}, target, layout, overwrite=overwrite, progress=progress)
+        with open_file(file, name, shape, offset=offset, bitorder=bitorder) as array:
+            return write_arrays({"array": array}, target, layout, overwrite=overwrite, progress=progress)
 
 
-def check_target(file: BinaryIO, target: str | os.PathLike[str], layout: object, *, overwrite: bool) -> None:
-    """Raise OSError or UnsupportedError if an open file must not be converted to a target."""
+def check_target(
+    sources: list[os.stat_result], target: str | os.PathLike[str], layout: object, *, overwrite: bool
+) -> None:
+    """Raise OSError or UnsupportedError if sources must not be converted to a target."""
     refuse_name(target, layout)
-    refuse_same(os.fstat(file.fileno()), target)
+    for source in sources:
+        refuse_same(source, target)
     if not overwrite:
         refuse_existing(target)
-
-
-def convert_array(
-    array: FileArray,
-    target: str | os.PathLike[str],
-    layout: str | Layout | None,
-    *,
-    overwrite: bool,
-    progress: Progress | None = None,
-) -> int:
-    """Write an array in a file to a target; returns the target's size in bytes."""
-    shape = result_shape(array, layout)
-    with replaced(target, overwrite=overwrite) as file:
-        write_file(file, array, shape, as_npy=layout is None, progress=progress)
-        return file.seek(0, os.SEEK_END)
-
-
-def result_shape(array: FileArray, layout: str | Layout | None) -> Shape:
-    """The shape of an array in another layout; None is row-major."""
-    return array_shape(array.xla_shape.with_layout(None if layout is None else layout_of(layout)))
 
 
 def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
     """Raise UnsupportedError if the ending of a file's name is another format's.
 
-    >>> refuse_name("out.npz", None)
+    >>> refuse_name("out.csv", None)
     Traceback (most recent call last):
-    strided.errors.UnsupportedError: out.npz: files that end in .npz are not written, only .npy files and raw bytes
-    """
-    name = os.fsdecode(target)
-    ending = os.path.splitext(name)[1].lower()
+    strided.errors.UnsupportedError: out.csv: files that end in .csv are not written, only .npy, .npz, .safetensors and raw bytes
+    """  # noqa: E501
+    name, ending = os.fsdecode(target), _ending(target)
     if ending in FOREIGN_ENDINGS:
-        raise UnsupportedError(f"{name}: files that end in {ending} are not written, only .npy files and raw bytes")
-    if ending == ".npy" and layout is not None:
-        raise UnsupportedError(f"{name}: .npy files are row-major: leave the layout out, or name raw bytes otherwise")
+        raise UnsupportedError(
+            f"{name}: files that end in {ending} are not written, only .npy, .npz, .safetensors and raw bytes"
+        )
+    if ending in (".npy", ".npz") and layout is not None:
+        raise UnsupportedError(
+            f"{name}: {ending} files are row-major: leave the layout out, or name raw bytes otherwise"
+        )
 
 
-def write_file(
-    file: BinaryIO, array: FileArray, shape: Shape, *, as_npy: bool, progress: Progress | None = None
+def write_arrays(
+    arrays: Mapping[str, Any],
+    target: str | os.PathLike[str],
+    layout: str | Layout | None,
+    *,
+    element_type: str | None = None,
+    overwrite: bool,
+    progress: Progress | None = None,
+) -> int:
+    """Write arrays to a file, in the format that its name and the layout say; returns its size in bytes.
+
+    Only containers take several arrays. `element_type` casts values, as ``astype`` does.
+    """
+    shapes = {name: result_shape(array, layout, element_type) for name, array in arrays.items()}
+    with replaced(target, overwrite=overwrite) as file:
+        match _ending(target):
+            case ".safetensors":
+                _write_safetensors(file, arrays, shapes, progress)
+            case ".npz":
+                _write_npz(file, arrays, shapes, progress)
+            case _:
+                [(name, array)] = arrays.items()
+                if layout is None:
+                    header = npy_header(ELEMENT_TYPES[shapes[name].element_type], array.shape)
+                    file.write(header)
+                    write_at(file, array, shapes[name], len(header), progress)
+                else:
+                    write_at(file, array, shapes[name], 0, progress)
+        return file.seek(0, os.SEEK_END)
+
+
+def result_shape(array: Any, layout: str | Layout | None, element_type: str | None = None) -> Shape:
+    """The shape of an array in another layout and type; None is row-major, and the array's own type."""
+    known = getattr(array, "xla_shape", None)
+    if known is None or known.dimensions != array.shape:
+        known = Shape(element_type_of_dtype(array.dtype).name, array.shape)
+    shape = Shape(element_type or known.element_type, known.dimensions, dynamic=known.dynamic)
+    return array_shape(shape.with_layout(None if layout is None else layout_of(layout)))
+
+
+def _ending(target: str | os.PathLike[str]) -> str:
+    return os.path.splitext(os.fsdecode(target))[1].lower()
+
+
+def _as_array(array: Any) -> Any:
+    return array if isinstance(array, LayoutArray) else np.asanyarray(array)
+
+
+def _write_npy(file: Any, array: Any, shape: Shape, progress: Progress | None) -> None:
+    file.write(npy_header(ELEMENT_TYPES[shape.element_type], array.shape))
+    write_rows(file, array, shape.dtype, progress)
+
+
+def _write_npz(
+    file: BinaryIO, arrays: Mapping[str, Any], shapes: Mapping[str, Shape], progress: Progress | None
 ) -> None:
-    """Write an array in the layout of a shape, behind a ``.npy`` header or bare, to a new file."""
-    if as_npy:
-        file.write(npy_header(ELEMENT_TYPES[shape.element_type], shape.dimensions))
-    start = file.tell()
-    _allocate(file, shape.buffer_byte_size)
-    file.flush()
-    if not shape.size:
-        return
-    assert shape.layout is not None
-    start += shape.layout.dynamic_shape_metadata_prefix_bytes
-    target, pages = blank_array(shape), Pages(shape.buffer_byte_size)
-    limit = max(1, BLOCK_BYTES // shape.dtype.itemsize)
-    order, new_order = (layout.minor_to_major[::-1] for layout in (array.layout, shape.layout))
-    same = order == new_order
-    block = run_block(shape.dimensions, limit, order) if same else common_block(array.xla_shape, shape, limit)
-    cuts = even_cuts(shape.dimensions, block)
-    for box in affordable(boxes(cuts, order if same else None), [array.blank, target]):
-        store(target[(*box, ...)], array[(*box, ...)].read(), pages, file, start)
-        if progress:
-            progress(math.prod(s.stop - s.start for s in box))
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            # Without a time stamp, the same arrays give the same bytes.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                _write_npy(member, array, shapes[name], progress)
 
 
-def _write_rows(file: BinaryIO, array: Any, dtype: np.dtype[Any], progress: Progress | None) -> None:
-    """Write the values in row-major order."""
-    limit = max(1, BLOCK_BYTES // dtype.itemsize)
-    scratch = np.empty(min(math.prod(array.shape), limit), dtype)
-    for box in boxes(even_cuts(array.shape, run_block(array.shape, limit))):
-        part = array[(*box, ...)]  # with the dots, also a view of a 0-d array
-        rows = scratch[: part.size].reshape(part.shape)
-        if isinstance(part, LayoutArray):
-            part.to_numpy(out=rows)
-        else:
-            rows[...] = part
-        file.write(rows.reshape(-1).view(np.uint8).data)
-        if progress:
-            progress(part.size)
-
-
-def _allocate(file: BinaryIO, size: int) -> None:
-    """Extend the file by `size` zero bytes, reserved on disk so that a full disk is an error now."""
-    if hasattr(os, "posix_fallocate") and size:
-        try:
-            os.posix_fallocate(file.fileno(), file.tell(), size)
-            return
-        except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not on this file system
-                raise
-    file.truncate(file.tell() + size)
+def _write_safetensors(
+    file: BinaryIO, arrays: Mapping[str, Any], shapes: Mapping[str, Shape], progress: Progress | None
+) -> None:
+    header, places = safetensors_header(shapes)
+    file.write(header)
+    for name, start in places.items():
+        write_at(file, arrays[name], shapes[name], start, progress)

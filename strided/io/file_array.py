@@ -1,4 +1,4 @@
-"""Arrays in files that are read in part, never mapped: raw bytes, ``.npy`` files, gzipped files, pipes."""
+"""Arrays in files that are read in part, never mapped: raw bytes, ``.npy`` files, compressed files, pipes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from strided.arrays.buffers import GRANULES, extent
 from strided.arrays.keys import Copy, indexed
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, UnsupportedError
-from strided.files import gzipped
+from strided.files import gzipped, zstd
 from strided.files.atomic import named_when_full
-from strided.files.magic import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC
+from strided.files.magic import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC, ZSTD_MAGIC
 from strided.io.npy import read_npy_header, shape_of_npy
 from strided.io.sparse_pages import GAP_BYTES, Pages, affordable, blank_array, byte_ranges, element_ranges, fetch
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
 from strided.runtime.aliases import Table
 from strided.transfer import copy as transfer
+
+_EXPANDERS = {GZIP_MAGIC: gzipped.expanded, ZSTD_MAGIC: zstd.expanded}
 
 
 class FileArray:
@@ -80,31 +82,57 @@ class FileArray:
 
 @contextlib.contextmanager
 def open_file(
-    file: BinaryIO, name: str, shape: str | AnyShape | None, *, offset: int = 0, bitorder: str = "little"
+    file: BinaryIO,
+    name: str,
+    shape: str | AnyShape | None,
+    *,
+    offset: int = 0,
+    bitorder: str = "little",
+    allow_excess: bool = False,
 ) -> Iterator[FileArray]:
-    """The array in an open file or pipe: raw bytes or a ``.npy`` file, gzipped or not; `name` is for errors.
+    """The array in an open file or pipe: raw bytes or a ``.npy`` file, compressed or not; `name` is for errors.
 
     `shape` is as for `strided.open`; a ``.npy`` file has its own. With an offset, or exactly the shape's size, a file
     is raw bytes whatever it begins with. BufferSizeError, LayoutError and UnsupportedError if the file does not hold
-    such an array; DumpError for broken gzip data, or a damaged header.
+    such an array; DumpError for broken compressed data, or a damaged header.
     """
     given = None if shape is None else array_shape(shape)
+    has_end = not (offset or allow_excess)
     with contextlib.ExitStack() as stack:
         if not file.seekable():
             head = file.read(HEAD_BYTES)
-            stream = _Stream(head, file)
-            is_gzip = head.startswith(GZIP_MAGIC)
-            file = _kept(gzipped.expanded(stream, name) if is_gzip else stream.pieces(), given, offset, name, stack)
-        elif _head(file).startswith(GZIP_MAGIC) and not _is_exactly(file, given, offset):
-            file = _kept(gzipped.expanded(file, name), given, offset, name, stack)
+            stream, expand = _Stream(head, file), _expander(head)
+            pieces = stream.pieces() if expand is None else expand(stream, name)
+            file = kept(pieces, given, name, stack, offset=offset, has_end=has_end)
+        elif (expand := _expander(_head(file))) is not None and not _is_exactly(file, given, offset):
+            file = kept(expand(file, name), given, name, stack, offset=offset, has_end=has_end)
         head = _head(file)
         if head.startswith(NPY_MAGIC) and offset == 0 and not _is_exactly(file, given, offset):
             header = read_npy_header(file, name)
             given, offset = shape_of_npy(header, given, name), header.offset
         if given is None:
             raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
-        start, _ = extent(_size(file), given, offset, False, head)
-        yield FileArray(file, name, start, blank_array(given, bitorder), Pages(given.buffer_byte_size))
+        yield array_at(file, name, given, offset, bitorder=bitorder, allow_excess=allow_excess, head=head)
+
+
+def array_at(
+    file: BinaryIO,
+    name: str,
+    shape: Shape,
+    offset: int,
+    *,
+    bitorder: str = "little",
+    allow_excess: bool = False,
+    head: bytes = b"",
+) -> FileArray:
+    """The array behind `offset` bytes of a file. BufferSizeError if it does not fit."""
+    start, _ = extent(_size(file), shape, offset, allow_excess, head)
+    return FileArray(file, name, start, blank_array(shape, bitorder), Pages(shape.buffer_byte_size))
+
+
+def _expander(head: bytes) -> Any:
+    """What expands data that begin so, or None."""
+    return next((expand for magic, expand in _EXPANDERS.items() if head.startswith(magic)), None)
 
 
 def _size(file: BinaryIO) -> int:
@@ -139,10 +167,19 @@ class _Stream:
         return iter(lambda: self.read(gzipped.PIECE_BYTES), b"")
 
 
-def _kept(
-    pieces: Iterator[bytes], shape: Shape | None, offset: int, name: str, stack: contextlib.ExitStack
+def kept(
+    pieces: Iterator[bytes],
+    shape: Shape | None,
+    name: str,
+    stack: contextlib.ExitStack,
+    *,
+    offset: int = 0,
+    has_end: bool = True,
 ) -> BinaryIO:
-    """An unnamed file with pieces of a stream, as many as the shape, or a ``.npy`` header, needs."""
+    """An unnamed file with pieces of a stream, as many as the shape, or a ``.npy`` header, needs.
+
+    BufferSizeError for a stream that goes on behind them, if it `has_end` there.
+    """
     file = stack.enter_context(tempfile.TemporaryFile())
     first = next(pieces, b"")
     while len(first) < gzipped.PIECE_BYTES and (more := next(pieces, b"")):
@@ -159,11 +196,11 @@ def _kept(
     with named_when_full(tempfile.gettempdir()):
         for piece in itertools.chain([first], pieces):
             file.write(piece)
-            if file.tell() > most + max(GRANULES) and not offset:
+            if file.tell() > most + max(GRANULES) and has_end:
                 raise BufferSizeError(
                     f"{name} holds more than the {most} bytes that {what}; what follows them was not read", needed=most
                 )
-            if offset and file.tell() >= most:
+            if not has_end and file.tell() >= most:
                 break
         file.flush()
     return file

@@ -17,7 +17,7 @@ import pytest
 
 import strided as sd
 from strided.files import gzipped
-from strided.io import convert_file, sparse_pages
+from strided.io import sparse_pages, write_values
 from strided.io.file_array import FileArray, open_file
 from strided.io.npy import npy_header, read_npy_header
 from strided.io.sparse_pages import affordable, blank_array, byte_ranges
@@ -51,7 +51,7 @@ def written(path: Path, text: str, seed: int = 0) -> np.ndarray[Any, Any]:
 
 @pytest.fixture(params=[(64 << 20, 256 << 20), (5000, 1 << 15), (1500, 8192)], ids=str)
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert_file, "BLOCK_BYTES", request.param[0])
+    monkeypatch.setattr(write_values, "BLOCK_BYTES", request.param[0])
     monkeypatch.setattr(sparse_pages, "BUDGET_BYTES", request.param[1])
 
 
@@ -143,8 +143,8 @@ def test_memory_stays_bounded(text: str, tmp_path: Path) -> None:
     script = """
 import resource, sys
 import strided as sd
-from strided.io import convert_file, sparse_pages
-convert_file.BLOCK_BYTES, sparse_pages.BUDGET_BYTES = 1 << 20, 8 << 20
+from strided.io import sparse_pages, write_values
+write_values.BLOCK_BYTES, sparse_pages.BUDGET_BYTES = 1 << 20, 8 << 20
 sd.LayoutArray(bytes(1 << 20), "u8[1024,1024]{0,1}").to_layout("{1,0}")
 sd.LayoutArray(bytes(1 << 20), "u8[1024,1024]{0,1:T(8,128)}").to_layout("{1,0}")
 with open("x.bin", "wb") as file:
@@ -173,7 +173,7 @@ def test_boxes_are_cut_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_source_that_is_truncated_meanwhile_is_an_error(
     layout: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(convert_file, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(write_values, "BLOCK_BYTES", 1 << 16)
     source, target = tmp_path / "x.bin", tmp_path / "y"
     source.write_bytes(bytes(1 << 20))
     with pytest.raises(sd.BufferSizeError, match="was truncated: it has 1000 bytes"):
@@ -189,11 +189,10 @@ def test_another_process_truncates_the_file(command: str, tmp_path: Path) -> Non
     with source.open("wb") as file:
         file.truncate(1 << 30)
     script = (
-        "import sys, strided.cli, strided.io.convert_file, strided.inspect.statistics as s\n"
-        "strided.io.convert_file.BLOCK_BYTES, s._BLOCK_ELEMENTS = 1 << 20, 1 << 18\n"
-        "def begun(self, *_): print('begun', flush=True); return self\n"
-        "strided.cli._progress = type('Progress', (), dict(__init__=lambda *_: None, __enter__=lambda s: begun,"
-        " __exit__=lambda *_: None))\n"
+        "import contextlib, sys, strided.cli, strided.io.write_values, strided.inspect.statistics as s\n"
+        "strided.io.write_values.BLOCK_BYTES, s._BLOCK_ELEMENTS = 1 << 20, 1 << 18\n"
+        "progress = lambda *_: contextlib.nullcontext(lambda done: print('begun', flush=True))\n"
+        "sys.modules['strided.cli.convert'].progress = sys.modules['strided.cli.show'].progress = progress\n"
         "strided.cli.main(sys.argv[1:])"
     )
     arguments = [command, str(source), "u8[1073741824]", *([str(tmp_path / "y.bin")] if command == "convert" else [])]
@@ -201,8 +200,7 @@ def test_another_process_truncates_the_file(command: str, tmp_path: Path) -> Non
         [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    while process.stdout.readline() != "begun\n":
-        pass
+    assert any(line == "begun\n" for line in process.stdout)
     os.truncate(source, 5)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2
@@ -486,9 +484,9 @@ def test_a_disk_that_fills_up_meanwhile_is_an_error(tmp_path: Path) -> None:
     script = """
 import resource, sys
 import strided as sd
-from strided.io import convert_file
-convert_file._allocate = lambda file, size: None
-convert_file.BLOCK_BYTES = 1 << 16
+from strided.io import write_values
+write_values._allocate = lambda file, size: None
+write_values.BLOCK_BYTES = 1 << 16
 def limit(_):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
 try:

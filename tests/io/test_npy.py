@@ -64,7 +64,7 @@ def test_anything_array_like_is_saved(tmp_path: Path) -> None:
 
 
 def test_progress_counts_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strided.io.convert_file.BLOCK_BYTES", 100)
+    monkeypatch.setattr("strided.io.write_values.BLOCK_BYTES", 100)
     seen: list[int] = []
     sd.save_npy(tmp_path / "x.npy", np.arange(1000, dtype=np.int64).reshape(10, 100), progress=seen.append)
     assert (sum(seen), max(seen)) == (1000, 8)

@@ -1,0 +1,138 @@
+"""Forms in which `strided show` prints values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import numpy as np
+
+from strided import inspect
+from strided.arrays import formatting
+from strided.arrays.blocks import boxes, even_cuts, run_block
+from strided.errors import UnsupportedError
+from strided.layout.element_types import element_type_of_dtype
+
+#: Elements that are read at a time.
+_BLOCK_ELEMENTS = 1 << 18
+#: Elements of the largest array that is printed as JSON, which is made as a whole.
+_MOST_JSON = 1 << 22
+_BINS = 16
+
+
+def hexadecimal(array: Any) -> str:
+    """The bits of the elements, the highest first. Of a large array only the corners are read.
+
+    >>> print(hexadecimal(np.array([1, -2], np.int16)))
+    [0001 fffe]
+    """
+    threshold = int(np.get_printoptions()["threshold"])
+    values, threshold = (array, threshold) if isinstance(array, np.ndarray) else formatting.corners(array)
+    bits = _bits(values.dtype)
+
+    def text(element: Any) -> str:
+        return f"{int.from_bytes(element.tobytes(), 'little') & ((1 << bits) - 1):0{-(-bits // 4)}x}"
+
+    untyped = np.ascontiguousarray(values).view(f"V{values.dtype.itemsize}").reshape(values.shape)
+    return np.array2string(untyped, threshold=threshold, formatter={"void": text})
+
+
+def csv(array: Any) -> Iterator[str]:
+    """The values as text in pieces: a line for each row along the last axis; of one axis, a line for each value.
+
+    >>> "".join(csv(np.array([[0.1, 2], [3, np.nan]], np.float32))).splitlines()
+    ['0.1,2.0', '3.0,nan']
+    """
+    if len(array.shape) < 2:
+        array = array[:, None] if array.shape else np.asarray(array).reshape(1, 1)
+    for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS))):
+        values = np.asarray(array[box])
+        end = "\n" if box[-1].stop == array.shape[-1] else ","
+        for row in values.reshape(-1, values.shape[-1]) if values.size else ():
+            yield ",".join(map(str, row)) + end
+
+
+def json_text(array: Any) -> str:
+    """Shape, type and values as JSON; NaN and infinities are texts, complex numbers pairs.
+
+    >>> json_text(np.array([[0.1, np.inf]], np.float32))
+    '{"shape": [1, 2], "dtype": "float32", "values": [[0.1, "inf"]]}'
+    """
+    if array.size > _MOST_JSON:
+        raise click.UsageError(f"{array.size:,} values are too many for JSON: select a part by an index, or use --csv")
+    values = np.asarray(array)
+    plain = np.empty(values.size, object)
+    for place, value in enumerate(values.reshape(-1)):
+        plain[place] = _plain(value)
+    found = {"shape": list(values.shape), "dtype": values.dtype.name, "values": plain.reshape(values.shape).tolist()}
+    return json.dumps(found)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, np.complexfloating):
+        return [_plain(value.real), _plain(value.imag)]
+    if isinstance(value, (np.bool_, np.integer)):
+        return value.item()
+    try:
+        # The shortest text that means this value: of 0.1 in single precision 0.1, not 0.10000000149011612.
+        number = float(str(value))
+    except ValueError:
+        return str(value)
+    if not np.isfinite(number):
+        return str(number)
+    return int(number) if str(value).lstrip("-").isdecimal() else number
+
+
+def statistics_json(summary: inspect.Statistics) -> str:
+    """A summary as JSON."""
+    mean = summary.mean
+    found = {
+        "size": summary.size,
+        "min": summary.minimum,
+        "max": summary.maximum,
+        "mean": [mean.real, mean.imag] if isinstance(mean, complex) else mean,
+        "nan": summary.nan,
+        "inf": summary.inf,
+    }
+    return json.dumps(found, indent=2)
+
+
+def histogram(array: Any, summary: inspect.Statistics, width: int) -> str:
+    """How many finite values lie in each of some equal intervals from the least to the greatest.
+
+    >>> print(histogram(np.array([1, 1, 3]), inspect.statistics(np.array([1, 1, 3])), 30))
+    from  to  count
+       1   1      2  ############
+       2   2      0
+       3   3      1  ######
+    """
+    low, high = summary.minimum, summary.maximum
+    if low is None or high is None:
+        raise click.UsageError("there is no order of complex values" if summary.mean is not None else "no finite value")
+    whole = isinstance(low, int) and high - low < _BINS
+    edges = np.arange(low, high + 2) if whole else np.linspace(low, high, _BINS + 1)
+    if not whole and low == high:
+        edges = np.array([low, low])
+    counts = np.zeros(len(edges) - 1, np.int64)
+    for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS))):
+        values = np.asarray(array[(*box, ...)]).astype(np.float64).reshape(-1)
+        places = np.searchsorted(edges, values[np.isfinite(values)], side="right") - 1
+        counts += np.bincount(np.minimum(places, len(counts) - 1), minlength=len(counts))
+    ends = edges[:-1] if whole else edges[1:]
+    rows = [(f"{a:.6g}", f"{b:.6g}", f"{n:,}") for a, b, n in zip(edges[:-1], ends, counts, strict=True)]
+    widths = [max(len(row[column]) for row in [("from", "to", "count"), *rows]) for column in range(3)]
+    lines = ["  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in
+             [("from", "to", "count"), *rows]]  # fmt: skip
+    room = max(1, width - len(lines[0]) - 3)
+    bars = ["", *("#" * -(-int(n) * room // int(counts.max())) for n in counts)]
+    return "\n".join(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))
+
+
+def _bits(dtype: np.dtype[Any]) -> int:
+    try:
+        return 8 if dtype == np.bool_ else element_type_of_dtype(dtype).bits
+    except UnsupportedError:
+        return 8 * dtype.itemsize

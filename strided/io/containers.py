@@ -1,0 +1,129 @@
+"""Files that hold arrays by name: ``.npz`` and ``.safetensors``."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import itertools
+import os
+from collections.abc import Collection, Iterator, Mapping
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from strided.errors import LayoutError, StridedError, UnsupportedError
+from strided.escape import some
+from strided.files.magic import EMPTY_ZIP_MAGIC, HEAD_BYTES, ZIP_MAGIC, is_safetensors
+from strided.io.file_array import FileArray, array_at, kept
+from strided.io.npz import NpzMember, read_npz, unpacked
+from strided.io.safetensors import Tensor, read_safetensors
+from strided.layout import Shape
+
+#: Names among which similar ones are looked for, and characters of the longest: comparing takes time.
+_COMPARED, _LONGEST_COMPARED = 10_000, 200
+
+
+class Container(Mapping[str, FileArray]):
+    """The arrays in an open file by name, read when they are used; leaving it as a context ends that."""
+
+    def __init__(self, file: BinaryIO, path: str, members: Mapping[str, Tensor | NpzMember]) -> None:
+        self._file, self.path, self._members = file, path, members
+        self._stack = contextlib.ExitStack()
+
+    def open(self, name: str, shape: Shape | None = None, *, bitorder: str = "little") -> FileArray:
+        """An array. LayoutError if it has another shape than `shape`; UnsupportedError for a type that XLA lacks."""
+        member, label = self._members[name], f"{self.path}:{name}"
+        found, offset = member.located(shape, label)
+        file = self._file
+        if isinstance(member, NpzMember) and member.packed is not None:
+            file = kept(unpacked(file, member.packed, self.path), None, label, self._stack)
+            offset -= member.offset
+        return array_at(file, label, found, offset, bitorder=bitorder)
+
+    def place(self, name: str) -> tuple[Shape, int]:
+        """The shape of an array, and the bytes in front of it in the file. UnsupportedError if it is compressed."""
+        member, label = self._members[name], f"{self.path}:{name}"
+        if isinstance(member, NpzMember) and member.packed is not None:
+            raise UnsupportedError(
+                f"{label} is compressed and cannot be mapped: numpy.load reads it, `strided convert` writes it to a "
+                "file that can be"
+            )
+        return member.located(None, label)
+
+    def shape(self, name: str) -> Shape | str:
+        """The shape of an array, or why it is none of XLA's."""
+        try:
+            return self._members[name].located(None, "it")[0]
+        except (UnsupportedError, LayoutError) as error:
+            return f"unreadable: {error}"
+
+    def __getitem__(self, name: str) -> FileArray:
+        return self.open(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._stack.close()
+
+
+def open_container(file: BinaryIO, path: str) -> Container | None:
+    """The arrays in an open file, or None if neither its content nor its name is that of a container.
+
+    DumpError for a broken one.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    head = file.read(HEAD_BYTES)
+    ending = os.path.splitext(path)[1].lower()
+    if head.startswith((ZIP_MAGIC, EMPTY_ZIP_MAGIC)) or ending == ".npz":
+        return Container(file, path, read_npz(file, path))
+    if is_safetensors(head, size) or ending == ".safetensors":
+        return Container(file, path, read_safetensors(file, path))
+    return None
+
+
+def split_name(text: str) -> tuple[str, str | None]:
+    """Path and name of ``PATH:NAME``. What is a path as a whole has no name; FileNotFoundError if nothing is there."""
+    end = len(text)
+    while end > 0:
+        if os.path.lexists(text[:end]):
+            return text[:end], text[end + 1 :] if end < len(text) else None
+        end = text.rfind(":", 0, end)
+    raise FileNotFoundError(2, "No such file", text)
+
+
+def chosen(names: Collection[str], name: str | None, path: str) -> str:
+    """`name`, or the only one of `names` without it. StridedError if that is none of them."""
+    if name is None:
+        if len(names) == 1:
+            return next(iter(names))
+        if not names:
+            raise StridedError(f"{path} holds no arrays")
+        first = next(iter(names))
+        raise StridedError(
+            f"{path} holds {len(names)} arrays; name one, as in {path}:{first} (there are {some(names)})"
+        )
+    if name not in names:
+        raise StridedError(f"{path}: no array is named {name!r}; {hint(names, name)}")
+    return name
+
+
+def hint(names: Collection[str], name: str) -> str:
+    """Which of `names` may be meant by `name`, or which there are.
+
+    >>> hint(["jit_f/argument0", "jit_f/result0"], "argumnt0"), hint(["a"], "xyz")
+    ('did you mean jit_f/argument0?', 'there are a')
+    """
+    wholes = [n for n in itertools.islice(names, _COMPARED) if len(n) <= _LONGEST_COMPARED]
+    by_end = {n.rpartition("/")[2]: n for n in reversed(wholes)} | {n: n for n in wholes}
+    close = difflib.get_close_matches(name[:_LONGEST_COMPARED], by_end, n=1)
+    return f"did you mean {by_end[close[0]]}?" if close else f"there are {some(names)}"

@@ -1,0 +1,79 @@
+"""The arrays in ``.npz`` files: ``.npy`` files in a zip archive, compressed or not."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from strided.errors import DumpError
+from strided.escape import visible
+from strided.files.gzipped import PIECE_BYTES
+from strided.io.npy import NpyHeader, read_npy_header, shape_of_npy
+from strided.layout import Shape
+
+ENDING = ".npy"
+#: Bytes of a local header in an archive; the lengths of the name and of other fields are its last four.
+_LOCAL_HEADER_BYTES = 30
+
+
+@dataclass(frozen=True)
+class NpzMember:
+    """A ``.npy`` file in an archive: its header, and the bytes in front of it.
+
+    If it is compressed, `packed` is its name in the archive.
+    """
+
+    header: NpyHeader
+    offset: int
+    packed: str | None
+
+    def located(self, given: Shape | None, name: str) -> tuple[Shape, int]:
+        """Shape and offset of the values; errors as for `shape_of_npy`."""
+        return shape_of_npy(self.header, given, name), self.offset + self.header.offset
+
+
+def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember]:
+    """The arrays of an archive by name. DumpError for a broken archive.
+
+    >>> import io, numpy as np
+    >>> file = io.BytesIO()
+    >>> np.savez(file, a=np.eye(3))
+    >>> read_npz(file)["a"].header.dimensions
+    (3, 3)
+    """
+    found: dict[str, NpzMember] = {}
+    with _damage(path), zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            if not info.filename.endswith(ENDING):
+                continue
+            name = info.filename.removesuffix(ENDING)
+            if name in found:
+                raise DumpError(f"two arrays are called {name!r}", path=path)
+            with archive.open(info) as member:
+                header = read_npy_header(member, f"{path}:{name}")  # type: ignore[arg-type]  # it only reads
+            file.seek(info.header_offset + _LOCAL_HEADER_BYTES - 4)
+            lengths = file.read(4)
+            extra = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+            packed = None if info.compress_type == zipfile.ZIP_STORED else info.filename
+            found[name] = NpzMember(header, info.header_offset + _LOCAL_HEADER_BYTES + extra, packed)
+    return found
+
+
+def unpacked(file: BinaryIO, packed: str, path: str | None = None) -> Iterator[bytes]:
+    """The bytes of a compressed ``.npy`` file in an archive, in pieces. DumpError for broken data."""
+    with _damage(path), zipfile.ZipFile(file) as archive, archive.open(packed) as member:
+        while piece := member.read(PIECE_BYTES):
+            yield piece
+
+
+@contextlib.contextmanager
+def _damage(path: str | None) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, MemoryError, DumpError, GeneratorExit):
+        raise
+    except Exception as error:  # zipfile fails in many ways
+        raise DumpError(f"a damaged or encrypted archive: {visible(str(error), 200)}", path=path) from error

@@ -1,0 +1,93 @@
+"""The values of arrays written to open files, block by block.
+
+Blocks take about `BLOCK_BYTES`. Neither source nor target is mapped, so that a truncated source or a full disk raises
+an error instead of killing the process.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Callable
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+
+from strided.arrays.blocks import boxes, common_block, even_cuts, run_block
+from strided.arrays.layout_array import LayoutArray
+from strided.io.file_array import FileArray
+from strided.io.sparse_pages import Pages, affordable, blank_array, store
+from strided.layout import Shape
+
+#: Bytes of values in memory at a time. Larger blocks gain nothing; smaller ones cut rows of large arrays.
+BLOCK_BYTES = 64 << 20
+
+#: Called with the number of elements just written.
+Progress = Callable[[int], object]
+
+
+class Writable(Protocol):
+    """What bytes can be written to."""
+
+    def write(self, content: Any, /) -> object: ...
+
+
+def write_at(file: BinaryIO, array: Any, shape: Shape, start: int, progress: Progress | None = None) -> None:
+    """Write an array behind `start` bytes of a new file, which ends there, in the type and layout of a shape.
+
+    The array is a FileArray, a LayoutArray or an ndarray.
+    """
+    file.seek(start)
+    _allocate(file, shape.buffer_byte_size)
+    file.flush()
+    if not shape.size:
+        return
+    assert shape.layout is not None
+    start += shape.layout.dynamic_shape_metadata_prefix_bytes
+    target, pages = blank_array(shape), Pages(shape.buffer_byte_size)
+    limit = max(1, BLOCK_BYTES // shape.dtype.itemsize)
+    new_order = shape.layout.minor_to_major[::-1]
+    source: Any = getattr(array, "xla_shape", shape)
+    if source.dimensions != shape.dimensions or source.layout is None:
+        source = shape  # a view has no layout of its own
+    same = source.layout.minor_to_major[::-1] == new_order
+    block = run_block(shape.dimensions, limit, new_order) if same else common_block(source, shape, limit)
+    cuts = even_cuts(shape.dimensions, block)
+    blanks = [array.blank, target] if isinstance(array, FileArray) else [target]
+    for box in affordable(boxes(cuts, new_order if same else None), blanks):
+        part = array[(*box, ...)]
+        values: Any = part.read() if isinstance(part, FileArray) else part
+        if values.dtype != shape.dtype:
+            values = np.asarray(values).astype(shape.dtype)
+        store(target[(*box, ...)], values, pages, file, start)
+        if progress:
+            progress(math.prod(s.stop - s.start for s in box))
+
+
+def write_rows(file: Writable, array: Any, dtype: np.dtype[Any], progress: Progress | None = None) -> None:
+    """Write the values of an array in row-major order, cast to a type, to a file that takes them one after another."""
+    limit = max(1, BLOCK_BYTES // dtype.itemsize)
+    scratch = np.empty(min(math.prod(array.shape), limit), dtype)
+    for box in boxes(even_cuts(array.shape, run_block(array.shape, limit))):
+        part = array[(*box, ...)]  # with the dots, also a view of a 0-d array
+        rows = scratch[: part.size].reshape(part.shape)
+        if isinstance(part, LayoutArray) and part.dtype == dtype:
+            part.to_numpy(out=rows)
+        else:
+            rows[...] = np.asarray(part).astype(dtype, copy=False)
+        file.write(rows.reshape(-1).view(np.uint8).data)
+        if progress:
+            progress(part.size)
+
+
+def _allocate(file: BinaryIO, size: int) -> None:
+    """Extend the file by `size` zero bytes, reserved on disk so that a full disk is an error now."""
+    if hasattr(os, "posix_fallocate") and size:
+        try:
+            os.posix_fallocate(file.fileno(), file.tell(), size)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not on this file system
+                raise
+    file.truncate(file.tell() + size)

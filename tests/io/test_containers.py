@@ -1,0 +1,139 @@
+"""Arrays by name in .npz and .safetensors files, and how they are opened without a shape."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.io.containers import hint, open_container, split_name
+from strided.io.npz import read_npz
+
+VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def files(folder: Path) -> None:
+    np.save(folder / "x.npy", VALUES.T)  # in Fortran order
+    np.savez(folder / "x.npz", a=VALUES, b=np.arange(3).astype(ml_dtypes.bfloat16), c=np.array(["text"]))
+    np.savez_compressed(folder / "c.npz", a=VALUES)
+    sd.save_safetensors(folder / "x.safetensors", {"a": VALUES, "a:b/c": VALUES[0]})
+    sd.save_safetensors(folder / "one.safetensors", {"a": VALUES})
+    (folder / "raw.bin").write_bytes(VALUES.tobytes())
+    (folder / "x.gz").write_bytes(gzip.compress(VALUES.tobytes()))
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_open_without_a_shape(tmp_path: Path, mapped: bool) -> None:
+    files(tmp_path)
+    np.testing.assert_array_equal(sd.open(tmp_path / "x.npy", mapped=mapped), VALUES.T)
+    assert sd.open(tmp_path / "x.npy", mapped=mapped).layout == sd.parse("{0,1}")
+    for text in ("x.npz:a", "x.safetensors:a", "one.safetensors", "one.safetensors:a"):
+        np.testing.assert_array_equal(sd.open(f"{tmp_path}/{text}", mapped=mapped), VALUES)
+    np.testing.assert_array_equal(sd.open(f"{tmp_path}/x.safetensors:a:b/c", mapped=mapped), VALUES[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("raw.bin", sd.UnsupportedError, "give the shape"),
+        ("raw.bin:a", sd.UnsupportedError, "holds no arrays by name"),
+        ("x.gz", sd.UnsupportedError, "is gzip data"),
+        ("c.npz", sd.UnsupportedError, "compressed"),
+        ("x.npz:c", sd.UnsupportedError, "no element type"),
+        ("x.npz:b", sd.UnsupportedError, "does not say of which type"),
+        ("x.npz:d", sd.StridedError, "no array is named 'd'; there are a, b, c"),
+        ("x.safetensors", sd.StridedError, "holds 2 arrays; name one, as in .*x.safetensors:a "),
+        ("x.safetensors:a:b/d", sd.StridedError, "did you mean a:b/c"),
+        ("none.safetensors", FileNotFoundError, "No such file"),
+        (".", IsADirectoryError, "a folder, where a file is expected"),
+    ],
+)
+def test_what_cannot_be_opened_without_a_shape(tmp_path: Path, name: str, error: type[Exception], words: str) -> None:
+    files(tmp_path)
+    with pytest.raises(error, match=words):
+        sd.open(f"{tmp_path}/{name}")
+
+
+def test_arguments_that_go_together(tmp_path: Path) -> None:
+    files(tmp_path)
+    with pytest.raises(TypeError, match="path comes first"):
+        sd.open("f32[2,3]", str(tmp_path / "raw.bin"))
+    with pytest.raises(TypeError, match="offset"):
+        sd.open(tmp_path / "raw.bin", offset=4)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda content: content.replace(b"NUMPY", b"NUMPX"),
+        lambda content: content.replace(b"(2, 3)", b"(2, 4)", 1).replace(b"<f4", b"<f9"),
+        lambda content: content[:-22] + b"PK\x05\x06" + b"\xff" * 18,
+    ],
+    ids=["half", "magic", "header", "directory"],
+)
+def test_broken_archives_are_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    np.savez(tmp_path / "x.npz", a=VALUES)
+    broken = damage((tmp_path / "x.npz").read_bytes())
+    with pytest.raises(sd.DumpError):
+        read_npz(io.BytesIO(broken), "x.npz")
+
+
+def test_two_members_of_one_name_are_refused() -> None:
+    file = io.BytesIO()
+    np.savez(file, a=VALUES)
+    with zipfile.ZipFile(file) as archive:
+        member = archive.read("a.npy")
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("b.npy", member)
+    file = io.BytesIO(file.getvalue().replace(b"b.npy", b"a.npy"))
+    with pytest.raises(sd.DumpError, match="two arrays are called 'a'"):
+        read_npz(file)
+
+
+def test_compressed_members_are_read_no_further_than_their_header_says(tmp_path: Path) -> None:
+    member = io.BytesIO()
+    np.save(member, VALUES)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", member.getvalue() + bytes(1 << 20))
+    with (tmp_path / "x.npz").open("rb") as file:
+        container = open_container(file, "x.npz")
+        assert container is not None
+        with container, pytest.raises(sd.BufferSizeError, match="was not read"):
+            container["a"]
+
+
+def test_names_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").touch()
+    Path("a:b").touch()
+    assert [split_name(text) for text in ("a", "a:b", "a:b:c:d", "a:c", "a:")] == [
+        ("a", None), ("a:b", None), ("a:b", "c:d"), ("a", "c"), ("a", "")
+    ]  # fmt: skip
+    with pytest.raises(FileNotFoundError):
+        split_name("b:a")
+
+
+def test_hints_take_no_time_for_names_of_any_length() -> None:
+    names = ["x" * 1_000_000, "weight", *(str(k) for k in range(20_000))]
+    assert hint(names, "wieght") == "did you mean weight?"
+    assert hint(names, "y" * 1_000_000).startswith("there are ")
+
+
+def test_npz_members_may_have_types_that_the_file_does_not_name(tmp_path: Path) -> None:
+    files(tmp_path)
+    with (tmp_path / "x.npz").open("rb") as file:
+        container = open_container(file, "x.npz")
+        assert container is not None
+        with container:
+            array = container.open("b", sd.parse_shape("bf16[3]"))
+            assert array.to_numpy().astype(int).tolist() == [0, 1, 2]
+            assert str(container.shape("a")) == "f32[2,3]{1,0}"
+            assert "does not say of which type" in str(container.shape("b"))

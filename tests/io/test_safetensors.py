@@ -1,0 +1,198 @@
+"""Safetensors: what is written is read back, here and by the library; damaged headers are refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.io import safetensors, write_values
+from strided.io.safetensors import read_safetensors, safetensors_header
+from strided.layout.element_types import ELEMENT_TYPES
+
+TYPES = [name for name, kind in ELEMENT_TYPES.items() if kind.is_array]
+
+
+def values_of(name: str, shape: tuple[int, ...] = (3, 5)) -> np.ndarray[Any, Any]:
+    kind = ELEMENT_TYPES[name]
+    return np.random.default_rng(1).integers(0, 2, shape).astype(kind.dtype)
+
+
+def file_of(header: Any, data: bytes = b"", length: int | None = None) -> io.BytesIO:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return io.BytesIO(struct.pack("<Q", len(text) if length is None else length) + text + data)
+
+
+@pytest.mark.parametrize("layout", [None, "{0,1:T(2,4)}"])
+@pytest.mark.parametrize("name", TYPES)
+def test_every_type_comes_back(name: str, layout: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    values = values_of(name)
+    sd.save_safetensors(path, {"a": values, "b": values[:0]}, layout)
+    array = sd.open(f"{path}:a")
+    assert array.dtype == values.dtype
+    assert array.xla_shape == sd.Shape(name, (3, 5)).with_layout(sd.parse_layout(layout or "{1,0}"))
+    assert array.tobytes() == values.tobytes()
+    assert sd.open(f"{path}:b").shape == (0, 5)
+
+
+@pytest.mark.partners
+def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
+    library = pytest.importorskip("safetensors")
+    path = tmp_path / "x.safetensors"
+    arrays = {name: values_of(name) for name in TYPES} | {"naïve/0 \n": np.zeros((0, 3)), "scalar": np.float32(2)}
+    sd.save_safetensors(path, arrays)
+    found = dict(library.deserialize(path.read_bytes()))
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert bytes(found[name]["data"]) == np.asarray(array).tobytes()
+    assert (found["bf16"]["dtype"], found["f8e4m3fn"]["dtype"], found["s4"]["dtype"]) == ("BF16", "F8_E4M3", "U8")
+    assert found["pred"] | {"data": b""} == {"dtype": "BOOL", "shape": [3, 5], "data": b""}
+
+
+@pytest.mark.partners
+def test_what_the_library_writes_is_read(tmp_path: Path) -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    path = tmp_path / "x.safetensors"
+    arrays = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.arange(3).astype(ml_dtypes.bfloat16)}
+    library.save_file(arrays, path, metadata={"format": "np"})
+    for name, array in arrays.items():
+        found = sd.open(f"{path}:{name}")
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)
+
+
+def test_packed_f4_is_read() -> None:
+    entry = {"dtype": "F4", "shape": [1, 4], "data_offsets": [0, 2]}
+    [tensor] = read_safetensors(file_of({"x": entry}, b"ab")).values()
+    assert str(tensor.shape) == "f4e2m1fn[1,4]{1,0:E(4)}"
+
+
+def test_arrays_lie_at_multiples_of_their_elements(tmp_path: Path) -> None:
+    shapes = {"a": sd.parse("u8[3]"), "b": sd.parse("f64[2]"), "c": sd.parse("bf16[5]")}
+    header, places = safetensors_header(shapes)
+    assert len(header) % 8 == 0
+    assert [places[name] % shapes[name].dtype.itemsize for name in shapes] == [0, 0, 0]
+    assert list(places.values()) == sorted(places.values())
+
+
+def test_a_large_array_goes_through_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_values, "BLOCK_BYTES", 5000)
+    values = np.random.default_rng(0).standard_normal((37, 3, 211)).astype(np.float32)
+    array = sd.LayoutArray.from_numpy(values, "{2,0,1:T(8,128)}")
+    done: list[int] = []
+    for layout in (None, "{0,1,2:T(8,128)}"):
+        sd.save_safetensors(tmp_path / "x.safetensors", {"x": array, "y": values}, layout, progress=done.append)
+        for name in ("x", "y"):
+            np.testing.assert_array_equal(sd.open(f"{tmp_path}/x.safetensors:{name}"), values)
+    assert sum(done) == 4 * values.size
+    assert max(done) * 4 <= 5000
+
+
+def test_assignments_go_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    sd.save_safetensors(path, {"x": np.zeros((2, 3), np.float32)}, "{0,1:T(2,4)}")
+    sd.open(path, mode="r+")[1, 2] = 5
+    assert sd.open(path, mapped=False).tolist() == [[0, 0, 0], [0, 0, 5]]
+
+
+@pytest.mark.parametrize("name", ["__metadata__", "\ud800"])
+def test_names_that_cannot_be_written(name: str, tmp_path: Path) -> None:
+    with pytest.raises(sd.UnsupportedError):
+        sd.save_safetensors(tmp_path / "x.safetensors", {name: np.zeros(3)})
+    assert not list(tmp_path.iterdir())
+
+
+GOOD = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        (b"[]", "does not begin with the length of a header"),
+        (b"{", "does not begin"),
+        (b"{]", "damaged header"),
+        (b'{"x": \xff}', "damaged header"),
+        (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "damaged header"),
+        (b'{"x": {"dtype": "U8", "shape": [' + b"9" * 5000 + b'], "data_offsets": [0, 2]}}', "damaged header"),
+        (b'{"x": {}, "x": {}}', "twice"),
+        (b'{"\\ud800": {}}', "damaged header"),
+        ({"x": []}, "does not have a dtype"),
+        ({"x": GOOD | {"more": 1}}, "does not have a dtype"),
+        ({"x": GOOD | {"shape": [True, 2]}}, "are none"),
+        ({"x": GOOD | {"shape": [2.0]}}, "are none"),
+        ({"x": GOOD | {"shape": [-1, -2]}}, "are none"),
+        ({"x": GOOD | {"shape": 2}}, "are none"),
+        ({"x": GOOD | {"shape": [3]}}, "which are no U8"),
+        ({"x": GOOD | {"shape": [2] + [2**62] * 3}}, "which are no U8"),
+        ({"x": GOOD | {"shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}}, "end at byte 0 of the 2"),
+        ({"x": GOOD | {"data_offsets": [2, 0]}}, "are none"),
+        ({"x": GOOD | {"data_offsets": [0, 1, 2]}}, "are none"),
+        ({"x": GOOD | {"data_offsets": [1, 3]}}, "leave a gap"),
+        ({"x": GOOD, "y": GOOD}, "overlap"),
+        ({"x": GOOD | {"shape": [1], "data_offsets": [0, 1]}}, "end at byte 1 of the 2"),
+        ({"x": GOOD | {"dtype": "I7"}}, "which is not read"),
+        ({"x": GOOD | {"dtype": []}}, "which is not read"),
+        ({"__metadata__": {"a": 1}, "x": GOOD}, "no object of texts"),
+        ({"__metadata__": [], "x": GOOD}, "no object of texts"),
+        ({"__metadata__": {"xla_shape:x": "f32[3]"}, "x": GOOD}, "which are no f32"),
+        ({"__metadata__": {"xla_shape:x": "f32[3"}, "x": GOOD}, "damaged header"),
+        ({"__metadata__": {"xla_shape:x": "token[]"}, "x": GOOD}, "damaged header"),
+        ({"__metadata__": {"xla_shape:x": "(u8[2])"}, "x": GOOD}, "damaged header"),
+    ],
+)
+def test_damaged_headers_are_refused(header: Any, words: str) -> None:
+    with pytest.raises(sd.DumpError, match=words) as refused:
+        read_safetensors(file_of(header, b"ab"), "x.safetensors")
+    assert len(str(refused.value)) < 400
+
+
+def test_a_header_beyond_the_file_or_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(sd.DumpError, match="does not begin"):
+        read_safetensors(file_of({"x": GOOD}, b"ab", length=1 << 60))
+    with pytest.raises(sd.DumpError, match="does not begin"):
+        read_safetensors(io.BytesIO(b"{"))
+    monkeypatch.setattr(safetensors, "LONGEST_HEADER", 10)
+    with pytest.raises(sd.DumpError, match="longest that is read has 10"):
+        read_safetensors(file_of({"x": GOOD}, b"ab"))
+
+
+def test_every_change_of_a_byte_is_read_or_refused(tmp_path: Path) -> None:
+    sd.save_safetensors(tmp_path / "x.safetensors", {"a": values_of("s4"), "b": values_of("f32")})
+    content = (tmp_path / "x.safetensors").read_bytes()
+    rng = np.random.default_rng(0)
+    refused = 0
+    for place in range(8, len(content) - 75):
+        changed = bytearray(content)
+        changed[place] = rng.integers(256)
+        try:
+            read_safetensors(io.BytesIO(bytes(changed)))
+        except sd.DumpError:
+            refused += 1
+    assert refused > 50
+    for size in range(len(content)):
+        with pytest.raises(sd.DumpError):
+            read_safetensors(io.BytesIO(content[:size]))
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.safetensors"
+    sd.save_safetensors(path, {"x": np.arange(3)})
+    before = path.read_bytes()
+
+    def full(file: Any, size: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(write_values, "_allocate", full)
+    with pytest.raises(OSError, match="No space"):
+        sd.save_safetensors(path, {"x": np.arange(3), "y": np.arange(4)})
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"]

@@ -1,0 +1,56 @@
+"""What a newcomer tries by mistake is answered in one line with what to do, never with the bytes of a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strided as sd
+
+RAW: Any = b"\x00secret " * 2
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "words"),
+    [
+        (lambda: sd.LayoutArray("f32[4]", RAW), TypeError, "not bytes; the buffer comes first, then its shape"),
+        (lambda: sd.LayoutArray("x.bin", "f32[4]"), TypeError, "strided.open opens a file"),
+        (lambda: sd.LayoutArray(Path("x.bin"), "f32[4]"), TypeError, "strided.open opens a file"),
+        (lambda: sd.LayoutArray(RAW, (2, 2)), TypeError, "as in 'f32[3,5]'"),  # type: ignore[arg-type]
+        (lambda: sd.LayoutArray(RAW, np.float32), TypeError, "shape must be text or a Shape"),  # type: ignore[arg-type]
+        (lambda: sd.parse((3, 5)), TypeError, "expected text such as 'f32[3,5]', not tuple"),  # type: ignore[arg-type]
+        (lambda: sd.open("f32[4]", "x.bin"), TypeError, "the path comes first, then the shape"),
+        (lambda: sd.open(".", "f32[4]"), IsADirectoryError, "strided.open_dump opens a folder"),
+        (lambda: sd.read_hlo("."), IsADirectoryError, "strided.open_dump opens a folder"),
+        (lambda: sd.array([1]), AttributeError, "strided.LayoutArray"),
+        (lambda: sd.load("x.npy"), AttributeError, "open(path) a .npy"),
+    ],
+    ids=range(11),
+)
+def test_mistakes(mistake: Callable[[], object], error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as caught:
+        mistake()
+    assert words in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("float32", "f32"), ("bfloat16", "bf16"), ("torch.bfloat16", "bf16"), ("np.int8", "s8"), ("i64", "s64"),
+        ("bool", "pred"), ("F32", "f32"), ("float8_e4m3fn", "f8e4m3fn"), ("complex64", "c64"), ("half", "f16"),
+    ],
+)  # fmt: skip
+def test_names_of_types_in_other_libraries(name: str, meant: str) -> None:
+    with pytest.raises(sd.NotationError, match=rf"did you mean {meant}\?"):
+        sd.parse(f"{name}[3,5]")
+
+
+def test_a_name_that_nobody_has_is_not_explained() -> None:
+    with pytest.raises(sd.NotationError, match="expected an element type, found 'frob'"):
+        sd.parse("frob[3]")
