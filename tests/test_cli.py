@@ -448,6 +448,15 @@ def test_hlo(run: Run, folder: Path) -> None:
         (("info", TEXT, "--at", "1,:"), "one integer for each dimension"),
         (("hlo", "nowhere.txt"), "No such file"),
         (("ls", "nowhere"), "does not exist"),
+        (("show", SHAPE, "DUMP"), "the file comes first, then its shape"),
+        (("show", "DIR", SHAPE), "is a folder"),
+        (("convert", "DIR", "out.npy"), "is a folder"),
+        (("info", "bfloat16[3]"), "did you mean bf16?"),
+        (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "frob"), "is no element type"),
+        (("convert", "DUMP", SHAPE, "DUMP", SHAPE, "out.npz"), "two arrays are called 'dump'"),
+        (("convert", "DUMP", SHAPE, "DUMP:x", "out.npz"), "is binary data"),
+        (("convert", "DUMP", SHAPE, "out.npz", "--to", "{0,1}"), ".npz files are row-major"),
+        (("info", "(f32[3])", "--svg", "out.svg"), "expected the shape of one array"),
     ],
 )
 def test_errors_are_one_or_two_lines(run: Run, dump: Path, arguments: tuple[str, ...], words: str) -> None:
@@ -590,6 +599,187 @@ def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path) -> None:
         with open("/dev/full", "wb") as full:
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (2, b"strided: standard output: No space left on device\n")
+
+
+# Files that hold arrays by name.
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> Path:
+    path = tmp_path / "w.safetensors"
+    sd.save_safetensors(path, {"layer/w": expected(), "b": np.arange(3)})
+    np.savez(tmp_path / "w.npz", w=expected().astype(np.float32))
+    np.savez_compressed(tmp_path / "c.npz", w=expected().astype(np.float32))
+    return path
+
+
+def test_ls_names_what_show_takes(run: Run, container: Path) -> None:
+    code, out, err = run("ls", container)
+    assert (code, err) == (0, "")
+    assert sorted(out.splitlines()[1:]) == ["  b: s64[3]{0}", "  layer/w: bf16[5,131]{1,0}"]
+    found = {a["name"]: a["shape"] for a in json.loads(run("ls", container, "--json")[1])["arrays"]}
+    assert found == {"layer/w": "bf16[5,131]{1,0}", "b": "s64[3]{0}"}
+    for name in found:
+        assert run("show", f"{container}:{name}", "...")[0] == 0
+    assert run("show", f"{container}:b")[1].startswith("[0 1 2]")
+    assert "w: f32[5,131]{1,0}" in run("ls", container.parent / "w.npz")[1]
+
+
+@pytest.mark.parametrize("name", ["w.npz", "w.npz:w", "c.npz:w", "w.safetensors:layer/w"])
+def test_show_an_array_by_name(run: Run, container: Path, name: str) -> None:
+    code, out, err = run("show", container.parent / name, "0, 1")
+    assert (code, out, err) == (0, "0.539062\n" if "safe" in name else "0.5390625\n", "")
+
+
+@pytest.mark.parametrize("compress", ["gzip", "zstd"])
+def test_compressed_files(run: Run, dump: Path, compress: str) -> None:
+    path = dump.with_suffix(".bin.x")
+    if compress == "gzip":
+        path.write_bytes(gzip.compress(dump.read_bytes()))
+    else:
+        path.write_bytes(pytest.importorskip("zstandard").compress(dump.read_bytes()))
+    assert run("show", path, SHAPE, "0, 1")[1] == "0.539062\n"
+    assert run("convert", path, SHAPE, dump.parent / "y.npy")[0] == 0
+    np.testing.assert_array_equal(sd.load_npy(dump.parent / "y.npy"), expected())
+
+
+@pytest.mark.parametrize("name", ["out.npz", "out.safetensors"])
+def test_convert_several_arrays(run: Run, dump: Path, container: Path, name: str) -> None:
+    target = dump.parent / name
+    code, out, err = run("convert", container, dump, SHAPE, f"{dump.parent}/w.npz:w", target)
+    assert (code, err) == (0, "")
+    assert "4 arrays" in out
+    for key, values in {"layer/w": expected(), "b": np.arange(3), "dump": expected(), "w": expected()}.items():
+        np.testing.assert_array_equal(sd.open(f"{target}:{key}").to_numpy().astype(np.float32), values)
+    if name == "out.npz":
+        with np.load(target) as library:
+            np.testing.assert_array_equal(library["w"], expected().astype(np.float32))
+    assert run("convert", dump, SHAPE, f"{target}:mine")[0] == 2
+    assert run("convert", dump, SHAPE, f"{target}:mine", "--force")[0] == 0
+    assert [line.split(":")[0].strip() for line in run("ls", target)[1].splitlines()[1:]] == ["mine"]
+
+
+def test_raw_bytes_of_a_layout_are_opened_again_by_name(run: Run, dump: Path) -> None:
+    target = dump.parent / "x.safetensors"
+    code, out, _ = run("convert", dump, SHAPE, target, "--to", "{0,1:T(8,128)(2,1)}")
+    assert (code, "bf16[5,131]{0,1:T(8,128)(2,1)}" in out) == (0, True)
+    array = sd.open(f"{target}:dump")
+    assert array.layout == sd.parse("{0,1:T(8,128)(2,1)}")
+    np.testing.assert_array_equal(array, expected())
+
+
+@pytest.mark.parametrize(
+    ("options", "dtype", "key"),
+    [
+        (("--dtype", "float32"), "float32", ...),
+        (("--index", "1, ::-2"), "bfloat16", np.s_[1, ::-2]),
+        (("--index", "[[2, 0]]", "--dtype", "f16"), "float16", [2, 0]),
+        (("--index", "-1, 3", "--dtype", "bf16"), "bfloat16", (-1, 3)),
+    ],
+)
+def test_convert_a_part_to_another_type(
+    run: Run, dump: Path, options: tuple[str, ...], dtype: str, key: object
+) -> None:
+    for name in ("out.npy", "out.npz", "out.safetensors", "out.bin"):
+        target = dump.parent / name
+        code, _, err = run("convert", dump, SHAPE, target, *options)
+        assert (code, err) == (0, "")
+        values = expected()[key].astype(dtype)
+        if name == "out.bin":
+            assert target.read_bytes() == values.tobytes()
+        else:
+            found = sd.open(target)
+            assert found.dtype == values.dtype
+            np.testing.assert_array_equal(found, values)
+
+
+def test_one_snapshot_without_a_name(run: Run, folder: Path) -> None:
+    snapshot = folder / "module_0000.jit_f.snapshot.7.pb"
+    code, _, err = run("show", snapshot)
+    assert (code, "name one, as in" in err) == (2, True)
+    assert run("convert", folder, folder.parent / "all.npz")[0] == 0
+    assert sorted(np.load(folder.parent / "all.npz")) == ["jit_f/argument0", "jit_f/result0"]
+
+
+# Forms.
+
+
+def test_forms_of_values(run: Run, dump: Path) -> None:
+    assert run("show", dump, SHAPE, "0, :3", "--hex")[1] == "[3f80 3f0a bed5]\n"
+    assert run("show", dump, SHAPE, "0, 0", "--hex")[1] == "3f80\n"
+    rows = run("show", dump, SHAPE, "--csv")[1].splitlines()
+    np.testing.assert_array_equal([[float(x) for x in row.split(",")] for row in rows], expected().astype(float))
+    found = json.loads(run("show", dump, SHAPE, "--json")[1])
+    assert (found["shape"], found["dtype"]) == ([5, 131], "bfloat16")
+    np.testing.assert_array_equal(found["values"], expected().astype(float))
+    assert run("show", dump, SHAPE, "--stats")[1] == "min -1  max 1  mean 0.029537  NaN 0  Inf 0\n"
+    assert json.loads(run("show", dump, SHAPE, "--stats", "--json")[1])["max"] == 1
+    code, out, err = run("show", dump, SHAPE, "--csv", "--hex")
+    assert (code, out, "give one" in err) == (2, "", True)
+
+
+def test_a_histogram_counts_every_finite_value(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[np.nan, np.inf, 0.5], [1, 2, 2]], np.float32))
+    code, out, _ = run("show", tmp_path / "x.npy", "--histogram")
+    counts = [int(line.split()[2]) for line in out.splitlines()[1:17]]
+    assert (code, sum(counts), counts[0], counts[-1]) == (0, 4, 1, 2)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_excess_bytes_are_taken_on_demand(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(np.arange(9000, dtype=np.int32).tobytes())
+    code, _, err = run("show", path, "s32[3]")
+    assert (code, "too many for padding" in err) == (2, True)
+    assert run("show", path, "s32[3]", "--allow-excess")[1].startswith("[0 1 2]")
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    assert run("show", path, "s32[3]", "--allow-excess")[1].startswith("[0 1 2]")
+    assert run("convert", path, "s32[3]", tmp_path / "y.bin", "--allow-excess")[0] == 0
+
+
+def test_an_svg_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.svg"
+    assert run("info", TEXT, "--svg", path)[0] == 0
+    assert path.read_text(encoding="utf-8").startswith("<svg ")
+    assert "--force overwrites it" in run("info", TEXT, "--svg", path)[2]
+    assert run("info", TEXT, "--svg", path, "--force")[0] == 0
+    assert run("info", TEXT, "--svg", "-")[1].strip() == path.read_text(encoding="utf-8").strip()
+
+
+def test_negative_numbers_count_from_the_end(run: Run) -> None:
+    assert run("info", TEXT, "--at", "-1,-2") == run("info", TEXT, "--at", "2,3")
+    assert "out of bounds" in run("info", TEXT, "--at", "-4,0")[2]
+
+
+# Programs.
+
+_FUSED = """HloModule jit_g
+
+inside {
+  q = f32[3,5]{1,0} parameter(0)
+  ROOT m = f32[3,5]{1,0} negate(q)
+}
+
+ENTRY e {
+  p = f32[3,5]{1,0} parameter(0)
+  ROOT f = f32[3,5]{1,0} fusion(p), kind=kLoop, calls=inside
+}
+"""
+
+
+def test_hlo_takes_folders_and_leaves_out_the_insides_of_fusions(run: Run, folder: Path) -> None:
+    assert "jit_f: 1 computations" in run("hlo", folder)[1]
+    (folder / "module_0001.jit_g.after_optimizations.txt").write_text(_FUSED, encoding="utf-8")
+    assert run("hlo", folder)[1].splitlines() == [f"{folder}:jit_f", f"{folder}:jit_g"]
+    assert json.loads(run("hlo", folder, "--json")[1]) == {"programs": [f"{folder}:jit_f", f"{folder}:jit_g"]}
+    listed = [value["name"] for value in json.loads(run("hlo", f"{folder}:jit_g", "--json")[1])["values"]]
+    assert sorted(listed) == ["f", "p"]
+    listed = [value["name"] for value in json.loads(run("hlo", f"{folder}:jit_g", "--json", "--fused")[1])["values"]]
+    assert sorted(listed) == ["f", "m", "p", "q"]
+    assert "did you mean jit_f" in run("hlo", f"{folder}:jif_f")[2]
+    found = json.loads(run("ls", folder, "--json")[1])
+    assert [a["name"] for a in found["arrays"]] == ["jit_f/argument0", "jit_f/result0"]
+    assert [p["name"] for p in found["programs"]] == ["jit_f#0", "jit_g#1"]
 
 
 # Kernels.

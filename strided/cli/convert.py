@@ -44,8 +44,7 @@ _RAW_ENDINGS = ("", ".bin", ".raw", ".dat")
 _NAMED = re.compile(r"(.+\.(?:npz|safetensors)):(.+)", re.IGNORECASE | re.DOTALL)
 
 
-# An index may begin with a minus sign.
-@click.command(epilog=f"{SHAPE_HELP} {SOURCE_HELP} {INDEX_HELP} {TARGET_HELP}")
+@click.command(epilog="\n\n".join((SHAPE_HELP, SOURCE_HELP, INDEX_HELP, TARGET_HELP)))
 @click.argument("operands", nargs=-1, metavar="FILE [SHAPE] [FILE [SHAPE]]... OUT", shell_complete=file_names)
 @click.option("--to", "layout", metavar="LAYOUT", help="Layout of the raw bytes to write, as in '{0,1:T(8,128)}'.")
 @click.option("--dtype", metavar="TYPE", help="Element type to write, as in bf16; values are cast as by astype.")

@@ -13,7 +13,7 @@ from strided import inspect
 from strided.arrays import formatting
 from strided.arrays.blocks import boxes, even_cuts, run_block
 from strided.errors import UnsupportedError
-from strided.layout.element_types import element_type_of_dtype
+from strided.layout.element_types import element_type_of_dtype, is_builtin
 
 #: Elements that are read at a time.
 _BLOCK_ELEMENTS = 1 << 18
@@ -48,7 +48,7 @@ def csv(array: Any) -> Iterator[str]:
     if len(array.shape) < 2:
         array = array[:, None] if array.shape else np.asarray(array).reshape(1, 1)
     for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS))):
-        values = np.asarray(array[box])
+        values = _plain_type(np.asarray(array[box]))
         end = "\n" if box[-1].stop == array.shape[-1] else ","
         for row in values.reshape(-1, values.shape[-1]) if values.size else ():
             yield ",".join(map(str, row)) + end
@@ -64,7 +64,7 @@ def json_text(array: Any) -> str:
         raise click.UsageError(f"{array.size:,} values are too many for JSON: select a part by an index, or use --csv")
     values = np.asarray(array)
     plain = np.empty(values.size, object)
-    for place, value in enumerate(values.reshape(-1)):
+    for place, value in enumerate(_plain_type(values).reshape(-1)):
         plain[place] = _plain(value)
     found = {"shape": list(values.shape), "dtype": values.dtype.name, "values": plain.reshape(values.shape).tolist()}
     return json.dumps(found)
@@ -76,14 +76,17 @@ def _plain(value: Any) -> Any:
         return [_plain(value.real), _plain(value.imag)]
     if isinstance(value, (np.bool_, np.integer)):
         return value.item()
-    try:
-        # The shortest text that means this value: of 0.1 in single precision 0.1, not 0.10000000149011612.
-        number = float(str(value))
-    except ValueError:
+    if not isinstance(value, np.floating):
         return str(value)
-    if not np.isfinite(number):
-        return str(number)
-    return int(number) if str(value).lstrip("-").isdecimal() else number
+    # The shortest text that means this value: of 0.1 in single precision 0.1, not 0.10000000149011612.
+    return float(str(value)) if np.isfinite(value) else str(value)
+
+
+def _plain_type(values: Any) -> Any:
+    """The same values in a type of NumPy's own, which prints them exactly."""
+    if is_builtin(values.dtype):
+        return values
+    return values.astype(np.int8 if np.can_cast(values.dtype, np.int8) else np.float64)
 
 
 def statistics_json(summary: inspect.Statistics) -> str:

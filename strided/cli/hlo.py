@@ -3,42 +3,62 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 import strided
 from strided import inspect
+from strided.cli.options import file_names
+from strided.errors import DumpError
 from strided.escape import visible
+from strided.io.containers import chosen, split_name
+
+if TYPE_CHECKING:
+    from strided.dumps.directory.programs import Program
+    from strided.dumps.hlo.module import Module
 
 
 @click.command()
-@click.argument("file")
+@click.argument("source", metavar="FILE | DIR[:PROGRAM]", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), default=20, show_default=True, metavar="N", help="Values to list.")
 @click.option("--padding", "by_padding", is_flag=True, help="Values with the most padding first.")
 @click.option("--name", metavar="PATTERN", help="Only instructions of this name, as in 'fusion*'.")
 @click.option("--opcode", metavar="PATTERN", help="Only these operations, as in 'copy*'.")
 @click.option("--shape", metavar="SHAPE", help="Only results of this shape; of any layout if it names none.")
 @click.option("--space", type=int, metavar="N", help="Only results in this memory space.")
+@click.option("--fused", is_flag=True, help="List the insides of fusions too, which take no memory.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def hlo(
-    file: str,
+    source: str,
     top: int,
     by_padding: bool,
     name: str | None,
     opcode: str | None,
     shape: str | None,
     space: int | None,
+    fused: bool,
     as_json: bool,
 ) -> None:
     """Show the largest values of an HLO module.
 
-    Their sizes are given with and without padding, after a line on the entry computation.
+    Their sizes are given with and without padding, after a line on the entry computation. Of a dump folder, the module
+    after optimisations; of one with several programs, their names.
     """
-    if not Path(file).is_file():
-        raise FileNotFoundError(2, "No such file", file)
-    module = strided.read_hlo(Path(file))
+    programs = _programs_in(source)
+    if len(programs) > 1:
+        names = [f"{source}:{name}" for name in programs]
+        click.echo(json.dumps({"programs": names}, indent=2) if as_json else visible("\n".join(names), keep="\n"))
+        return
+    module = next(iter(programs.values()))()
     found = module.find(name, opcode=opcode, shape=shape, memory_space=space)
+    if not fused:
+        insides = _insides_of_fusions(module)
+        found = [instruction for instruction in found if instruction.computation.name not in insides]
     values = inspect.largest(found, by_padding=by_padding)
     if as_json:
         report = {
@@ -61,3 +81,47 @@ def hlo(
     click.echo(f"\n{'bytes':>15} {'unpadded':>15} {'times':>6}  {min(top, len(values))} of {len(values):,} values")
     for v in values[:top]:
         click.echo(f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {v.growth:>6.3g}  {visible(v.name)}  {v.shape}")
+
+
+def _programs_in(source: str) -> Mapping[str, Callable[[], Module]]:
+    """What reads the modules of a file or dump folder, by the programs' names; ``DIR:NAME`` is one of them."""
+    path, name = split_name(source)
+    if not os.path.isdir(path):
+        return {"": partial(_module_of_file, source)}
+    programs = strided.open_dump(path, mapped=False).programs
+    counts = Counter(program.name for program in programs)
+    found = {p.name if counts[p.name] == 1 and p.name else p.label: p for p in programs}
+    if name is not None or not found:
+        name = chosen(found, name, path, what="program")
+        found = {name: found[name]}
+    return {name: partial(_module_of, program, path) for name, program in found.items()}
+
+
+def _module_of(program: Program, path: str) -> Module:
+    module = program.module or program.module_before
+    if module is None:
+        raise DumpError(f"no module of the program {program.name} was dumped", path=path)
+    return module
+
+
+def _module_of_file(path: str) -> Module:
+    from strided.dumps.detect import recognise
+
+    if recognise(path) != "snapshot":
+        return strided.read_hlo(path)
+    module = strided.read_snapshot(path, mapped=False).module
+    if module is None:
+        raise DumpError("a snapshot without a module", path=path)
+    return module
+
+
+def _insides_of_fusions(module: Module) -> set[str]:
+    """The names of the computations that fusions call, and of those that these call."""
+    calling = [instruction for instruction in module.instructions if instruction.opcode == "fusion"]
+    found: set[str] = set()
+    while calling:
+        for computation in calling.pop().called_computations:
+            if computation.name not in found:
+                found.add(computation.name)
+                calling += computation.instructions
+    return found

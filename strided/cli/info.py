@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
 import strided
 from strided import inspect
-from strided.cli.options import SHAPE_HELP, width
+from strided.cli.operands import STANDARD
+from strided.cli.options import SHAPE_HELP, force, width
+from strided.escape import visible
+from strided.files.atomic import replaced
 
 
 @click.command(epilog=SHAPE_HELP)
 @click.argument("shape", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,200.")
+@click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,-1.")
 @click.option("--byte", type=int, metavar="N", help="Explain what lies at a byte of the buffer.")
+@click.option("--svg", metavar="FILE", help="Write the picture of the layout to an SVG file; - is standard output.")
+@force
 @click.option("--plan", nargs=2, metavar="A B", help="Show how a buffer of shape A is converted to layout B.")
-def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, plan: tuple[str, str] | None) -> None:
+def info(
+    shape: str | None,
+    as_json: bool,
+    index: str | None,
+    byte: int | None,
+    svg: str | None,
+    force: bool,
+    plan: tuple[str, str] | None,
+) -> None:
     """Show size, padding and tiles of a shape.
 
     A picture shows where the elements lie.
@@ -32,8 +46,10 @@ def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, 
     parsed = strided.parse(shape)
     if isinstance(parsed, strided.Layout):
         raise click.UsageError(f"{parsed} is a layout alone; write the shape with it, as in 'f32[3,5]{parsed}'")
-    if index is not None or byte is not None:
-        at = inspect.parse_index(index or "")
+    if svg is not None:
+        _write_svg(inspect.svg(strided.parse_shape(shape)), svg, force)
+    elif index is not None or byte is not None:
+        at = _from_the_end(inspect.parse_index(index or ""), parsed)
         click.echo(str(inspect.explain(parsed, at) if byte is None else inspect.explain_byte(parsed, byte)))
     elif as_json:
         click.echo(json.dumps(inspect.facts(parsed), indent=2))
@@ -42,3 +58,21 @@ def info(shape: str | None, as_json: bool, index: str | None, byte: int | None, 
         drawn = inspect.captioned_picture(parsed, width=width())
         if drawn:
             click.echo("\n" + drawn)
+
+
+def _from_the_end(index: Any, shape: Any) -> Any:
+    """An index, its negative numbers counted from the end as NumPy does."""
+    numbers = index if isinstance(index, tuple) else (index,)
+    sizes = getattr(shape, "dimensions", ())
+    if len(numbers) != len(sizes):
+        return index
+    return tuple(i + n if type(i) is int and -n <= i < 0 else i for i, n in zip(numbers, sizes, strict=True))
+
+
+def _write_svg(picture: str, target: str, force: bool) -> None:
+    if target == STANDARD:
+        click.echo(picture)
+        return
+    with replaced(target, overwrite=force) as file:
+        file.write(picture.encode())
+    click.echo(f"{visible(target)}: {len(picture.encode()):,} bytes")

@@ -1,30 +1,83 @@
-"""`strided ls`: what is in a dump?"""
+"""`strided ls`: which arrays are in it?"""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 import strided
 from strided.cli.operands import named_arrays
-from strided.cli.options import kind
+from strided.cli.options import file_names, kind
+from strided.errors import UnsupportedError
 from strided.escape import visible
+from strided.files.magic import HEAD_BYTES, NPY_MAGIC
+from strided.files.regular import open_regular
+from strided.io.containers import open_container
+from strided.io.npy import read_npy_header, shape_of_npy
 
 
 @click.command()
-@click.argument("path", metavar="DIR | FILE", type=click.Path(exists=True))
+@click.argument("path", metavar="DIR | FILE", type=click.Path(exists=True), shell_complete=file_names)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @kind
-def ls(path: str, kind: str | None) -> None:
-    """List what is in a dump folder or file.
+def ls(path: str, as_json: bool, kind: str | None) -> None:
+    """List the arrays in a dump, a .npz or a .safetensors file.
 
-    For a folder, also what is missing, and why.
+    A dump is a folder or one file of it, such as a snapshot. For a folder, also what is missing, and why. 'strided show
+    PATH:NAME' takes the names.
     """
-    if Path(path).is_dir():
-        click.echo(str(strided.open_dump(path, mapped=False)))
-        return
-    found = strided.read_dump(Path(path), kind, mapped=False)
-    click.echo(str(found))
-    arrays = named_arrays(found)
-    for name in arrays:
-        click.echo(visible(f"  {name}: {arrays.shape(name)}"))
+    text, found = _of_folder(path) if os.path.isdir(path) else _of_file(path, kind)
+    click.echo(json.dumps({"path": path} | found, indent=2) if as_json else text)
+
+
+def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
+    dump = strided.open_dump(path, mapped=False)
+    shapes = [program.arrays.shape(name) for program in dump.programs for name in program.arrays]
+    programs = [
+        {
+            "name": program.label,
+            "files": [{"name": f.path.name, "kind": f.kind, "bytes": f.size} for f in program.files],
+            "missing": [{"what": what, "why": why} for what, why in program.missing],
+            "broken": list(program.problems),
+        }
+        for program in dump.programs
+    ]
+    others = [{"name": f.path.name, "bytes": f.size} for f in dump.others]
+    arrays = [_facts(name, shape) for name, shape in zip(dump, shapes, strict=True)]
+    return str(dump), {"programs": programs, "others": others, "arrays": arrays}
+
+
+def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if kind is None and (container := open_container(file, path)) is not None:
+            text = f"{path}: {len(container)} array{'' if len(container) == 1 else 's'}, {size:,} bytes"
+            return _listed(text, {name: container.shape(name) for name in container})
+        file.seek(0)
+        if kind is None and file.read(HEAD_BYTES).startswith(NPY_MAGIC):
+            file.seek(0)
+            shape: Any = read_npy_header(file, path)
+            try:
+                shape = shape_of_npy(shape, None, "it")
+            except UnsupportedError as error:
+                shape = f"unreadable: {error}"
+            return visible(f"{path}: {shape}"), {"arrays": [_facts(Path(path).stem, shape)]}
+    content = strided.read_dump(Path(path), kind, mapped=False)
+    arrays = named_arrays(content)
+    return _listed(str(content), {name: arrays.shape(name) for name in arrays})
+
+
+def _listed(head: str, shapes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    lines = [visible(head, keep="\n"), *(visible(f"  {name}: {shape}") for name, shape in shapes.items())]
+    return "\n".join(lines), {"arrays": [_facts(name, shape) for name, shape in shapes.items()]}
+
+
+def _facts(name: str, shape: Any) -> dict[str, Any]:
+    """An array's name, shape and bytes, as JSON has them; an unreadable one's reason."""
+    if isinstance(shape, str):
+        return {"name": name, "problem": shape.removeprefix("unreadable: ")}
+    return {"name": name, "shape": str(shape), "bytes": getattr(shape, "buffer_byte_size", None)}

@@ -25,7 +25,9 @@ from strided.cli.options import (
 
 
 # An index may begin with a minus sign, which click would take for an option's.
-@click.command(epilog=f"{SHAPE_HELP} {SOURCE_HELP} {INDEX_HELP}", context_settings={"ignore_unknown_options": True})
+@click.command(
+    epilog="\n\n".join((SHAPE_HELP, SOURCE_HELP, INDEX_HELP)), context_settings={"ignore_unknown_options": True}
+)
 @click.argument("operands", nargs=-1, required=True, metavar="FILE [SHAPE] [INDEX]", shell_complete=file_names)
 @click.option("--hex", "as_hex", is_flag=True, help="Print the elements' bits in hexadecimal.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all values, a line for each row.")
