@@ -75,6 +75,9 @@ def open_array(
     ...     open_array(path, "f32[3,3]{0,1:T(2,128)}")[1].tolist()
     [0.0, 1.0, 0.0]
     """
+    given: object = path
+    if not isinstance(given, (str, os.PathLike)) and not (isinstance(given, bytes) and os.path.exists(given)):
+        raise TypeError(f"expected a path, not {type(given).__name__}; strided.LayoutArray(buffer, shape) wraps bytes")
     if is_url(path):
         if mode != "r":
             raise ValueError(f'a file on another machine is read-only: mode "r", not {mode!r}')
@@ -87,7 +90,7 @@ def open_array(
     if shape is None:
         if offset:
             raise TypeError("an offset goes with the shape of the raw bytes behind it: give both, or neither")
-        path, shape, offset = _located(os.fsdecode(path))
+        path, shape, offset = _located(os.fsdecode(path), mode)
     elif isinstance(shape, str) and is_shape(os.fsdecode(path)) and not is_shape(shape):
         raise TypeError("the path comes first, then the shape")
     if mapped:
@@ -99,7 +102,7 @@ def open_array(
     return array
 
 
-def _located(text: str) -> tuple[str, Shape, int]:
+def _located(text: str, mode: str) -> tuple[str, Shape, int]:
     """The path of the file that ``PATH`` or ``PATH:NAME`` is in, the array's shape, and the bytes in front of it."""
     # Only needed for files that say themselves what they hold.
     from strided.io.containers import chosen, open_container, split_name
@@ -108,7 +111,7 @@ def _located(text: str) -> tuple[str, Shape, int]:
     path, name = split_name(text)
     with open_regular(path) as file:
         if (container := open_container(file, path)) is not None:
-            return path, *container.place(chosen(container, name, path))
+            return path, *container.place(chosen(container, name, path), writable=mode == "r+")
         file.seek(0)
         head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
         file.seek(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import strided
 from strided.errors import StridedError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, format_of
 from strided.io import file_array
-from strided.io.containers import chosen, hint, open_container, split_name
+from strided.io.containers import chosen, hint, name_of, open_container, split_name
 from strided.layout.parser import array_shape, is_shape
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 #: The name of standard input and output.
 STANDARD = "-"
-_COMPRESSED = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
 
 
 def array_of(
@@ -101,7 +99,7 @@ class Reading:
 
     def _raw(self, file: BinaryIO, label: str, shape: str | None) -> Opened:
         """The array in a raw or ``.npy`` file, named as the file is."""
-        name = "array" if file is sys.stdin.buffer else Path(_COMPRESSED.sub("", label)).stem
+        name = "array" if file is sys.stdin.buffer else name_of(label)
         options: Any = {"offset": self.offset, "bitorder": self.bitorder, "allow_excess": self.allow_excess}
         try:
             array: Any = self.stack.enter_context(file_array.open_file(file, label, shape, **options))

@@ -6,7 +6,9 @@ import contextlib
 import difflib
 import itertools
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -18,6 +20,7 @@ from strided.io.npz import NpzMember, read_npz, unpacked
 from strided.io.safetensors import Tensor, read_safetensors
 from strided.layout import Shape
 
+_COMPRESSED = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
 #: Names among which similar ones are looked for, and characters of the longest: comparing takes time.
 _COMPARED, _LONGEST_COMPARED = 10_000, 200
 
@@ -39,13 +42,16 @@ class Container(Mapping[str, FileArray]):
             offset -= member.offset
         return array_at(file, label, found, offset, bitorder=bitorder)
 
-    def place(self, name: str) -> tuple[Shape, int]:
-        """The shape of an array, and the bytes in front of it in the file. UnsupportedError if it is compressed."""
+    def place(self, name: str, *, writable: bool = False) -> tuple[Shape, int]:
+        """The shape of an array, and the bytes in front of it in the file.
+
+        UnsupportedError if it is compressed; for a `writable` one also if the archive has a checksum of it.
+        """
         member, label = self._members[name], f"{self.path}:{name}"
-        if isinstance(member, NpzMember) and member.packed is not None:
+        if isinstance(member, NpzMember) and (writable or member.packed is not None):
             raise UnsupportedError(
-                f"{label} is compressed and cannot be mapped: numpy.load reads it, `strided convert` writes it to a "
-                "file that can be"
+                f"{label} is {'in an archive with checksums' if writable else 'compressed'} and cannot be mapped"
+                f"{' writable' if writable else ''}: `strided convert` writes it to a file that can be"
             )
         return member.located(None, label)
 
@@ -89,6 +95,15 @@ def open_container(file: BinaryIO, path: str) -> Container | None:
     if is_safetensors(head, size) or ending == ".safetensors":
         return Container(file, path, read_safetensors(file, path))
     return None
+
+
+def name_of(path: str) -> str:
+    """What the array in a file is called: the file's name without its endings.
+
+    >>> name_of("dumps/act.bin.gz")
+    'act'
+    """
+    return Path(_COMPRESSED.sub("", path)).stem
 
 
 def split_name(text: str) -> tuple[str, str | None]:

@@ -12,7 +12,7 @@ import numpy as np
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
 from strided.files.atomic import refuse_existing, refuse_same, replaced
-from strided.io.containers import chosen, open_container
+from strided.io.containers import chosen, name_of, open_container
 from strided.io.file_array import open_file
 from strided.io.npy import npy_header
 from strided.io.safetensors import safetensors_header
@@ -119,7 +119,8 @@ def convert_file(
     shape : str, Shape or None
         None for files that have their own.
     target : path
-        Its ending says the format: ``.npz``, ``.safetensors``; else raw bytes with a layout, ``.npy`` without.
+        Its ending says the format: ``.npz``, ``.safetensors``; else raw bytes with a layout, ``.npy`` without. An array
+        in a container is called as in its source, or as the source file without its ending.
     offset, bitorder
         As for `strided.open`.
     layout : str or Layout, optional
@@ -152,7 +153,7 @@ def convert_file(
                 only = chosen(container, None, name)
                 return write_arrays({only: container[only]}, target, layout, overwrite=overwrite, progress=progress)
         with open_file(file, name, shape, offset=offset, bitorder=bitorder) as array:
-            return write_arrays({"array": array}, target, layout, overwrite=overwrite, progress=progress)
+            return write_arrays({name_of(name): array}, target, layout, overwrite=overwrite, progress=progress)
 
 
 def check_target(

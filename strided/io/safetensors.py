@@ -21,11 +21,11 @@ from strided.errors import DumpError, LayoutError, UnsupportedError
 from strided.escape import visible
 from strided.files.magic import is_safetensors
 from strided.layout import Layout, Shape
-from strided.layout.element_types import ELEMENT_TYPES
+from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM
 from strided.layout.parser import parse_shape
 
-#: The longest header that is read, in bytes: some hundred thousand tensors.
-LONGEST_HEADER = 1 << 25
+#: The longest header that is read, in bytes: a hundred thousand tensors. Reading a hostile one takes 30 times its size.
+LONGEST_HEADER = 1 << 24
 #: Tensors begin at multiples of this in a file that is written here.
 _ALIGNMENT = 64
 _METADATA = "__metadata__"
@@ -117,6 +117,8 @@ def _tensor(name: str, entry: Any, start: int, metadata: Mapping[str, str]) -> T
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"{name!r} does not have a dtype, a shape and data_offsets alone")
     dimensions, offsets, dtype = entry["shape"], entry["data_offsets"], entry["dtype"]
+    if isinstance(dimensions, list) and len(dimensions) > MAX_NDIM:
+        raise ValueError(f"{name!r} has {len(dimensions)} dimensions; {MAX_NDIM} at most are read")
     if not _are_sizes(dimensions) or not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ValueError(f"the shape or the data_offsets of {name!r} are none")
     if not isinstance(dtype, str) or dtype not in _ELEMENT_TYPES:

@@ -67,6 +67,8 @@ def test_arguments_that_go_together(tmp_path: Path) -> None:
         sd.open("f32[2,3]", str(tmp_path / "raw.bin"))
     with pytest.raises(TypeError, match="offset"):
         sd.open(tmp_path / "raw.bin", offset=4)
+    with pytest.raises(sd.UnsupportedError, match="cannot be mapped writable"):
+        sd.open(f"{tmp_path}/x.npz:a", mode="r+")
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ GOOD = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
         ({"x": GOOD | {"shape": [2.0]}}, "are none"),
         ({"x": GOOD | {"shape": [-1, -2]}}, "are none"),
         ({"x": GOOD | {"shape": 2}}, "are none"),
+        ({"x": GOOD | {"shape": [1] * 64 + [2]}}, "65 dimensions"),
         ({"x": GOOD | {"shape": [3]}}, "which are no U8"),
         ({"x": GOOD | {"shape": [2] + [2**62] * 3}}, "which are no U8"),
         ({"x": GOOD | {"shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}}, "end at byte 0 of the 2"),
