@@ -751,6 +751,14 @@ def test_negative_numbers_count_from_the_end(run: Run) -> None:
     assert "out of bounds" in run("info", TEXT, "--at", "-4,0")[2]
 
 
+def test_completion_of_commands_options_and_files(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_STRIDED_COMPLETE", "bash_complete")
+    for words, wanted in [("con", "plain,convert"), ("show --hi", "plain,--histogram"), ("show x", "file,x")]:
+        monkeypatch.setenv("COMP_WORDS", f"strided {words}")
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+        assert run()[1].split() == [wanted]
+
+
 # Programs.
 
 _FUSED = """HloModule jit_g

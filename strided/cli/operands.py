@@ -132,7 +132,7 @@ def shaped(operands: Sequence[str]) -> tuple[str, str | None, Sequence[str]]:
     first, *rest = operands
     if is_shape(first) and rest and os.path.exists(rest[0]) and not os.path.exists(first):
         raise click.UsageError(f"the file comes first, then its shape: {rest[0]} '{first}'")
-    if rest and is_shape(rest[0]):
+    if rest and is_shape(rest[0]) and not os.path.exists(rest[0]):
         return first, rest[0], rest[1:]
     return first, None, rest
 

@@ -7,6 +7,8 @@ import difflib
 import itertools
 import os
 import re
+import tempfile
+import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,10 +17,11 @@ from typing import BinaryIO, Self
 from strided.errors import LayoutError, StridedError, UnsupportedError
 from strided.escape import some
 from strided.files.magic import EMPTY_ZIP_MAGIC, HEAD_BYTES, ZIP_MAGIC, is_safetensors
-from strided.io.file_array import FileArray, array_at, kept
+from strided.io.file_array import FileArray, array_at, keep
 from strided.io.npz import NpzMember, read_npz, unpacked
 from strided.io.safetensors import Tensor, read_safetensors
 from strided.layout import Shape
+from strided.runtime.lazy import lazy
 
 _COMPRESSED = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
 #: Names among which similar ones are looked for, and characters of the longest: comparing takes time.
@@ -38,9 +41,19 @@ class Container(Mapping[str, FileArray]):
         found, offset = member.located(shape, label)
         file = self._file
         if isinstance(member, NpzMember) and member.packed is not None:
-            file = kept(unpacked(file, member.packed, self.path), None, label, self._stack)
-            offset -= member.offset
+            file = self._unpacked
+            offset += file.seek(0, os.SEEK_END) - member.offset
+            keep(unpacked(self._archive, member.packed, self.path), None, label, file)
         return array_at(file, label, found, offset, bitorder=bitorder)
+
+    @lazy
+    def _archive(self) -> zipfile.ZipFile:
+        return self._stack.enter_context(zipfile.ZipFile(self._file))
+
+    @lazy
+    def _unpacked(self) -> BinaryIO:
+        """A temporary file of what has been unpacked."""
+        return self._stack.enter_context(tempfile.TemporaryFile())
 
     def place(self, name: str, *, writable: bool = False) -> tuple[Shape, int]:
         """The shape of an array, and the bytes in front of it in the file.

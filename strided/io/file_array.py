@@ -99,13 +99,17 @@ def open_file(
     given = None if shape is None else array_shape(shape)
     has_end = not (offset or allow_excess)
     with contextlib.ExitStack() as stack:
+
+        def scratch() -> BinaryIO:
+            return stack.enter_context(tempfile.TemporaryFile())
+
         if not file.seekable():
             head = file.read(HEAD_BYTES)
             stream, expand = _Stream(head, file), _expander(head)
             pieces = stream.pieces() if expand is None else expand(stream, name)
-            file = kept(pieces, given, name, stack, offset=offset, has_end=has_end)
+            file = keep(pieces, given, name, scratch(), offset=offset, has_end=has_end)
         elif (expand := _expander(_head(file))) is not None and not _is_exactly(file, given, offset):
-            file = kept(expand(file, name), given, name, stack, offset=offset, has_end=has_end)
+            file = keep(expand(file, name), given, name, scratch(), offset=offset, has_end=has_end)
         head = _head(file)
         if head.startswith(NPY_MAGIC) and offset == 0 and not _is_exactly(file, given, offset):
             header = read_npy_header(file, name)
@@ -167,20 +171,14 @@ class _Stream:
         return iter(lambda: self.read(gzipped.PIECE_BYTES), b"")
 
 
-def kept(
-    pieces: Iterator[bytes],
-    shape: Shape | None,
-    name: str,
-    stack: contextlib.ExitStack,
-    *,
-    offset: int = 0,
-    has_end: bool = True,
+def keep(
+    pieces: Iterator[bytes], shape: Shape | None, name: str, file: BinaryIO, *, offset: int = 0, has_end: bool = True
 ) -> BinaryIO:
-    """An unnamed file with pieces of a stream, as many as the shape, or a ``.npy`` header, needs.
+    """Append pieces of a stream to a temporary file, as many as the shape, or a ``.npy`` header, needs; returns it.
 
     BufferSizeError for a stream that goes on behind them, if it `has_end` there.
     """
-    file = stack.enter_context(tempfile.TemporaryFile())
+    start = file.seek(0, os.SEEK_END)
     first = next(pieces, b"")
     while len(first) < gzipped.PIECE_BYTES and (more := next(pieces, b"")):
         first += more
@@ -196,11 +194,11 @@ def kept(
     with named_when_full(tempfile.gettempdir()):
         for piece in itertools.chain([first], pieces):
             file.write(piece)
-            if file.tell() > most + max(GRANULES) and has_end:
+            if file.tell() - start > most + max(GRANULES) and has_end:
                 raise BufferSizeError(
                     f"{name} holds more than the {most} bytes that {what}; what follows them was not read", needed=most
                 )
-            if not has_end and file.tell() >= most:
+            if not has_end and file.tell() - start >= most:
                 break
         file.flush()
     return file

@@ -133,7 +133,7 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
     """
     start = file.read(len(NPY_MAGIC) + 4)
     if start.startswith(_ARCHIVE):
-        raise DumpError("no .npy file: it is an archive of several arrays", path=path)
+        raise DumpError("no .npy file but an archive: strided.open('FILE:NAME') opens an array in it", path=path)
     if len(start) < len(NPY_MAGIC) + 4 or not start.startswith(NPY_MAGIC) or start[6] not in (1, 2, 3):
         raise DumpError("no .npy file: its first bytes are no header of version 1, 2 or 3", path=path)
     length = start[8:] if start[6] == 1 else start[8:] + file.read(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,9 +63,9 @@ def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember]:
     return found
 
 
-def unpacked(file: BinaryIO, packed: str, path: str | None = None) -> Iterator[bytes]:
+def unpacked(archive: zipfile.ZipFile, packed: str, path: str | None = None) -> Iterator[bytes]:
     """The bytes of a compressed ``.npy`` file in an archive, in pieces. DumpError for broken data."""
-    with _damage(path), zipfile.ZipFile(file) as archive, archive.open(packed) as member:
+    with _damage(path), archive.open(packed) as member:
         while piece := member.read(PIECE_BYTES):
             yield piece
 
@@ -73,7 +74,9 @@ def unpacked(file: BinaryIO, packed: str, path: str | None = None) -> Iterator[b
 def _damage(path: str | None) -> Iterator[None]:
     try:
         yield
-    except (OSError, MemoryError, DumpError, GeneratorExit):
+    except (MemoryError, DumpError, GeneratorExit):
         raise
-    except Exception as error:  # zipfile fails in many ways
+    except Exception as error:  # zipfile fails in many ways: it even seeks to negative places
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise DumpError(f"a damaged or encrypted archive: {visible(str(error), 200)}", path=path) from error

@@ -6,17 +6,18 @@ is a finding. What it prints of an input, errors included, must be fit to be sho
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 import strided as sd
@@ -31,6 +32,8 @@ from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.snapshots.format import DELIMITED, FORMS, read_outline
 from strided.dumps.source import open_source
 from strided.errors import StridedError
+from strided.escape import visible
+from strided.io.containers import open_container
 from strided.layout import Layout, Shape
 from tests import paths
 
@@ -58,7 +61,7 @@ def shown(text: str) -> None:
     assert text.replace("\n", "").replace("\t", "").isprintable(), f"unprintable text is shown: {text!r}"
 
 
-@contextmanager
+@contextlib.contextmanager
 def refusing(*more: type[Exception]) -> Iterator[None]:
     """Questions that may be refused; the refusal must be fit to be shown, and short."""
     message = ""
@@ -378,6 +381,35 @@ def npy_seeds() -> list[bytes]:
     return [*files, file.getvalue(), file.getvalue().replace(b"\x01\x00", b"\x03\x00", 1)]
 
 
+def read_container(data: bytes) -> None:
+    """Arrays by name, from a .npz or a .safetensors file."""
+    path = _scratch().with_suffix(".npz" if data[:1] == b"P" else ".safetensors")
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        container = open_container(file, str(path))
+        assert container is not None
+        with container:
+            for name in [*container][:_ASKED]:
+                shown(visible(name))
+                assert container.shape(name)
+                with contextlib.suppress(StridedError):
+                    array = container[name]
+                    if array.size <= _SMALL:
+                        array.to_numpy()
+
+
+def container_seeds() -> list[bytes]:
+    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b/c:d": np.array(True)}
+    stored, packed = io.BytesIO(), io.BytesIO()
+    np.savez(stored, **arrays)
+    np.savez_compressed(packed, **arrays)
+    path = _scratch()
+    sd.save_safetensors(path, arrays | {"s4": arrays["a"].astype(ml_dtypes.int4)})
+    plain = path.read_bytes()
+    sd.save_safetensors(path, {"a": arrays["a"]}, "{0,1:T(2,4)}")
+    return [stored.getvalue(), packed.getvalue(), plain, path.read_bytes()]
+
+
 def read_names(data: bytes) -> None:
     """A folder of empty files, a name a line."""
     names = [
@@ -464,6 +496,7 @@ READERS: dict[str, Reader] = {
     "assignment text": Reader(read_assignment_text, assignment_text_seeds),
     "assignment proto": Reader(read_assignment_proto, assignment_proto_seeds),
     "npy": Reader(read_npy, npy_seeds, (ValueError,)),
+    "container": Reader(read_container, container_seeds),
     "names": Reader(read_names, name_seeds),
     "anything": Reader(read_anything, anything_seeds),
     "gzip": Reader(read_gzip, gzip_seeds),

@@ -112,6 +112,18 @@ def test_compressed_members_are_read_no_further_than_their_header_says(tmp_path:
             container["a"]
 
 
+def test_compressed_members_are_unpacked_into_one_file(tmp_path: Path) -> None:
+    arrays = {f"a{k}": np.arange(k, k + 3) for k in range(4)}
+    np.savez_compressed(tmp_path / "x.npz", **arrays)
+    with (tmp_path / "x.npz").open("rb") as file:
+        container = open_container(file, "x.npz")
+        assert container is not None
+        with container:
+            opened = {name: container[name] for name in arrays}
+            for name, values in arrays.items():
+                np.testing.assert_array_equal(opened[name].to_numpy(), values)
+
+
 def test_names_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a").touch()
