@@ -42,7 +42,7 @@ from strided.runtime.notebook import RENDERERS
 from strided.runtime.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from strided import inspect, tpu
+    from strided import inspect, testing, tpu
     from strided.dumps.buffer_assignment.assignment import read_allocations
     from strided.dumps.detect import read_dump
     from strided.dumps.directory.dump import open_dump
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
     from strided.io.convert_file import convert_file, save_npy, save_safetensors
     from strided.io.npy import load_npy
+    from strided.memory.memory_report import memory_report
 
 _register_partners()
 RENDERERS.update(
@@ -64,12 +65,13 @@ RENDERERS.update(
 __version__ = "0.1.0"
 
 #: Packages and names that are loaded when they are first used.
-_LAZY_PACKAGES = ("inspect", "tpu")
+_LAZY_PACKAGES = ("inspect", "testing", "tpu")
 _LAZY = {
     "Sharding": "strided.dumps.sharding.sharding",
     "assemble": "strided.dumps.sharded.assemble",
     "convert_file": "strided.io.convert_file",
     "load_npy": "strided.io.npy",
+    "memory_report": "strided.memory.memory_report",
     "open_dump": "strided.dumps.directory.dump",
     "read_allocations": "strided.dumps.buffer_assignment.assignment",
     "read_dump": "strided.dumps.detect",
@@ -117,6 +119,7 @@ __all__ = [
     "get_num_threads",
     "inspect",
     "load_npy",
+    "memory_report",
     "open",
     "open_dump",
     "parse",
@@ -130,6 +133,7 @@ __all__ = [
     "save_safetensors",
     "set_num_threads",
     "shard",
+    "testing",
     "tpu",
     "write_snapshot",
 ]

@@ -1,0 +1,63 @@
+"""`strided memory`: where does a program's memory go?"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from strided.cli.options import width
+from strided.escape import visible
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Buffers to list.")
+@click.option("--space", default="hbm", show_default=True, metavar="hbm|vmem|N", help="The memory space.")
+@click.option("--generation", metavar="NAME", help="The TPU, as in v5e.  [default: v5e]")
+@click.option(
+    "--max-expansion",
+    type=float,
+    metavar="X",
+    help="Exit with 1 if a buffer takes more than X times its size without padding, and wastes over 1 % of the peak.",
+)
+@click.option("--svg", "picture", metavar="OUT", help="Write the pictures to a file, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def memory(
+    files: tuple[str, ...],
+    top: int,
+    space: str,
+    generation: str | None,
+    max_expansion: float | None,
+    picture: str | None,
+    as_json: bool,
+) -> None:
+    """Show where a program's memory goes, and what would take less.
+
+    FILE is the log or the message of a program that ran out of memory, a memory usage report, a buffer assignment, HLO
+    as text or proto, or a dump folder. Several files of one program make one report: an error and the module, which
+    names what the error does not. Those of several programs make one report each.
+    """
+    from strided.memory.memory_report import report_of, sorted_by_program
+    from strided.memory.printed import report_text
+
+    reports = [report_of(one, generation=generation, space=space) for one in sorted_by_program(files)]
+    if as_json:
+        found = [report.to_dict() | {"buffers": [b.to_dict() for b in report.buffers[:top]]} for report in reports]
+        click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=2))
+    else:
+        click.echo("\n\n".join(report_text(report, width=width(), top=top) for report in reports))
+    if picture is not None:
+        with open(picture, "w", encoding="utf-8") as file:
+            file.write(reports[0].svg())
+    if max_expansion is None:
+        return
+    expanded = [(report, b) for report in reports for b in report.expanded(max_expansion)]
+    for report, buffer in expanded:
+        click.echo(
+            visible(f"strided: {report.module or 'the program'}: expands more than {max_expansion:g} times: {buffer}"),
+            err=True,
+        )
+    if expanded:
+        sys.exit(1)

@@ -1,0 +1,187 @@
+"""Changes to a program that take less memory, with the bytes that the compiler's rule gives them.
+
+Each candidate is another shape for the same values. It gets its size from `strided.tpu.default_layout`, and is listed
+only if it saves at the peak of the program: the peak may move to another place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+from strided.errors import StridedError
+from strided.layout import Shape
+from strided.memory.buffers import Buffer, Cure
+from strided.memory.report import MemoryReport
+from strided.tpu.default_layout import default_layout
+
+#: Buffers that take less than this share of the peak get no cures, and no more buffers than this.
+_LEAST_SHARE, _MOST_BUFFERS = 1 / 1000, 100
+#: Arrays of higher ranks have too many ways to merge dimensions.
+_MAX_RANK = 10
+_COLUMNS = 128
+
+_NARROWER = {"f64": "f32", "f32": "bf16", "c128": "c64", "s64": "s32", "u64": "u32"}
+_DTYPES = {"f32": "float32", "bf16": "bfloat16", "c64": "complex64", "s32": "int32", "u32": "uint32"}
+
+
+class Candidate(NamedTuple):
+    """Another shape for a buffer, and what to write in JAX."""
+
+    kind: str
+    after: Shape
+    jax: str
+
+
+def with_cures(report: MemoryReport, generation: str | None) -> MemoryReport:
+    """The report with cures for its buffers, in the order of what they waste at the peak."""
+    largest = sorted(report.buffers, key=lambda b: (-b.wasted_bytes, -b.is_at_peak, -b.bytes, b.name))
+    if report.space:  # the rule is about main memory
+        return replace(report, buffers=tuple(largest))
+    least = report.peak_bytes * _LEAST_SHARE
+    outside = _Outside(report)
+    treated = 0
+    for n, buffer in enumerate(largest):
+        if buffer.is_at_peak and buffer.bytes > least and treated < _MOST_BUFFERS:
+            treated += 1
+            largest[n] = replace(buffer, cures=cures_of(buffer, generation, outside))
+    return replace(report, buffers=tuple(largest))
+
+
+class _Outside:
+    """The most memory in use while a buffer is not."""
+
+    def __init__(self, report: MemoryReport) -> None:
+        self._peak, usage = report.peak_bytes, report.usage
+        self._before = list(accumulate(usage, max, initial=0))
+        self._after = list(accumulate(reversed(usage), max, initial=0))[::-1]
+
+    def saved(self, buffer: Buffer, fewer: int) -> int:
+        """What the peak falls by if a buffer takes `fewer` bytes."""
+        if buffer.live is None or buffer.kind != "temporary":
+            return min(fewer, self._peak)
+        start, stop = buffer.live
+        elsewhere = max(self._before[start], self._after[stop + 1])
+        return self._peak - max(self._peak - fewer, elsewhere)
+
+
+def cures_of(buffer: Buffer, generation: str | None, outside: _Outside) -> tuple[Cure, ...]:
+    """The cures for one buffer, those that save most first; at most one of each kind."""
+    shape = buffer.shape
+    if not isinstance(shape, Shape) or shape.layout is None or not shape.layout.tiles or shape.is_dynamic:
+        return ()
+    found: dict[str, Cure] = {}
+    for candidate in candidates(shape, buffer.kind, generation or "v5e"):
+        saved = outside.saved(buffer, buffer.bytes - candidate.after.byte_size)
+        best = found.get(candidate.kind)
+        if saved > 0 and (best is None or saved > best.saved_bytes):
+            certainty = "computed" if buffer.kind in ("argument", "result") else "estimate"
+            found[candidate.kind] = Cure(
+                kind=candidate.kind,
+                before=shape,
+                after=candidate.after,
+                saved_bytes=saved,
+                jax=candidate.jax,
+                certainty=certainty,
+            )
+    return tuple(sorted(found.values(), key=lambda cure: -cure.saved_bytes))
+
+
+@lru_cache(maxsize=1024)
+def candidates(shape: Shape, kind: str, generation: str) -> tuple[Candidate, ...]:
+    """Other shapes for the same values, in the compiler's layouts, with the smaller change first of equal ones."""
+    if not 1 <= shape.rank <= _MAX_RANK or 0 in shape.dimensions:
+        return ()
+    proposed = itertools.chain(
+        _reorders(shape, kind, generation), _merges(shape), _splits(shape), _pads(shape), _narrowings(shape, generation)
+    )
+    found = []
+    for name, after, jax in proposed:
+        if after.layout is None or not after.layout.tiles:
+            try:
+                after = after.with_layout(default_layout(after, generation))
+            except StridedError:
+                continue
+        if after.byte_size < shape.byte_size:
+            found.append(Candidate(name, after, jax))
+    return tuple(found)
+
+
+def _with_dimensions(shape: Shape, dimensions: Sequence[int]) -> Shape:
+    return Shape(shape.element_type, tuple(dimensions))
+
+
+def _reorders(shape: Shape, kind: str, generation: str) -> Iterator[Candidate]:
+    """The same values in the order that takes least."""
+    try:
+        default = default_layout(shape, generation)
+    except StridedError:
+        return
+    assert shape.layout is not None
+    if shape.rank < 2 or default.minor_to_major == shape.layout.minor_to_major:
+        return
+    order = default.minor_to_major[::-1]
+    if kind in ("argument", "result"):
+        place = "in" if kind == "argument" else "out"
+        layout = f"Format(Layout(major_to_minor={order}), sharding)"
+        yield Candidate("layout", shape.with_layout(default), f"jax.jit(f, {place}_shardings={layout})")
+    after = _with_dimensions(shape, [shape.dimensions[d] for d in order])
+    rows, columns = (shape.dimensions[d] for d in shape.layout.minor_to_major[1::-1])
+    if shape.rank > 2 and rows * columns <= 8 * _COLUMNS and after.dimensions[-1] > columns:
+        batch = order[-1]
+        yield Candidate("vectorize", after, f"jax.vmap(f, in_axes={batch}, out_axes=-1)(x)  # the batch comes last")
+    else:
+        yield Candidate("transpose", after, f"x = jnp.transpose(x, {order})")
+
+
+def _merges(shape: Shape) -> Iterator[Candidate]:
+    """Neighbouring dimensions made one, in every way; fewer merged ones first."""
+    cuts = range(1, shape.rank)
+    for left in range(shape.rank - 1, 0, -1):
+        for kept in itertools.combinations(cuts, left - 1):
+            edges = (0, *kept, shape.rank)
+            dimensions = [math.prod(shape.dimensions[a:b]) for a, b in itertools.pairwise(edges)]
+            yield Candidate("merge", _with_dimensions(shape, dimensions), f"x = x.reshape({_sizes(dimensions)})")
+
+
+def _splits(shape: Shape) -> Iterator[Candidate]:
+    """One dimension cut into two, the inner one a multiple of the columns of a tile, or of its rows."""
+    for d, size in enumerate(shape.dimensions):
+        for inner in (_COLUMNS, 8 * _COLUMNS, 8, 16, 32):
+            if size > inner and size % inner == 0:
+                dimensions = (*shape.dimensions[:d], size // inner, inner, *shape.dimensions[d + 1 :])
+                yield Candidate("split", _with_dimensions(shape, dimensions), f"x = x.reshape({_sizes(dimensions)})")
+
+
+def _pads(shape: Shape) -> Iterator[Candidate]:
+    """One dimension padded to a multiple of the columns of a tile, then cut there."""
+    for d, size in enumerate(shape.dimensions):
+        for inner in (_COLUMNS, 8 * _COLUMNS):
+            more = -size % inner
+            if more and size > inner:
+                dimensions = (*shape.dimensions[:d], (size + more) // inner, inner, *shape.dimensions[d + 1 :])
+                widths = tuple((0, more if k == d else 0) for k in range(shape.rank))
+                line = f"x = jnp.pad(x, {widths}).reshape({_sizes(dimensions)})"
+                yield Candidate("pad-to", _with_dimensions(shape, dimensions), line)
+
+
+def _narrowings(shape: Shape, generation: str) -> Iterator[Candidate]:
+    """Half the bits, where the order is the best already: another order would save too, and loses nothing."""
+    narrower = _NARROWER.get(shape.element_type)
+    if narrower is None:
+        return
+    after = Shape(narrower, shape.dimensions)
+    after = after.with_layout(default_layout(after, generation))
+    assert after.layout is not None
+    assert shape.layout is not None
+    if after.layout.minor_to_major == shape.layout.minor_to_major:
+        yield Candidate("dtype", after, f"x = x.astype(jnp.{_DTYPES[narrower]})  # half the precision or range")
+
+
+def _sizes(dimensions: Sequence[int]) -> str:
+    return ", ".join(map(str, dimensions))

@@ -1,0 +1,89 @@
+"""Which layouts explain a size: texts of compilers name shapes without them.
+
+The compiler's rule gives the layout of an argument. Inside a program the compiler orders dimensions by use, but the
+tiles are those that the rule gives for this order. So each order of the two tiled dimensions is one candidate, and all
+whose size agrees are answers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import lru_cache
+
+from strided.errors import StridedError
+from strided.layout import BufferShape, Layout, Shape, Tile, TupleShape
+from strided.layout.parser import parse
+from strided.memory.usage_text import Size
+from strided.tpu.default_layout import default_layout
+
+#: Columns of an array that the compiler never lays the other way round.
+_WIDE = 1 << 20
+#: Ranks above this one have too many orders to try all.
+_MAX_RANK = 12
+#: What the table of a tuple's pointers is rounded up to.
+_TABLE_BYTES = (32, 512, 1024)
+#: What a buffer with dynamic sizes may take beside its elements.
+_METADATA_BYTES = (0, 32, 512, 1024)
+
+
+@lru_cache(maxsize=4096)
+def explanations(text: str, size: Size, generation: str | None) -> tuple[Shape | TupleShape, ...]:
+    """The shapes with layouts that take a size; the compiler's default comes first.
+
+    A text with a layout stands for itself. A tuple is a table of pointers.
+    """
+    try:
+        shape = parse(text)
+    except StridedError:
+        return ()
+    if isinstance(shape, TupleShape):
+        return (shape,) if any(-(-4 * len(shape) // unit) * unit == size.bytes for unit in _TABLE_BYTES) else ()
+    if isinstance(shape, BufferShape):
+        shape = shape.shape
+    if not isinstance(shape, Shape) or shape.layout is None:
+        return ()
+    found: dict[Shape, None] = {}
+    if "{" in text:
+        found[shape] = None
+    else:
+        static = Shape(shape.element_type, shape.dimensions)
+        for candidate in _candidates(static, ("v5e", "v2") if generation is None else (generation,)):
+            found[candidate if not shape.is_dynamic else _dynamic(candidate, shape)] = None
+    more = _METADATA_BYTES if shape.is_dynamic else (0,)
+    try:
+        fits = tuple(one for one in found if any(size.least <= one.byte_size + n <= size.most for n in more))
+    except StridedError:
+        return ()
+    # A scalar lies alone in a slot of any size.
+    return fits or tuple(found)[: shape.size == 1 and size.most >= shape.byte_size]
+
+
+def _dynamic(static: Shape, like: Shape) -> Shape:
+    return Shape(static.element_type, static.dimensions, static.layout, dynamic=like.dynamic)
+
+
+@lru_cache(maxsize=4096)
+def _candidates(shape: Shape, generations: tuple[str, ...]) -> tuple[Shape, ...]:
+    found: dict[Shape, None] = {}
+    for generation in generations:
+        try:
+            default = default_layout(shape, generation)
+        except StridedError:
+            continue
+        found[shape.with_layout(default)] = None
+        if 2 <= shape.rank <= _MAX_RANK and 0 not in shape.dimensions:
+            for minor, second in itertools.permutations(reversed(range(shape.rank)), 2):
+                tiles = _tiles(shape.element_type, shape.dimensions[second], generation)
+                rest = (d for d in reversed(range(shape.rank)) if d not in (minor, second))
+                found[shape.with_layout(replace(default, minor_to_major=(minor, second, *rest), tiles=tiles))] = None
+        found[shape.with_layout(Layout(default.minor_to_major, element_size_in_bits=default.element_size_in_bits))] = (
+            None
+        )
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _tiles(element_type: str, rows: int, generation: str) -> tuple[Tile, ...]:
+    """The tiles of an array of that many rows."""
+    return default_layout(Shape(element_type, (rows, _WIDE)), generation).tiles

@@ -1,0 +1,211 @@
+"""A report from a buffer assignment: the compiler's own allocations, with live ranges where something tells them.
+
+The heap simulator's trace tells when the compiler held which value. Without one, it is the order of the instructions in
+the module.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from strided.dumps.buffer_assignment.assignment import BufferAssignment
+from strided.dumps.buffer_assignment.values import Allocation, Value
+from strided.errors import DumpError
+from strided.layout import BufferShape, Shape, TupleShape
+from strided.memory.buffers import Buffer, LiveRange, Source
+from strided.memory.heap_trace import HeapTrace
+from strided.memory.liveness import Liveness
+from strided.memory.padding_bound import Slot, most_padding
+from strided.memory.provenance import plain_name, source_of
+from strided.memory.report import MemoryReport
+
+if TYPE_CHECKING:
+    from strided.dumps.hlo import Instruction, Module
+
+
+class _Held(NamedTuple):
+    """A slot: its values, and when each is in use."""
+
+    allocation: Allocation
+    offset: int
+    values: tuple[Value, ...]
+    ranges: tuple[LiveRange | None, ...]
+    is_heap: bool
+
+    @property
+    def size(self) -> int:
+        return max((value.size for value in self.values), default=self.allocation.size)
+
+
+class _Clock(NamedTuple):
+    """What tells live ranges: names of places, the ranges of values by id, and where that comes from."""
+
+    schedule: tuple[str, ...]
+    ranges: dict[int, LiveRange]
+    origin: str
+
+
+def report_from_assignment(
+    assignment: BufferAssignment, space: int, module: Module | None = None, traces: Sequence[HeapTrace] = ()
+) -> MemoryReport:
+    """The report of one memory space."""
+    own = [one for one in assignment if one.memory_space == space]
+    clock = _clock(own, module, traces)
+    held = [slot for one in own for slot in _slots(one, clock)]
+    total = sum(one.size for one in own)
+    instructions = {i.name: i for i in reversed(module.instructions)} if module is not None else {}
+    notes = ["the total is the compiler's own"]
+    bounds: set[str] = set()
+    usage: list[int] = []
+    if clock is None:
+        peak, peak_at, place = total, None, None
+        notes.append("nothing tells live ranges: the peak is at most the total; the module beside it tells them")
+        bounds = {"peak_bytes", "padding_bytes"}
+    else:
+        usage = _usage(held, len(clock.schedule))
+        peak = max(usage, default=0)
+        place = usage.index(peak) if usage else None
+        peak_at = None if place is None else clock.schedule[place]
+        notes.append(f"live ranges and the peak come from {clock.origin}")
+        if clock.origin.startswith("the order"):
+            bounds = {"peak_bytes"}
+    buffers = tuple(_buffer(slot, place, clock, instructions) for slot in held)
+    if clock is None:
+        slots = zip(held, buffers, strict=True)
+        padding = most_padding(Slot(s.allocation.index, s.offset, b.bytes, b.padding_bytes) for s, b in slots)
+    else:
+        padding = sum(b.wasted_bytes for b in buffers)
+    return MemoryReport(
+        module=module.name if module is not None else "",
+        space=space,
+        space_name={0: "hbm", 1: "vmem"}.get(space, f"space {space}"),
+        total_bytes=total,
+        peak_bytes=peak,
+        peak_at=peak_at,
+        padding_bytes=min(padding, peak),
+        buffers=buffers,
+        schedule=() if clock is None else clock.schedule,
+        usage=tuple(usage),
+        bounds=frozenset(bounds),
+        notes=tuple(notes),
+    )
+
+
+def _clock(own: Sequence[Allocation], module: Module | None, traces: Sequence[HeapTrace]) -> _Clock | None:
+    heaps = [one for one in own if _is_heap(one)]
+    told = {trace.allocation: trace for trace in traces}
+    if len(heaps) == 1 and heaps[0].index in told:
+        trace = told[heaps[0].index]
+        if {value.id for value in heaps[0].values} <= trace.ranges.keys():
+            return _Clock(trace.schedule, trace.ranges, "the compiler's heap simulator trace")
+    if module is None or not module.is_scheduled:
+        return None
+    try:
+        liveness = Liveness(module)
+    except DumpError:  # a damaged text: names that nothing defines
+        return None
+    ranges = {}
+    for one in own:
+        for value in one.values:
+            if (found := liveness.range_of(value.name, value.index)) is not None:
+                ranges[value.id] = found
+    return _Clock(liveness.schedule, ranges, "the order of the instructions")
+
+
+def _is_heap(one: Allocation) -> bool:
+    """Whether values come and go in an allocation; others are held as long as the program runs."""
+    return not (one.parameter_number is not None or one.is_constant or one.maybe_live_out or one.is_thread_local)
+
+
+def _slots(one: Allocation, clock: _Clock | None) -> list[_Held]:
+    groups: dict[int, list[Value]] = defaultdict(list)
+    for value in one.values:
+        groups[value.offset].append(value)
+    known = {} if clock is None else clock.ranges
+    return [
+        _Held(one, offset, tuple(values), tuple(known.get(value.id) for value in values), _is_heap(one))
+        for offset, values in sorted(groups.items() or [(0, [])])
+    ]
+
+
+def _usage(held: Sequence[_Held], places: int) -> list[int]:
+    """Bytes in use at each place; what has no live range is held throughout."""
+    fixed: dict[int, int] = {slot.allocation.index: slot.allocation.size for slot in held if not slot.is_heap}
+    usage = [sum(fixed.values())] * places
+    heaps: dict[int, list[int]] = {}
+    sizes: dict[int, int] = {}
+    for slot in held:
+        if slot.is_heap:
+            changes = heaps.setdefault(slot.allocation.index, [0] * (places + 1))
+            sizes[slot.allocation.index] = slot.allocation.size
+            for start, stop, size in _periods(slot, places):
+                changes[start] += size
+                changes[stop + 1] -= size
+    for index, changes in heaps.items():
+        # Live ranges may be too long by a little: no more is in use than there is.
+        usage = [at + min(size, sizes[index]) for at, size in zip(usage, accumulate(changes[:-1]), strict=True)]
+    return usage
+
+
+def _periods(slot: _Held, places: int) -> list[tuple[int, int, int]]:
+    """When a slot is in use, and how many bytes of it; values that are in use together count once."""
+    found: list[tuple[int, int, int]] = []
+    lives = ((r or LiveRange(0, places - 1), value.size) for r, value in zip(slot.ranges, slot.values, strict=True))
+    for (start, stop), size in sorted(lives):
+        if found and start <= found[-1][1]:
+            first, last, most = found[-1]
+            found[-1] = (first, max(last, stop), max(most, size))
+        else:
+            found.append((start, stop, size))
+    return found
+
+
+def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: dict[str, Instruction]) -> Buffer:
+    one = slot.allocation
+    value = max(slot.values, key=lambda v: (v.size, _unpadded(v), not v.is_phi, -v.id), default=None)
+    size = slot.size
+    is_at_peak = True
+    live = None
+    if clock is not None and clock.schedule:
+        known = [r for r in slot.ranges if r is not None]
+        if known:
+            live = LiveRange(min(r.start for r in known), max(r.stop for r in known))
+        elif not slot.is_heap:
+            live = LiveRange(0, len(clock.schedule) - 1)
+        if slot.is_heap and place is not None:
+            is_at_peak = any(r is None or r.start <= place <= r.stop for r in slot.ranges)
+    shape = None if value is None else value.shape
+    instruction = None if value is None else instructions.get(value.name)
+    source = source_of(instruction) if instruction is not None else Source()
+    if one.parameter_number is not None and not source.argument:
+        source = Source(argument=plain_name(value.name) if value else f"parameter {one.parameter_number}")
+    return Buffer(
+        name=value.label if value is not None else f"allocation {one.index}",
+        kind=_kind(one),
+        bytes=size,
+        unpadded_bytes=min(size, _unpadded(value)) if value is not None else size,
+        shape=shape,
+        shapes=() if shape is None else (shape,),
+        live=live,
+        is_at_peak=is_at_peak,
+        source=source,
+    )
+
+
+def _kind(one: Allocation) -> str:
+    if one.parameter_number is not None:
+        return "argument"
+    return "constant" if one.is_constant else "result" if one.maybe_live_out else "temporary"
+
+
+def _unpadded(value: Value) -> int:
+    shape = value.shape
+    if isinstance(shape, TupleShape):
+        return min(value.size, 4 * len(shape))
+    shape = shape.shape if isinstance(shape, BufferShape) else shape
+    if not isinstance(shape, Shape) or shape.layout is None or value.kind == "unknown":
+        return value.size
+    return min(value.size, shape.unpadded_byte_size)

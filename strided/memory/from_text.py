@@ -1,0 +1,166 @@
+"""A report from the text of a compiler: rows of sizes, explained by shapes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from strided.errors import DumpError, StridedError
+from strided.layout import BufferShape, Shape, TupleShape
+from strided.layout.parser import parse
+from strided.memory.buffers import Buffer, Source
+from strided.memory.explain_size import explanations
+from strided.memory.padding_bound import Slot, most_padding
+from strided.memory.provenance import source_of
+from strided.memory.report import MemoryReport
+from strided.memory.usage_text import Row, Space, UsageText
+
+if TYPE_CHECKING:
+    from strided.dumps.hlo import Instruction, Module
+
+#: Names of sources that a buffer with several possible ones shows.
+_MOST_SOURCES = 3
+
+
+class _Stated(NamedTuple):
+    """A value of the module beside the text."""
+
+    shape: Shape
+    instruction: Instruction
+
+
+def report_from_text(
+    found: UsageText, space: int, generation: str | None, module: Module | None = None, path: str | None = None
+) -> MemoryReport:
+    """The report of one memory space; of the only one that the text speaks of where that is another."""
+    notes = []
+    if space not in found.spaces and len(found.spaces) == 1 and not space:
+        space = next(iter(found.spaces))
+        notes.append(f"the text speaks of {found.spaces[space].name} alone")
+    own = found.spaces.get(space) or Space(space, str(space))
+    if own.total is None and not any(one.rows for one in found.spaces.values()):
+        raise DumpError(f"the text says nothing about memory space {space}", path=path)
+    stated = _stated(module)
+    buffers = [_buffer(row, generation, stated) for row in own.rows]
+    total = own.total.bytes if own.total else sum(b.bytes for b in buffers)
+    rounded = {
+        name
+        for name, size in (("total_bytes", own.total), ("capacity", own.capacity), ("excess", own.excess))
+        if size is not None and size.is_rounded
+    }
+    excess = None if own.excess is None else own.excess.bytes
+    if excess is None and own.capacity is not None and own.total is not None:
+        excess = max(0, own.total.bytes - own.capacity.bytes)
+        rounded |= {"excess"} if own.capacity.is_rounded or own.total.is_rounded else set()
+    exact = own.total is not None and not own.total.is_rounded
+    notes.append(
+        f"the total is the compiler's own{'' if exact else ', rounded in the text'}"
+        if own.total
+        else "the text gives no total: this is the sum of its rows"
+    )
+    if own.rows:
+        notes.append(
+            "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
+        )
+    else:
+        notes.append("the text lists no buffers: the log of the compilation, or a dump, does")
+    if any(len(b.shapes) > 1 for b in buffers):
+        notes.append("the text prints no layouts: they follow from the sizes; several may fit")
+    if own.left_out:
+        notes.append(f"{own.left_out:,} small values are left out of the text")
+    if found.others:
+        notes.append("the text holds more reports; this is the first")
+    padding = most_padding(
+        Slot(row.table, row.offset, b.bytes, b.padding_bytes) for row, b in zip(own.rows, buffers, strict=True)
+    )
+    bounds = {"peak_bytes", "padding_bytes"} | (set() if own.total else {"total_bytes"})
+    return MemoryReport(
+        module=found.module or (module.name if module else ""),
+        space=space,
+        space_name=own.name,
+        total_bytes=total,
+        peak_bytes=total,
+        padding_bytes=min(padding, total),
+        capacity=None if own.capacity is None else own.capacity.bytes,
+        excess=excess,
+        buffers=tuple(buffers),
+        bounds=frozenset(bounds),
+        rounded=frozenset(rounded | ({"peak_bytes"} & rounded)),
+        notes=tuple(notes),
+    )
+
+
+def _stated(module: Module | None) -> Mapping[str, list[_Stated]]:
+    """The values of a module by their shapes without layouts."""
+    found: dict[str, list[_Stated]] = defaultdict(list)
+    for instruction in () if module is None else module.instructions:
+        shape = instruction.shape
+        leaves = shape.leaves() if isinstance(shape, TupleShape) else [((), shape)]
+        for _, leaf in leaves:
+            leaf = leaf.shape if isinstance(leaf, BufferShape) else leaf
+            if isinstance(leaf, Shape) and leaf.layout is not None and leaf.layout.tiles:
+                found[leaf.text(layout=False)].append(_Stated(leaf, instruction))
+    return found
+
+
+def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]]) -> Buffer:
+    fits: dict[Shape | TupleShape, None] = {}
+    makers: list[Instruction] = []
+    texts = dict.fromkeys(row.shapes)
+    for text in texts:
+        for one in stated.get(text, ()):
+            if row.size.least <= one.shape.byte_size <= row.size.most:
+                fits[one.shape] = None
+                makers.append(one.instruction)
+    explained = [explanations(text, row.size, generation) for text in texts]
+    if not fits:
+        # The first explanation of each is the compiler's default, where that fits. Larger values come first.
+        explained.sort(key=lambda those: -max((_unpadded(one) for one in those), default=0))
+        fits = dict.fromkeys(one for those in explained for one in those)
+    sizes = [one.byte_size for one in fits if isinstance(one, Shape)]
+    sizes = list(dict.fromkeys(n for n in sizes if row.size.least <= n <= row.size.most))
+    size = sizes[0] if row.size.is_rounded and sizes else row.size.bytes
+    shapes = tuple(fits) or tuple(shape for text in texts if (shape := _parsed(text)) is not None)[:1]
+    if row.unpadded is not None:
+        unpadded = row.unpadded.bytes
+    elif fits:
+        unpadded = _unpadded(next(iter(fits)))
+    else:
+        known = [_unpadded(shape) for text in texts if (shape := _parsed(text)) is not None]
+        unpadded = max(known, default=size)
+    if row.size.is_rounded and not sizes:
+        size = max(size, min(unpadded, row.size.most))
+    parameters = [i for i in makers if i.opcode == "parameter" and i.computation.is_entry]
+    return Buffer(
+        name=row.name or f"table {row.table}, offset {row.offset}",
+        kind=row.kind or ("argument" if parameters and len(parameters) == len(makers) else ""),
+        bytes=size,
+        unpadded_bytes=min(unpadded, size),
+        shape=shapes[0] if shapes else None,
+        shapes=shapes,
+        is_rounded=row.size.is_rounded and len(sizes) != 1,
+        source=Source(op_name=row.op_name) if row.op_name else _joined(parameters or makers),
+    )
+
+
+def _joined(makers: Iterable[Instruction]) -> Source:
+    """The source, if there is one; the first ones of several by name."""
+    sources = [source for source in dict.fromkeys(map(source_of, makers)) if source]
+    if len(sources) <= 1:
+        return sources[0] if sources else Source()
+    names = list(dict.fromkeys(source.argument or source.op_name for source in sources))
+    more = ["..."] if len(names) > _MOST_SOURCES else []
+    return Source(op_name=" or ".join([*names[:_MOST_SOURCES], *more]))
+
+
+def _parsed(text: str) -> Shape | TupleShape | None:
+    try:
+        shape = parse(text)
+    except StridedError:
+        return None
+    return shape if isinstance(shape, (Shape, TupleShape)) else None
+
+
+def _unpadded(shape: Shape | TupleShape) -> int:
+    return 4 * len(shape) if isinstance(shape, TupleShape) else shape.unpadded_byte_size

@@ -1,0 +1,281 @@
+"""`strided.memory_report`: which reader fits a source, and what beside it helps."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
+from strided.dumps.detect import recognise
+from strided.dumps.directory.dump import open_dump
+from strided.dumps.directory.names import parse_name
+from strided.dumps.directory.programs import Program
+from strided.dumps.hlo import Module, read_hlo
+from strided.dumps.source import is_text, open_source
+from strided.errors import DumpError, UnsupportedError
+from strided.memory.cures import with_cures
+from strided.memory.from_assignment import report_from_assignment
+from strided.memory.from_module import report_from_module
+from strided.memory.from_text import report_from_text
+from strided.memory.heap_trace import HeapTrace, read_traces
+from strided.memory.report import MemoryReport
+from strided.memory.usage_text import SPACES, UsageText, is_usage_text, read_usage_text
+from strided.tpu.default_layout import GENERATIONS
+
+#: What every message of a program that ran out of memory holds.
+_EXHAUSTED = "RESOURCE_EXHAUSTED"
+_HEADER = re.compile(r"^HloModule[ \t]", re.MULTILINE)
+
+
+class Material:
+    """What is known of one program, from one file or several."""
+
+    def __init__(self) -> None:
+        self.module: Module | None = None
+        self.module_before: Module | None = None
+        self.assignment: BufferAssignment | None = None
+        self.traces: Sequence[HeapTrace] = ()
+        self.text: UsageText | None = None
+        self.path: str | None = None
+        self.notes: list[str] = []
+
+    def add(self, source: Any) -> None:
+        """Read one more source."""
+        if isinstance(source, Module):
+            self._add_module(source)
+        elif isinstance(source, BufferAssignment):
+            self.assignment = source
+        elif isinstance(source, Program):
+            self._add_program(source)
+        elif isinstance(source, BaseException):
+            self.text = read_usage_text(str(source))
+        elif hasattr(source, "as_text"):  # what jax.jit(f).lower(x).compile() gives
+            self._add_module(read_hlo(source.as_text()))
+        elif isinstance(source, str) and _is_text(source):
+            self._add_text(source, None)
+        elif isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+            self._add_folder(Path(source))
+        else:
+            self._add_file(source)
+
+    def _add_module(self, module: Module) -> None:
+        if module.is_scheduled:
+            self.module = module
+        else:
+            self.module_before = module
+
+    def fits(self, other: Material) -> bool:
+        """Whether another file may be about the same program: it says something else, and names no other program."""
+        parts = ("module", "module_before", "assignment", "text")
+        twice = any(getattr(self, part) is not None and getattr(other, part) is not None for part in parts)
+        names = {one.name for one in (*self.modules(), *other.modules()) if one.name}
+        names |= {one.text.module for one in (self, other) if one.text is not None and one.text.module}
+        return not twice and len(names) <= 1
+
+    def modules(self) -> list[Module]:
+        """The module after optimisation, and before."""
+        return [one for one in (self.module, self.module_before) if one is not None]
+
+    def take(self, other: Material) -> None:
+        """Add what another one of the same program says."""
+        self.module = self.module or other.module
+        self.module_before = self.module_before or other.module_before
+        self.assignment, self.traces = self.assignment or other.assignment, self.traces or other.traces
+        self.text = self.text or other.text
+        self.path = self.path or other.path
+        self.notes += other.notes
+
+    def _add_folder(self, path: Path) -> None:
+        programs = open_dump(path).programs
+        if not programs:
+            raise DumpError("the folder holds no program that XLA dumped", path=str(path))
+        largest = max(programs, key=_weight)
+        if len(programs) > 1:
+            self.notes.append(f"the dump holds {len(programs)} programs; this one, {largest.label}, takes most")
+        self._add_program(largest)
+
+    def _add_program(self, program: Program) -> None:
+        self.module, self.module_before = program.module, program.module_before
+        protos = [file for file in program.files if file.kind == "module" and ".pb" in file.path.suffixes]
+        for file in protos:
+            if file.name is not None and file.name.is_final:
+                self._add_assignment(open_source(file.path).view)
+        if self.assignment is None:
+            self.assignment = program.allocations
+        for file in program.files:
+            if file.kind == "memory report" and file.path.suffix == ".txt" and self.text is None:
+                self._add_file(file.path)
+
+    def _add_assignment(self, view: memoryview) -> None:
+        try:
+            self.assignment = read_allocations(view, kind="proto")
+        except DumpError:
+            return
+        self.traces = read_traces(view)
+
+    def _add_file(self, source: Any) -> None:
+        view, path = open_source(source)
+        self.path = self.path or path
+        if is_text(view):
+            self._add_text(str(view, "utf-8", "backslashreplace"), source)
+            return
+        kind = recognise(source)
+        if kind not in ("hlo", "snapshot"):
+            raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")
+        module = read_hlo(source)
+        self._add_module(module)
+        if kind == "hlo":
+            self._add_assignment(view)
+        if self.assignment is not None:
+            self.module = module
+
+    def _add_text(self, text: str, source: Any) -> None:
+        """Read a text; `source` is the file that it comes from."""
+        origin = text.encode() if source is None else source
+        if text.lstrip().startswith("BufferAssignment:"):
+            self.assignment = read_allocations(origin)
+        elif _HEADER.search(text, 0, 1 << 16) or not (_EXHAUSTED in text or is_usage_text(text)):
+            self._add_module(read_hlo(text if source is None else source))
+        else:
+            self.text = read_usage_text(text, self.path)
+
+
+def _is_text(source: str) -> bool:
+    """Whether a str is a text rather than a path."""
+    return "\n" in source or _EXHAUSTED in source or (not os.path.exists(source) and is_usage_text(source))
+
+
+def _weight(program: Program) -> int:
+    """How much memory a program takes: the total that a file says first."""
+    for file in program.files:
+        if file.kind == "memory report" and file.path.suffix == ".txt":
+            found = read_usage_text(file.path.read_text("utf-8", "backslashreplace"), str(file.path))
+            if 0 in found.spaces and found.spaces[0].total is not None:
+                return found.spaces[0].total.bytes
+    assignment = program.allocations
+    if assignment is not None:
+        return assignment.bytes_by_memory_space().get(0, 0)
+    return 0
+
+
+def memory_report(source: Any, *, generation: str | None = None, space: int | str = 0) -> MemoryReport:
+    """Where a program's memory goes: its buffers, their padding, who made them, and what takes less.
+
+    Parameters
+    ----------
+    source : path, str, buffer, exception, Module, BufferAssignment, or a list of these
+        HLO as text or proto (with a buffer assignment, that counts); the text of a buffer assignment; a memory usage
+        report; the log or the message of a program that ran out of memory, or the exception; a dump folder, of which
+        the program that takes most counts; what ``jax.jit(f).lower(x).compile()`` gives. A list: several about one
+        program, such as an error and the module, which names what the error does not.
+    generation : str, optional
+        The TPU, as for `strided.tpu.default_layout`. By default v5e; from v4 on all choose alike.
+    space : int or str, optional
+        The memory space: 0 or "hbm" is the device's main memory, 1 or "vmem" its vector memory. An error about another
+        one alone gives the report of that one.
+
+    Returns
+    -------
+    MemoryReport
+        Its sizes are in bytes.
+
+    Raises
+    ------
+    DumpError
+        Broken, or says nothing about memory.
+    UnsupportedError
+        A kind of file that has no reader here; an unknown generation.
+    OSError
+        A file that cannot be opened.
+    ValueError
+        An unknown name of a space.
+
+    Examples
+    --------
+    >>> report = memory_report('''
+    ... HloModule f, is_scheduled=true
+    ...
+    ... ENTRY %main (x: f32[1000,2]) -> f32[1000,2] {
+    ...   %x = f32[1000,2]{1,0:T(8,128)} parameter(0), metadata={op_name="x"}
+    ...   ROOT %y = f32[1000,2]{1,0:T(8,128)} sine(%x), metadata={op_name="jit(f)/sin"}
+    ... }
+    ... ''')
+    >>> report.peak_bytes, report.padding_bytes
+    (1024000, 1008000)
+    >>> for buffer in report.buffers:
+    ...     print(buffer.name, buffer.shape, f"{buffer.expansion:.0f} x", buffer.cures[0].kind)
+    x f32[1000,2]{1,0:T(8,128)} 64 x layout
+    y f32[1000,2]{1,0:T(8,128)} 64 x layout
+    """
+    return report_of(material_of(source), generation=generation, space=space)
+
+
+def material_of(source: Any) -> Material:
+    """All that a source, or a list of them, says of one program."""
+    found = Material()
+    for one in source if isinstance(source, (list, tuple)) else [source]:
+        found.add(one)
+    return found
+
+
+def sorted_by_program(paths: Sequence[str]) -> list[Material]:
+    """What files say of each program; an error, a module and an assignment whose names agree are one program."""
+    found: list[tuple[Any, Material]] = []
+    for path in paths:
+        name = parse_name(os.path.basename(path))
+        key = None if name is None else (os.path.dirname(path), name.time, name.number, name.module)
+        own = material_of(path)
+        for n, (other, home) in enumerate(found):
+            if (None in (key, other) or key == other) and home.fits(own):
+                home.take(own)
+                found[n] = (other or key, home)
+                break
+        else:
+            found.append((key, own))
+    return [one for _, one in found]
+
+
+def report_of(found: Material, *, generation: str | None = None, space: int | str = 0) -> MemoryReport:
+    """The report from what is known; parameters and errors as for `memory_report`."""
+    if generation is not None and generation not in GENERATIONS:
+        raise UnsupportedError(f"no default layouts are known for {generation!r}, but for {', '.join(GENERATIONS)}")
+    number = space_number(space)
+    module = found.module if found.module is not None else found.module_before
+    if found.assignment is not None:
+        report = report_from_assignment(found.assignment, number, found.module, found.traces)
+        if found.text is not None:
+            report = _with_limits(report, found.text)
+    elif found.text is not None:
+        report = report_from_text(found.text, number, generation, module, found.path)
+    elif module is not None:
+        report = report_from_module(module, number, generation)
+    else:
+        raise DumpError("nothing about memory: neither HLO, nor a buffer assignment, nor a report", path=found.path)
+    report = with_cures(report, generation)
+    return replace(report, notes=(*found.notes, *report.notes))
+
+
+def space_number(space: int | str) -> int:
+    """The number of a memory space."""
+    if isinstance(space, int):
+        return space
+    if space.lower() in SPACES:
+        return SPACES[space.lower()]
+    try:
+        return int(space)
+    except ValueError:
+        raise ValueError(f"a memory space is a number, 'hbm' or 'vmem', not {space!r}") from None
+
+
+def _with_limits(report: MemoryReport, text: UsageText) -> MemoryReport:
+    """The report with the device's limits, which only the text of an error says."""
+    own = text.spaces.get(report.space)
+    if own is None or own.capacity is None:
+        return report
+    excess = own.excess.bytes if own.excess else max(0, report.total_bytes - own.capacity.bytes)
+    rounded = {"capacity", "excess"} if own.capacity.is_rounded else set()
+    return replace(report, capacity=own.capacity.bytes, excess=excess, rounded=frozenset(rounded))

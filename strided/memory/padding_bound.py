@@ -1,0 +1,43 @@
+"""The most padding that can be in use at one time, where live ranges are not known.
+
+Slots of one allocation that share bytes are in use one after another. So the bound is the choice of slots that share no
+bytes and have the most padding in all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple
+
+
+class Slot(NamedTuple):
+    """Bytes of an allocation, and how many of them are padding."""
+
+    allocation: Hashable
+    offset: int
+    size: int
+    padding: int
+
+
+def most_padding(slots: Iterable[Slot]) -> int:
+    """The most padding that fits side by side, in bytes.
+
+    >>> most_padding([Slot(0, 0, 100, 60), Slot(0, 0, 50, 30), Slot(0, 50, 50, 40), Slot(1, 0, 8, 4)])
+    74
+    """
+    groups: dict[Hashable, list[Slot]] = defaultdict(list)
+    for slot in slots:
+        groups[slot.allocation].append(slot)
+    return sum(_most(group) for group in groups.values())
+
+
+def _most(slots: list[Slot]) -> int:
+    slots.sort(key=lambda slot: slot.offset + slot.size)
+    stops = [slot.offset + slot.size for slot in slots]
+    best = [0]
+    for n, slot in enumerate(slots):
+        before = bisect_right(stops, slot.offset, 0, n)
+        best.append(max(best[-1], best[before] + slot.padding))
+    return best[-1]

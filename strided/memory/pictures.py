@@ -1,0 +1,156 @@
+"""Pictures of a report: the memory at the peak as one bar of buffers, and the life of buffers over the schedule.
+
+Data are dark, padding is light, what the compiler holds beyond the buffers that are known is dotted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from strided.escape import visible
+from strided.memory.buffers import Buffer, size_text
+from strided.pictures.svg_elements import box, document, line, text
+
+if TYPE_CHECKING:
+    from strided.memory.report import MemoryReport
+
+_DATA, _PADDING, _REST = "█", "░", "·"
+_LEVELS = " ▁▂▃▄▅▆▇█"
+#: Buffers whose life is drawn.
+_LIVES = 12
+#: Okabe and Ito's blue, which shows on light and on dark ground.
+_COLOUR, _DARK, _LIGHT = "#0072b2", 1, 0.3
+_WIDTH, _BAR, _ROW, _LABEL = 720, 36, 18, 230
+#: Parts that are narrower than this are left out.
+_LEAST = 0.25
+
+
+def _largest(report: MemoryReport) -> list[Buffer]:
+    """The buffers at the peak, the largest first."""
+    return sorted((b for b in report.buffers if b.is_at_peak and b.bytes), key=lambda b: -b.bytes)
+
+
+def bar(report: MemoryReport, width: int) -> str:
+    """The memory at the peak in one line: for each buffer its data, then its padding.
+
+    >>> from strided.memory.buffers import Buffer
+    >>> from strided.memory.report import MemoryReport
+    >>> half = Buffer(name="x", bytes=600, unpadded_bytes=300)
+    >>> print(bar(MemoryReport(total_bytes=1000, peak_bytes=1000, padding_bytes=300, buffers=(half,)), 20))
+    ██████░░░░░░········
+    """
+    buffers = _largest(report)
+    whole = max(report.peak_bytes, 1)
+    edges = [0, *accumulate(part for b in buffers for part in (b.unpadded_bytes, b.padding_bytes))]
+    cells = [min(width, round(edge * width / whole)) for edge in edges]
+    drawn = "".join((_PADDING if n % 2 else _DATA) * (b - a) for n, (a, b) in enumerate(pairwise(cells)))
+    return drawn + _REST * (width - len(drawn))
+
+
+def lives(report: MemoryReport, width: int) -> list[str]:
+    """The memory in use over the schedule, and when each of the largest buffers is in use; nothing without live ranges.
+
+    A column is one instruction or several; its height is the most that is in use at them.
+    """
+    places = len(report.schedule)
+    shown = _shown(report)
+    if places < 2 or not shown:
+        return []
+    label = min(24, width // 3)
+    columns = max(1, min(places, width - label - 1))
+    usage = [max(report.usage[a:b]) for a, b in _columns(places, columns)]
+    top = max(report.peak_bytes, 1)
+    heights = "".join(_LEVELS[-(-use * (len(_LEVELS) - 1) // top)] for use in usage)
+    lines = [f"{'in use':<{label}} {heights}"]
+    for b in shown:
+        assert b.live is not None
+        cells = (
+            _DATA if b.live.start < stop and start <= b.live.stop else _REST
+            for start, stop in _columns(places, columns)
+        )
+        lines.append(f"{_cut(visible(b.name), label):<{label}} {''.join(cells)}")
+    if report.peak_at is not None:
+        place = report.schedule.index(report.peak_at)
+        column = place * columns // places
+        lines.append(f"{_cut('peak', label):<{label}} {' ' * column}^")
+    return lines
+
+
+def _shown(report: MemoryReport) -> list[Buffer]:
+    """The largest temporaries and results with a live range; arguments live throughout."""
+    known = [b for b in report.buffers if b.live is not None and b.kind in ("temporary", "result")]
+    return sorted(known, key=lambda b: -b.bytes)[:_LIVES]
+
+
+def _columns(places: int, columns: int) -> Sequence[tuple[int, int]]:
+    edges = [n * places // columns for n in range(columns + 1)]
+    return list(pairwise(edges))
+
+
+def _cut(name: str, width: int) -> str:
+    return name if len(name) <= width else f"{name[: width - 2]}.."
+
+
+def svg(report: MemoryReport) -> str:
+    """Both pictures as SVG text. The pointer on a part shows its name and size."""
+    title = f"{report.module or 'program'}: {size_text(report.peak_bytes)} at the peak"
+    drawn = [text(0, 14, f"{visible(title, 60)}, {size_text(report.padding_bytes)} of it padding", anchor="start")]
+    drawn += _svg_bar(report, 24)
+    bottom = 24 + _BAR
+    for n, (opacity, word) in enumerate(((_DARK, "data"), (_LIGHT, "padding"))):
+        drawn += [box(90 * n, bottom + 8, 12, 12, _COLOUR, opacity)]
+        drawn += [text(90 * n + 18, bottom + 18, word, anchor="start")]
+    life, height = _svg_lives(report, bottom + 34)
+    return document([*drawn, *life], _WIDTH, height, title)
+
+
+def _svg_bar(report: MemoryReport, top: int) -> list[str]:
+    scale = _WIDTH / max(report.peak_bytes, 1)
+    drawn, start = [], 0.0
+    for b in _largest(report):
+        wide = min(b.bytes * scale, _WIDTH - start)
+        if wide < _LEAST:
+            break
+        data = wide * b.unpadded_bytes / b.bytes
+        parts = [
+            box(start, top, data, _BAR, _COLOUR, _DARK),
+            box(start + data, top, wide - data, _BAR, _COLOUR, _LIGHT),
+            box(start, top, wide, _BAR, "none", edge=0.8),
+        ]
+        drawn.append(_titled(b, "".join(parts)))
+        start += wide
+    return [*drawn, box(0, top, _WIDTH, _BAR, "none", edge=1)]
+
+
+def _svg_lives(report: MemoryReport, top: int) -> tuple[list[str], int]:
+    """The picture of live ranges, and where it ends below."""
+    places, shown = len(report.schedule), _shown(report)
+    if places < 2 or not shown:
+        return [], top
+    wide, high = _WIDTH - _LABEL, 40
+    columns = min(places, wide)
+    scale = high / max(report.peak_bytes, 1)
+    drawn = [text(0, top + 26, "in use", anchor="start")]
+    for n, (a, b) in enumerate(_columns(places, columns)):
+        tall = max(report.usage[a:b]) * scale
+        drawn.append(box(_LABEL + n * wide / columns, top + high - tall, wide / columns, tall, _COLOUR, _LIGHT, 0))
+    first = top + high + 4
+    for n, buffer in enumerate(shown):
+        assert buffer.live is not None
+        x, y = _LABEL + buffer.live.start * wide / places, first + n * _ROW
+        length = max(1.0, (buffer.live.stop + 1 - buffer.live.start) * wide / places)
+        label = f"{_cut(visible(buffer.name), 20)} {size_text(buffer.bytes)}"
+        drawn.append(text(0, y + 13, label, anchor="start"))
+        drawn.append(_titled(buffer, box(x, y + 3, length, _ROW - 6, _COLOUR, _DARK, 0)))
+    bottom = first + len(shown) * _ROW
+    if report.peak_at is not None:
+        x = _LABEL + (report.schedule.index(report.peak_at) + 0.5) * wide / places
+        drawn += [line(x, top, x, bottom, 1), text(x, bottom + 14, "peak", anchor="end" if x > _WIDTH / 2 else "start")]
+    return drawn, bottom + 20
+
+
+def _titled(buffer: Buffer, drawn: str) -> str:
+    return f"<g><title>{escape(str(buffer))}</title>{drawn}</g>"

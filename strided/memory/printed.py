@@ -1,0 +1,125 @@
+"""A report as text for a terminal, and as HTML for a notebook."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from strided.escape import visible
+from strided.memory import pictures
+from strided.memory.buffers import Buffer, size_text
+from strided.pictures.html import Section, card, preformatted, table
+
+if TYPE_CHECKING:
+    from strided.memory.report import MemoryReport
+
+#: Cures shown of one buffer.
+_CURES = 3
+#: The longest text of a shape that is shown whole.
+_SHAPE = 160
+
+
+def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
+    """The report in lines of at most `width` characters where words allow it, with the first `top` buffers."""
+    lines = list(_summary(report))
+    if report.peak_bytes:
+        lines += ["", pictures.bar(report, width), "data █  padding ░  not known ·"]
+    if life := pictures.lives(report, width):
+        lines += ["", *life]
+    shown = _most_telling(report)[:top]
+    if shown:
+        lines += ["", f"{'bytes':>9} {'unpadded':>9} {'times':>6}  buffer"]
+    for buffer in shown:
+        lines += _buffer_lines(buffer, width)
+    if len(report.buffers) > len(shown) and top:
+        rest = sum(b.bytes for b in report.buffers) - sum(b.bytes for b in shown)
+        lines.append(f"... and {len(report.buffers) - len(shown):,} buffers more, {size_text(rest)}")
+    lines += [""] * bool(report.notes)
+    lines += [line for note in report.notes for line in _wrapped(f"- {note}", width, "  ")]
+    return "\n".join(line for text in lines for line in _wrapped(text, width, "    "))
+
+
+def _most_telling(report: MemoryReport) -> list[Buffer]:
+    """The buffers that waste most, then the largest."""
+    least = report.peak_bytes / 1000
+    return sorted(report.buffers, key=lambda b: (-b.wasted_bytes if b.wasted_bytes > least else 0, -b.bytes))
+
+
+def _summary(report: MemoryReport) -> Iterator[str]:
+    name = visible(report.module) or "the program"
+    total = f"{_about(report, 'total_bytes')}{size_text(report.total_bytes)}"
+    yield f"{name}: {total} in {report.space_name}"
+    if report.capacity is not None:
+        yield (
+            f"capacity {_about(report, 'capacity')}{size_text(report.capacity)}, "
+            f"too much by {_about(report, 'excess')}{size_text(report.excess or 0)}"
+        )
+    place = f", at {visible(report.peak_at, 60)}" if report.peak_at is not None else ""
+    share = report.padding_bytes / report.peak_bytes if report.peak_bytes else 0
+    yield f"peak     {_at_most(report, 'peak_bytes')}{size_text(report.peak_bytes)}{place}"
+    yield f"padding  {_at_most(report, 'padding_bytes')}{size_text(report.padding_bytes)} at the peak ({share:.1%})"
+
+
+def _about(report: MemoryReport, name: str) -> str:
+    return "about " if name in report.rounded | report.bounds else ""
+
+
+def _at_most(report: MemoryReport, name: str) -> str:
+    return "at most " if name in report.bounds else ""
+
+
+def _buffer_lines(b: Buffer, width: int) -> Iterator[str]:
+    about = "~" if b.is_rounded else ""
+    times = f"{b.expansion:.3g}"
+    yield f"{about + size_text(b.bytes):>9} {size_text(b.unpadded_bytes):>9} {times:>6}  {_shape(b)}"
+    if len(b.shapes) > 1:
+        others = [visible(str(shape), _SHAPE) for shape in b.shapes[1:4]]
+        more = [f"{len(b.shapes) - 4} more"] if len(b.shapes) > 4 else []
+        yield f"    or {', or '.join([*others, *more])}"
+    words = [b.kind, visible(b.name, 60), "" if b.is_at_peak else "not in use at the peak"]
+    source = f": {b.source}" if b.source else ""
+    yield f"    {' '.join(word for word in words if word)}{source}"
+    for cure in b.cures[:_CURES]:
+        compiled = "" if cure.compiled_bytes is None else ", compiled {:,} -> {:,} bytes".format(*cure.compiled_bytes)
+        yield (
+            f"    {cure.kind} to {cure.after}: saves {size_text(cure.saved_bytes)} ({cure.certainty}{compiled}): "
+            f"{visible(cure.jax)}"
+        )
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    )
+
+
+def report_html(report: MemoryReport, *, top: int = 20) -> str:
+    """The figures, the pictures, and a table of the first buffers."""
+    shown = _most_telling(report)[:top]
+    rows = [
+        (b.bytes, b.unpadded_bytes, f"{b.expansion:.3g}", _shape(b), f"{b.kind} {b.name}", b.source, _best(b))
+        for b in shown
+    ]
+    heads = ("bytes", "unpadded", "times", "shape", "buffer", "source", "best cure")
+    figures = [line.split(None, 1) for line in list(_summary(report))[1:]]
+    return card(
+        "MemoryReport",
+        report.module,
+        [("total", size_text(report.total_bytes)), *((name, value) for name, value in figures)],
+        [
+            Section("pictures", report.svg(), is_open=True),
+            Section("buffers", table(heads, rows, len(report.buffers) - len(shown)), is_open=True),
+            Section("what this rests on", preformatted("\n".join(report.notes))),
+        ],
+    )
+
+
+def _shape(b: Buffer) -> str:
+    return "?" if b.shape is None else visible(str(b.shape), _SHAPE)
+
+
+def _best(b: Buffer) -> str:
+    return str(b.cures[0]) if b.cures else ""

@@ -1,0 +1,62 @@
+"""Who made a value: the operation of JAX, the line of the program, the argument that it holds."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from strided.memory.buffers import Source
+
+if TYPE_CHECKING:
+    from strided.dumps.hlo import Instruction
+
+#: Instructions to look back through for one that says where it came from.
+_MOST_HOPS = 8
+_NUMBERED = re.compile(r"(?:\.\d+)+$")
+
+
+def source_of(instruction: Instruction) -> Source:
+    """Who made the value of an instruction.
+
+    What the compiler added (copies, bitcasts) says nothing: then it is the operation inside a fusion, or the one whose
+    value is copied.
+    """
+    if instruction.opcode == "parameter" and instruction.computation.is_entry:
+        return _described(instruction, argument_name(instruction))
+    found: Instruction | None = instruction
+    for _ in range(_MOST_HOPS):
+        if found is None:
+            break
+        if said := _described(found):
+            return said
+        if found.opcode == "parameter" and found.computation.is_entry:
+            return Source(argument=argument_name(found))
+        if found.opcode == "fusion" and found.called_computations:
+            if said := _described(found.called_computations[0].root):
+                return said
+        found = found.operands[0] if found.operand_names else None
+    return Source()
+
+
+def argument_name(parameter: Instruction) -> str:
+    """The name of an argument, as JAX gave it: ``params['w']``."""
+    return str(parameter.metadata.get("op_name") or plain_name(parameter.name))
+
+
+def plain_name(name: str) -> str:
+    """A name without the numbers that the compiler added.
+
+    >>> plain_name("x.1")
+    'x'
+    """
+    return _NUMBERED.sub("", name)
+
+
+def _described(instruction: Instruction, argument: str = "") -> Source:
+    metadata, stack = instruction.metadata, instruction.stack
+    return Source(
+        op_name="" if argument else str(metadata.get("op_name", "")),
+        file=stack[0].file if stack else "",
+        line=stack[0].line if stack else 0,
+        argument=argument,
+    )

@@ -1,0 +1,99 @@
+"""A whole report: the totals of a program, and its buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from strided.memory.buffers import Buffer
+from strided.memory.pictures import svg
+from strided.memory.printed import report_html, report_text
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MemoryReport:
+    """Where a program's memory goes. Made by `strided.memory_report`; prints as a table.
+
+    Attributes
+    ----------
+    module : str
+        Name of the program; empty if the source does not say it.
+    space : int
+        The memory space: 0 is the device's main memory.
+    space_name : str
+    total_bytes : int
+        The compiler's own total; of HLO alone, a bound (`bounds`).
+    peak_bytes : int
+        Bytes in use when most are.
+    peak_at : str or None
+        The instruction at which that is.
+    padding_bytes : int
+        Bytes of padding at the peak.
+    capacity, excess : int or None
+        What the device has, and what is missing, if the text says it.
+    buffers : tuple of Buffer
+        Those that waste most at the peak come first.
+    schedule : tuple of str
+        The instructions in their order: what live ranges count.
+    usage : tuple of int
+        Bytes in use at each of them.
+    bounds, rounded : frozenset of str
+        The attributes of this report that are bounds, and those that a text gave rounded.
+    notes : tuple of str
+        What the figures rest on.
+    """
+
+    module: str = ""
+    space: int = 0
+    space_name: str = "hbm"
+    total_bytes: int
+    peak_bytes: int
+    peak_at: str | None = None
+    padding_bytes: int
+    capacity: int | None = None
+    excess: int | None = None
+    buffers: tuple[Buffer, ...] = ()
+    schedule: tuple[str, ...] = ()
+    usage: tuple[int, ...] = ()
+    bounds: frozenset[str] = frozenset()
+    rounded: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    def expanded(self, max_expansion: float) -> tuple[Buffer, ...]:
+        """The buffers that take more than `max_expansion` times their size without padding.
+
+        Only those count that waste more than 1 % of the peak.
+        """
+        least = self.peak_bytes / 100
+        return tuple(b for b in self.buffers if b.wasted_bytes > least and b.expansion > max_expansion)
+
+    def __str__(self) -> str:
+        return report_text(self)
+
+    def _repr_html_(self) -> str:
+        return report_html(self)
+
+    def __repr__(self) -> str:
+        return f"<MemoryReport: {self.total_bytes} bytes, {len(self.buffers)} buffers>"
+
+    def svg(self) -> str:
+        """The memory at the peak as one bar, and the life of the largest buffers, as an SVG picture."""
+        return svg(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attributes as JSON's types; the page "My TPU program runs out of memory" has the schema."""
+        return {
+            "module": self.module,
+            "space": self.space,
+            "space_name": self.space_name,
+            "total_bytes": self.total_bytes,
+            "peak_bytes": self.peak_bytes,
+            "peak_at": self.peak_at,
+            "padding_bytes": self.padding_bytes,
+            "capacity": self.capacity,
+            "excess": self.excess,
+            "bounds": sorted(self.bounds),
+            "rounded": sorted(self.rounded),
+            "notes": list(self.notes),
+            "buffers": [buffer.to_dict() for buffer in self.buffers],
+        }

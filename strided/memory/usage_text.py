@@ -1,0 +1,275 @@
+"""Reads the texts in which the compiler says how much memory a program takes.
+
+- The *memory usage report*, beside a dump or in the log of a program that does not fit: for each memory space the exact
+  total, and tables of slots ::
+
+    Memory Space: default (color=0)
+    Total bytes: 24044546048 (22.39GiB)
+      cumulative_size;       size;       offset; used_by_n_values; shapes_list
+      ------------------------------------------------------------
+        7.46GiB(100%);    7.46GiB;            0;                1; f32[40000,50001]
+
+- The message of an exception: "Used 22.39G of 15.75G hbm", "the total memory required for HLO temporaries (22.39G)
+  exceeds available HBM (15.75G)", "Scoped allocation with size 64.0K and limit 40.0K", "Allocation (size=268435456)
+  would exceed memory (size=134217728)".
+- The list of the largest allocations that compilers printed until about 2025, with shapes and sizes without padding.
+
+Figures such as "22.39G" are rounded; they are kept with the range that they stand for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from strided.errors import DumpError
+
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?([KMGT]?)(?:iB|B)?"
+_ROW = re.compile(rf" *{_SIZE}\( *\d+%\); *{_SIZE}; *(\d{{1,19}}); *(\d{{1,9}}); *(.*)")
+_SPACE = re.compile(r"Memory Space: (\S{1,40}) \(color=(-?\d{1,9})\)")
+_TOTAL = re.compile(r"Total bytes: (\d{1,19})\b")
+_MODULE = re.compile(r"HLO module: ([^\s,]{1,400}?)\.?(?:[\s,]|$)")
+_SPACE_WORD = r"(?:memory space )?(\w{1,40})"
+
+_USED = re.compile(rf"Ran out of memory in {_SPACE_WORD}\b[^\n]{{0,200}}?Used {_SIZE} of {_SIZE}")
+_EXCEEDED = re.compile(rf"Exceeded \w{{1,40}} capacity by {_SIZE}")
+_HBM = re.compile(
+    r"Ran out of memory on (\w{1,40}), the total memory required for"
+    rf"[^(\n]{{0,80}}\({_SIZE}\) exceeds[^(\n]{{0,80}}\({_SIZE}\)"
+)
+_SCOPED = re.compile(
+    rf"Ran out of memory in memory space (\w{{1,40}}) while allocating on stack for %?(\S{{1,300}}) = [^\n]{{0,9000}}?"
+    rf"Scoped allocation with size {_SIZE} and limit {_SIZE} exceeded scoped \w{{1,40}} limit by {_SIZE}"
+)
+_ALLOCATION = re.compile(
+    r"Allocation \(size=(\d{1,19})\) would exceed memory \(size=(\d{1,19})\) :: #(\w{1,60}) "
+    r"\[shape = '([^'\n]{0,2000})', space=(\w{1,40})"
+)
+_TAG = re.compile(r"tag = '([^'\n]{0,400})'")
+_OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.){0,2000})"')
+
+_OLD_ENTRY = re.compile(rf" *\d{{1,6}}\. Size: {_SIZE}\s*$", re.MULTILINE)
+_OLD_FIELDS = {
+    "operator": re.compile(r"^ *Operator: (.*)$", re.MULTILINE),
+    "shape": re.compile(r"^ *Shape: (.*)$", re.MULTILINE),
+    "unpadded": re.compile(rf"^ *Unpadded size: {_SIZE}", re.MULTILINE),
+    "label": re.compile(r"^ *XLA label: %?(\S+)", re.MULTILINE),
+    "type": re.compile(r"^ *Allocation type: (.*)$", re.MULTILINE),
+}
+_OLD_TOTAL = re.compile(rf"Program (\w{{1,40}}) requirement {_SIZE}")
+
+#: What shows that a text speaks of memory.
+_SIGNS = (_SPACE, _USED, _HBM, _SCOPED, _ALLOCATION, _OLD_ENTRY)
+
+#: Numbers of memory spaces by the names that texts give them.
+SPACES = {"hbm": 0, "default": 0, "vmem": 1, "smem": 2, "cmem": 3, "host": 5}
+
+
+class Size(NamedTuple):
+    """Bytes, and the least and the most that a rounded figure stands for."""
+
+    bytes: int
+    least: int
+    most: int
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether other numbers of bytes print alike."""
+        return self.least < self.most
+
+
+@dataclass(frozen=True)
+class Row:
+    """One slot of a table: its size, its place, and the shapes of its values, as text."""
+
+    table: int
+    size: Size
+    offset: int
+    values: int
+    shapes: tuple[str, ...]
+    unpadded: Size | None = None
+    name: str = ""
+    op_name: str = ""
+    kind: str = ""
+
+
+@dataclass
+class Space:
+    """What a text says of one memory space."""
+
+    number: int
+    name: str
+    total: Size | None = None
+    capacity: Size | None = None
+    excess: Size | None = None
+    rows: list[Row] = field(default_factory=list)
+    left_out: int = 0
+
+
+@dataclass
+class UsageText:
+    """A whole text: the program, and its memory spaces by number."""
+
+    module: str = ""
+    spaces: dict[int, Space] = field(default_factory=dict)
+    others: int = 0
+
+    def space(self, number: int, name: str) -> Space:
+        """The space of that number, made if there is none."""
+        return self.spaces.setdefault(number, Space(number, name))
+
+
+def is_usage_text(text: str) -> bool:
+    """Whether a text is one that this module reads."""
+    return any(sign.search(text) for sign in _SIGNS)
+
+
+def read_usage_text(text: str, path: str | None = None) -> UsageText:
+    """What a text says.
+
+    Raises
+    ------
+    DumpError
+        Nothing about memory that is understood.
+    """
+    found = UsageText()
+    if module := _MODULE.search(text):
+        found.module = module[1]
+    _read_tables(text, found)
+    _read_messages(text, found)
+    _read_old(text, found)
+    if not found.spaces:
+        raise DumpError("the text says nothing that is understood about memory", path=path)
+    return found
+
+
+def _read_tables(text: str, found: UsageText) -> None:
+    """The tables of the first report; a log may hold those of several programs."""
+    heads = list(_SPACE.finditer(text))
+    seen: set[int] = set()
+    for head, after in itertools.zip_longest(heads, heads[1:]):
+        number = int(head[2])
+        if number in seen:
+            found.others += 1
+            break
+        seen.add(number)
+        space = found.space(number, "hbm" if number == 0 else head[1])
+        _read_table(text[head.end() : len(text) if after is None else after.start()], space)
+
+
+def _read_table(text: str, space: Space) -> None:
+    table = 0
+    for line in text.split("\n"):
+        if total := _TOTAL.match(line.strip()):
+            space.total = Size(*3 * (int(total[1]),))
+        elif line.lstrip().startswith("cumulative_size"):
+            table += 1
+        elif row := _ROW.match(line):
+            shapes = tuple(shapes_of(row[7]))
+            space.rows.append(Row(table, _size(row[3], row[4]), int(row[5]), int(row[6]), shapes))
+        elif rest := re.match(r" *The rest (\d{1,9}) values", line):
+            space.left_out += int(rest[1])
+
+
+def _read_messages(text: str, found: UsageText) -> None:
+    if used := _USED.search(text):
+        _limits(found, used[1], _size(used[2], used[3]), _size(used[4], used[5]))
+        if exceeded := _EXCEEDED.search(text):
+            found.spaces[_number(used[1])].excess = _size(exceeded[1], exceeded[2])
+    elif hbm := _HBM.search(text):
+        _limits(found, hbm[1], _size(hbm[2], hbm[3]), _size(hbm[4], hbm[5]))
+    elif scoped := _SCOPED.search(text):
+        size = _size(scoped[3], scoped[4])
+        space = _limits(found, scoped[1], size, _size(scoped[5], scoped[6]))
+        space.excess = _size(scoped[7], scoped[8])
+        op_name = _OP_NAME.search(scoped[0])
+        space.rows.append(Row(1, size, 0, 1, (), None, f"stack of {scoped[2]}", op_name[1] if op_name else ""))
+    elif allocation := _ALLOCATION.search(text):
+        size, capacity = (Size(*3 * (int(n),)) for n in allocation.groups()[:2])
+        space = _limits(found, allocation[5], size, capacity)
+        rest = text[allocation.end() : allocation.end() + 3000]
+        tag = _TAG.search(rest.split("]")[0])
+        kernel = re.match(r"[^\]\n]{0,2000}\] :: (\S{1,300})", rest)
+        name = " ".join([f"#{allocation[3]}", *([f"({tag[1]})"] if tag else [])])
+        found.module = found.module or (kernel[1] if kernel else "")
+        space.rows.append(Row(1, size, 0, 1, (allocation[4],), None, name, kernel[1] if kernel else ""))
+
+
+def _read_old(text: str, found: UsageText) -> None:
+    """The list "Largest program allocations" of older compilers; it names the largest only."""
+    entries = list(_OLD_ENTRY.finditer(text))
+    if not entries:
+        return
+    total = _OLD_TOTAL.search(text)
+    space = found.space(_number(total[1]) if total else 0, total[1] if total else "hbm")
+    if total and space.total is None:
+        space.total = _size(total[2], total[3])
+    for n, (entry, after) in enumerate(itertools.zip_longest(entries, entries[1:])):
+        part = text[entry.end() : entry.end() + 20_000 if after is None else after.start()]
+        said = {name: pattern.search(part) for name, pattern in _OLD_FIELDS.items()}
+        shape, unpadded, label, kind = said["shape"], said["unpadded"], said["label"], said["type"]
+        op_name = _OP_NAME.search(said["operator"][1]) if said["operator"] else None
+        space.rows.append(
+            Row(
+                n + 1,
+                _size(entry[1], entry[2]),
+                0,
+                1,
+                (shape[1].strip(),) if shape else (),
+                _size(unpadded[1], unpadded[2]) if unpadded else None,
+                label[1] if label else "",
+                op_name[1] if op_name else "",
+                {"HLO temp": "temporary", "Arguments": "argument"}.get(kind[1].strip(), "") if kind else "",
+            )
+        )
+
+
+def _limits(found: UsageText, name: str, total: Size, capacity: Size) -> Space:
+    space = found.space(_number(name), name.lower())
+    space.total = space.total or total
+    space.capacity = capacity
+    return space
+
+
+def _number(name: str) -> int:
+    return SPACES.get(name.lower(), 0)
+
+
+def _size(number: str, unit: str) -> Size:
+    """A printed size. A figure with decimals stands for all that round to it.
+
+    >>> _size("16.0", "K")
+    Size(bytes=16384, least=16332, most=16436)
+    """
+    scale = 1 << _UNITS[unit]
+    places = len(number.partition(".")[2])
+    half = scale / 10**places / 2 if unit else 0
+    middle = float(number) * scale if places else int(number) * scale
+    return Size(round(middle), int(middle - half), round(middle + half + 0.4) if half else round(middle))
+
+
+def shapes_of(text: str) -> Iterator[str]:
+    """The shapes in the last column of a table, without their counts.
+
+    >>> list(shapes_of("f32[2,3], 2×(f32[], s32[4])"))
+    ['f32[2,3]', '(f32[], s32[4])']
+    """
+    depth = start = 0
+    for place, character in enumerate(text):
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            yield _uncounted(text[start:place])
+            start = place + 1
+    if text[start:].strip():
+        yield _uncounted(text[start:])
+
+
+def _uncounted(text: str) -> str:
+    return re.sub(r"^\s*\d+×", "", text).strip()

@@ -1,0 +1,70 @@
+"""Assertions on the memory of a program, for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strided.memory.buffers import size_text
+from strided.memory.memory_report import memory_report
+
+
+def assert_memory(
+    module: Any,
+    max_expansion: float | None = None,
+    max_bytes: int | None = None,
+    *,
+    generation: str | None = None,
+    space: int | str = 0,
+) -> None:
+    """Raise AssertionError if a program takes more memory than it should.
+
+    Parameters
+    ----------
+    module : path, str, buffer, Module, or what ``jax.jit(f).lower(x).compile()`` gives
+        As for `strided.memory_report`, which reads it.
+    max_expansion : float, optional
+        The most times its size without padding that a buffer may take. Only buffers that waste more than 1 % of the
+        peak count.
+    max_bytes : int, optional
+        The most bytes in use at the peak.
+    generation, space
+        As for `strided.memory_report`.
+
+    Raises
+    ------
+    AssertionError
+        Names the buffers, who made them, and what would take less.
+    ValueError
+        Neither limit is given.
+
+    Examples
+    --------
+    >>> hlo = '''HloModule f, is_scheduled=true
+    ...
+    ... ENTRY %main (x: f32[1000,2]) -> f32[1000,2] {
+    ...   ROOT %x = f32[1000,2]{1,0:T(8,128)} parameter(0)
+    ... }
+    ... '''
+    >>> assert_memory(hlo, max_bytes=512_000)
+    >>> assert_memory(hlo, max_expansion=1.5)
+    Traceback (most recent call last):
+    AssertionError: 1 buffer expands more than 1.5 times
+    x: f32[1000,2]{1,0:T(8,128)}, 512,000 bytes, 64 x  argument x
+      layout: f32[1000,2]{1,0:T(8,128)} -> f32[1000,2]{0,1:T(2,128)} saves 492.0KiB (computed): jax.jit(f, ...
+    """
+    if max_expansion is None and max_bytes is None:
+        raise ValueError("nothing to assert: give max_expansion, max_bytes or both")
+    report = memory_report(module, generation=generation, space=space)
+    problems = []
+    if max_bytes is not None and report.peak_bytes > max_bytes:
+        bound = " at most" if "peak_bytes" in report.bounds else ""
+        problems.append(
+            f"the peak is{bound} {report.peak_bytes:,} bytes ({size_text(report.peak_bytes)}), not {max_bytes:,}"
+        )
+    if max_expansion is not None and (expanded := report.expanded(max_expansion)):
+        count = "1 buffer expands" if len(expanded) == 1 else f"{len(expanded)} buffers expand"
+        problems.append(f"{count} more than {max_expansion:g} times")
+        for buffer in expanded:
+            problems += [str(buffer), *(f"  {cure}" for cure in buffer.cures[:1])]
+    if problems:
+        raise AssertionError("\n".join(problems))

@@ -1,0 +1,74 @@
+"""`strided memory`, and `strided.testing.assert_memory`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import strided as sd
+from strided.cli.group import commands
+from tests.memory.test_reports import HLO, MATMUL, MEMORY, text_of
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(commands, ["memory", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_one_program_in_several_files_is_one_report() -> None:
+    code, out, _ = run(*MATMUL)
+    assert code == 0
+    assert out.count(" in hbm") == 1
+    assert "argument b" in out
+
+
+def test_several_programs_are_several_reports(tmp_path: Path) -> None:
+    other = tmp_path / "other.hlo.txt"
+    other.write_text(HLO, encoding="utf-8")
+    code, out, _ = run(MATMUL[0], other, "--json")
+    assert code == 0
+    assert [one["module"] for one in json.loads(out)] == ["jit_f", "f"]
+
+
+def test_a_buffer_that_expands_too_much_fails(tmp_path: Path) -> None:
+    path = tmp_path / "f.hlo.txt"
+    path.write_text(HLO, encoding="utf-8")
+    assert run(path, "--max-expansion", "65")[0] == 0
+    code, _, err = run(path, "--max-expansion", "1.5")
+    assert code == 1
+    assert [line.split(": ")[3] for line in err.splitlines()] == ["x", "y"]
+
+
+def test_small_buffers_may_expand() -> None:
+    report = sd.memory_report(MATMUL[1])
+    assert min(b.expansion for b in report.buffers if b.bytes == 512) > 1.5
+    assert all(b.bytes > 512 for b in report.expanded(1.5))
+    assert report.expanded(1.5)
+
+
+def test_other_spaces_and_pictures(tmp_path: Path) -> None:
+    code, out, _ = run(MEMORY / "hbm_tpu7x_temps.report.txt.gz", "--space", "vmem", "--top", 1)
+    assert code == 0
+    assert "33.07MiB in vmem" in out
+    assert run(*MATMUL, "--svg", tmp_path / "out.svg")[0] == 0
+    assert (tmp_path / "out.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_an_assertion_names_buffer_source_and_cure() -> None:
+    sd.testing.assert_memory(MATMUL[:2], max_bytes=192_000, max_expansion=11)
+    with pytest.raises(AssertionError, match=r"192,000 bytes \(187.5KiB\), not 191,999"):
+        sd.testing.assert_memory(MATMUL[:2], max_bytes=191_999)
+    with pytest.raises(AssertionError, match=r"2 buffers expand more than 10 times\n.*\n  layout: .*in_shardings"):
+        sd.testing.assert_memory(sd.read_hlo(HLO), max_expansion=10)
+    with pytest.raises(ValueError, match="nothing to assert"):
+        sd.testing.assert_memory(HLO)
+
+
+def test_messages_are_a_source_of_assertions() -> None:
+    with pytest.raises(AssertionError, match=r"at most 268,435,456"):
+        sd.testing.assert_memory(text_of(MEMORY / "vmem_pallas_v5e.txt"), max_bytes=1 << 20, space="vmem")

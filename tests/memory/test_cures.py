@@ -1,0 +1,102 @@
+"""Cures: they save, they are ordered by what they save at the peak, and their bytes are the rule's."""
+
+from __future__ import annotations
+
+import pytest
+
+import strided as sd
+from strided.layout import Shape
+from tests.memory.test_reports import HLO, MATMUL, REPORTS
+
+PEAK = """HloModule f, is_scheduled=true
+
+ENTRY %main (x: f32[8,128]) -> f32[8,128] {
+  %x = f32[8,128]{1,0:T(8,128)} parameter(0)
+  %a = f32[1000,2]{1,0:T(8,128)} custom-call(%x), custom_call_target="a"
+  %b = f32[7,1,128]{2,1,0:T(1,128)} custom-call(%a), custom_call_target="b"
+  %c = f32[900,128]{1,0:T(8,128)} custom-call(%b), custom_call_target="c"
+  ROOT %r = f32[8,128]{1,0:T(8,128)} custom-call(%c), custom_call_target="r"
+}
+"""
+
+
+def one(shape: str, kind: str = "argument") -> dict[str, tuple[str, int, str]]:
+    """The cures of a program that holds one array of a shape."""
+    lines = {
+        "argument": f"  ROOT %x = {shape} parameter(0)",
+        "temporary": f'  %t = {shape} custom-call(), custom_call_target="t"\n'
+        '  ROOT %r = f32[]{:T(128)} custom-call(%t), custom_call_target="r"',
+    }
+    report = sd.memory_report(f"HloModule m, is_scheduled=true\n\nENTRY %main () -> f32[] {{\n{lines[kind]}\n}}\n")
+    found = max(report.buffers, key=lambda b: b.bytes)
+    return {cure.kind: (str(cure.after), cure.saved_bytes, cure.jax) for cure in found.cures}
+
+
+@pytest.mark.parametrize("source", [HLO, MATMUL[:2], *REPORTS], ids=str)
+def test_every_cure_saves_and_has_the_size_of_the_rule(source: object) -> None:
+    report = sd.memory_report(source)
+    for b in report.buffers:
+        saved = [cure.saved_bytes for cure in b.cures]
+        assert saved == sorted(saved, reverse=True)
+        assert all(0 < n <= b.bytes for n in saved)
+        for cure in b.cures:
+            assert isinstance(cure.after, Shape)
+            assert cure.before == b.shape
+            bare = cure.after.text(layout=False)
+            assert cure.after == sd.parse_shape(bare).with_layout(sd.tpu.default_layout(bare))
+            assert cure.certainty == ("computed" if b.kind in ("argument", "result") else "estimate")
+            assert cure.jax
+
+
+def test_a_short_last_dimension_is_transposed_merged_or_laid_out() -> None:
+    found = one("f32[20000000,2,3]{2,1,0:T(2,128)}")
+    assert found["layout"][:2] == ("f32[20000000,2,3]{0,1,2:T(2,128)}", 20_480_000_000 - 480_000_000)
+    assert found["layout"][2] == "jax.jit(f, in_shardings=Format(Layout(major_to_minor=(2, 1, 0)), sharding))"
+    assert found["vectorize"][0] == "f32[3,2,20000000]{2,1,0:T(2,128)}"
+    assert found["merge"][0].startswith("f32[120000000]")
+
+
+def test_a_layout_that_is_the_best_one_gets_no_other_order() -> None:
+    assert one("f32[20000000,2,3]{0,1,2:T(2,128)}").keys() <= {"merge", "dtype", "split", "pad-to"}
+
+
+def test_a_temporary_gets_a_transposition_and_no_layout() -> None:
+    found = one("f32[20000000,64]{1,0:T(8,128)}", "temporary")
+    assert "layout" not in found
+    assert found["transpose"] == (
+        "f32[64,20000000]{1,0:T(8,128)}",
+        5_120_000_000,
+        "x = jnp.transpose(x, (1, 0))",
+    )
+
+
+def test_five_rows_are_split_or_padded() -> None:
+    assert one("f32[5,131072]{1,0:T(8,128)}")["split"][:2] == ("f32[5,1024,128]{2,1,0:T(8,128)}", 3 * 131072 * 4)
+    after, saved, jax = one("f32[5,130000]{1,0:T(8,128)}")["pad-to"]
+    assert after == "f32[5,1016,128]{2,1,0:T(8,128)}"
+    assert saved == (8 * 130048 - 5 * 130048) * 4
+    assert jax == "x = jnp.pad(x, ((0, 0), (0, 48))).reshape(5, 1016, 128)"
+
+
+def test_a_narrower_type_halves() -> None:
+    assert one("f32[1024,1024]{1,0:T(8,128)}")["dtype"][:2] == ("bf16[1024,1024]{1,0:T(8,128)(2,1)}", 1 << 21)
+    assert one("s8[1024,1024]{1,0:T(32,128)(4,1)}") == {}
+
+
+def test_the_peak_moves_where_a_buffer_shrinks() -> None:
+    report = sd.memory_report(PEAK)
+    a = next(b for b in report.buffers if b.name == "a")
+    merge = next(cure for cure in a.cures if cure.kind == "merge")
+    assert report.peak_at == "b"
+    assert a.bytes - merge.after.byte_size > merge.saved_bytes  # type: ignore[union-attr]
+    # Without a, most is in use where b and c are.
+    assert merge.saved_bytes == report.peak_bytes - max(report.usage[3:])
+
+
+def test_what_is_not_in_use_at_the_peak_gets_no_cure() -> None:
+    report = sd.memory_report(PEAK)
+    assert all(b.cures == () for b in report.buffers if not b.is_at_peak)
+
+
+def test_programs_for_other_devices_get_no_cures() -> None:
+    assert one("f32[20000000,2,3]{2,1,0}") == {}

@@ -1,0 +1,236 @@
+"""Reports on memory: totals are the compiler's own in every form, and every row is explained."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import strided as sd
+from strided.layout import TupleShape
+from strided.memory.report import MemoryReport
+from tests.paths import DATA
+
+MEMORY = DATA / "memory"
+REPORTS = sorted(MEMORY.glob("*report.txt.gz"))
+SPACE = re.compile(r"Memory Space: (\S+) \(color=(\d+)\)\nTotal bytes: (\d+)")
+MATMUL = [MEMORY / f"complex_matmul.{what}.txt.gz" for what in ("hlo", "buffer-assignment", "memory-usage-report")]
+HLO = """HloModule f, is_scheduled=true
+
+ENTRY %main (x: f32[1000,2]) -> f32[] {
+  %x = f32[1000,2]{1,0:T(8,128)} parameter(0), metadata={op_name="params['w']"}
+  %y = f32[1000,2]{1,0:T(8,128)} sine(%x), metadata={op_name="jit(f)/sin" source_file="/home/me/model.py" source_line=7}
+  %z = f32[1000,2]{0,1:T(2,128)} copy(%y)
+  ROOT %r = f32[]{:T(128)} custom-call(%z), custom_call_target="sum", metadata={op_name="jit(f)/sum"}
+}
+"""
+
+
+def text_of(path: Path) -> str:
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
+def test_totals_are_the_compilers_and_every_row_is_explained(path: Path) -> None:
+    text = text_of(path)
+    spaces = SPACE.findall(text)
+    assert spaces
+    for _, number, total in spaces:
+        report = sd.memory_report(path, space=int(number))
+        rows = text.partition(f"(color={number})")[2].partition("Memory Space")[0].count("%);")
+        assert report.total_bytes == int(total)
+        assert len(report.buffers) == rows
+        assert "total_bytes" not in report.bounds | report.rounded
+        for b in report.buffers:
+            assert b.bytes >= b.unpadded_bytes >= 0
+            assert b.shape is not None
+            assert b.shape in b.shapes
+            assert isinstance(b.shape, TupleShape) or b.shape.byte_size <= b.bytes
+
+
+def test_the_forms_of_one_program_agree() -> None:
+    module, assignment, usage = MATMUL
+    reports = [sd.memory_report(source) for source in (usage, assignment, [assignment, module], MATMUL)]
+    sizes = [sorted((b.bytes, b.unpadded_bytes) for b in report.buffers) for report in reports]
+    assert {report.total_bytes for report in reports} == {208384}
+    assert sizes[1:] == sizes[:1] * 3
+    assert [report.peak_at for report in reports] == [None, None, "copy-start", "copy-start"]
+    assert [report.peak_bytes for report in reports] == [208384, 208384, 192000, 192000]
+    assert [sorted(report.bounds) for report in reports] == [["padding_bytes", "peak_bytes"]] * 2 + [["peak_bytes"]] * 2
+
+
+def test_a_module_names_what_an_assignment_does_not() -> None:
+    report = sd.memory_report(MATMUL[:2])
+    by_name = {b.name: b for b in report.buffers}
+    assert by_name["b.0"].kind == "argument"
+    assert by_name["b.0"].source.argument == "b"
+    assert str(by_name["custom-call.4"].source) == "jit(f)/dot_general at progs.py:226"
+    assert all(b.live is not None for b in report.buffers)
+
+
+def test_a_module_beside_an_error_names_its_rows() -> None:
+    report = sd.memory_report([MATMUL[2], MATMUL[0]])
+    row = next(b for b in report.buffers if str(b.shape) == "c64[30,129]{1,0:T(8,128)}")
+    assert (row.kind, row.source.argument, row.bytes) == ("argument", "b", 65536)
+
+
+def test_live_ranges_come_from_the_order_of_a_module() -> None:
+    report = sd.memory_report(HLO)
+    lives = {b.name: (b.live, b.is_at_peak, b.kind) for b in report.buffers}
+    assert report.schedule == ("x", "y", "z", "r")
+    assert lives == {
+        "x": ((0, 3), True, "argument"),
+        "y": ((1, 2), True, "temporary"),
+        "z": ((2, 3), True, "temporary"),
+        "r": ((3, 3), False, "result"),
+    }
+    assert report.usage == (512_000, 1_024_000, 1_032_192, 520_704)
+    assert (report.peak_at, report.total_bytes, report.padding_bytes) == ("z", 1_032_192, 1_008_192)
+    assert report.bounds == {"total_bytes", "peak_bytes", "padding_bytes"}
+    sources = {b.name: str(b.source) for b in report.buffers}
+    assert sources == {
+        "x": "argument params['w']",
+        "y": "jit(f)/sin at model.py:7",
+        "z": "jit(f)/sin at model.py:7",
+        "r": "jit(f)/sum",
+    }
+
+
+def test_buffers_are_in_the_order_of_what_they_waste_at_the_peak() -> None:
+    for source in (HLO, MATMUL[:2], *REPORTS):
+        wasted = [b.wasted_bytes for b in sd.memory_report(source).buffers]
+        assert wasted == sorted(wasted, reverse=True)
+
+
+def test_the_compilers_own_trace_tells_live_ranges() -> None:
+    assignment = sd.memory_report(MEMORY / "traced.hlo.pb", space=1)
+    assert assignment.schedule == ("copy-start",)
+    assert "heap simulator" in " ".join(assignment.notes)
+    assert not assignment.bounds
+    main = sd.memory_report(MEMORY / "traced.hlo.pb")
+    assert (main.total_bytes, "order of the instructions" in " ".join(main.notes)) == (147_552, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "total", "capacity", "excess", "rounded"),
+    [
+        ("hbm_arguments_v5e", 0, 24041079439, 16911433728, 7129645711, {"total_bytes", "capacity", "excess"}),
+        ("hbm_train_step_v4", 0, 32341103739, 16374562816, 15966540923, {"total_bytes", "capacity", "excess"}),
+        ("vmem_pallas_v5e", 1, 268435456, 134217728, 134217728, set()),
+        ("vmem_scoped_limit_v6e", 1, 65536, 40960, 24576, {"total_bytes", "capacity", "excess"}),
+    ],
+)
+def test_messages_say_limits(name: str, space: int, total: int, capacity: int, excess: int, rounded: set[str]) -> None:
+    text = text_of(MEMORY / f"{name}.txt")
+    for source in (text, RuntimeError(text), MEMORY / f"{name}.txt"):
+        report = sd.memory_report(source)
+        assert (report.space, report.total_bytes, report.capacity, report.excess) == (space, total, capacity, excess)
+        assert report.rounded == rounded
+
+
+def test_a_message_about_a_kernel_names_its_buffer() -> None:
+    (buffer,) = sd.memory_report(MEMORY / "vmem_pallas_v5e.txt", space="vmem").buffers
+    assert str(buffer.shape) == "f32[16384,4096]{1,0:T(8,128)}"
+    assert (buffer.bytes, buffer.unpadded_bytes, buffer.name) == (1 << 28, 1 << 28, "#allocation3 (scratch operand)")
+
+
+def test_the_list_of_older_compilers_is_read() -> None:
+    report = sd.memory_report(
+        "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 18.81G of 15.48G hbm. "
+        """Exceeded hbm capacity by 3.33G.
+
+  Largest program allocations in hbm:
+
+  1. Size: 4.00G
+     Operator: op_type="Mul" op_name="jit(f)/mul"
+     Shape: f32[1048576,8]{1,0:T(8,128)}
+     Unpadded size: 32.00M
+     Extra memory due to padding: 3.97G (128.0x expansion)
+     XLA label: %fusion.1 = f32[1048576,8]{1,0:T(8,128)} fusion(%p0)
+     Allocation type: HLO temp
+     ==========================
+"""
+    )
+    (buffer,) = report.buffers
+    assert (buffer.name, buffer.kind, buffer.source.op_name) == ("fusion.1", "temporary", "jit(f)/mul")
+    assert (buffer.bytes, buffer.unpadded_bytes) == (4 << 30, 32 << 20)
+    assert report.excess == round(3.33 * (1 << 30))
+
+
+def test_a_dump_folder_is_read_as_one(tmp_path: Path) -> None:
+    for path, what in zip(MATMUL, (".txt", "-buffer-assignment.txt", "-memory-usage-report.txt"), strict=True):
+        (tmp_path / f"module_0001.jit_f.after_optimizations{what}").write_text(text_of(path), encoding="utf-8")
+    (tmp_path / "module_0000.jit_g.after_optimizations.txt").write_text(HLO, encoding="utf-8")
+    report = sd.memory_report(tmp_path)
+    assert (report.module, report.total_bytes, report.peak_at) == ("jit_f", 208384, "copy-start")
+    assert "2 programs" in report.notes[0]
+
+
+def test_values_of_a_loop_and_of_its_body_are_one() -> None:
+    path = DATA / "hlo" / "control_flow_cond_switch_while.hlo.txt.gz"
+    report = sd.memory_report(path)
+    names = [b.name for b in report.buffers]
+    assert len(names) == len(set(names))
+    assert max(report.usage) == report.peak_bytes
+    ends = {b.name: b.live for b in report.buffers if b.kind == "argument"}
+    assert set(ends.values()) == {(0, len(report.schedule) - 1)}
+
+
+def test_a_report_shows_itself() -> None:
+    report = sd.memory_report(MATMUL[:2])
+    shown = str(report)
+    assert "203.5KiB in hbm" in shown
+    assert "argument b" in shown
+    assert "░" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert "<svg" in report._repr_html_()
+    assert "argument b" in report._repr_html_()
+    data = json.loads(json.dumps(report.to_dict()))
+    assert data["total_bytes"] == 208384
+    assert data["buffers"][0]["source"] == {"argument": "b"}
+    assert report == sd.memory_report(MATMUL[:2])
+
+
+def test_the_bar_shows_data_and_padding_in_proportion() -> None:
+    from strided.memory.pictures import bar
+
+    half = sd.memory_report(HLO)
+    cells = bar(half, 1000)
+    assert len(cells) == 1000
+    assert abs(cells.count("░") - 1000 * half.padding_bytes / half.peak_bytes) <= len(half.buffers)
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        ("RESOURCE_EXHAUSTED: something else", sd.DumpError, "understood about memory"),
+        ("one line\nand another", sd.DumpError, "no HLO"),
+        (b"\x00\x01\x02" * 50, sd.UnsupportedError, "no HLO"),
+        ("BufferAssignment:\n", None, ""),
+    ],
+)
+def test_what_is_no_report_is_refused(source: object, error: type[Exception] | None, message: str) -> None:
+    if error is None:
+        assert sd.memory_report(source).total_bytes == 0
+        return
+    with pytest.raises(error, match=message):
+        sd.memory_report(source)
+
+
+def test_unknown_generations_and_spaces_are_refused() -> None:
+    with pytest.raises(sd.UnsupportedError, match="'v9'"):
+        sd.memory_report(HLO, generation="v9")
+    with pytest.raises(ValueError, match="'vram'"):
+        sd.memory_report(HLO, space="vram")
+    with pytest.raises(FileNotFoundError):
+        sd.memory_report("nowhere.txt")
+
+
+def test_another_space_of_a_module_is_empty() -> None:
+    report = sd.memory_report(HLO, space="vmem")
+    assert isinstance(report, MemoryReport)
+    assert (report.total_bytes, report.buffers, report.space_name) == (0, (), "vmem")
