@@ -22,6 +22,11 @@ from strided.escape import visible
     metavar="X",
     help="Exit with 1 if a buffer takes more than X times its size without padding, and wastes over 1 % of the peak.",
 )
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Let libtpu's compiler try the cures; needs the module before optimisations, in the dump or beside it.",
+)
 @click.option("--svg", "picture", metavar="OUT", help="Write the pictures to a file, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def memory(
@@ -30,6 +35,7 @@ def memory(
     space: str,
     generation: str | None,
     max_expansion: float | None,
+    verify: bool,
     picture: str | None,
     as_json: bool,
 ) -> None:
@@ -41,8 +47,13 @@ def memory(
     """
     from strided.memory.memory_report import report_of, sorted_by_program
     from strided.memory.printed import report_text
+    from strided.memory.verify import with_verified_cures
 
-    reports = [report_of(one, generation=generation, space=space) for one in sorted_by_program(files)]
+    programs = sorted_by_program(files)
+    reports = [report_of(one, generation=generation, space=space) for one in programs]
+    if verify:
+        pairs = zip(reports, programs, strict=True)
+        reports = [with_verified_cures(report, one.module_before, generation) for report, one in pairs]
     if as_json:
         found = [report.to_dict() | {"buffers": [b.to_dict() for b in report.buffers[:top]]} for report in reports]
         click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=2))

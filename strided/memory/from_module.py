@@ -41,8 +41,7 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
     is_ordered = module.is_scheduled
     peak = max(usage, default=0) if is_ordered else whole
     place = usage.index(peak) if is_ordered and usage else None
-    if place is not None:
-        buffers = [_at(b, place) for b in buffers]
+    buffers = [_at(b, place) if is_ordered else replace(b, live=None) for b in buffers]
     notes = [
         "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound that knows neither "
         "reuse in place nor gaps between buffers"
@@ -124,6 +123,6 @@ def _on_tpu(shape: Shape, generation: str | None) -> Shape:
         return shape
 
 
-def _at(buffer: Buffer, place: int) -> Buffer:
-    assert buffer.live is not None
-    return replace(buffer, is_at_peak=buffer.live.start <= place <= buffer.live.stop)
+def _at(buffer: Buffer, place: int | None) -> Buffer:
+    live = buffer.live
+    return replace(buffer, is_at_peak=live is not None and place is not None and live.start <= place <= live.stop)

@@ -12,6 +12,24 @@ if TYPE_CHECKING:
 
 #: Instructions to look back through for one that says where it came from.
 _MOST_HOPS = 8
+#: Instructions that give the value of their first operand, in another place or layout.
+_MOVING = frozenset(
+    (
+        "bitcast",
+        "copy",
+        "copy-done",
+        "copy-start",
+        "get-tuple-element",
+        "opt-barrier",
+        "reshape",
+        "transpose",
+        "tuple",
+        "slice-done",
+        "slice-start",
+        "while",
+        "convert",
+    )
+)
 _NUMBERED = re.compile(r"(?:\.\d+)+$")
 
 
@@ -25,17 +43,22 @@ def source_of(instruction: Instruction) -> Source:
         return _described(instruction, argument_name(instruction))
     found: Instruction | None = instruction
     for _ in range(_MOST_HOPS):
-        if found is None:
+        if found is None or found.opcode == "parameter":
             break
         if said := _described(found):
             return said
-        if found.opcode == "parameter" and found.computation.is_entry:
-            return Source(argument=argument_name(found))
         if found.opcode == "fusion" and found.called_computations:
             if said := _described(found.called_computations[0].root):
                 return said
-        found = found.operands[0] if found.operand_names else None
+        found = found.operands[0] if _is_moving(found) and found.operand_names else None
+    if found is not None and found.computation.is_entry:
+        return _described(found, argument_name(found))
     return Source()
+
+
+def _is_moving(instruction: Instruction) -> bool:
+    """Whether the value is that of the first operand, or one half of it is: 64 bits are two words of 32."""
+    return instruction.opcode in _MOVING or "X64" in instruction.attributes.get("custom_call_target", "")
 
 
 def argument_name(parameter: Instruction) -> str:

@@ -1,0 +1,130 @@
+"""Cures put to the compiler: the edited programs, and what the compiler said of them, as recorded."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from typing import Any
+
+import pytest
+
+import strided as sd
+from strided.dumps.hlo import Module
+from strided.memory import verify
+from strided.memory.report import MemoryReport
+
+HLO = """HloModule jit_f, frontend_attributes={arg_layout_modes="LAYOUT;default"}
+
+ENTRY main {
+  x = f32[5,130000]{1,0} parameter(0), metadata={op_name="x"}
+  y = f32[130000]{0} parameter(1), metadata={op_name="y"}
+  b = f32[5,130000]{1,0} broadcast(y), dimensions={1}
+  ROOT r = f32[5,130000]{1,0} add(x, b), metadata={op_name="jit(f)/add"}
+}
+"""
+
+
+def program(mode: str = "default", layout: str = "{1,0}") -> tuple[Module, MemoryReport]:
+    module = sd.read_hlo(HLO.replace("LAYOUT", mode).replace("x = f32[5,130000]{1,0}", f"x = f32[5,130000]{layout}"))
+    return module, sd.memory_report(module, generation="v5e")
+
+
+def edits(module: Module, report: MemoryReport, name: str = "x") -> dict[str, verify.Edit]:
+    buffer = next(b for b in report.buffers if b.name == name)
+    found = ((cure.kind, verify.edited(module, buffer, cure)) for cure in buffer.cures)
+    return {kind: edit for kind, edit in found if edit is not None}
+
+
+def test_an_edited_program_takes_the_new_shape_and_goes_on_with_the_old() -> None:
+    found = edits(*program())
+    lines = {kind: [line.strip() for line in edit.hlo.splitlines() if "x" in line] for kind, edit in found.items()}
+    assert lines["pad-to"] == [
+        "x.stored = f32[5,1016,128] parameter(0)",
+        "x.padded = f32[5,130048] reshape(x.stored)",
+        "x = f32[5,130000] slice(x.padded), slice={[0:5], [0:130000]}",
+        'ROOT r = f32[5,130000]{1,0} add(x, b), metadata={op_name="jit(f)/add"}',
+    ]
+    assert lines["dtype"][:2] == ["x.stored = bf16[5,130000] parameter(0)", "x = f32[5,130000] convert(x.stored)"]
+    assert lines["merge"][:2] == ["x.stored = f32[650000] parameter(0)", "x = f32[5,130000] reshape(x.stored)"]
+    for edit in found.values():
+        assert sd.read_hlo(edit.hlo).entry.root.name == "r"
+
+
+def test_a_transposed_argument_is_turned_back() -> None:
+    found = edits(*program(layout="{0,1:T(8,128)}"))
+    text = found["transpose"].hlo
+    assert "x.stored = f32[5,130000] parameter(0)" in text
+    assert "x = f32[5,130000] transpose(x.stored), dimensions={0,1}" in text
+
+
+def test_a_requested_layout_is_given_up() -> None:
+    module, report = program(mode="{0,1:T(8,128)}", layout="{0,1:T(8,128)}")
+    assert verify.original(module).arg_layouts == ("{0,1:T(8,128)}", "default")
+    assert edits(module, report)["layout"].arg_layouts == ("default", "default")
+
+
+def test_temporaries_and_results_are_not_edited() -> None:
+    assert edits(*program(), name="b") == {}
+    assert edits(*program(), name="r") == {}
+
+
+class Compiler:
+    """Gives a number of bytes for each program, and records what it was asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int | Exception]) -> None:
+        self.sizes = sizes
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+        monkeypatch.setattr(verify, "compiled_bytes", self)
+
+    def __call__(self, edit: verify.Edit, module: Module, generation: str) -> int:
+        size = next((size for sign, size in self.sizes.items() if sign in edit.hlo), self.sizes[""])
+        if isinstance(size, Exception):
+            raise size
+        return size
+
+
+def test_confirmed_cures_have_the_compilers_bytes_and_others_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: dict[str, Any] = {"f32[650000]": 9000, "bf16": sd.UnsupportedError("refused"), "x.stored": 6000, "": 8000}
+    Compiler(monkeypatch, sizes)
+    module, report = program()
+    found = verify.with_verified_cures(report, module, None)
+    cures = {cure.kind: cure for b in found.buffers if b.name == "x" for cure in b.cures}
+    assert "merge" not in cures
+    assert (cures["pad-to"].certainty, cures["pad-to"].saved_bytes) == ("verified", 2000)
+    assert cures["pad-to"].compiled_bytes == (8000, 6000)
+    assert cures["dtype"].certainty == "computed"
+    notes = "\n".join(found.notes)
+    assert "8,000 bytes (v5e)" in notes
+    assert "merge of x saves nothing: the compiler gives 9,000 bytes" in notes
+    assert "dtype of x could not be verified: refused" in notes
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, report = program()
+    assert "no module before optimisations" in verify.with_verified_cures(report, None, None).notes[-1]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(sd.UnsupportedError, match="jax and libtpu is not installed"):
+        verify.with_verified_cures(report, module, None)
+
+
+def test_a_compiler_that_ends_or_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, _ = program()
+    ended = subprocess.CompletedProcess([], -6, stderr=b"F0000 Check failed\n")
+    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: ended)
+    with pytest.raises(sd.UnsupportedError, match="refuses it: F0000 Check failed"):
+        verify.compiled_bytes(verify.original(module), module, "v5e")
+
+    def endless(*args: Any, **kwargs: Any) -> Any:
+        raise subprocess.TimeoutExpired("", kwargs["timeout"])
+
+    monkeypatch.setattr(subprocess, "run", endless)
+    with pytest.raises(sd.UnsupportedError, match="more than 180 seconds"):
+        verify.compiled_bytes(verify.original(module), module, "v5e")
+
+
+def test_a_program_that_does_not_fit_has_a_total_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, _ = program()
+    log = b"E1120 Used 22.39G of 15.75G hbm.\nMemory Space: default (color=0)\nTotal bytes: 24044546048 (22.39GiB)\n"
+    ended = subprocess.CompletedProcess([], 1, stderr=log)
+    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: ended)
+    assert verify.compiled_bytes(verify.original(module), module, "v5e") == 24044546048
