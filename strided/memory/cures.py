@@ -23,7 +23,7 @@ from strided.tpu.default_layout import default_layout
 #: Buffers that take less than this share of the peak get no cures, and no more buffers than this.
 _LEAST_SHARE, _MOST_BUFFERS = 1 / 1000, 100
 #: Arrays of higher ranks have too many ways to merge dimensions.
-_MAX_RANK = 10
+_MAX_RANK = 7
 _COLUMNS = 128
 
 _NARROWER = {"f64": "f32", "f32": "bf16", "c128": "c64", "s64": "s32", "u64": "u32"}
@@ -132,11 +132,9 @@ def _reorders(shape: Shape, kind: str, generation: str) -> Iterator[Candidate]:
         yield Candidate("layout", shape.with_layout(default), f"jax.jit(f, {place}_shardings={layout})")
     after = _with_dimensions(shape, [shape.dimensions[d] for d in order])
     rows, columns = (shape.dimensions[d] for d in shape.layout.minor_to_major[1::-1])
+    yield Candidate("transpose", after, f"x = jnp.transpose(x, {order})")
     if shape.rank > 2 and rows * columns <= 8 * _COLUMNS and after.dimensions[-1] > columns:
-        batch = order[-1]
-        yield Candidate("vectorize", after, f"jax.vmap(f, in_axes={batch}, out_axes=-1)(x)  # the batch comes last")
-    else:
-        yield Candidate("transpose", after, f"x = jnp.transpose(x, {order})")
+        yield Candidate("vectorize", after, f"jax.vmap(f, in_axes={order[-1]}, out_axes=-1)(x)  # the batch comes last")
 
 
 def _merges(shape: Shape) -> Iterator[Candidate]:

@@ -20,7 +20,7 @@ from strided.tpu.default_layout import default_layout
 #: Columns of an array that the compiler never lays the other way round.
 _WIDE = 1 << 20
 #: Ranks above this one have too many orders to try all.
-_MAX_RANK = 12
+_MAX_RANK = 8
 #: What the table of a tuple's pointers is rounded up to.
 _TABLE_BYTES = (32, 512, 1024)
 #: What a buffer with dynamic sizes may take beside its elements.
@@ -65,6 +65,8 @@ def _dynamic(static: Shape, like: Shape) -> Shape:
 
 @lru_cache(maxsize=4096)
 def _candidates(shape: Shape, generations: tuple[str, ...]) -> tuple[Shape, ...]:
+    if shape.rank > _MAX_RANK:
+        return ()
     found: dict[Shape, None] = {}
     for generation in generations:
         try:
@@ -72,14 +74,13 @@ def _candidates(shape: Shape, generations: tuple[str, ...]) -> tuple[Shape, ...]
         except StridedError:
             continue
         found[shape.with_layout(default)] = None
-        if 2 <= shape.rank <= _MAX_RANK and 0 not in shape.dimensions:
+        if shape.rank >= 2 and 0 not in shape.dimensions:
             for minor, second in itertools.permutations(reversed(range(shape.rank)), 2):
                 tiles = _tiles(shape.element_type, shape.dimensions[second], generation)
                 rest = (d for d in reversed(range(shape.rank)) if d not in (minor, second))
                 found[shape.with_layout(replace(default, minor_to_major=(minor, second, *rest), tiles=tiles))] = None
-        found[shape.with_layout(Layout(default.minor_to_major, element_size_in_bits=default.element_size_in_bits))] = (
-            None
-        )
+        packed = default.element_size_in_bits
+        found[shape.with_layout(Layout(default.minor_to_major, element_size_in_bits=packed))] = None
     return tuple(found)
 
 

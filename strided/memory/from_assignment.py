@@ -134,20 +134,16 @@ def _slots(one: Allocation, clock: _Clock | None) -> list[_Held]:
 def _usage(held: Sequence[_Held], places: int) -> list[int]:
     """Bytes in use at each place; what has no live range is held throughout."""
     fixed: dict[int, int] = {slot.allocation.index: slot.allocation.size for slot in held if not slot.is_heap}
-    usage = [sum(fixed.values())] * places
-    heaps: dict[int, list[int]] = {}
-    sizes: dict[int, int] = {}
+    changes = [0] * (places + 1)
+    changes[0] = sum(fixed.values())
     for slot in held:
         if slot.is_heap:
-            changes = heaps.setdefault(slot.allocation.index, [0] * (places + 1))
-            sizes[slot.allocation.index] = slot.allocation.size
             for start, stop, size in _periods(slot, places):
                 changes[start] += size
                 changes[stop + 1] -= size
-    for index, changes in heaps.items():
-        # Live ranges may be too long by a little: no more is in use than there is.
-        usage = [at + min(size, sizes[index]) for at, size in zip(usage, accumulate(changes[:-1]), strict=True)]
-    return usage
+    # Live ranges may be too long by a little: no more is in use than there is.
+    total = sum({slot.allocation.index: slot.allocation.size for slot in held}.values())
+    return [min(total, use) for use in accumulate(changes[:-1])]
 
 
 def _periods(slot: _Held, places: int) -> list[tuple[int, int, int]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from strided.errors import LayoutError, StridedError, UnsupportedError
+from strided.errors import LayoutError, StridedError
 from strided.layout import AnyShape, BufferShape, Shape
 from strided.memory.buffers import Buffer, LiveRange
 from strided.memory.liveness import Index, Liveness
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 #: Instructions that name a value again.
 _NAMING = frozenset(("bitcast", "get-tuple-element", "tuple", "while", "parameter", "opt-barrier"))
+
+#: Arrays of higher ranks have too many orders to choose from; no real program has them.
+_MAX_RANK = 16
 
 
 def report_from_module(module: Module, space: int, generation: str | None) -> MemoryReport:
@@ -115,11 +118,11 @@ def _buffer(
 def _on_tpu(shape: Shape, generation: str | None) -> Shape:
     """The shape in the layout that the compiler gives it, where the module says none."""
     assert shape.layout is not None
-    if generation is None or shape.layout.tiles:
+    if generation is None or shape.layout.tiles or shape.rank > _MAX_RANK:
         return shape
     try:
         return shape.with_layout(default_layout(shape, generation))
-    except (UnsupportedError, StridedError):
+    except StridedError:
         return shape
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Names of sources that a buffer with several possible ones shows.
 _MOST_SOURCES = 3
+#: Shapes of one row, and rows of a text, for which layouts are looked for. No real text has more.
+_MOST_SHAPES, _MOST_ROWS = 64, 20_000
 
 
 class _Stated(NamedTuple):
@@ -42,7 +45,10 @@ def report_from_text(
     if own.total is None and not any(one.rows for one in found.spaces.values()):
         raise DumpError(f"the text says nothing about memory space {space}", path=path)
     stated = _stated(module)
-    buffers = [_buffer(row, generation, stated) for row in own.rows]
+    if len(own.rows) > _MOST_ROWS:
+        notes.append(f"only the first {_MOST_ROWS:,} rows are read")
+    rows = own.rows[:_MOST_ROWS]
+    buffers = [_buffer(row, generation, stated) for row in rows]
     total = own.total.bytes if own.total else sum(b.bytes for b in buffers)
     rounded = {
         name
@@ -72,7 +78,7 @@ def report_from_text(
     if found.others:
         notes.append("the text holds more reports; this is the first")
     padding = most_padding(
-        Slot(row.table, row.offset, b.bytes, b.padding_bytes) for row, b in zip(own.rows, buffers, strict=True)
+        Slot(row.table, row.offset, b.bytes, b.padding_bytes) for row, b in zip(rows, buffers, strict=True)
     )
     bounds = {"peak_bytes", "padding_bytes"} | (set() if own.total else {"total_bytes"})
     return MemoryReport(
@@ -113,7 +119,7 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
             if row.size.least <= one.shape.byte_size <= row.size.most:
                 fits[one.shape] = None
                 makers.append(one.instruction)
-    explained = [explanations(text, row.size, generation) for text in texts]
+    explained = [explanations(text, row.size, generation) for text in itertools.islice(texts, _MOST_SHAPES)]
     if not fits:
         # The first explanation of each is the compiler's default, where that fits. Larger values come first.
         explained.sort(key=lambda those: -max((_unpadded(one) for one in those), default=0))

@@ -93,16 +93,18 @@ class Liveness:
                 self._join((a, index), (to, inner + index[len(prefix) :]))
 
     def _join_operands(self, i: Instruction) -> None:
-        opcode = i.opcode
+        opcode, operands = i.opcode, i.operands
+        if not operands:
+            return
         if opcode == "tuple":
-            for n, operand in enumerate(i.operands):
+            for n, operand in enumerate(operands):
                 self._join_all(operand, i, inner=(n,))
         elif opcode == "get-tuple-element":
-            self._join_all(i, i.operands[0], inner=(int(i.attributes.get("index", "0")),))
-        elif opcode in _SAME and i.operands:
-            self._join_all(i, i.operands[0])
+            self._join_all(i, operands[0], inner=_index(i.attributes.get("index", "0"))[:1])
+        elif opcode in _SAME:
+            self._join_all(i, operands[0])
         elif opcode == "while":
-            self._join_all(i, i.operands[0])
+            self._join_all(i, operands[0])
             for computation in i.called_computations:
                 for parameter in computation.parameters:
                     self._join_all(i, parameter)
@@ -110,15 +112,15 @@ class Liveness:
                     self._join_all(i, computation.root)
         elif opcode in ("conditional", "call", "async-start"):
             self._join_callees(i)
-        elif opcode.endswith("-done") and i.operands:
-            self._join_done(i, i.operands[0])
-        elif opcode == "copy-start" and i.operands:
-            self._join_all(i.operands[0], i, inner=(1,))
-        elif opcode.endswith("-start") and i.operands and isinstance(i.shape, TupleShape):
-            self._join_all(i.operands[0], i, inner=(0,))
+        elif opcode.endswith("-done"):
+            self._join_done(i, operands[0])
+        elif opcode == "copy-start":
+            self._join_all(operands[0], i, inner=(1,))
+        elif opcode.endswith("-start") and isinstance(i.shape, TupleShape):
+            self._join_all(operands[0], i, inner=(0,))
         if "output_to_operand_aliasing" in i.attributes:
             for output, number, index in _ALIASED.findall(i.attributes["output_to_operand_aliasing"]):
-                for operand in i.operands[int(number) : int(number) + 1]:
+                for operand in operands[int(number) : int(number) + 1]:
                     self._join((i, _index(output)), (operand, _index(index)))
 
     def _join_callees(self, i: Instruction) -> None:

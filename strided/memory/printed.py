@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from strided.escape import visible
 from strided.memory import pictures
-from strided.memory.buffers import Buffer, size_text
+from strided.memory.buffers import Buffer, Cure, size_text
 from strided.pictures.html import Section, card, preformatted, table
 
 if TYPE_CHECKING:
     from strided.memory.report import MemoryReport
 
-#: Cures shown of one buffer.
-_CURES = 3
+#: Cures shown of one buffer. Of those that save about as much, what changes a program least comes first.
+_CURES, _ABOUT = 3, 0.9
+_EASE = ("layout", "vectorize", "transpose", "split", "merge", "pad-to", "dtype")
 #: The longest text of a shape that is shown whole.
 _SHAPE = 160
 
@@ -80,12 +81,18 @@ def _buffer_lines(b: Buffer, width: int) -> Iterator[str]:
     words = [b.kind, visible(b.name, 60), "" if b.is_at_peak else "not in use at the peak"]
     source = f": {b.source}" if b.source else ""
     yield f"    {' '.join(word for word in words if word)}{source}"
-    for cure in b.cures[:_CURES]:
+    for cure in _first_cures(b):
         compiled = "" if cure.compiled_bytes is None else ", compiled {:,} -> {:,} bytes".format(*cure.compiled_bytes)
         yield (
             f"    {cure.kind} to {cure.after}: saves {size_text(cure.saved_bytes)} ({cure.certainty}{compiled}): "
             f"{visible(cure.jax)}"
         )
+
+
+def _first_cures(b: Buffer) -> list[Cure]:
+    most = max((cure.saved_bytes for cure in b.cures), default=0)
+    is_less = {id(cure): cure.saved_bytes < _ABOUT * most for cure in b.cures}
+    return sorted(b.cures, key=lambda cure: (is_less[id(cure)], _EASE.index(cure.kind)))[:_CURES]
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
@@ -122,4 +129,4 @@ def _shape(b: Buffer) -> str:
 
 
 def _best(b: Buffer) -> str:
-    return str(b.cures[0]) if b.cures else ""
+    return str(_first_cures(b)[0]) if b.cures else ""

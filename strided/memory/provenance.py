@@ -14,21 +14,8 @@ if TYPE_CHECKING:
 _MOST_HOPS = 8
 #: Instructions that give the value of their first operand, in another place or layout.
 _MOVING = frozenset(
-    (
-        "bitcast",
-        "copy",
-        "copy-done",
-        "copy-start",
-        "get-tuple-element",
-        "opt-barrier",
-        "reshape",
-        "transpose",
-        "tuple",
-        "slice-done",
-        "slice-start",
-        "while",
-        "convert",
-    )
+    """bitcast convert copy copy-done copy-start get-tuple-element opt-barrier reshape slice-done slice-start transpose
+    tuple while""".split()
 )
 _NUMBERED = re.compile(r"(?:\.\d+)+$")
 
