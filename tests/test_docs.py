@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = "bf16[17,300]{1,0:T(8,128)(2,1)}"
     sd.LayoutArray.from_numpy(values, layout, padding=-1).buffer.tofile("activations.bin")
     Path("example.hlo.txt").write_text(_MODULE, encoding="utf-8")
+    with zipfile.ZipFile(paths.DATA / "memory" / "step.zip") as step:
+        step.extractall()
     Path("dump").mkdir()
     Path("dump/module_0000.jit_f.before_optimizations.txt").write_text(_MODULE, encoding="utf-8")
 

@@ -1,7 +1,8 @@
 """Changes to a program that take less memory, with the bytes that the compiler's rule gives them.
 
 Each candidate is another shape for the same values. It gets its size from `strided.tpu.default_layout`, and is listed
-only if it saves at the peak of the program: the peak may move to another place.
+only if it saves where most memory is in use. When that much is saved there, another place may become the peak; only a
+compilation tells what a program takes then.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
 from typing import NamedTuple
 
 from strided.errors import StridedError
@@ -44,40 +44,22 @@ def with_cures(report: MemoryReport, generation: str | None) -> MemoryReport:
     if report.space:  # the rule is about main memory
         return replace(report, buffers=tuple(largest))
     least = report.peak_bytes * _LEAST_SHARE
-    outside = _Outside(report)
     treated = 0
     for n, buffer in enumerate(largest):
         if buffer.is_at_peak and buffer.bytes > least and treated < _MOST_BUFFERS:
             treated += 1
-            largest[n] = replace(buffer, cures=cures_of(buffer, generation, outside))
+            largest[n] = replace(buffer, cures=cures_of(buffer, generation))
     return replace(report, buffers=tuple(largest))
 
 
-class _Outside:
-    """The most memory in use while a buffer is not."""
-
-    def __init__(self, report: MemoryReport) -> None:
-        self._peak, usage = report.peak_bytes, report.usage
-        self._before = list(accumulate(usage, max, initial=0))
-        self._after = list(accumulate(reversed(usage), max, initial=0))[::-1]
-
-    def saved(self, buffer: Buffer, fewer: int) -> int:
-        """What the peak falls by if a buffer takes `fewer` bytes."""
-        if buffer.live is None or buffer.kind != "temporary":
-            return min(fewer, self._peak)
-        start, stop = buffer.live
-        elsewhere = max(self._before[start], self._after[stop + 1])
-        return self._peak - max(self._peak - fewer, elsewhere)
-
-
-def cures_of(buffer: Buffer, generation: str | None, outside: _Outside) -> tuple[Cure, ...]:
+def cures_of(buffer: Buffer, generation: str | None) -> tuple[Cure, ...]:
     """The cures for one buffer, those that save most first; at most one of each kind."""
     shape = buffer.shape
     if not isinstance(shape, Shape) or shape.layout is None or not shape.layout.tiles or shape.is_dynamic:
         return ()
     found: dict[str, Cure] = {}
     for candidate in candidates(shape, buffer.kind, generation or "v5e"):
-        saved = outside.saved(buffer, buffer.bytes - candidate.after.byte_size)
+        saved = buffer.bytes - candidate.after.byte_size
         best = found.get(candidate.kind)
         if saved > 0 and (best is None or saved > best.saved_bytes):
             certainty = "computed" if buffer.kind in ("argument", "result") else "estimate"

@@ -87,7 +87,7 @@ def report_from_text(
         space_name=own.name,
         total_bytes=total,
         peak_bytes=total,
-        padding_bytes=min(padding, total),
+        padding_bytes=min(padding, total) if own.rows else total,
         capacity=None if own.capacity is None else own.capacity.bytes,
         excess=excess,
         buffers=tuple(buffers),

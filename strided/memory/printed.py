@@ -24,7 +24,7 @@ _SHAPE = 160
 def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
     """The report in lines of at most `width` characters where words allow it, with the first `top` buffers."""
     lines = list(_summary(report))
-    if report.peak_bytes:
+    if report.buffers and report.peak_bytes:
         lines += ["", pictures.bar(report, width), "data █  padding ░  not known ·"]
     if life := pictures.lives(report, width):
         lines += ["", *life]
@@ -35,7 +35,8 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
         lines += _buffer_lines(buffer, width)
     if len(report.buffers) > len(shown) and top:
         rest = sum(b.bytes for b in report.buffers) - sum(b.bytes for b in shown)
-        lines.append(f"... and {len(report.buffers) - len(shown):,} buffers more, {size_text(rest)}")
+        count = len(report.buffers) - len(shown)
+        lines.append(f"... and {count:,} buffer{'s' * (count > 1)} more, {size_text(rest)}")
     lines += [""] * bool(report.notes)
     lines += [line for note in report.notes for line in _wrapped(f"- {note}", width, "  ")]
     return "\n".join(line for text in lines for line in _wrapped(text, width, "    "))
@@ -59,6 +60,9 @@ def _summary(report: MemoryReport) -> Iterator[str]:
     place = f", at {visible(report.peak_at, 60)}" if report.peak_at is not None else ""
     share = report.padding_bytes / report.peak_bytes if report.peak_bytes else 0
     yield f"peak     {_at_most(report, 'peak_bytes')}{size_text(report.peak_bytes)}{place}"
+    if not report.buffers and report.padding_bytes:
+        yield "padding  not known: no buffers are listed"
+        return
     yield f"padding  {_at_most(report, 'padding_bytes')}{size_text(report.padding_bytes)} at the peak ({share:.1%})"
 
 

@@ -38,7 +38,7 @@ def test_every_cure_saves_and_has_the_size_of_the_rule(source: object) -> None:
     for b in report.buffers:
         saved = [cure.saved_bytes for cure in b.cures]
         assert saved == sorted(saved, reverse=True)
-        assert all(0 < n <= b.bytes for n in saved)
+        assert all(cure.saved_bytes == b.bytes - cure.after.byte_size > 0 for cure in b.cures)
         for cure in b.cures:
             assert isinstance(cure.after, Shape)
             assert cure.before == b.shape
@@ -83,19 +83,9 @@ def test_a_narrower_type_halves() -> None:
     assert one("s8[1024,1024]{1,0:T(32,128)(4,1)}") == {}
 
 
-def test_the_peak_moves_where_a_buffer_shrinks() -> None:
-    report = sd.memory_report(PEAK)
-    a = next(b for b in report.buffers if b.name == "a")
-    merge = next(cure for cure in a.cures if cure.kind == "merge")
-    assert report.peak_at == "b"
-    assert a.bytes - merge.after.byte_size > merge.saved_bytes  # type: ignore[union-attr]
-    # Without a, most is in use where b and c are.
-    assert merge.saved_bytes == report.peak_bytes - max(report.usage[3:])
-
-
 def test_what_is_not_in_use_at_the_peak_gets_no_cure() -> None:
     report = sd.memory_report(PEAK)
-    assert all(b.cures == () for b in report.buffers if not b.is_at_peak)
+    assert {b.name: bool(b.cures) for b in report.buffers} == {"x": True, "a": True, "b": False, "c": False, "r": False}
 
 
 def test_programs_for_other_devices_get_no_cures() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
+import json
 import subprocess
 from typing import Any
 
@@ -12,6 +14,7 @@ import strided as sd
 from strided.dumps.hlo import Module
 from strided.memory import verify
 from strided.memory.report import MemoryReport
+from tests.paths import DATA
 
 HLO = """HloModule jit_f, frontend_attributes={arg_layout_modes="LAYOUT;default"}
 
@@ -128,3 +131,25 @@ def test_a_program_that_does_not_fit_has_a_total_all_the_same(monkeypatch: pytes
     ended = subprocess.CompletedProcess([], 1, stderr=log)
     monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: ended)
     assert verify.compiled_bytes(verify.original(module), module, "v5e") == 24044546048
+
+
+RECORDED = json.loads(gzip.decompress((DATA / "memory" / "verified.json.gz").read_bytes()))
+
+
+def test_the_records_cover_what_people_ask_about() -> None:
+    assert len({case["name"] for case in RECORDED}) >= 15
+    assert {case["kind"] for case in RECORDED} == {"vectorize", "merge", "split", "pad-to", "dtype"}
+    assert {case["before"].partition("[")[0] for case in RECORDED} >= {"f32", "bf16", "c64", "s4", "pred"}
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: f"{case['name']}-{case['kind']}-{case['before']}")
+def test_the_compiler_confirmed_what_the_report_says(case: dict[str, Any]) -> None:
+    before, after = case["compiled"]
+    assert after < before
+    module = sd.read_hlo(case["hlo"])
+    report = sd.memory_report(module, generation="v5e")
+    buffers = [b for b in report.buffers if str(b.shape) == case["before"]]
+    cures = [(b, cure) for b in buffers for cure in b.cures if cure.kind == case["kind"]]
+    assert any(str(cure.after).startswith(case["after"]) for _, cure in cures)
+    if "argument" in case:
+        assert all(verify.edited(module, b, cure) for b, cure in cures if b.name == case["argument"])
