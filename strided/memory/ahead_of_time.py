@@ -1,0 +1,100 @@
+"""What the TPU compiler makes of a program, without a TPU: `compile_hlo`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import strided.interop
+from strided.dumps.hlo import Module, read_hlo
+from strided.dumps.sharding.sharding import Sharding
+from strided.errors import NotationError, UnsupportedError
+
+_COMPILER = Path(strided.interop.__file__).with_name("ahead_of_time.py")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled program.
+
+    Attributes
+    ----------
+    text : str
+        The module after optimizations.
+    memory : mapping of str to int
+        The compiler's figures for one device, in bytes: ``argument_size_in_bytes``, ``temp_size_in_bytes``,
+        ``peak_memory_in_bytes``, ...
+    """
+
+    text: str
+    memory: Mapping[str, int]
+
+
+def compiler_is_installed() -> bool:
+    """Whether jax and libtpu are there."""
+    return all(importlib.util.find_spec(name) for name in ("jax", "jaxlib", "libtpu"))
+
+
+def compile_hlo(text: str, generation: str = "v5e", *, timeout: float = 120) -> Compiled:
+    """The program of an HLO text, compiled for one generation of TPUs. No TPU is needed, but jax and libtpu are.
+
+    The compiler runs in a process of its own. Arguments and results lie as the header's `arg_layout_modes` and
+    `out_layout_modes` say, which is how JAX records a `Format`; without them, in the default layouts.
+
+    Parameters
+    ----------
+    text : str
+        The module before optimizations, as `Module.to_text(print_large_constants=True)` or a dump has it.
+    generation : str
+        ``"v2"``, ``"v3"``, ``"v4"``, ``"v5e"``, ``"v5p"``, ``"v6e"`` or ``"tpu7x"``.
+    timeout : float
+        Seconds after which the compiler is stopped.
+
+    Raises
+    ------
+    UnsupportedError
+        jax or libtpu is not installed, or the compiler refused the program, crashed, or took too long. ``args[0]`` is
+        all that it said, such as its report of memory that did not suffice.
+    DumpError
+        Text that is no module.
+    """
+    if not compiler_is_installed():
+        raise UnsupportedError("compiling for a TPU needs jax and libtpu: pip install jax libtpu")
+    module = read_hlo(text)
+    request = {
+        "text": text,
+        "generation": generation,
+        "replicas": module.replica_count,
+        "partitions": _partitions(module),
+    }
+    command = [sys.executable, "-P", str(_COMPILER)]  # -P: modules beside the program are not on its path
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(request), capture_output=True, encoding="utf-8", errors="replace", timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        raise UnsupportedError(f"the compiler was stopped after {timeout:g} seconds") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise UnsupportedError(f"the compiler crashed with exit status {done.returncode}: {last}")
+    answer = json.loads(done.stdout)
+    if "error" in answer:
+        raise UnsupportedError(f"the compiler does not take this program: {answer['error']}")
+    return Compiled(**answer)
+
+
+def _partitions(module: Module) -> int:
+    """The number of partitions: as the header says, else as many as shardings of parameters name."""
+    return max(module.num_partitions, *(_devices(parameter.sharding) for parameter in module.parameters), 1)
+
+
+def _devices(sharding: str | None) -> int:
+    try:
+        return (Sharding.parse(sharding).num_devices if sharding else None) or 1
+    except NotationError:
+        return 1
