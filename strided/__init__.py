@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from strided.io.convert_file import convert_file, save_npy, save_safetensors
     from strided.io.npy import load_npy
     from strided.memory.memory_report import memory_report
+    from strided.memory.copies import layout_copies
 
 _register_partners()
 RENDERERS.update(
@@ -70,6 +71,7 @@ _LAZY = {
     "Sharding": "strided.dumps.sharding.sharding",
     "assemble": "strided.dumps.sharded.assemble",
     "convert_file": "strided.io.convert_file",
+    "layout_copies": "strided.memory.copies",
     "load_npy": "strided.io.npy",
     "memory_report": "strided.memory.memory_report",
     "open_dump": "strided.dumps.directory.dump",
@@ -118,6 +120,7 @@ __all__ = [
     "errors",
     "get_num_threads",
     "inspect",
+    "layout_copies",
     "load_npy",
     "memory_report",
     "open",

@@ -1,0 +1,331 @@
+"""Whose layout forces a copy, and which layout of an argument or a result would spare it."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from strided.dumps.hlo import Instruction
+from strided.escape import visible
+from strided.layout import AnyShape, Layout, Shape, TupleShape
+from strided.memory.copies.changes import Change
+from strided.memory.copies.dataflow import Dataflow, Place, renaming_factors
+from strided.memory.copies.order import carried, layout_of, swapped
+
+_COLLECTIVES = (
+    "all-gather all-reduce all-to-all collective-broadcast collective-permute ragged-all-to-all recv reduce-scatter "
+    "send"
+).split()
+#: Operations by how much they insist on the layouts of their operands and results; others take what they get.
+_INSIST = (
+    "custom-call convolution dot cholesky fft triangular-solve sort gather scatter reduce-window select-and-scatter "
+    "dynamic-update-slice concatenate reshape bitcast-convert reduce infeed outfeed"
+).split()
+#: Places that one search visits at most.
+_FARTHEST = 2000
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Whose layout forces a copy. Prints as a sentence.
+
+    Attributes
+    ----------
+    kind : str
+        ``"parameter"`` or ``"result"`` of the program, ``"collective"``, or ``"operation"``.
+    name : str
+        As the program calls it: an argument's name, ``"result"`` or ``"result 2"``, an instruction's name.
+    instruction : Instruction
+        The parameter, the root of the entry, or the operation.
+    number : int or None
+        Of the parameter or result, from 0.
+    sentence : str
+    """
+
+    kind: str
+    name: str
+    instruction: Instruction
+    number: int | None
+    sentence: str
+
+    def __str__(self) -> str:
+        return visible(self.sentence)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values for JSON."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "instruction": self.instruction.name,
+            "number": self.number,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True)
+class Cure:
+    """The layout of an argument or a result that would spare a copy. Prints as what to write in JAX.
+
+    Attributes
+    ----------
+    kind, name, number
+        ``"parameter"`` or ``"result"``, and which, as in `Cause`.
+    shape : Shape
+        What is passed or returned, in the new layout. Without tiles the compiler chooses them.
+    together_with : str or None
+        The result that takes the parameter's buffer, or the parameter whose buffer the result takes: it needs the same
+        layout.
+    certainty : str
+        ``"computed"``, or ``"verified"`` if a compilation showed that the copy is gone.
+    bytes_before, bytes_after : int or None
+        Of a verified cure: bytes that all copies of the program move, without and with it.
+    """
+
+    kind: str
+    name: str
+    number: int
+    shape: Shape
+    together_with: str | None = None
+    certainty: str = "computed"
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+
+    @property
+    def layout(self) -> Layout:
+        assert self.shape.layout is not None
+        return self.shape.layout
+
+    @property
+    def format(self) -> str:
+        """The call of ``jax.experimental.layout.Format`` that makes the layout."""
+        tiling = ", tiling=" + repr(tuple(map(tuple, self.layout.tiles))) if self.layout.tiles else ""
+        return f"Format(Layout(major_to_minor={self.layout.minor_to_major[::-1]}{tiling}), sharding)"
+
+    def __str__(self) -> str:
+        act = f"pass {self.name} as" if self.kind == "parameter" else f"ask for {self.name} as"
+        more = f", and {self.together_with}, which shares its buffer" if self.together_with else ""
+        return visible(f"{act} {self.format}{more} ({self.certainty})")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values for JSON."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "number": self.number,
+            "shape": str(self.shape),
+            "format": self.format,
+            "together_with": self.together_with,
+            "certainty": self.certainty,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+        }
+
+
+class End(NamedTuple):
+    """A place, and the layout there that would fit the other side of the copy, if any does."""
+
+    place: Place
+    layout: Layout | None
+
+
+class Sources(NamedTuple):
+    """Where a value comes from: the places where it is made, and the instructions that decide how it lies."""
+
+    ends: list[End]
+    makers: list[Instruction]
+
+
+class Targets(NamedTuple):
+    """Where a value goes: the program's results, and the instructions that decide how it must lie."""
+
+    results: list[End]
+    takers: list[Instruction]
+
+
+class Causes:
+    """Finds the causes of a module's changes of layout."""
+
+    def __init__(self, flow: Dataflow, changes: Mapping[Instruction, Change]) -> None:
+        self._flow, self._changes = flow, changes
+        self._entry = flow.module.entry
+        self._inside: dict[Instruction, Change] = {}
+        for change in changes.values():
+            if change.fusion is not None:
+                self._inside.setdefault(change.fusion, change)
+
+    def of(self, change: Change) -> tuple[Cause, Cure | None]:
+        """The cause of a change of layout, and its cure if that is a parameter or a result."""
+        change = self._inside.get(change.instruction, change)
+        if change.instruction.opcode == "reshape":
+            sentence = f"{_title(change.instruction)} joins or splits dimensions that tiles cut"
+            return _operation(change.instruction, sentence), None
+        sources, targets = self._sources(change), self._targets(change)
+        source, target = self._most_insistent(sources.makers), self._most_insistent(targets.takers)
+        makes = f"{_title(source)} makes" if source else "it is made as"
+        takes = f"{_title(target)} takes" if target else "what uses it takes"
+        made, taken = f"{makes} {_layout(change.before)}", f"{takes} {_layout(change.after)}"
+        for end in sources.ends:
+            if end.place.instruction.opcode == "parameter" and end.place.instruction.computation is self._entry:
+                returned = f"{self._result_name(targets.results[0].place)} is returned as" if targets.results else ""
+                return self._parameter(end, taken if target or not returned else f"{returned} {_layout(change.after)}")
+        if targets.results:
+            return self._result(targets.results[0], made)
+        if target and (source is None or _insistence(target) <= _insistence(source)):
+            return _operation(target, f"{taken}, but {made}"), None
+        if source:
+            return _operation(source, f"{made}, but {taken}"), None
+        return _operation(change.instruction, f"{_title(change.instruction)} has no user and no source"), None
+
+    def _parameter(self, end: End, taken: str) -> tuple[Cause, Cure | None]:
+        parameter, index = end.place
+        name, number = argument_name(parameter), parameter.parameter_number or 0
+        cause = Cause(
+            "parameter", name, parameter, number, f"{name} is passed as {_layout(end.place.shape)}, but {taken}"
+        )
+        aliases = self._flow.module.aliases
+        shared = [a.output_index for a in aliases if (a.parameter_number, a.parameter_index) == (number, index)]
+        together = self._result_name(Place(self._entry.root, shared[0])) if shared else None
+        return cause, None if index else _cure(cause, end, together)
+
+    def _result(self, end: End, made: str) -> tuple[Cause, Cure | None]:
+        root, index = end.place
+        name, number = self._result_name(end.place), index[0] if index else 0
+        cause = Cause("result", name, root, number, f"{name} is returned as {_layout(end.place.shape)}, but {made}")
+        shared = [a.parameter_number for a in self._flow.module.aliases if a.output_index == index]
+        together = [argument_name(p) for p in self._entry.parameters if p.parameter_number in shared]
+        return cause, None if len(index) > 1 else _cure(cause, end, together[0] if together else None)
+
+    def _result_name(self, place: Place) -> str:
+        whole = place.instruction.shape
+        if not isinstance(whole, TupleShape) or len(whole) == 1:
+            return "the result"
+        return f"result {'.'.join(map(str, place.part))}"
+
+    # ---- the two searches -------------------------------------------------------------------------------------------
+
+    def _sources(self, change: Change) -> Sources:
+        """Where the value is made, each with the layout there that would need no copy."""
+        here, ends = _place_of(change), []
+
+        def onwards(place: Place) -> list[Place]:
+            found = [] if place.instruction in self._changes and place != here else self._flow.before(place)
+            if not found:
+                ends.append(place)
+            return found
+
+        layouts = _search(here, _wanted(change.after), onwards, backwards=True)
+        return Sources(
+            [End(place, layouts[place]) for place in ends], [place.instruction for place in ends] + _insistent(layouts)
+        )
+
+    def _targets(self, change: Change) -> Targets:
+        """What takes the value; results each with the layout there that would need no copy."""
+        here, takers = _place_of(change), []
+
+        def onwards(place: Place) -> list[Place]:
+            found, taken = self._flow.after(place)
+            takers.extend(taken)
+            takers.extend(next.instruction for next in found if next.instruction in self._changes)
+            return [next for next in found if next.instruction not in self._changes]
+
+        layouts = _search(here, _wanted(change.before), onwards, backwards=False)
+        results = [End(*pair) for pair in layouts.items() if pair[0].instruction is self._entry.root]
+        return Targets([end for end in results if isinstance(end.place.shape, Shape)], takers + _insistent(layouts))
+
+    def _most_insistent(self, instructions: list[Instruction]) -> Instruction | None:
+        """The instruction that decides how a value lies; another change of layout only if there is nothing else."""
+        return min(instructions, key=lambda each: (each in self._changes, _insistence(each)), default=None)
+
+
+def _search(
+    here: Place, layout: Layout | None, onwards: Callable[[Place], list[Place]], *, backwards: bool
+) -> dict[Place, Layout | None]:
+    """The places that a search visits, nearest first, and what `layout` is there. It ends after some thousands."""
+    found = {here: layout}
+    waiting = deque(found)
+    while waiting:
+        place = waiting.popleft()
+        for next in onwards(place):
+            if next not in found and len(found) < _FARTHEST:
+                found[next] = _renamed(found[place], place, next, backwards)
+                waiting.append(next)
+    return found
+
+
+def _renamed(layout: Layout | None, place: Place, next: Place, backwards: bool) -> Layout | None:
+    """What the layout of a value at one place is at the next one."""
+    one, other = place.shape, next.shape
+    if layout is None or not isinstance(one, Shape) or not isinstance(other, Shape):
+        return None
+    factors = renaming_factors(next, place) if backwards else renaming_factors(place, next)
+    if factors is None:
+        return None
+    if backwards:
+        factors = swapped(factors)
+    if one.rank == other.rank and all(f.one == f.other for f in factors):
+        same = (one.element_type, one.dimensions) == (other.element_type, other.dimensions)
+        return layout if same else Layout(layout.minor_to_major)
+    return carried(layout, one, other, factors)
+
+
+def _place_of(change: Change) -> Place:
+    return Place(change.instruction, (0,) if change.instruction.opcode == "copy-start" else ())
+
+
+def _wanted(shape: AnyShape) -> Layout | None:
+    return layout_of(shape) if isinstance(shape, Shape) else None
+
+
+def _operation(instruction: Instruction, sentence: str) -> Cause:
+    kind = "collective" if _operation_name(instruction) in _COLLECTIVES else "operation"
+    return Cause(kind, instruction.name, instruction, None, sentence)
+
+
+def _cure(cause: Cause, end: End, together_with: str | None) -> Cure | None:
+    shape = end.place.shape
+    if end.layout is None or cause.number is None or not isinstance(shape, Shape):
+        return None
+    present = layout_of(shape)
+    if present is None or (end.layout.minor_to_major, end.layout.tiles or present.tiles) == (
+        present.minor_to_major,
+        present.tiles,
+    ):
+        return None
+    return Cure(cause.kind, cause.name, cause.number, shape.with_layout(end.layout), together_with)
+
+
+def argument_name(parameter: Instruction) -> str:
+    """What the program calls an argument, which `jit` notes as the parameter's `op_name`; else the parameter's name."""
+    name = str(parameter.metadata.get("op_name", ""))
+    return name if name and "/" not in name else parameter.name
+
+
+def _insistent(places: Iterable[Place]) -> list[Instruction]:
+    """Instructions that hand a value on, and yet do not take every layout."""
+    return [place.instruction for place in places if place.instruction.opcode == "dynamic-update-slice"]
+
+
+def _insistence(instruction: Instruction) -> int:
+    """The place of an operation in the order of those that insist on layouts; collectives come first."""
+    name = _operation_name(instruction)
+    if name in _COLLECTIVES:
+        return -1
+    return _INSIST.index(name) if name in _INSIST else len(_INSIST)
+
+
+def _operation_name(instruction: Instruction) -> str:
+    return re.sub("-(start|done)$", "", instruction.opcode)
+
+
+def _title(instruction: Instruction) -> str:
+    """An instruction's name, and what it was in the program."""
+    name = instruction.metadata.get("op_name")
+    return f"{instruction.name} ({name})" if name else instruction.name
+
+
+def _layout(shape: AnyShape | None) -> str:
+    layout = layout_of(shape) if isinstance(shape, Shape) else None
+    return str(shape if layout is None else layout)

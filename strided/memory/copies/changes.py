@@ -1,0 +1,119 @@
+"""Which instructions only change the layout of a value."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from strided.dumps.hlo import Instruction
+from strided.dumps.hlo.instruction import ComputationLike
+from strided.layout import AnyShape, Shape, TupleShape
+from strided.memory.copies.dataflow import Dataflow, callees_of, operands_of, permutation_of
+from strided.memory.copies.order import common_factors, layout_of, same_memory, transposed_factors
+
+#: What a fusion that only changes layouts may contain.
+_PLAIN = frozenset(("parameter", "copy", "transpose", "reshape", "bitcast", "tuple", "get-tuple-element", "fusion"))
+
+
+class Change(NamedTuple):
+    """An instruction that only changes a layout.
+
+    Attributes
+    ----------
+    instruction : Instruction
+    before, after : shape
+        A tuple where a fusion takes or gives several values.
+    fusion : Instruction or None
+        The outermost fusion that it is part of.
+    materialized : bool
+        Whether that fusion, if any, does nothing else.
+    """
+
+    instruction: Instruction
+    before: AnyShape
+    after: AnyShape
+    fusion: Instruction | None
+    materialized: bool
+
+
+class Changes:
+    """The changes of layout in a module, in its order."""
+
+    def __init__(self, flow: Dataflow) -> None:
+        self._flow = flow
+        self._plain: dict[ComputationLike, bool] = {}
+        self.found: dict[Instruction, Change] = {}
+        for computation in flow.module.computations:
+            fusion = self.fusion_of(computation)
+            alone = fusion is None or self._is_plain_fusion(fusion)
+            for instruction in computation.instructions:
+                shapes = moved(instruction)
+                if shapes is not None:
+                    self.found[instruction] = Change(instruction, *shapes, fusion, alone)
+        changed = {change.fusion for change in self.found.values() if change.materialized and change.fusion}
+        for fusion in changed:
+            taken = [operand.shape for operand in operands_of(fusion) if operand.shape is not None]
+            if fusion.shape is not None and taken:
+                before = taken[0] if len(taken) == 1 else TupleShape(taken)
+                self.found[fusion] = Change(fusion, before, fusion.shape, None, True)
+
+    def fusion_of(self, computation: ComputationLike) -> Instruction | None:
+        """The outermost fusion that a computation is part of, or None."""
+        found, seen = None, set()
+        while computation not in seen:
+            seen.add(computation)
+            callers = self._flow.callers.get(computation, [])
+            if not callers or callers[0].opcode != "fusion":
+                break
+            found, computation = callers[0], callers[0].computation
+        return found
+
+    def _is_plain_fusion(self, fusion: Instruction) -> bool:
+        """Whether a fusion contains nothing but changes of layout and other names for values."""
+        seen: set[ComputationLike] = set()
+        inside = list(callees_of(fusion))
+        while inside:
+            computation = inside.pop()
+            if computation in seen:
+                continue
+            seen.add(computation)
+            for instruction in computation.instructions:
+                if instruction.opcode not in _PLAIN:
+                    return False
+                if instruction.opcode == "fusion":
+                    inside += callees_of(instruction)
+        return True
+
+
+def moved(instruction: Instruction) -> tuple[Shape, Shape] | None:
+    """The shapes before and after, if an instruction puts a value into another layout and does nothing else.
+
+    A fusion is looked at elsewhere.
+    """
+    if instruction.opcode not in ("copy", "copy-start", "transpose", "reshape"):
+        return None
+    operands = operands_of(instruction)
+    before = operands[0].shape if operands else None
+    after = instruction.shape
+    if instruction.opcode == "copy-start" and isinstance(after, TupleShape):
+        after = after[0] if len(after) else None
+    if not isinstance(before, Shape) or not isinstance(after, Shape):
+        return None
+    return (before, after) if _differ(instruction, before, after) else None
+
+
+def _differ(instruction: Instruction, before: Shape, after: Shape) -> bool:
+    """Whether the elements lie elsewhere afterwards."""
+    layout, new_layout = layout_of(before), layout_of(after)
+    if layout is None or new_layout is None:
+        return False
+    if instruction.opcode in ("copy", "copy-start"):
+        return layout != new_layout
+    if 0 in before.dimensions:
+        return False
+    if instruction.opcode == "transpose":
+        factors = transposed_factors(before, after, permutation_of(instruction))
+    else:
+        factors = common_factors(before, range(before.rank), after, range(after.rank))
+    if factors is None:
+        return True
+    return not same_memory(before, layout, after, new_layout, factors)

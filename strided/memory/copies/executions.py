@@ -1,0 +1,131 @@
+"""How often each computation runs: the trip counts of loops, where the module tells them."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import NamedTuple
+
+from strided.dumps.hlo import Instruction
+from strided.dumps.hlo.instruction import ComputationLike
+from strided.memory.copies.dataflow import Dataflow, Place, loop_of, operands_of
+
+_KNOWN = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,19})')
+#: More executions than this are none that a program ends.
+_MOST = 2**63 - 1
+#: Steps from a loop's counter to the constants that bound it.
+_LONGEST = 200
+
+
+class Executions(NamedTuple):
+    """How often a computation runs in one run of the program, loops of unknown count taken once."""
+
+    times: int
+    known: bool
+
+
+def executions(flow: Dataflow) -> dict[ComputationLike, Executions]:
+    """How often each computation runs. One that calls itself, or that nobody calls, counts once and as unknown."""
+    calls: dict[ComputationLike, list[tuple[ComputationLike, Instruction]]] = {}
+    waiting: dict[ComputationLike, int] = {}
+    for callee, callers in flow.callers.items():
+        waiting[callee] = len(callers)
+        for caller in callers:
+            calls.setdefault(caller.computation, []).append((callee, caller))
+    found: dict[ComputationLike, Executions] = {flow.module.entry: Executions(1, True)}
+    summed: dict[ComputationLike, Executions] = {}
+    ready = deque[ComputationLike](c for c in flow.module.computations if not waiting.get(c))
+    while ready:
+        computation = ready.popleft()
+        own = found.setdefault(computation, summed.get(computation, Executions(1, False)))
+        for callee, caller in calls.get(computation, ()):
+            count = trip_count(flow, caller) if caller.opcode == "while" else 1
+            times, known = summed.get(callee, Executions(0, True))
+            more = own.times * (count or 1)
+            summed[callee] = Executions(min(times + more, _MOST), known and own.known and count is not None)
+            waiting[callee] -= 1
+            if not waiting[callee]:
+                ready.append(callee)
+    return found
+
+
+def trip_count(flow: Dataflow, loop: Instruction) -> int | None:
+    """How often the body of a ``while`` runs, or None.
+
+    It is what the compiler noted, or what follows from a counter that starts at a constant, grows by a constant, and is
+    compared with a constant.
+    """
+    noted = _KNOWN.search(loop.backend_config or "")
+    if noted:
+        return int(noted[1]) or None
+    parts, operands = loop_of(loop), operands_of(loop)
+    if parts is None or not operands:
+        return None
+    test = _origin(flow, Place(parts.condition.root)).instruction
+    compared = operands_of(test)
+    if test.opcode != "compare" or len(compared) != 2:
+        return None
+    direction = test.attributes.get("direction", "")
+    counter, limit = (_origin(flow, Place(operand)) for operand in compared)
+    if limit.instruction.opcode == "parameter":
+        counter, limit, direction = limit, counter, _MIRRORED.get(direction, direction)
+    if counter.instruction.computation is not parts.condition or counter.instruction.opcode != "parameter":
+        return None
+    start = _integer(_origin(flow, Place(operands[0], counter.part)))
+    stop = _integer(limit)
+    step = _step(flow, parts.body, counter.part)
+    return None if start is None or stop is None or not step else _count(start, stop, step, direction)
+
+
+_MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
+
+
+def _count(start: int, stop: int, step: int, direction: str) -> int | None:
+    if direction == "NE":
+        return (stop - start) // step if (stop - start) % step == 0 and (stop - start) // step > 0 else None
+    if direction not in ("LT", "LE", "GT", "GE") or (step > 0) != (direction in ("LT", "LE")):
+        return None
+    last = stop - (direction == "LT") + (direction == "GT")
+    count = (last - start) // step + 1
+    return count if count > 0 else None
+
+
+def _step(flow: Dataflow, body: ComputationLike, index: tuple[int, ...]) -> int | None:
+    """What one run of the body adds to the part of its state at `index`."""
+    change = _origin(flow, Place(body.root, index)).instruction
+    operands = operands_of(change)
+    if change.opcode not in ("add", "subtract") or len(operands) != 2:
+        return None
+    one, other = (_origin(flow, Place(operand)) for operand in operands)
+    if change.opcode == "add" and other.instruction.opcode == "parameter":
+        one, other = other, one
+    amount = _integer(other)
+    if amount is None or one.part != index or one.instruction not in body.parameters:
+        return None
+    return amount if change.opcode == "add" else -amount
+
+
+def _origin(flow: Dataflow, place: Place) -> Place:
+    """Where a value is made, or the part of a loop's state that changes from run to run."""
+    for _ in range(_LONGEST):
+        before = flow.before(place)
+        if len(before) == 2 and place.instruction.opcode == "parameter" and _through(flow, before[1]) == place:
+            before = before[:1]  # the loop hands it on unchanged
+        if len(before) != 1:
+            break
+        place = before[0]
+    return place
+
+
+def _through(flow: Dataflow, place: Place) -> Place:
+    for _ in range(_LONGEST):
+        before = flow.before(place)
+        if len(before) != 1:
+            break
+        place = before[0]
+    return place
+
+
+def _integer(place: Place) -> int | None:
+    text = (place.instruction.literal or "").strip() if place.instruction.opcode == "constant" else ""
+    return int(text) if re.fullmatch(r"-?\d{1,19}", text) else None

@@ -1,0 +1,176 @@
+"""Copies that only change a layout, as values that print themselves."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from strided.dumps.hlo import Instruction
+from strided.dumps.hlo.instruction import ComputationLike
+from strided.escape import visible
+from strided.layout import AnyShape
+from strided.memory.copies.causes import Cause, Cure
+
+
+@dataclass(frozen=True)
+class LayoutCopy:
+    """An instruction that only changes the layout of a value. Prints as a few lines.
+
+    Attributes
+    ----------
+    instruction : Instruction
+    before, after : shape
+        With their layouts.
+    bytes : int
+        Read and written by one execution, padding included.
+    times : int
+        Executions in one run of the program: the product of the trip counts of the loops around it, as far as they
+        are known.
+    times_known : bool
+        Whether they all are.
+    share : float
+        Of all bytes that the program reads and writes, 0 to 1. An instruction inside a fusion has none: the fusion
+        reads and writes.
+    fusion : Instruction or None
+        The outermost fusion that the instruction is part of.
+    materialized : bool
+        False if that fusion does more: then the copy costs no pass through memory of its own.
+    cause : Cause
+        Whose layout forces it.
+    cure : Cure or None
+        The layout of an argument or a result that would spare it.
+    """
+
+    instruction: Instruction
+    before: AnyShape
+    after: AnyShape
+    bytes: int
+    times: int
+    times_known: bool
+    share: float
+    fusion: Instruction | None
+    materialized: bool
+    cause: Cause
+    cure: Cure | None
+
+    @property
+    def computation(self) -> ComputationLike:
+        """The computation that holds the instruction."""
+        return self.instruction.computation
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes read and written in one run of the program."""
+        return self.bytes * self.times
+
+    def __str__(self) -> str:
+        inside = f" in {self.fusion.name}" + ("" if self.materialized else ", which does more") if self.fusion else ""
+        times = "" if self.times == 1 and self.times_known else f", {_times(self)}"
+        title = f"{self.instruction.name}{inside}: {self.bytes:,} bytes{times}"
+        lines = [title, f"  {self.before} -> {self.after}", f"  cause: {self.cause}"]
+        return "\n".join(map(visible, lines + ([f"  cure:  {self.cure}"] if self.cure else [])))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values for JSON."""
+        return {
+            "instruction": self.instruction.name,
+            "opcode": self.instruction.opcode,
+            "computation": self.computation.name,
+            "before": str(self.before),
+            "after": str(self.after),
+            "bytes": self.bytes,
+            "times": self.times,
+            "times_known": self.times_known,
+            "share": self.share,
+            "fusion": self.fusion.name if self.fusion else None,
+            "materialized": self.materialized,
+            "cause": self.cause.to_dict(),
+            "cure": self.cure.to_dict() if self.cure else None,
+        }
+
+
+class LayoutCopies(tuple[LayoutCopy, ...]):
+    """All copies of a module that only change a layout, the dearest first. Prints as a report.
+
+    Attributes
+    ----------
+    module_name : str
+    program_bytes : int
+        Bytes that all instructions of the program read and write, by their shapes; loops of unknown count are taken
+        once.
+    """
+
+    module_name: str
+    program_bytes: int
+
+    def __new__(cls, copies: Iterable[LayoutCopy], module_name: str = "", program_bytes: int = 0) -> LayoutCopies:
+        self = super().__new__(cls, copies)
+        self.module_name, self.program_bytes = module_name, program_bytes
+        return self
+
+    @property
+    def passes(self) -> tuple[LayoutCopy, ...]:
+        """The copies that are a pass through memory of their own, each once."""
+        return tuple(copy for copy in self if copy.materialized and copy.fusion is None)
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes that the copies read and write in one run of the program."""
+        return sum(copy.total_bytes for copy in self.passes)
+
+    def report(self, top: int = 10) -> str:
+        """The `top` dearest copies, and a count of the others."""
+        passes = self.passes
+        inside = sum(not copy.materialized for copy in self)
+        share = f", {self.total_bytes / self.program_bytes:.1%} of what the program moves" if self.program_bytes else ""
+        lines = [f"{visible(self.module_name)}: {_counted(len(passes), 'copy', 'copies')} only to change a layout"]
+        if passes:
+            lines[0] += f", {self.total_bytes:,} bytes{share}"
+        for number, copy in enumerate(passes[:top], 1):
+            lines.append(f"\n{number}. {copy.share:.1%} of all bytes: {copy}")
+        if len(passes) > top:
+            rest = sum(copy.total_bytes for copy in passes[top:])
+            lines.append(f"\n{_counted(len(passes) - top, 'more copy', 'more copies')}: {rest:,} bytes")
+        if inside:
+            lines.append(f"\n{inside} more inside fusions that do more: no pass through memory of their own")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.report()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(visible(str(cell)))}</td>' for cell in _cells(copy))}</tr>"
+            for copy in self.passes
+        )
+        head = "".join(
+            f"<th>{name}</th>" for name in ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
+        )
+        caption = html.escape(self.report(0))
+        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values for JSON."""
+        return {
+            "module": self.module_name,
+            "program_bytes": self.program_bytes,
+            "copy_bytes": self.total_bytes,
+            "copies": [copy.to_dict() for copy in self],
+        }
+
+
+def _cells(copy: LayoutCopy) -> tuple[object, ...]:
+    place = (f"{copy.share:.1%}", f"{copy.bytes:,}", _times(copy), copy.instruction.name)
+    return (*place, copy.before, copy.after, copy.cause, copy.cure or "")
+
+
+def _times(copy: LayoutCopy) -> str:
+    if copy.times_known:
+        return f"{copy.times:,} times" if copy.times != 1 else "once"
+    return f"at least {copy.times:,} times" if copy.times != 1 else "in a loop of unknown length"
+
+
+def _counted(n: int, one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"

@@ -1,0 +1,72 @@
+"""Finds the copies of a module that only change a layout."""
+
+from __future__ import annotations
+
+from strided.dumps.hlo import Module
+from strided.memory.copies.causes import Causes
+from strided.memory.copies.changes import Change, Changes
+from strided.memory.copies.dataflow import Dataflow
+from strided.memory.copies.executions import Executions, executions
+from strided.memory.copies.layout_copy import LayoutCopies, LayoutCopy
+from strided.memory.copies.traffic import byte_size, bytes_of_program
+
+
+def layout_copies(module: Module) -> LayoutCopies:
+    """All instructions of a module that only change the layout of a value, the dearest first.
+
+    These are copies, asynchronous copies (``copy-start``), transposes and reshapes that move elements, and fusions of
+    nothing else. A change of the memory space alone is none. Inside a fusion that does more they are listed as well,
+    last: they cost no pass through memory.
+
+    Returns
+    -------
+    tuple of LayoutCopy
+        Each with bytes, executions, cause and cure. Printed it is a report.
+
+    >>> import strided as sd
+    >>> module = sd.read_hlo('''
+    ... HloModule jit_f
+    ...
+    ... ENTRY %main (x: f32[1024,4096]) -> f32[1024,4096] {
+    ...   %x = f32[1024,4096]{1,0:T(8,128)} parameter(0), metadata={op_name="x"}
+    ...   %copy = f32[1024,4096]{0,1:T(8,128)} copy(%x)
+    ...   ROOT %r = f32[1024,4096]{0,1:T(8,128)} sort(%copy), dimensions={0}
+    ... }
+    ... ''')
+    >>> print(sd.layout_copies(module)[0])
+    copy: 33,554,432 bytes
+      f32[1024,4096]{1,0:T(8,128)} -> f32[1024,4096]{0,1:T(8,128)}
+      cause: x is passed as {1,0:T(8,128)}, but r takes {0,1:T(8,128)}
+      cure:  pass x as Format(Layout(major_to_minor=(1, 0), tiling=((8, 128),)), sharding) (computed)
+    """
+    flow = Dataflow(module)
+    runs = executions(flow)
+    changes = Changes(flow).found
+    causes = Causes(flow, changes)
+    total = bytes_of_program(flow, runs)
+    found = [
+        _copy(change, runs.get(change.instruction.computation, Executions(1, False)), causes, total)
+        for change in changes.values()
+    ]
+    found.sort(key=lambda copy: (not copy.materialized, copy.fusion is not None, -copy.total_bytes))
+    return LayoutCopies(found, module.name, total)
+
+
+def _copy(change: Change, runs: Executions, causes: Causes, total: int) -> LayoutCopy:
+    moved = byte_size(change.before) + byte_size(change.after)
+    own = change.materialized and change.fusion is None
+    share = moved * runs.times / total if own and total else 0.0
+    cause, cure = causes.of(change)
+    return LayoutCopy(
+        change.instruction,
+        change.before,
+        change.after,
+        moved,
+        runs.times,
+        runs.known,
+        share,
+        change.fusion,
+        change.materialized,
+        cause,
+        cure,
+    )

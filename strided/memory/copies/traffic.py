@@ -1,0 +1,87 @@
+"""How many bytes a program moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from strided.dumps.hlo import Instruction
+from strided.dumps.hlo.instruction import ComputationLike
+from strided.errors import StridedError
+from strided.layout import AnyShape, TupleShape
+from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of
+from strided.memory.copies.executions import Executions
+
+#: What moves nothing: names for values, control, and the second halves of asynchronous operations.
+_MOVES_NOTHING = frozenset(
+    "add-dependency after-all async-start async-update bitcast call conditional constant domain get-tuple-element "
+    "optimization-barrier parameter partition-id replica-id tuple while".split()
+)
+_SLICES = ("dynamic-slice", "slice", "gather")
+
+
+def byte_size(shape: AnyShape | None) -> int:
+    """Bytes of all arrays of a shape, padding included; 0 for what has no size."""
+    if shape is None:
+        return 0
+    if isinstance(shape, TupleShape):
+        return sum(byte_size(leaf) for _, leaf in shape.leaves())
+    try:
+        return shape.byte_size
+    except StridedError:
+        return 0
+
+
+def bytes_moved(instruction: Instruction) -> int:
+    """Bytes that one execution reads and writes; of what it slices or updates in place, only that part."""
+    opcode, operands = instruction.opcode, operands_of(instruction)
+    if opcode in _MOVES_NOTHING or opcode.endswith("-done"):
+        return 0
+    if opcode in _SLICES:
+        return 2 * byte_size(instruction.shape)
+    if opcode in ("copy-start", "slice-start"):
+        return 2 * byte_size(Place(instruction, (0,) if opcode == "copy-start" else (1,)).shape)
+    if opcode.endswith("-start"):  # its tuple holds operands and results
+        return byte_size(instruction.shape)
+    if opcode == "dynamic-update-slice" and len(operands) > 1:
+        return 2 * byte_size(operands[1].shape)
+    if opcode == "fusion":
+        return _moved_by_fusion(instruction)
+    return sum(byte_size(operand.shape) for operand in operands) + byte_size(instruction.shape)
+
+
+def _moved_by_fusion(fusion: Instruction) -> int:
+    bodies = callees_of(fusion)
+    if not bodies:
+        return sum(byte_size(operand.shape) for operand in operands_of(fusion)) + byte_size(fusion.shape)
+    root = bodies[0].root
+    updates = operands_of(root) if root.opcode == "dynamic-update-slice" else ()
+    written = byte_size(updates[1].shape) if len(updates) > 1 else byte_size(fusion.shape)
+    return written + sum(_read(parameter, updates) for parameter in bodies[0].parameters)
+
+
+def _read(parameter: Instruction, updates: tuple[Instruction, ...]) -> int:
+    """Bytes that a fusion reads of a parameter."""
+    users = parameter.users
+    whole = byte_size(parameter.shape)
+    if updates and updates[0] is parameter and len(users) == 1:
+        return 0
+    if users and all(user.opcode in _SLICES and operands_of(user)[:1] == (parameter,) for user in users):
+        return min(whole, sum(byte_size(user.shape) for user in users))
+    return whole
+
+
+def bytes_of_program(flow: Dataflow, runs: Mapping[ComputationLike, Executions]) -> int:
+    """Bytes that all instructions read and write in one run of the program; loops of unknown count are taken once."""
+    return sum(
+        _bytes_of(c.instructions) * runs[c].times for c in flow.module.computations if _runs(flow, c) and c in runs
+    )
+
+
+def _runs(flow: Dataflow, computation: ComputationLike) -> bool:
+    """Whether its instructions run one by one, not as parts of a fusion or for each element."""
+    callers = flow.callers.get(computation)
+    return computation.is_entry or (callers is not None and callers[0].opcode != "fusion")
+
+
+def _bytes_of(instructions: Iterable[Instruction]) -> int:
+    return sum(map(bytes_moved, instructions))
