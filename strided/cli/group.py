@@ -10,6 +10,7 @@ import click
 
 import strided
 from strided.cli.convert import convert
+from strided.cli.copies import copies
 from strided.cli.demo import demo
 from strided.cli.hlo import hlo
 from strided.cli.info import info
@@ -63,5 +64,5 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (info, show, convert, ls, hlo, memory, demo, warmup):
+for command in (info, show, convert, ls, hlo, memory, copies, demo, warmup):
     commands.add_command(command)

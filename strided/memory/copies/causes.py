@@ -24,8 +24,8 @@ _INSIST = (
     "custom-call convolution dot cholesky fft triangular-solve sort gather scatter reduce-window select-and-scatter "
     "dynamic-update-slice concatenate reshape bitcast-convert reduce infeed outfeed"
 ).split()
-#: Places that one search visits at most.
-_FARTHEST = 2000
+#: Places that one search visits at most; and all searches, after which they stay near.
+_FARTHEST, _IN_ALL, _NEAR = 2000, 1_000_000, 20
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Cure:
         ``"parameter"`` or ``"result"``, and which, as in `Cause`.
     shape : Shape
         What is passed or returned, in the new layout. Without tiles the compiler chooses them.
-    together_with : str or None
-        The result that takes the parameter's buffer, or the parameter whose buffer the result takes: it needs the same
-        layout.
+    shares : int or None
+        Number of the result that takes the parameter's buffer, or of the parameter whose buffer the result takes: it
+        needs the same layout.
     certainty : str
         ``"computed"``, or ``"verified"`` if a compilation showed that the copy is gone.
     bytes_before, bytes_after : int or None
@@ -88,7 +88,7 @@ class Cure:
     name: str
     number: int
     shape: Shape
-    together_with: str | None = None
+    shares: int | None = None
     certainty: str = "computed"
     bytes_before: int | None = None
     bytes_after: int | None = None
@@ -106,8 +106,14 @@ class Cure:
 
     def __str__(self) -> str:
         act = f"pass {self.name} as" if self.kind == "parameter" else f"ask for {self.name} as"
-        more = f", and {self.together_with}, which shares its buffer" if self.together_with else ""
-        return visible(f"{act} {self.format}{more} ({self.certainty})")
+        other = "result" if self.kind == "parameter" else "argument"
+        more = "" if self.shares is None else f", and {other} {self.shares} too, which shares its buffer"
+        return visible(f"{act} {self.format}{more} ({self._certainty()})")
+
+    def _certainty(self) -> str:
+        if self.bytes_before is None or self.bytes_after is None or self.bytes_after == self.bytes_before:
+            return self.certainty
+        return f"{self.certainty}: all copies together move {self.bytes_after:,} instead of {self.bytes_before:,} bytes"
 
     def to_dict(self) -> dict[str, Any]:
         """The values for JSON."""
@@ -117,7 +123,7 @@ class Cure:
             "number": self.number,
             "shape": str(self.shape),
             "format": self.format,
-            "together_with": self.together_with,
+            "shares": self.shares,
             "certainty": self.certainty,
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
@@ -150,7 +156,9 @@ class Causes:
 
     def __init__(self, flow: Dataflow, changes: Mapping[Instruction, Change]) -> None:
         self._flow, self._changes = flow, changes
-        self._entry = flow.module.entry
+        self._entry, self._left = flow.module.entry, _IN_ALL
+        self._results = {a.parameter_number: a.output_index for a in flow.module.aliases if not a.parameter_index}
+        self._parameters = {a.output_index: a.parameter_number for a in flow.module.aliases if not a.parameter_index}
         self._inside: dict[Instruction, Change] = {}
         for change in changes.values():
             if change.fusion is not None:
@@ -177,7 +185,7 @@ class Causes:
             return _operation(target, f"{taken}, but {made}"), None
         if source:
             return _operation(source, f"{made}, but {taken}"), None
-        return _operation(change.instruction, f"{_title(change.instruction)} has no user and no source"), None
+        return _operation(change.instruction, f"nothing near {_title(change.instruction)} asks for this layout"), None
 
     def _parameter(self, end: End, taken: str) -> tuple[Cause, Cure | None]:
         parameter, index = end.place
@@ -185,18 +193,14 @@ class Causes:
         cause = Cause(
             "parameter", name, parameter, number, f"{name} is passed as {_layout(end.place.shape)}, but {taken}"
         )
-        aliases = self._flow.module.aliases
-        shared = [a.output_index for a in aliases if (a.parameter_number, a.parameter_index) == (number, index)]
-        together = self._result_name(Place(self._entry.root, shared[0])) if shared else None
-        return cause, None if index else _cure(cause, end, together)
+        shared = self._results.get(number, ())
+        return cause, None if index else _cure(cause, end, shared[0] if len(shared) == 1 else None)
 
     def _result(self, end: End, made: str) -> tuple[Cause, Cure | None]:
         root, index = end.place
         name, number = self._result_name(end.place), index[0] if index else 0
         cause = Cause("result", name, root, number, f"{name} is returned as {_layout(end.place.shape)}, but {made}")
-        shared = [a.parameter_number for a in self._flow.module.aliases if a.output_index == index]
-        together = [argument_name(p) for p in self._entry.parameters if p.parameter_number in shared]
-        return cause, None if len(index) > 1 else _cure(cause, end, together[0] if together else None)
+        return cause, None if len(index) > 1 else _cure(cause, end, self._parameters.get(index))
 
     def _result_name(self, place: Place) -> str:
         whole = place.instruction.shape
@@ -216,7 +220,7 @@ class Causes:
                 ends.append(place)
             return found
 
-        layouts = _search(here, _wanted(change.after), onwards, backwards=True)
+        layouts = self._search(here, _wanted(change.after), onwards, backwards=True)
         return Sources(
             [End(place, layouts[place]) for place in ends], [place.instruction for place in ends] + _insistent(layouts)
         )
@@ -231,28 +235,29 @@ class Causes:
             takers.extend(next.instruction for next in found if next.instruction in self._changes)
             return [next for next in found if next.instruction not in self._changes]
 
-        layouts = _search(here, _wanted(change.before), onwards, backwards=False)
+        layouts = self._search(here, _wanted(change.before), onwards, backwards=False)
         results = [End(*pair) for pair in layouts.items() if pair[0].instruction is self._entry.root]
         return Targets([end for end in results if isinstance(end.place.shape, Shape)], takers + _insistent(layouts))
+
+    def _search(
+        self, here: Place, layout: Layout | None, onwards: Callable[[Place], list[Place]], *, backwards: bool
+    ) -> dict[Place, Layout | None]:
+        """The places that a search visits, nearest first, and what `layout` is there."""
+        found = {here: layout}
+        waiting = deque(found)
+        farthest = min(_FARTHEST, max(_NEAR, self._left))
+        while waiting:
+            place = waiting.popleft()
+            for next in onwards(place):
+                if next not in found and len(found) < farthest:
+                    found[next] = _renamed(found[place], place, next, backwards)
+                    waiting.append(next)
+        self._left -= len(found)
+        return found
 
     def _most_insistent(self, instructions: list[Instruction]) -> Instruction | None:
         """The instruction that decides how a value lies; another change of layout only if there is nothing else."""
         return min(instructions, key=lambda each: (each in self._changes, _insistence(each)), default=None)
-
-
-def _search(
-    here: Place, layout: Layout | None, onwards: Callable[[Place], list[Place]], *, backwards: bool
-) -> dict[Place, Layout | None]:
-    """The places that a search visits, nearest first, and what `layout` is there. It ends after some thousands."""
-    found = {here: layout}
-    waiting = deque(found)
-    while waiting:
-        place = waiting.popleft()
-        for next in onwards(place):
-            if next not in found and len(found) < _FARTHEST:
-                found[next] = _renamed(found[place], place, next, backwards)
-                waiting.append(next)
-    return found
 
 
 def _renamed(layout: Layout | None, place: Place, next: Place, backwards: bool) -> Layout | None:
@@ -284,7 +289,7 @@ def _operation(instruction: Instruction, sentence: str) -> Cause:
     return Cause(kind, instruction.name, instruction, None, sentence)
 
 
-def _cure(cause: Cause, end: End, together_with: str | None) -> Cure | None:
+def _cure(cause: Cause, end: End, shares: int | None) -> Cure | None:
     shape = end.place.shape
     if end.layout is None or cause.number is None or not isinstance(shape, Shape):
         return None
@@ -294,7 +299,7 @@ def _cure(cause: Cause, end: End, together_with: str | None) -> Cure | None:
         present.tiles,
     ):
         return None
-    return Cure(cause.kind, cause.name, cause.number, shape.with_layout(end.layout), together_with)
+    return Cure(cause.kind, cause.name, cause.number, shape.with_layout(end.layout), shares)
 
 
 def argument_name(parameter: Instruction) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from strided.dumps.hlo import Instruction
@@ -40,11 +41,12 @@ class Changes:
 
     def __init__(self, flow: Dataflow) -> None:
         self._flow = flow
-        self._plain: dict[ComputationLike, bool] = {}
+        self._plain: dict[Instruction, bool] = {}
+        self._fusions: dict[ComputationLike, Instruction | None] = {}
         self.found: dict[Instruction, Change] = {}
         for computation in flow.module.computations:
-            fusion = self.fusion_of(computation)
-            alone = fusion is None or self._is_plain_fusion(fusion)
+            fusion = self._fusion_of(computation)
+            alone = fusion is None or self._is_plain(fusion)
             for instruction in computation.instructions:
                 shapes = moved(instruction)
                 if shapes is not None:
@@ -56,32 +58,40 @@ class Changes:
                 before = taken[0] if len(taken) == 1 else TupleShape(taken)
                 self.found[fusion] = Change(fusion, before, fusion.shape, None, True)
 
-    def fusion_of(self, computation: ComputationLike) -> Instruction | None:
+    def _fusion_of(self, computation: ComputationLike) -> Instruction | None:
         """The outermost fusion that a computation is part of, or None."""
-        found, seen = None, set()
-        while computation not in seen:
-            seen.add(computation)
+        passed: list[ComputationLike] = []
+        found = None
+        while computation not in self._fusions:
+            self._fusions[computation] = None  # what contains itself ends here
             callers = self._flow.callers.get(computation, [])
             if not callers or callers[0].opcode != "fusion":
                 break
+            passed.append(computation)
             found, computation = callers[0], callers[0].computation
+        found = self._fusions[computation] or found
+        self._fusions.update(dict.fromkeys(passed, found))
         return found
 
-    def _is_plain_fusion(self, fusion: Instruction) -> bool:
+    def _is_plain(self, fusion: Instruction) -> bool:
         """Whether a fusion contains nothing but changes of layout and other names for values."""
+        if fusion not in self._plain:
+            self._plain[fusion] = all(
+                instruction.opcode in _PLAIN
+                for computation in self._within(fusion)
+                for instruction in computation.instructions
+            )
+        return self._plain[fusion]
+
+    def _within(self, fusion: Instruction) -> Iterator[ComputationLike]:
         seen: set[ComputationLike] = set()
-        inside = list(callees_of(fusion))
-        while inside:
-            computation = inside.pop()
-            if computation in seen:
-                continue
-            seen.add(computation)
-            for instruction in computation.instructions:
-                if instruction.opcode not in _PLAIN:
-                    return False
-                if instruction.opcode == "fusion":
-                    inside += callees_of(instruction)
-        return True
+        waiting = list(callees_of(fusion))
+        while waiting:
+            computation = waiting.pop()
+            if computation not in seen:
+                seen.add(computation)
+                yield computation
+                waiting += [c for i in computation.instructions if i.opcode == "fusion" for c in callees_of(i)]
 
 
 def moved(instruction: Instruction) -> tuple[Shape, Shape] | None:

@@ -85,6 +85,7 @@ class Dataflow:
         self.module = module
         self.callers: dict[ComputationLike, list[Instruction]] = {}
         self._parts: dict[Instruction, dict[int, list[Instruction]]] = {}
+        self._operands: dict[Instruction, dict[Instruction, list[int]]] = {}
         for instruction in module.instructions:
             if instruction.opcode in _CALLS:
                 for callee in dict.fromkeys(callees_of(instruction)):
@@ -170,10 +171,19 @@ class Dataflow:
                 parts.setdefault(key, []).append(user)
         return (*parts.get(index[0], ()), *parts.get(-1, ()))
 
+    def _positions(self, user: Instruction) -> dict[Instruction, list[int]]:
+        """The places of each operand among all; kept, since tuples have thousands."""
+        found = self._operands.get(user)
+        if found is None:
+            found = self._operands[user] = {}
+            for k, operand in enumerate(operands_of(user)):
+                found.setdefault(operand, []).append(k)
+        return found
+
     def _handed_on(self, place: Place, user: Instruction) -> Iterator[Place]:
         instruction, index = place
-        opcode, operands = user.opcode, operands_of(user)
-        positions = [k for k, operand in enumerate(operands) if operand is instruction]
+        opcode = user.opcode
+        positions = self._positions(user).get(instruction, [])
         if opcode == "get-tuple-element":
             if index[:1] == (_tuple_index(user),):
                 yield Place(user, index[1:])
@@ -233,7 +243,7 @@ def renaming_factors(one: Place, other: Place) -> list[Factor] | None:
     layout, new_layout = layout_of(shape), layout_of(renamed)
     if layout is None or new_layout is None:
         return None
-    opcode = other.instruction.opcode if one.instruction in operands_of(other.instruction) else ""
+    opcode = other.instruction.opcode
     if opcode == "bitcast":
         return common_factors(shape, order_of(layout), renamed, order_of(new_layout))
     if opcode == "reshape":

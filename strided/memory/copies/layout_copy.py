@@ -151,13 +151,13 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         caption = html.escape(self.report(0))
         return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The values for JSON."""
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """The values for JSON: of the `top` dearest copies, or of all."""
         return {
             "module": self.module_name,
             "program_bytes": self.program_bytes,
             "copy_bytes": self.total_bytes,
-            "copies": [copy.to_dict() for copy in self],
+            "copies": [copy.to_dict() for copy in self[:top]],
         }
 
 

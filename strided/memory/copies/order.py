@@ -7,6 +7,7 @@ that lie within one dimension of either side.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,7 +24,13 @@ class Factor(NamedTuple):
 
 def layout_of(shape: Shape) -> Layout | None:
     """The layout without its memory space; None for tokens and the like."""
-    return shape.layout and dataclasses.replace(shape.layout, memory_space=0)
+    layout = shape.layout
+    return layout if layout is None or not layout.memory_space else _in_main_memory(layout)
+
+
+@functools.lru_cache(maxsize=4096)
+def _in_main_memory(layout: Layout) -> Layout:
+    return dataclasses.replace(layout, memory_space=0)
 
 
 def order_of(layout: Layout) -> tuple[int, ...]:

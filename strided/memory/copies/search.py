@@ -9,19 +9,47 @@ from strided.memory.copies.dataflow import Dataflow
 from strided.memory.copies.executions import Executions, executions
 from strided.memory.copies.layout_copy import LayoutCopies, LayoutCopy
 from strided.memory.copies.traffic import byte_size, bytes_of_program
+from strided.memory.copies.verify import verified
 
 
-def layout_copies(module: Module) -> LayoutCopies:
+def layout_copies(
+    module: Module,
+    *,
+    before: Module | None = None,
+    generation: str = "v5e",
+    top: int | None = None,
+    timeout: float = 120,
+) -> LayoutCopies:
     """All instructions of a module that only change the layout of a value, the dearest first.
 
     These are copies, asynchronous copies (``copy-start``), transposes and reshapes that move elements, and fusions of
     nothing else. A change of the memory space alone is none. Inside a fusion that does more they are listed as well,
     last: they cost no pass through memory.
 
+    Parameters
+    ----------
+    module : Module
+        After optimizations.
+    before : Module, optional
+        The same program before optimizations. With it the TPU compiler tries each cure: those without the copy become
+        ``"verified"``, those that do not help are dropped. That needs jax and libtpu, but no TPU.
+    generation : str
+        The TPU that the compiler tries cures for: ``"v2"``, ``"v3"``, ``"v4"``, ``"v5e"``, ``"v5p"``, ``"v6e"`` or
+        ``"tpu7x"``.
+    top : int, optional
+        Tries only the cures of so many copies, the dearest.
+    timeout : float
+        Seconds for each compilation.
+
     Returns
     -------
     tuple of LayoutCopy
         Each with bytes, executions, cause and cure. Printed it is a report.
+
+    Raises
+    ------
+    UnsupportedError
+        `before` is given, and jax or libtpu is not installed, or the compiler does not take the program as it is.
 
     >>> import strided as sd
     >>> module = sd.read_hlo('''
@@ -39,6 +67,11 @@ def layout_copies(module: Module) -> LayoutCopies:
       cause: x is passed as {1,0:T(8,128)}, but r takes {0,1:T(8,128)}
       cure:  pass x as Format(Layout(major_to_minor=(1, 0), tiling=((8, 128),)), sharding) (computed)
     """
+    found = _found(module)
+    return found if before is None else verified(found, before, generation, _found, top=top, timeout=timeout)
+
+
+def _found(module: Module) -> LayoutCopies:
     flow = Dataflow(module)
     runs = executions(flow)
     changes = Changes(flow).found

@@ -1,0 +1,50 @@
+"""`strided copies`: what does a program copy only to change layouts?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+import strided
+from strided.errors import UnsupportedError
+from strided.tpu import GENERATIONS
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--top", type=click.IntRange(0), metavar="N", help="Copies to list, by default 10; in JSON all.")
+@click.option("--verify", is_flag=True, help="Try the cures with the TPU compiler. Needs jax and libtpu, but no TPU.")
+@click.option(
+    "--before",
+    type=click.Path(exists=True, dir_okay=False),
+    help="For --verify: the module before optimizations, if it does not lie beside FILE under its usual name.",
+)
+@click.option("--generation", type=click.Choice(GENERATIONS), default="v5e", show_default=True, help="For --verify.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def copies(file: str, top: int | None, verify: bool, before: str | None, generation: str, as_json: bool) -> None:
+    """Show what a program copies only to change layouts.
+
+    FILE is an HLO module after optimizations, as text or proto. Each copy comes with the bytes it moves, whose layout
+    forces it, and the layout of an argument or a result that would spare it.
+    """
+    module = strided.read_hlo(Path(file))
+    if verify or before is not None:
+        found = strided.layout_copies(
+            module, before=strided.read_hlo(_before(file, before)), generation=generation, top=top
+        )
+    else:
+        found = strided.layout_copies(module)
+    click.echo(json.dumps(found.to_dict(top), indent=2) if as_json else found.report(10 if top is None else top))
+
+
+def _before(file: str, given: str | None) -> Path:
+    """The module before optimizations: the one that is given, or the one of the same dump."""
+    if given is not None:
+        return Path(given)
+    path = Path(file)
+    found = path.with_name(path.name.replace("after_optimizations", "before_optimizations"))
+    if found == path or not found.exists():
+        raise UnsupportedError(f"no module before optimizations lies beside {file}: name it with --before")
+    return found

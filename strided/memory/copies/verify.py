@@ -1,0 +1,96 @@
+"""Cures that are tried: the program is compiled with the new layout, and the copy must be gone."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+
+from strided.dumps.hlo import Module, read_hlo
+from strided.errors import UnsupportedError
+from strided.layout import Shape, TupleShape
+from strided.memory.ahead_of_time import compile_hlo
+from strided.memory.copies.causes import Cure
+from strided.memory.copies.layout_copy import LayoutCopies, LayoutCopy
+from strided.memory.copies.order import layout_of
+
+_ATTRIBUTES = {"parameter": "arg_layout_modes", "result": "out_layout_modes"}
+
+
+def verified(
+    copies: LayoutCopies,
+    before: Module,
+    generation: str,
+    find: Callable[[Module], LayoutCopies],
+    *,
+    top: int | None = None,
+    timeout: float = 120,
+) -> LayoutCopies:
+    """The copies with their cures tried by the TPU compiler, as `layout_copies` says."""
+
+    def compiled(layouts: Sequence[Cure]) -> LayoutCopies:
+        return find(read_hlo(compile_hlo(with_layouts(before, layouts), generation, timeout=timeout).text))
+
+    tried: dict[Cure, Cure | None] = {}
+    without = compiled([]) if any(copy.cure for copy in copies[:top]) else copies
+    for copy in copies[:top]:
+        cure = copy.cure
+        if cure is None or cure in tried or not _alike(without, copy):
+            continue
+        try:
+            left = compiled([cure])
+        except UnsupportedError:  # the compiler does not take this layout: nothing is shown
+            continue
+        old, new = without.total_bytes, left.total_bytes
+        gone = (new < old or not copy.materialized) and _alike(left, copy) < _alike(without, copy)
+        shown = dataclasses.replace(cure, certainty="verified", bytes_before=old, bytes_after=new)
+        tried[cure] = shown if gone else None
+    found = [dataclasses.replace(copy, cure=tried.get(copy.cure, copy.cure)) if copy.cure else copy for copy in copies]
+    return LayoutCopies(found, copies.module_name, copies.program_bytes)
+
+
+def _alike(copies: LayoutCopies, copy: LayoutCopy) -> int:
+    """How many copies make the same change to the same shape."""
+    return sum(_change(each) == _change(copy) for each in copies)
+
+
+def _change(copy: LayoutCopy) -> tuple[object, ...]:
+    """A copy's shapes, whatever the memory space."""
+    before, after = (
+        dataclasses.replace(shape, layout=layout_of(shape)) if isinstance(shape, Shape) else shape
+        for shape in (copy.before, copy.after)
+    )
+    return before, after
+
+
+def with_layouts(module: Module, cures: Sequence[Cure]) -> str:
+    """The text of a module before optimizations, with the layouts as JAX would note them for the cures' `Format`s."""
+    try:
+        text = module.to_text(print_large_constants=True)
+    except UnsupportedError:  # it was read from text, which is as it is
+        text = module.to_text()
+    shape = module.entry.root.shape
+    counts = {"parameter": len(module.parameters), "result": len(shape) if isinstance(shape, TupleShape) else 1}
+    for kind, name in _ATTRIBUTES.items():
+        noted = module.frontend_attributes.get(name)
+        modes = noted.split(";") if noted else ["default"] * counts[kind]
+        for cure in cures:
+            if cure.kind == kind and cure.number < len(modes):
+                modes[cure.number] = str(cure.layout)
+            if cure.shares is not None and cure.kind != kind and cure.shares < len(modes):
+                modes[cure.shares] = str(cure.layout)
+        text = _noted(text, name, ";".join(modes))
+    return text
+
+
+def _noted(text: str, name: str, value: str) -> str:
+    """The text with one of the frontend's attributes in its header, which is the first line."""
+    header, end, rest = text.partition("\n")
+    said = f'{name}="{value}"'
+    if f'{name}="' in header:
+        header = re.sub(rf'\b{name}="[^"]*"', lambda _: said, header, count=1)
+    elif "frontend_attributes={" in header:
+        header = header.replace("frontend_attributes={", f"frontend_attributes={{{said},", 1)
+    else:
+        header += f", frontend_attributes={{{said}}}"
+    return header + end + rest
