@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from strided.dumps.hlo import Instruction
 from strided.escape import visible
 from strided.layout import AnyShape, Layout, Shape, TupleShape
-from strided.memory.copies.changes import Change
-from strided.memory.copies.dataflow import Dataflow, Place, renaming_factors
+from strided.memory.copies.changes import Change, changed_place
+from strided.memory.copies.dataflow import Dataflow, Place, operation_of, renaming_factors
 from strided.memory.copies.order import carried, layout_of, swapped
 
 _COLLECTIVES = (
@@ -101,8 +101,12 @@ class Cure:
     @property
     def format(self) -> str:
         """The call of ``jax.experimental.layout.Format`` that makes the layout."""
-        tiling = ", tiling=" + repr(tuple(map(tuple, self.layout.tiles))) if self.layout.tiles else ""
-        return f"Format(Layout(major_to_minor={self.layout.minor_to_major[::-1]}{tiling}), sharding)"
+        layout = self.layout
+        fields = [f"major_to_minor={layout.minor_to_major[::-1]}"]
+        fields += [f"tiling={tuple(map(tuple, layout.tiles))}"] if layout.tiles else []
+        bits = layout.element_size_in_bits
+        fields += [f"sub_byte_element_size_in_bits={bits}"] if bits else []
+        return f"Format(Layout({', '.join(fields)}), sharding)"
 
     def __str__(self) -> str:
         act = f"pass {self.name} as" if self.kind == "parameter" else f"ask for {self.name} as"
@@ -176,7 +180,9 @@ class Causes:
         takes = f"{_title(target)} takes" if target else "what uses it takes"
         made, taken = f"{makes} {_layout(change.before)}", f"{takes} {_layout(change.after)}"
         for end in sources.ends:
-            if end.place.instruction.opcode == "parameter" and end.place.instruction.computation is self._entry:
+            parameter = end.place.instruction
+            part = targets.results and _elements(end.place.shape) > _elements(change.before)
+            if parameter.opcode == "parameter" and parameter.computation is self._entry and not part:
                 returned = f"{self._result_name(targets.results[0].place)} is returned as" if targets.results else ""
                 return self._parameter(end, taken if target or not returned else f"{returned} {_layout(change.after)}")
         if targets.results:
@@ -212,7 +218,7 @@ class Causes:
 
     def _sources(self, change: Change) -> Sources:
         """Where the value is made, each with the layout there that would need no copy."""
-        here, ends = _place_of(change), []
+        here, ends = changed_place(change.instruction), []
 
         def onwards(place: Place) -> list[Place]:
             found = [] if place.instruction in self._changes and place != here else self._flow.before(place)
@@ -227,7 +233,7 @@ class Causes:
 
     def _targets(self, change: Change) -> Targets:
         """What takes the value; results each with the layout there that would need no copy."""
-        here, takers = _place_of(change), []
+        here, takers = changed_place(change.instruction), []
 
         def onwards(place: Place) -> list[Place]:
             found, taken = self._flow.after(place)
@@ -276,16 +282,12 @@ def _renamed(layout: Layout | None, place: Place, next: Place, backwards: bool) 
     return carried(layout, one, other, factors)
 
 
-def _place_of(change: Change) -> Place:
-    return Place(change.instruction, (0,) if change.instruction.opcode == "copy-start" else ())
-
-
 def _wanted(shape: AnyShape) -> Layout | None:
     return layout_of(shape) if isinstance(shape, Shape) else None
 
 
 def _operation(instruction: Instruction, sentence: str) -> Cause:
-    kind = "collective" if _operation_name(instruction) in _COLLECTIVES else "operation"
+    kind = "collective" if operation_of(instruction.opcode) in _COLLECTIVES else "operation"
     return Cause(kind, instruction.name, instruction, None, sentence)
 
 
@@ -315,20 +317,21 @@ def _insistent(places: Iterable[Place]) -> list[Instruction]:
 
 def _insistence(instruction: Instruction) -> int:
     """The place of an operation in the order of those that insist on layouts; collectives come first."""
-    name = _operation_name(instruction)
+    name = operation_of(instruction.opcode)
     if name in _COLLECTIVES:
         return -1
     return _INSIST.index(name) if name in _INSIST else len(_INSIST)
-
-
-def _operation_name(instruction: Instruction) -> str:
-    return re.sub("-(start|done)$", "", instruction.opcode)
 
 
 def _title(instruction: Instruction) -> str:
     """An instruction's name, and what it was in the program."""
     name = instruction.metadata.get("op_name")
     return f"{instruction.name} ({name})" if name else instruction.name
+
+
+def _elements(shape: AnyShape | None) -> int:
+    """The number of elements of an array; 0 if it is none."""
+    return math.prod(shape.dimensions) if isinstance(shape, Shape) else 0
 
 
 def _layout(shape: AnyShape | None) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike
 from strided.layout import AnyShape, Shape, TupleShape
-from strided.memory.copies.dataflow import Dataflow, callees_of, operands_of, permutation_of
+from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of, permutation_of, started_part
 from strided.memory.copies.order import common_factors, layout_of, same_memory, transposed_factors
 
 #: What a fusion that only changes layouts may contain.
@@ -99,28 +99,32 @@ def moved(instruction: Instruction) -> tuple[Shape, Shape] | None:
 
     A fusion is looked at elsewhere.
     """
-    if instruction.opcode not in ("copy", "copy-start", "transpose", "reshape"):
+    operation = instruction.opcode.removesuffix("-start")
+    if operation not in ("copy", "transpose", "reshape"):
         return None
     operands = operands_of(instruction)
     before = operands[0].shape if operands else None
-    after = instruction.shape
-    if instruction.opcode == "copy-start" and isinstance(after, TupleShape):
-        after = after[0] if len(after) else None
+    after = changed_place(instruction).shape
     if not isinstance(before, Shape) or not isinstance(after, Shape):
         return None
-    return (before, after) if _differ(instruction, before, after) else None
+    return (before, after) if _differ(instruction, operation, before, after) else None
 
 
-def _differ(instruction: Instruction, before: Shape, after: Shape) -> bool:
+def changed_place(instruction: Instruction) -> Place:
+    """The place of the value that an instruction gives, which an asynchronous start has in a tuple."""
+    return Place(instruction, started_part(instruction) if instruction.opcode.endswith("-start") else ())
+
+
+def _differ(instruction: Instruction, operation: str, before: Shape, after: Shape) -> bool:
     """Whether the elements lie elsewhere afterwards."""
     layout, new_layout = layout_of(before), layout_of(after)
     if layout is None or new_layout is None:
         return False
-    if instruction.opcode in ("copy", "copy-start"):
+    if operation == "copy":
         return layout != new_layout
     if 0 in before.dimensions:
         return False
-    if instruction.opcode == "transpose":
+    if operation == "transpose":
         factors = transposed_factors(before, after, permutation_of(instruction))
     else:
         factors = common_factors(before, range(before.rank), after, range(after.rank))

@@ -1,6 +1,6 @@
 """Where a value comes from, and where it goes, through instructions that only hand it on.
 
-A *place* is a value: an instruction, and for a tuple the index of a part. Bitcasts, tuples, fusions, calls, loops and
+A *place* is a value: an instruction, and for a tuple the part. Bitcasts, tuples, fusions, calls, loops and
 branches hand values on; so do slices and conversions of type, which keep the order of dimensions.
 """
 
@@ -19,12 +19,12 @@ from strided.memory.copies.order import Factor, common_factors, layout_of, order
 RENAMING = frozenset(
     ("bitcast", "reshape", "transpose", "copy", "convert", "slice", "dynamic-slice", "dynamic-update-slice")
 )
-_SAME = frozenset(("optimization-barrier", "copy-done"))
+_SAME = frozenset(("optimization-barrier", "async-update"))
 _CALLS = frozenset(("fusion", "call", "while", "conditional", "async-start"))
 
 
 class Place(NamedTuple):
-    """A value: an instruction, or a part of its tuple."""
+    """A value: an instruction, or the part of its tuple at an index."""
 
     instruction: Instruction
     part: tuple[int, ...] = ()
@@ -53,6 +53,24 @@ def callees_of(instruction: Instruction) -> tuple[ComputationLike, ...]:
         return instruction.called_computations
     except DumpError:
         return ()
+
+
+def hands_on(opcode: str) -> bool:
+    """Whether an operation, or half of an asynchronous one, hands its first operand on."""
+    operation = operation_of(opcode)
+    return operation in RENAMING or opcode in _SAME or opcode == "async-done"
+
+
+def operation_of(opcode: str) -> str:
+    """The operation that an asynchronous opcode starts or ends: ``copy`` of ``copy-start``; else the opcode."""
+    return opcode.removesuffix("-start").removesuffix("-done")
+
+
+def started_part(start: Instruction) -> tuple[int, ...]:
+    """Where the tuple of an asynchronous start holds the result: ``copy-start`` has it first, others second."""
+    shape = start.shape
+    wrapped = isinstance(shape, TupleShape) and len(shape) and isinstance(shape[0], TupleShape)
+    return (1,) if wrapped or start.opcode != "copy-start" else (0,)
 
 
 class Loop(NamedTuple):
@@ -95,50 +113,46 @@ class Dataflow:
 
     def before(self, place: Place) -> list[Place]:
         """The places that a value is handed on from; none for one that is made where it is."""
-        instruction, index = place
+        instruction, part = place
         opcode, operands = instruction.opcode, operands_of(instruction)
         if opcode == "parameter":
             return [
-                found for caller in self._callers(instruction) for found in self._arguments(caller, instruction, index)
+                found for caller in self._callers(instruction) for found in self._arguments(caller, instruction, part)
             ]
         if opcode == "get-tuple-element" and operands:
-            return [Place(operands[0], (_tuple_index(instruction), *index))]
-        if opcode == "tuple" and index and index[0] < len(operands):
-            return [Place(operands[index[0]], index[1:])]
-        if opcode == "copy-start" and operands:
-            return [Place(operands[0])] if index in ((), (0,), (1,)) else []
-        if opcode == "copy-done" and operands:
-            return [Place(operands[0], (0,))]
-        if opcode in _SAME or opcode in RENAMING:
-            return [Place(operands[0], index)] if operands else []
+            return [Place(operands[0], (_tuple_index(instruction), *part))]
+        if opcode == "tuple" and part and part[0] < len(operands):
+            return [Place(operands[part[0]], part[1:])]
+        if operands and opcode.endswith("-done"):
+            return [Place(operands[0], started_part(operands[0]) + part)] if hands_on(opcode) else []
+        if operands and hands_on(opcode):
+            if not opcode.endswith("-start"):
+                return [Place(operands[0], part)]
+            return [Place(operands[0])] if part == started_part(instruction) else []
         if opcode in ("fusion", "call", "conditional"):
-            return [Place(callee.root, index) for callee in callees_of(instruction)]
+            return [Place(callee.root, part) for callee in callees_of(instruction)]
         if opcode == "while":
             loop = loop_of(instruction)
-            return [Place(operands[0], index), *([Place(loop.body.root, index)] if loop else [])] if operands else []
-        if opcode == "async-start" and index[:1] == (1,):
-            return [Place(callee.root, index[1:]) for callee in callees_of(instruction)]
-        if opcode == "async-update" and operands:
-            return [Place(operands[0], index)]
-        if opcode == "async-done" and operands:
-            return [Place(operands[0], (1, *index))]
+            return [Place(operands[0], part), *([Place(loop.body.root, part)] if loop else [])] if operands else []
+        if opcode == "async-start" and part[:1] == (1,):
+            return [Place(callee.root, part[1:]) for callee in callees_of(instruction)]
         return []
 
     def _callers(self, parameter: Instruction) -> list[Instruction]:
         return [] if parameter.computation.is_entry else self.callers.get(parameter.computation, [])
 
-    def _arguments(self, caller: Instruction, parameter: Instruction, index: tuple[int, ...]) -> Iterator[Place]:
+    def _arguments(self, caller: Instruction, parameter: Instruction, part: tuple[int, ...]) -> Iterator[Place]:
         number, operands = parameter.parameter_number or 0, operands_of(caller)
         if caller.opcode == "while":
             loop = loop_of(caller)
-            yield from (Place(operand, index) for operand in operands[:1])
+            yield from (Place(operand, part) for operand in operands[:1])
             if loop:
-                yield Place(loop.body.root, index)
+                yield Place(loop.body.root, part)
         elif caller.opcode == "conditional":
             branches = [k for k, branch in enumerate(callees_of(caller), 1) if branch is parameter.computation]
-            yield from (Place(operands[k], index) for k in branches if k < len(operands))
+            yield from (Place(operands[k], part) for k in branches if k < len(operands))
         elif number < len(operands):
-            yield Place(operands[number], index)
+            yield Place(operands[number], part)
 
     # ---- forwards ---------------------------------------------------------------------------------------------------
 
@@ -147,7 +161,7 @@ class Dataflow:
 
         The root of the entry is taken by nobody.
         """
-        instruction, index = place
+        instruction, part = place
         onwards, takers = [], []
         for user in self._users(place):
             found = list(self._handed_on(place, user))
@@ -155,13 +169,13 @@ class Dataflow:
             if not found and user.opcode not in ("get-tuple-element", "tuple"):
                 takers.append(user)
         if instruction.is_root:
-            onwards += self._returned(instruction, index)
+            onwards += self._returned(instruction, part)
         return onwards, takers
 
     def _users(self, place: Place) -> Iterable[Instruction]:
         """The users of a value; of a tuple's part, those that take this part or the whole tuple."""
-        instruction, index = place
-        if not index:
+        instruction, part = place
+        if not part:
             return instruction.users
         parts = self._parts.get(instruction)
         if parts is None:
@@ -169,7 +183,7 @@ class Dataflow:
             for user in instruction.users:
                 key = _tuple_index(user) if user.opcode == "get-tuple-element" else -1
                 parts.setdefault(key, []).append(user)
-        return (*parts.get(index[0], ()), *parts.get(-1, ()))
+        return (*parts.get(part[0], ()), *parts.get(-1, ()))
 
     def _positions(self, user: Instruction) -> dict[Instruction, list[int]]:
         """The places of each operand among all; kept, since tuples have thousands."""
@@ -181,53 +195,50 @@ class Dataflow:
         return found
 
     def _handed_on(self, place: Place, user: Instruction) -> Iterator[Place]:
-        instruction, index = place
+        instruction, part = place
         opcode = user.opcode
         positions = self._positions(user).get(instruction, [])
         if opcode == "get-tuple-element":
-            if index[:1] == (_tuple_index(user),):
-                yield Place(user, index[1:])
+            if part[:1] == (_tuple_index(user),):
+                yield Place(user, part[1:])
         elif opcode == "tuple":
-            yield from (Place(user, (k, *index)) for k in positions)
-        elif opcode == "copy-start":
-            yield Place(user, (0,))
-        elif opcode == "copy-done":
-            if index == (0,):
-                yield Place(user)
-        elif opcode == "async-done":
-            if index[:1] == (1,):
-                yield Place(user, index[1:])
-        elif opcode in _SAME or opcode == "async-update" or (opcode in RENAMING and 0 in positions):
-            yield Place(user, index)
+            yield from (Place(user, (k, *part)) for k in positions)
+        elif opcode.endswith("-done"):
+            done = started_part(instruction)
+            if hands_on(opcode) and part[: len(done)] == done:
+                yield Place(user, part[len(done) :])
+        elif hands_on(opcode):
+            if 0 in positions or opcode in _SAME:
+                yield Place(user, started_part(user) if opcode.endswith("-start") else part)
         elif opcode == "while":
             loop = loop_of(user)
-            yield Place(user, index)
+            yield Place(user, part)
             if loop:
-                yield from _parameters(loop.body, 0, index)
+                yield from _parameters(loop.body, 0, part)
         elif opcode == "conditional":
             for k, branch in enumerate(callees_of(user), 1):
                 if k in positions:
-                    yield from _parameters(branch, 0, index)
+                    yield from _parameters(branch, 0, part)
         elif opcode in _CALLS:
             for callee in callees_of(user):
                 for k in positions:
-                    yield from _parameters(callee, k, index)
+                    yield from _parameters(callee, k, part)
 
-    def _returned(self, root: Instruction, index: tuple[int, ...]) -> Iterator[Place]:
+    def _returned(self, root: Instruction, part: tuple[int, ...]) -> Iterator[Place]:
         for caller in self._callers(root):
             if caller.opcode == "while":
                 loop = loop_of(caller)
                 if loop and loop.body is root.computation:
-                    yield Place(caller, index)
-                    yield from _parameters(loop.body, 0, index)
+                    yield Place(caller, part)
+                    yield from _parameters(loop.body, 0, part)
             else:
-                yield Place(caller, (1, *index) if caller.opcode == "async-start" else index)
+                yield Place(caller, (1, *part) if caller.opcode == "async-start" else part)
 
 
-def _parameters(computation: ComputationLike, number: int, index: tuple[int, ...]) -> Iterator[Place]:
+def _parameters(computation: ComputationLike, number: int, part: tuple[int, ...]) -> Iterator[Place]:
     parameters = computation.parameters
     if number < len(parameters):
-        yield Place(parameters[number], index)
+        yield Place(parameters[number], part)
 
 
 def _tuple_index(instruction: Instruction) -> int:
@@ -243,7 +254,7 @@ def renaming_factors(one: Place, other: Place) -> list[Factor] | None:
     layout, new_layout = layout_of(shape), layout_of(renamed)
     if layout is None or new_layout is None:
         return None
-    opcode = other.instruction.opcode
+    opcode = other.instruction.opcode.removesuffix("-start")
     if opcode == "bitcast":
         return common_factors(shape, order_of(layout), renamed, order_of(new_layout))
     if opcode == "reshape":

@@ -109,12 +109,20 @@ def _origin(flow: Dataflow, place: Place) -> Place:
     """Where a value is made, or the part of a loop's state that changes from run to run."""
     for _ in range(_LONGEST):
         before = flow.before(place)
-        if len(before) == 2 and place.instruction.opcode == "parameter" and _through(flow, before[1]) == place:
-            before = before[:1]  # the loop hands it on unchanged
+        if len(before) == 2 and _is_kept(flow, place, _through(flow, before[1])):
+            before = before[:1]
         if len(before) != 1:
             break
         place = before[0]
     return place
+
+
+def _is_kept(flow: Dataflow, place: Place, after: Place) -> bool:
+    """Whether a part of a loop's state is the same after a run of the body, which leaves `after` there."""
+    if place.instruction.opcode != "parameter" or after.instruction.opcode != "parameter":
+        return False
+    callers, after_callers = (flow.callers.get(each.instruction.computation) for each in (place, after))
+    return place.part == after.part and callers == after_callers
 
 
 def _through(flow: Dataflow, place: Place) -> Place:

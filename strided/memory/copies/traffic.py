@@ -8,7 +8,7 @@ from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike
 from strided.errors import StridedError
 from strided.layout import AnyShape, TupleShape
-from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of
+from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of, started_part
 from strided.memory.copies.executions import Executions
 
 #: What moves nothing: names for values, control, and the second halves of asynchronous operations.
@@ -39,7 +39,7 @@ def bytes_moved(instruction: Instruction) -> int:
     if opcode in _SLICES:
         return 2 * byte_size(instruction.shape)
     if opcode in ("copy-start", "slice-start"):
-        return 2 * byte_size(Place(instruction, (0,) if opcode == "copy-start" else (1,)).shape)
+        return 2 * byte_size(Place(instruction, started_part(instruction)).shape)
     if opcode.endswith("-start"):  # its tuple holds operands and results
         return byte_size(instruction.shape)
     if opcode == "dynamic-update-slice" and len(operands) > 1:
