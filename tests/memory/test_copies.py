@@ -393,10 +393,13 @@ def test_what_calls_itself_counts_once_and_as_unknown(opcode):
 
 
 def test_counts_that_no_program_reaches_do_not_grow():
-    doubled = [f"f0 {{ p = {ROW} parameter(0) c = {COLUMN} copy(p) ROOT d = {ROW} copy(c) }}"] + [
-        f"f{k} {{ p = {ROW} parameter(0) a = {ROW} call(p), to_apply={inner} ROOT b = {ROW} call(a), to_apply={inner} }}"
-        for k in range(1, 100)
-        for inner in [f"f{k - 1}"]
+    def calls(k: int) -> str:
+        a, b = (f"{name} = {ROW} call({of}), to_apply=f{k - 1}" for name, of in (("a", "p"), ("b", "a")))
+        return f"f{k} {{ p = {ROW} parameter(0) {a} ROOT {b} }}"
+
+    doubled = [
+        f"f0 {{ p = {ROW} parameter(0) c = {COLUMN} copy(p) ROOT d = {ROW} copy(c) }}",
+        *map(calls, range(1, 100)),
     ]
     assert copies_in(f"ROOT y = {ROW} call(x), to_apply=f99", *doubled)[0].times == 2**63 - 1
 

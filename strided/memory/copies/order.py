@@ -96,19 +96,23 @@ def carried(layout: Layout, one: Shape, other: Shape, factors: Sequence[Factor])
     if len(set(order)) != len(order):
         return None
     ones = [d for d, n in enumerate(other.dimensions) if n == 1]
-    same_type = one.element_type == other.element_type
-    return Layout(
-        (*reversed(order), *reversed(ones)),
-        layout.tiles if same_type and _tiles_alike(layout, one, other, [factors[n] for n in by_place]) else (),
-        element_size_in_bits=layout.element_size_in_bits if same_type else 0,
+    new = Layout((*reversed(order), *reversed(ones)))
+    if one.element_type != other.element_type:
+        return new
+    alike = _tiles_alike(layout, one, new, other, [factors[n] for n in by_place])
+    return dataclasses.replace(
+        new, tiles=layout.tiles if alike else (), element_size_in_bits=layout.element_size_in_bits
     )
 
 
-def _tiles_alike(layout: Layout, one: Shape, other: Shape, by_place: Sequence[Factor]) -> bool:
+def _tiles_alike(layout: Layout, one: Shape, new: Layout, other: Shape, by_place: Sequence[Factor]) -> bool:
     """Whether the dimensions that tiles cut are whole dimensions of either side."""
     tiled = max(map(len, layout.tiles), default=0)
-    inner = by_place[max(0, len(by_place) - tiled) :]
-    return len(inner) == tiled and all(f.size == one.dimensions[f.one] == other.dimensions[f.other] for f in inner)
+    sizes, new_sizes = (
+        [shape.dimensions[d] for d in order_of(each)[-tiled:]] for shape, each in ((one, layout), (other, new))
+    )
+    whole = by_place[len(by_place) - sum(n != 1 for n in sizes) :]
+    return sizes == new_sizes and all(f.size == one.dimensions[f.one] == other.dimensions[f.other] for f in whole)
 
 
 def same_memory(one: Shape, layout: Layout, other: Shape, new_layout: Layout, factors: Sequence[Factor]) -> bool:
