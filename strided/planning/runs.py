@@ -77,7 +77,7 @@ def runs_of(map_: AddressMap, bits: int, unit: int) -> tuple[Runs, ...] | None:
         if radix_map is None:
             return None
         base += axis_map.base
-        axes.append(_leaves(radix_map, radix_map.start, radix_map.start + extent, len(radix_map.sizes)))
+        axes.append(leaves_of(radix_map, radix_map.start, radix_map.start + extent, len(radix_map.sizes)))
     if math.prod(map(len, axes)) > limits.current.fill_boxes:
         return None
     found = []
@@ -97,32 +97,34 @@ def table_of(runs: Sequence[Runs]) -> tuple[Table, Table]:
     return np.concatenate([part.starts() for part in runs]), lengths
 
 
-class _Leaf(NamedTuple):
+class Leaf(NamedTuple):
     """A part of an axis in which all digits are loops."""
 
     base: int
     loops: tuple[Loop, ...]
 
 
-def _leaves(radix_map: RadixMap, start: int, stop: int, depth: int) -> list[_Leaf]:
+def leaves_of(radix_map: RadixMap, start: int, stop: int, depth: int) -> list[Leaf]:
     """The parts of a range of coordinates, by the lowest `depth` digits and the one above them."""
     if depth == 0:
-        return [_Leaf(start * radix_map.strides[0], ((stop - start, radix_map.strides[0]),))]
+        return [Leaf(start * radix_map.strides[0], ((stop - start, radix_map.strides[0]),))]
     weight = math.prod(radix_map.sizes[:depth])
     stride = radix_map.strides[depth]
     first, head = divmod(start, weight)
     last, tail = divmod(stop, weight)
     if first == last:
-        return [_Leaf(leaf.base + first * stride, leaf.loops) for leaf in _leaves(radix_map, head, tail, depth - 1)]
+        return [Leaf(leaf.base + first * stride, leaf.loops) for leaf in leaves_of(radix_map, head, tail, depth - 1)]
     found = []
     if head:
-        found += [_Leaf(leaf.base + first * stride, leaf.loops) for leaf in _leaves(radix_map, head, weight, depth - 1)]
+        found += [
+            Leaf(leaf.base + first * stride, leaf.loops) for leaf in leaves_of(radix_map, head, weight, depth - 1)
+        ]
         first += 1
     if first < last:
-        (whole,) = _leaves(radix_map, 0, weight, depth - 1)
-        found.append(_Leaf(whole.base + first * stride, (*whole.loops, (last - first, stride))))
+        (whole,) = leaves_of(radix_map, 0, weight, depth - 1)
+        found.append(Leaf(whole.base + first * stride, (*whole.loops, (last - first, stride))))
     if tail:
-        found += [_Leaf(leaf.base + last * stride, leaf.loops) for leaf in _leaves(radix_map, 0, tail, depth - 1)]
+        found += [Leaf(leaf.base + last * stride, leaf.loops) for leaf in leaves_of(radix_map, 0, tail, depth - 1)]
     return found
 
 
