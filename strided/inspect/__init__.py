@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strided.diagnosis.byte_ranges import byte_ranges
 from strided.dumps.hlo.largest import Value, largest
 from strided.inspect.describe import describe, facts
 from strided.inspect.explain import Explanation, Part, explain, explain_byte
@@ -18,6 +19,7 @@ __all__ = [
     "Sizes",
     "Statistics",
     "Value",
+    "byte_ranges",
     "captioned_picture",
     "compiled_kernels",
     "describe",

@@ -1,0 +1,1 @@
+"""Which layout, which difference, what in the padding."""
