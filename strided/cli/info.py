@@ -11,6 +11,7 @@ import strided
 from strided import inspect
 from strided.cli.operands import STANDARD
 from strided.cli.options import SHAPE_HELP, force, width
+from strided.diagnosis.window import window
 from strided.escape import visible
 from strided.files.atomic import replaced
 
@@ -23,6 +24,8 @@ from strided.files.atomic import replaced
 @click.option("--svg", metavar="FILE", help="Write the picture of the layout to an SVG file; - is standard output.")
 @force
 @click.option("--plan", nargs=2, metavar="A B", help="Show how a buffer of shape A is converted to layout B.")
+@click.option("--ranges", metavar="INDEX", help="List the bytes that a window takes, as in --ranges '9, 200:204'.")
+@click.option("--gap", type=click.IntRange(0), default=0, metavar="N", help="Join ranges at most N bytes apart.")
 def info(
     shape: str | None,
     as_json: bool,
@@ -31,6 +34,8 @@ def info(
     svg: str | None,
     force: bool,
     plan: tuple[str, str] | None,
+    ranges: str | None,
+    gap: int,
 ) -> None:
     """Show size, padding and tiles of a shape.
 
@@ -48,6 +53,9 @@ def info(
         raise click.UsageError(f"{parsed} is a layout alone; write the shape with it, as in 'f32[3,5]{parsed}'")
     if svg is not None:
         _write_svg(inspect.svg(strided.parse_shape(shape)), svg, force)
+    elif ranges is not None:
+        read = window(parsed, inspect.parse_index(ranges), gap, ranges.strip())
+        click.echo(json.dumps(read.to_dict()) if as_json else str(read))
     elif index is not None or byte is not None:
         at = _from_the_end(inspect.parse_index(index or ""), parsed)
         click.echo(str(inspect.explain(parsed, at) if byte is None else inspect.explain_byte(parsed, byte)))
