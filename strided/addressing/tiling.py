@@ -249,15 +249,13 @@ class Expansion:
         return tuple(index), over
 
     @lazy
-    def padding_maps(self) -> tuple[AddressMap, ...] | None:
-        """Maps whose elements are all the slots that hold no element, each slot once; None for irregular layouts.
+    def padded_map(self) -> tuple[AddressMap, tuple[int, ...]] | None:
+        """Maps the array with its padding: the map, and the sizes without padding; None for irregular layouts.
 
-        The digits of every dimension are widened until they fill the tiles. The slots are then the box of widened
-        sizes, and the padding is what lies outside the box of true ones.
+        The digits of every dimension are widened until they fill the tiles. Behind the dimensions come those that a
+        tile of higher rank put in front, of size 1 without padding.
         """
         self._check_addressable()
-        if not self.grid_elements:
-            return ()
         rank = len(self.dimensions)
         digits: list[list[Digit]] = [[] for _ in range(rank)]
         sizes, true = [1] * rank, list(self.dimensions)
@@ -276,9 +274,22 @@ class Expansion:
                 sizes[dimension] *= size
                 stride *= size
         axes = tuple((Term(0, 1, tuple(sorted(own))),) if own else () for own in digits)
-        grid = AddressMap(tuple(sizes), 0, axes, (), self.grid_elements)
+        return AddressMap(tuple(sizes), 0, axes, (), self.grid_elements), tuple(true)
+
+    @lazy
+    def padding_maps(self) -> tuple[AddressMap, ...] | None:
+        """Maps whose elements are all the slots that hold no element, each slot once; None for irregular layouts.
+
+        All slots but a tail are the box of the padded array. The padding is what lies outside the box of true sizes.
+        """
+        self._check_addressable()
+        if not self.grid_elements:
+            return ()
+        if self.padded_map is None:
+            return None
+        grid, true = self.padded_map
         boxes = []
-        for k, (n, padded) in enumerate(zip(true, sizes, strict=True)):
+        for k, (n, padded) in enumerate(zip(true, grid.shape, strict=True)):
             if n < padded:
                 box = grid.sliced(k, n, 1, padded - n)
                 for j in range(k):
