@@ -21,7 +21,7 @@ from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
 
 #: Held while packed elements are written: their neighbours in the byte are written back with them.
-_packed = own_lock(threading.RLock)
+packed_lock = own_lock(threading.RLock)
 
 
 class Indexing(ArrayBase):
@@ -140,7 +140,7 @@ class Indexing(ArrayBase):
         if self._memory.bits >= 8:
             transfer.scatter(self.region, offsets, values)
             return
-        with _packed():
+        with packed_lock():
             transfer.scatter(self.region, offsets, values)
 
     def _assign(self, value: Any, key: Any, whole: ArrayBase) -> None:
@@ -165,7 +165,7 @@ class Indexing(ArrayBase):
         if self._memory.bits >= 8:
             move(spread, target)
             return
-        with _packed():
+        with packed_lock():
             move(spread, target)
 
 

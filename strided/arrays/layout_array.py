@@ -15,10 +15,11 @@ import numpy as np
 from strided.arrays.blocks import tile_block
 from strided.arrays.buffer_spec import BufferSpec, spec_of
 from strided.arrays.encode import encode, spec_for, wrap
-from strided.arrays.getitem import Indexing
+from strided.arrays.getitem import Indexing, packed_lock
 from strided.arrays.interchange import Interchange
 from strided.arrays.methods import Methods
 from strided.arrays.operators import Operators
+from strided.arrays.padding import padding_scalar, refill_padding
 from strided.arrays.views import Views
 from strided.files.mapping import map_file
 from strided.layout import AnyShape, Layout
@@ -150,6 +151,42 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         [0, 1, 3, 4, 2, 0, 5, 0]
         """
         return self.from_numpy(self, layout, padding, out, element_type=self.element_type, bitorder=bitorder)
+
+    def fill_padding(self, value: Any = 0) -> None:
+        """Set all padding in the buffer to a value, in place; the elements stay as they are.
+
+        Zero also clears the bits of the last byte that belong to no slot. What lies in front of the array, and after
+        it, stays.
+
+        Parameters
+        ----------
+        value : scalar, PaddingValue or str, optional
+            As `padding` of `from_numpy`: NaN, say, so that a program that reads padding shows it.
+
+        Raises
+        ------
+        ValueError
+            The array is a view; the buffer is read-only; there is no such value.
+
+        Examples
+        --------
+        >>> a = LayoutArray(bytearray(range(16)), "u8[4,3]{0,1:T(2,2)}")
+        >>> a.fill_padding()
+        >>> a.buffer.tolist()
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 12, 13, 0, 0]
+        """
+        if self.is_view:
+            raise ValueError(f"{self._what()} shares its padding with the whole array: fill that of the whole")
+        memory = self._memory
+        if not memory.buffer.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        scalar = padding_scalar(value, self.dtype)
+        if memory.file is not None:
+            memory.file.check()
+            memory.file.mark_dirty()
+        if scalar is not None:
+            with packed_lock():
+                refill_padding(memory, scalar)
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:

@@ -1,10 +1,12 @@
 """Filling the padding of a buffer.
 
-XLA leaves the contents of padding open. It is never read as data here, and written only when a buffer is made.
+XLA leaves the contents of padding open. It is never read as data here, and written only when a buffer is made or
+somebody asks for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -12,15 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
+from strided.arrays.base import LayoutBuffer
 from strided.arrays.buffer_spec import BufferSpec
 from strided.errors import UnsupportedError
 from strided.layout import PaddingValue
 from strided.planning.plan import FillStep, Storage, plan_fill
 from strided.runtime.cache import forgettable
 from strided.transfer import copy as transfer
+from strided.transfer.region import chunks
 
 #: Contiguous bytes that are filled in the time of one short run, as long as they stay in the cache.
 _RUN_BYTES, _CACHED_BYTES = 1 << 10, 1 << 21
+#: Slots that are looked at together where each is looked at.
+_CHUNK_SLOTS = 1 << 20
 
 _NAMES = {kind.name.removesuffix("_PAD").lower(): kind for kind in list(PaddingValue)[1:]}  # all but INVALID_PAD
 
@@ -90,6 +96,42 @@ def fill_padding(buffer: npt.NDArray[np.uint8], spec: BufferSpec, bits: int, bit
         buffer[slot_bits // 8] = 0
     for map_ in maps:
         transfer.fill(transfer.Region(buffer, map_, bits, bitorder == "little"), pattern)
+
+
+def refill_padding(memory: LayoutBuffer, value: Any) -> None:
+    """Set every slot of an array's buffer that holds no element to a value (a 0-d array of its dtype), and no other.
+
+    Bits after the last packed slot become zero if the value is all zeros.
+    """
+    spec, bits, low_first = memory.spec, memory.bits, memory.bitorder == "little"
+    pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
+    maps = spec.padding_maps
+    if maps is None:
+        region = transfer.Region(memory.buffer, spec.address_map, bits, low_first)
+        for offsets in unused_slots(spec):
+            transfer.scatter(region, offsets, np.full(offsets.shape, value))
+    for map_ in maps or ():
+        transfer.fill(transfer.Region(memory.buffer, map_, bits, low_first), pattern)
+    if not pattern:
+        mask = unused_bits(spec, low_first=low_first)
+        memory.buffer[-1:] &= np.uint8(0xFF ^ mask)
+
+
+def unused_bits(spec: BufferSpec, *, low_first: bool) -> int:
+    """The bits of the last byte of a buffer that belong to no slot, as a mask."""
+    used = spec.slots * spec.element_bits % 8
+    if not used:
+        return 0
+    return 0xFF << used & 0xFF if low_first else 0xFF >> used
+
+
+def unused_slots(spec: BufferSpec) -> Iterator[npt.NDArray[np.int64]]:
+    """The slots that hold no element, in order, for specs that have no maps of them. It takes a byte for each slot."""
+    unused = np.ones(spec.slots, np.bool_)
+    for box in chunks(spec.address_map.shape):
+        unused[spec.address_map.offsets(box)] = False
+    for start in range(0, spec.slots, _CHUNK_SLOTS):
+        yield np.flatnonzero(unused[start : start + _CHUNK_SLOTS]) + start
 
 
 @forgettable
