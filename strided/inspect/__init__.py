@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strided.diagnosis.byte_ranges import byte_ranges
+from strided.diagnosis.padding import Match, Padding, PaddingRegion, padding
 from strided.dumps.hlo.largest import Value, largest
 from strided.inspect.describe import describe, facts
 from strided.inspect.explain import Explanation, Part, explain, explain_byte
@@ -15,6 +16,9 @@ from strided.pictures.svg import svg
 
 __all__ = [
     "Explanation",
+    "Match",
+    "Padding",
+    "PaddingRegion",
     "Part",
     "Sizes",
     "Statistics",
@@ -27,6 +31,7 @@ __all__ = [
     "explain_byte",
     "facts",
     "largest",
+    "padding",
     "parse_index",
     "picture",
     "plan_between",

@@ -1,0 +1,8 @@
+"""What lies in padding: zeros, a constant, old data, or noise?"""
+
+from __future__ import annotations
+
+from strided.diagnosis.padding.report import Match, Padding, PaddingRegion
+from strided.diagnosis.padding.scan import padding
+
+__all__ = ["Match", "Padding", "PaddingRegion", "padding"]

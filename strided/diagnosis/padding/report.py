@@ -1,0 +1,250 @@
+"""What lies in the padding of an array: values that print themselves."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from strided.pictures.marks import MarkMap
+
+#: Lines of padding that are named as equal to lines of data.
+_SHOWN_MATCHES = 3
+
+_MEANING = {
+    "zero": "zero",
+    "constant": "one value",
+    "stale": "equal to data of this array",
+    "finite": "numbers, perhaps data",
+    "nan": "NaN",
+    "noise": "noise: leading bytes take all values alike",
+}
+
+#: Start and stop along each dimension.
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Lines of padding that equal lines of data, each as start and stop along the dimensions of the padded array."""
+
+    padding: Ranges
+    data: Ranges
+
+    def __str__(self) -> str:
+        return f"[{_key(self.padding)}] equals [{_key(self.data)}]"
+
+    def joined(self, other: Match) -> Match | None:
+        """This match and the next as one; None if they do not follow on from each other."""
+        steps = [_step(own, theirs) for own, theirs in ((self.padding, other.padding), (self.data, other.data))]
+        if None in steps or steps[0] != steps[1]:
+            return None
+        return Match(_joined(self.padding, other.padding), _joined(self.data, other.data))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddingRegion:
+    """Padding of one origin and one kind of contents.
+
+    Attributes
+    ----------
+    kind : str
+        "dimension": what lies past the end of a dimension; "tile": other places of a tile that hold no element;
+        "tail": what lies after the last tile; "bits": the bits of the last byte that belong to no slot.
+    dimension : int or None
+        The dimension, for the first kind. What lies past the end of several belongs to the first of them.
+    start, stop : int
+        Indices of the padded dimension between which it lies; slots of the buffer for other kinds.
+    bits : int
+        Its size in bits.
+    contents : str
+        "zero", "constant", "stale" (lines that equal data of this array elsewhere), "finite" (other numbers), "nan"
+        (NaN, alone or among numbers) or "noise".
+    value : scalar or None
+        The value of a constant.
+    leaks : int
+        Bytes that look like data: of stale lines all, of finite ones and those with NaN the numbers other than zero.
+    matches : tuple of Match
+        What stale lines equal; the first few.
+    """
+
+    kind: str
+    dimension: int | None
+    start: int
+    stop: int
+    bits: int
+    contents: str
+    value: Any = None
+    leaks: int = 0
+    matches: tuple[Match, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Its size in bytes, rounded down."""
+        return self.bits // 8
+
+    @property
+    def where(self) -> str:
+        """Where it lies, in words."""
+        span = str(self.start) if self.stop == self.start + 1 else f"{self.start} to {self.stop - 1}"
+        if self.kind == "dimension":
+            return f"dimension {self.dimension}, {span}"
+        return {"tile": "rest of tiles", "tail": f"tail, slots {span}", "bits": "last byte"}[self.kind]
+
+    @property
+    def what(self) -> str:
+        """What it holds, in words."""
+        value = f": {self.value}" if self.value is not None else ""
+        more = len(self.matches) - _SHOWN_MATCHES
+        found = "; ".join(map(str, self.matches[:_SHOWN_MATCHES])) + (f"; and {more} more" if more > 0 else "")
+        return f"{_MEANING[self.contents]}{value}{': ' * bool(found)}{found}"
+
+    def __str__(self) -> str:
+        size = f"{self.bytes:,} bytes" if self.bits >= 8 else f"{self.bits} bits"
+        return f"{self.where}: {size}, {self.what}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in types that JSON has."""
+        return {
+            "kind": self.kind,
+            "dimension": self.dimension,
+            "start": self.start,
+            "stop": self.stop,
+            "bytes": self.bytes,
+            "bits": self.bits,
+            "contents": self.contents,
+            "value": None if self.value is None else str(self.value),
+            "leaks": self.leaks,
+            "matches": [{"padding": _key(m.padding), "data": _key(m.data)} for m in self.matches],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """The padding of an array, and what it holds.
+
+    Attributes
+    ----------
+    shape : str
+        The array's.
+    bytes, total_bytes : int
+        Of the padding, rounded down, and of the whole buffer without a prefix of dynamic sizes.
+    regions : tuple of PaddingRegion
+        By origin and contents.
+    map : MarkMap or None
+        Which part of the padded array is padding, and where data leaks; None if the layout is irregular.
+    """
+
+    shape: str
+    bytes: int
+    total_bytes: int
+    regions: tuple[PaddingRegion, ...]
+    map: MarkMap | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def share(self) -> float:
+        """Padding as a fraction of the buffer, from 0 to 1."""
+        return self.bytes / self.total_bytes if self.total_bytes else 0.0
+
+    @property
+    def leaks(self) -> int:
+        """Bytes of padding that look like data."""
+        return sum(region.leaks for region in self.regions)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether padding holds nothing but zeros, constants and NaNs."""
+        return not self.leaks and all(region.contents in ("zero", "constant", "nan") for region in self.regions)
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is clean, and why not, in words."""
+        if not self.regions:
+            return "no padding"
+        if self.is_clean:
+            kinds = dict.fromkeys(_MEANING[region.contents] for region in self.regions)
+            return f"clean: {', '.join(kinds)}, and nothing else"
+        reasons = []
+        for contents, text in (
+            ("stale", "equal data elsewhere"),
+            ("finite", "are numbers other than zero, perhaps data"),
+        ):
+            size = sum(region.leaks for region in self.regions if region.contents == contents)
+            reasons += [f"{size:,} bytes {text}"] * bool(size)
+        mixed = sum(region.leaks for region in self.regions if region.contents == "nan")
+        reasons += [f"{mixed:,} bytes are numbers among NaNs"] * bool(mixed)
+        noise = sum(region.bits for region in self.regions if region.contents == "noise")
+        reasons += [
+            f"{noise // 8:,} bytes are noise" if noise >= 8 else f"{noise} bits are neither 0 nor 1 throughout"
+        ] * bool(noise)
+        return f"not clean: {'; '.join(reasons)}"
+
+    def text(self, width: int = 80) -> str:
+        """The report, in lines of at most `width` columns."""
+        lines = textwrap.wrap(self.shape, width, break_on_hyphens=False)
+        rows = [
+            ("padding", f"{self.bytes:,} of {self.total_bytes:,} bytes ({self.share:.1%})"),
+            ("verdict", self.verdict),
+        ]
+        rows += [("" if k else "regions", str(region)) for k, region in enumerate(self.regions)]
+        for label, words in rows:
+            lines += textwrap.wrap(
+                words,
+                max(24, width),
+                initial_indent=f"  {label:<8}",
+                subsequent_indent=" " * 12,
+                break_on_hyphens=False,
+            )
+        return "\n".join([*lines, *self._picture(width)])
+
+    def _picture(self, width: int) -> Iterator[str]:
+        if self.map is not None and self.bytes:
+            yield ""
+            yield self.map.text(width)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def svg(self) -> str:
+        """The map as SVG text; empty without one."""
+        return "" if self.map is None else self.map.svg(f"padding of {self.shape}")
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(r.where)}</td><td>{r.bytes:,}</td><td>{escape(r.what)}</td></tr>" for r in self.regions
+        )
+        head = "<tr><th>where</th><th>bytes</th><th>contents</th></tr>"
+        summary = f"{self.bytes:,} of {self.total_bytes:,} bytes are padding ({self.share:.1%}); {self.verdict}"
+        table = f"<table>{head}{rows}</table>" if rows else ""
+        return (
+            f"<div><p><code>{escape(self.shape)}</code>: {escape(summary)}</p>{table}{self.svg() if rows else ''}</div>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but the map, in types that JSON has."""
+        return {
+            "shape": self.shape,
+            "bytes": self.bytes,
+            "total_bytes": self.total_bytes,
+            "share": round(self.share, 6),
+            "is_clean": self.is_clean,
+            "leaks": self.leaks,
+            "verdict": self.verdict,
+            "regions": [region.to_dict() for region in self.regions],
+        }
+
+
+def _key(ranges: Ranges) -> str:
+    return ", ".join(str(start) if stop == start + 1 else f"{start}:{stop}" for start, stop in ranges)
+
+
+def _step(first: Ranges, second: Ranges) -> int | None:
+    """The only dimension in which ranges differ, if the second begin there where the first end; else None."""
+    changed = [d for d, (a, b) in enumerate(zip(first, second, strict=True)) if a != b]
+    return changed[0] if len(changed) == 1 and first[changed[0]][1] == second[changed[0]][0] else None
+
+
+def _joined(first: Ranges, second: Ranges) -> Ranges:
+    return tuple((min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(first, second, strict=True))

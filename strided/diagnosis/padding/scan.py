@@ -1,0 +1,334 @@
+"""Reading the padding of an array, block by block, and saying what it holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.addressing.address_map import AddressMap
+from strided.arrays.base import ArrayBase
+from strided.arrays.blocks import Box, Reader
+from strided.arrays.padding import unused_bits, unused_slots
+from strided.diagnosis.padding.areas import (
+    BLOCK_ELEMENTS,
+    LEAST_BYTES,
+    Area,
+    Lines,
+    Padded,
+    Pieces,
+    areas,
+    blocks_of,
+    padded_of,
+    pieces,
+)
+from strided.diagnosis.padding.contents import (
+    CONSTANT,
+    FINITE,
+    KINDS,
+    NAN,
+    NOISE,
+    STALE,
+    ZERO,
+    Kinds,
+    is_nan,
+    kinds_of,
+    patterns,
+    without_noise,
+)
+from strided.diagnosis.padding.report import Match, Padding, PaddingRegion
+from strided.diagnosis.padding.stale import UNKNOWN, UNTOLD, Indices, StaleLines
+from strided.layout import Shape
+from strided.layout.sizes import tile_of
+from strided.pictures.folding import folding
+from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS, MarkMap
+
+#: Matches that are kept of a region, once those that follow on from each other are one.
+_MOST_MATCHES = 16
+#: Stale lines of a block for which it is said what they equal.
+_MOST_LINES = 64
+#: More constants than these are numbers.
+_MOST_CONSTANTS = 4
+#: Elements of a line, where layouts have none.
+_LINE = 256
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was seen of padding of one origin and kind."""
+
+    elements: int = 0
+    start: int = 1 << 62
+    stop: int = 0
+    leaks: int = 0
+    constants: dict[bytes, Any] = field(default_factory=dict)
+    matches: list[Match] = field(default_factory=list)
+
+    def match(self, found: Match) -> None:
+        joined = next(((k, j) for k, other in enumerate(self.matches) if (j := other.joined(found))), None)
+        if joined is not None:
+            del self.matches[joined[0]]
+            self.match(joined[1])
+        elif len(self.matches) < _MOST_MATCHES:
+            self.matches.append(found)
+
+
+#: By kind of region, dimension and kind of contents.
+_Tallies = dict[tuple[str, int | None, int], _Tally]
+
+
+def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> Padding:
+    """What the padding of an array holds: zeros, a constant, NaN, old data, other numbers, or noise.
+
+    It is read in blocks. Lines of padding that are neither constant nor NaN are looked up among the lines of the data,
+    which is then read once. They are cut at the edges of tiles, and compared with what lies in the same part of a tile.
+
+    Parameters
+    ----------
+    array : LayoutArray
+        An array that owns its whole buffer.
+    progress : callable, optional
+        Called after each block with its number of elements.
+
+    Raises
+    ------
+    ValueError
+        The array is a view.
+
+    Examples
+    --------
+    >>> import strided as sd
+    >>> a = sd.LayoutArray.from_numpy(np.arange(6, dtype=np.uint8).reshape(2, 3), "{1,0:T(2,4)}", padding=9)
+    >>> report = sd.inspect.padding(a)
+    >>> report.bytes, report.share, report.is_clean, report.regions[0].contents, report.regions[0].value
+    (2, 0.25, True, 'constant', 9)
+    """
+    if not isinstance(array, ArrayBase):
+        raise TypeError(f"padding takes a LayoutArray, not {type(array).__name__}")
+    if array.is_view:
+        raise ValueError(f"{array._what()} shares its padding with the whole array: ask for that of the whole")
+    done = progress or (lambda elements: None)
+    spec, bits = array.spec, array.spec.element_bits
+    padded = padded_of(spec) if isinstance(spec, Shape) and spec.slots else None
+    tallies: _Tallies = {}
+    drawn = None
+    if padded is None:
+        for slots in unused_slots(spec):
+            _see_slots(array, slots, "tile", tallies, done)
+    else:
+        tallies, drawn = _see_areas(array, padded, done)
+        tail = AddressMap.from_strides((spec.slots - math.prod(padded.shape),), (1,), math.prod(padded.shape))
+        for start in range(0, tail.size, BLOCK_ELEMENTS):
+            slots = np.arange(start, min(tail.size, start + BLOCK_ELEMENTS)) + tail.base
+            _see_slots(array, slots, "tail", tallies, done)
+    regions = [_region(*key, tally, bits) for key, tally in sorted(tallies.items(), key=_order)]
+    size = math.prod(spec.dimensions)
+    return Padding(
+        str(spec),
+        (spec.slots - size) * bits // 8,
+        -(-spec.slots * bits // 8),
+        (*regions, *_last_bits(array)),
+        drawn,
+    )
+
+
+def _order(item: tuple[tuple[str, int | None, int], _Tally]) -> tuple[Any, ...]:
+    (kind, dimension, contents), tally = item
+    return ("dimension", "tile", "tail").index(kind), dimension or 0, tally.start, contents
+
+
+def _region(kind: str, dimension: int | None, contents: int, tally: _Tally, bits: int) -> PaddingRegion:
+    leaks, value = tally.leaks * bits // 8, None
+    if contents == CONSTANT and len(tally.constants) == 1:
+        (value,) = tally.constants.values()
+    if contents == CONSTANT and len(tally.constants) > _MOST_CONSTANTS:
+        contents, leaks = FINITE, tally.elements * bits // 8
+    return PaddingRegion(
+        kind=kind,
+        dimension=dimension,
+        start=tally.start,
+        stop=tally.stop,
+        bits=tally.elements * bits,
+        contents=KINDS[contents],
+        value=value,
+        leaks=leaks,
+        matches=tuple(tally.matches),
+    )
+
+
+def _last_bits(array: ArrayBase) -> Iterator[PaddingRegion]:
+    """The bits of the last byte that belong to no slot."""
+    mask = unused_bits(array.spec, low_first=array.bitorder == "little")
+    if mask:
+        found = int(array._memory.buffer[-1]) & mask
+        contents = ZERO if not found else CONSTANT if found == mask else NOISE
+        slots, bits = array.spec.slots, mask.bit_count()
+        yield PaddingRegion(
+            kind="bits", dimension=None, start=slots, stop=slots + 1, bits=bits, contents=KINDS[contents]
+        )
+
+
+def _see_slots(
+    array: ArrayBase, slots: npt.NDArray[np.int64], kind: str, tallies: _Tallies, done: Callable[[int], object]
+) -> None:
+    """Count slots that lie in no padded dimension, in lines of neighbours."""
+    whole = array._with_map(AddressMap.from_strides((array.spec.slots,), (1,)))
+    values = whole[slots]
+    full = len(values) // _LINE * _LINE
+    for first, lines in ((0, values[:full].reshape(-1, _LINE)), (full, values[full:].reshape(1, -1))):
+        if lines.size:
+            bits, leaks = _patterns(lines)
+            kinds = without_noise(kinds_of(lines, bits), bits, leaks, array.spec.element_bits)
+            own = slots[first : first + lines.size].reshape(lines.shape)
+            _count(tallies, (kind, None), kinds, lines, own[:, 0], own[:, -1] + 1)
+    done(len(slots))
+
+
+def _see_areas(array: ArrayBase, padded: Padded, done: Callable[[int], object]) -> tuple[_Tallies, MarkMap]:
+    """Count the padding of all dimensions, and draw it."""
+    stale = StaleLines(array, padded)
+    seen = _pass(array, padded, stale, done)
+    if not stale:
+        return seen
+    stale.search(done)
+    return _pass(array, padded, stale, done)
+
+
+def _pass(
+    array: ArrayBase, padded: Padded, stale: StaleLines, done: Callable[[int], object]
+) -> tuple[_Tallies, MarkMap]:
+    """Count and draw. The first time lines that may be stale are noted, the second time they are known."""
+    tallies: _Tallies = {}
+    reader, drawing = Reader(array._with_map(padded.map)), _Drawing(array, padded)
+    for area in areas(padded):
+        tally = _AreaTally(array, area, padded.tile.get(area.along), tallies)
+        for box in blocks_of(area, padded.order):
+            moved = np.moveaxis(reader(box), area.along, -1)
+            leaks = tally.see(box, moved.reshape(-1, moved.shape[-1]), stale)
+            drawing.add(box, np.moveaxis(leaks.reshape(moved.shape), -1, area.along))
+            done(leaks.size)
+    return tallies, drawing.map()
+
+
+class _AreaTally:
+    """Counts the lines of an area: those of numbers piece by piece, others as they are."""
+
+    def __init__(self, array: ArrayBase, area: Area, tile: int | None, tallies: _Tallies) -> None:
+        self._array, self._area, self._tallies = array, area, tallies
+        self._cuts = pieces(area.line, tile)
+        self._origin = ("dimension", area.axis) if area.axis < array.ndim else ("tile", None)
+
+    def see(self, box: Box, values: Lines, stale: StaleLines) -> npt.NDArray[np.bool_]:
+        """Count the lines of a block; returns which of their elements look like data."""
+        bits, leaks = _patterns(values)
+        kinds = without_noise(kinds_of(values, bits), bits, leaks, self._array.spec.element_bits)
+        index = _indices(box, self._area.along)
+        starts = index[self._area.axis]
+        is_number = np.isin(kinds, (FINITE, NOISE)) | ((kinds == NAN) & leaks.any(axis=1))
+        self._count(kinds[~is_number], values[~is_number], starts[~is_number])
+        leaks[~is_number] = False
+        numbers = np.flatnonzero(is_number)
+        if not numbers.size:
+            return leaks
+        sources = stale.sources(self._area, bits[numbers]) if stale.is_searched else {}
+        if not stale.is_searched:
+            stale.want(self._area, bits[numbers])
+        known = [sources[cut] for cut in self._cuts if cut in sources]
+        found = np.concatenate([np.full((len(numbers), 1), UNTOLD), *known], axis=1)
+        is_stale = (found >= 0).any(axis=1) & (found != UNKNOWN).all(axis=1)
+        first = self._area.line[0]
+        for cut in self._cuts:
+            own, lines = cut.of(values[numbers], first).reshape(-1, cut.length), np.repeat(numbers, cut.count)
+            source = sources.get(cut, np.full((len(numbers), cut.count), UNTOLD))
+            told = _kinds_of_pieces(own, kinds[lines], np.repeat(is_stale, cut.count), source.reshape(-1))
+            part = slice(cut.start - first, cut.start - first + cut.count * cut.length)
+            leaks[numbers, part] = self._count(told, own, starts[lines]).reshape(len(numbers), -1)
+            self._match(cut, source, [each[numbers] for each in index])
+        return leaks
+
+    def _count(self, kinds: Kinds, values: Lines, starts: Indices) -> npt.NDArray[np.bool_]:
+        stops = starts + (values.shape[1] if self._area.along == self._area.axis else 1)
+        return _count(self._tallies, self._origin, kinds, values, starts, stops)
+
+    def _match(self, cut: Pieces, source: Indices, index: list[Indices]) -> None:
+        """Note which data pieces of the first lines equal."""
+        along, shape = self._area.along, self._array.shape
+        for line, piece in np.argwhere(source[:_MOST_LINES] >= 0)[:_MOST_LINES].tolist():
+            own = [int(each[line]) for each in index[: len(shape)]]
+            data = [int(i) for i in np.unravel_index(source[line, piece], shape)]
+            own[along] = cut.start + piece * cut.length
+            ranges = [[(i, i + (cut.length if d == along else 1)) for d, i in enumerate(at)] for at in (own, data)]
+            self._tallies[(*self._origin, STALE)].match(Match(tuple(ranges[0]), tuple(ranges[1])))
+
+
+def _patterns(values: Lines) -> tuple[Lines, npt.NDArray[np.bool_]]:
+    """The bit patterns of lines, and which elements are neither zero nor NaN."""
+    bits = patterns(values)
+    numbers: npt.NDArray[np.bool_] = np.asarray(bits.any(axis=2))
+    if numbers.any():
+        numbers[is_nan(values)] = False
+    return bits, numbers
+
+
+def _kinds_of_pieces(values: Lines, lines: Kinds, is_stale: npt.NDArray[np.bool_], source: Indices) -> Kinds:
+    """The kinds of pieces of lines, given those of the lines, and whether all that is told of a line is stale."""
+    kinds = kinds_of(values, patterns(values))
+    if values.shape[1] * values.dtype.itemsize < LEAST_BYTES:
+        kinds[kinds == CONSTANT] = FINITE
+    kinds[(lines == NOISE) & np.isin(kinds, (FINITE, NAN))] = NOISE
+    kinds[(source >= 0) | (is_stale & (kinds != ZERO))] = STALE
+    return kinds
+
+
+def _indices(box: Box, along: int) -> list[Indices]:
+    """The index of every line of a block in each dimension; that of its first element along the line."""
+    ranges = [np.arange(s.start, s.start + 1 if d == along else s.stop) for d, s in enumerate(box)]
+    return [index.reshape(-1) for index in np.meshgrid(*ranges, indexing="ij")]
+
+
+def _count(
+    tallies: _Tallies, origin: tuple[str, int | None], kinds: Kinds, values: Lines, starts: Indices, stops: Indices
+) -> npt.NDArray[np.bool_]:
+    """Count lines, whose indices in the padded dimension are given; returns which elements look like data."""
+    leaks = np.zeros(values.shape, np.bool_)
+    for kind in np.flatnonzero(np.bincount(kinds)).tolist():
+        own = np.flatnonzero(kinds == kind)
+        tally = tallies.setdefault((*origin, kind), _Tally())
+        tally.elements += len(own) * values.shape[1]
+        tally.start, tally.stop = min(tally.start, int(starts[own].min())), max(tally.stop, int(stops[own].max()))
+        if kind in (FINITE, NAN, STALE):
+            leaks[own] = True if kind == STALE else _patterns(values[own])[1]
+            tally.leaks += int(np.count_nonzero(leaks[own]))
+        if kind == CONSTANT and len(tally.constants) <= _MOST_CONSTANTS:
+            first = values[own][:, :1]
+            _, places = np.unique(patterns(first)[:, 0], axis=0, return_index=True)
+            tally.constants |= {value.tobytes(): value[0] for value in first[places[: _MOST_CONSTANTS + 1]]}
+    return leaks
+
+
+class _Drawing:
+    """A map of the padded array. What a tile of higher rank put in front stands in front."""
+
+    def __init__(self, array: ArrayBase, padded: Padded) -> None:
+        rank, ndim = array.ndim, len(padded.shape)
+        self._order = [*range(rank, ndim), *range(rank)]
+        self._kept = [d for d in self._order if d < rank or padded.shape[d] > 1]
+        tile = {d + len(self._kept) - rank: t for d, t in tile_of(array.xla_shape).items()}
+        self._cells = folding([padded.shape[d] for d in self._kept], MOST_ROWS, MOST_COLUMNS, tile)
+        self._counts, self._flags = self._cells.counts(), self._cells.counts()
+
+    def add(self, box: Box, leaks: npt.NDArray[np.bool_]) -> None:
+        """A block of padding."""
+        ordered = [box[d] for d in self._kept]
+        leaks = leaks.transpose(self._order).reshape([s.stop - s.start for s in ordered])
+        self._cells.add(self._counts, ordered, np.broadcast_to(np.True_, leaks.shape))
+        if leaks.any():
+            self._cells.add(self._flags, ordered, leaks)
+
+    def map(self) -> MarkMap:
+        """The map."""
+        return MarkMap(self._cells, self._counts, "padding", self._flags, "looks like data")

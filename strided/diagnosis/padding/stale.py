@@ -1,0 +1,176 @@
+"""Which lines of padding equal lines of the array's own data.
+
+Lines are cut at the edges of tiles. Of each piece a hash is kept; then the data is read once, and the pieces of its
+lines that lie in the same part of a tile are looked up. A hash of 64 bits that is equal by chance is not to be feared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays.base import ArrayBase
+from strided.arrays.blocks import Reader
+from strided.diagnosis.padding.areas import (
+    LEAST_BYTES,
+    LINE_ELEMENTS,
+    Area,
+    Lines,
+    Padded,
+    Pieces,
+    blocks_of,
+    pieces,
+    size_of,
+)
+from strided.diagnosis.padding.contents import Words, patterns
+
+#: Pieces of padding that are looked for; more are not.
+_MOST_PIECES = 1 << 18
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+#: The dimension that a piece runs along, its phase, its length, and whether there are tiles.
+_Place = tuple[int, int, int, bool]
+Indices = npt.NDArray[np.int64]
+#: In place of an index: no data equals a piece, or the piece is too short or constant, so that it tells nothing.
+UNKNOWN, UNTOLD = -1, -2
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """Pieces in one place of a tile: their hashes, and where data equals them.
+
+    `keys` are those of pieces anywhere, and of pieces in the same tile along the line, which are the better find.
+    """
+
+    waiting: tuple[list[Words], list[Words]] = field(default_factory=lambda: ([], []))
+    number: int = 0
+    keys: list[Words] = field(default_factory=list)
+    sources: list[Indices] = field(default_factory=list)
+
+    def add(self, hashes: Words, tiles: Words) -> None:
+        if self.number < _MOST_PIECES:
+            self.number += hashes.size
+            self.waiting[0].append(_in_tile(hashes, tiles))
+            self.waiting[1].append(hashes)
+
+    def close(self) -> None:
+        """Nothing more is added."""
+        self.keys = [np.unique(np.concatenate(each)) for each in self.waiting]
+        self.sources = [np.full(len(keys), UNKNOWN) for keys in self.keys]
+
+    def found(self, hashes: Words, tiles: Words, places: Indices) -> None:
+        """Data has these hashes in these places."""
+        for keys, sources, own in zip(self.keys, self.sources, (_in_tile(hashes, tiles), hashes), strict=True):
+            at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
+            new = np.flatnonzero((keys[at] == own) & (sources[at] < 0))[::-1]  # the first one is written last
+            sources[at[new]] = places[new]
+
+    def source(self, hashes: Words, tiles: Words) -> Indices:
+        """Where the data is that equals pieces of padding."""
+        result = np.full(hashes.shape, UNKNOWN)
+        for keys, sources, own in zip(self.keys, self.sources, (_in_tile(hashes, tiles), hashes), strict=True):
+            at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
+            result = np.where((result < 0) & (keys[at] == own), sources[at], result)
+        return result
+
+
+class StaleLines:
+    """Finds lines of padding in the data of an array: `want` lines, `search` the data, then ask for `sources`."""
+
+    def __init__(self, array: ArrayBase, padded: Padded) -> None:
+        self._array, self._padded = array, padded
+        self._wanted: dict[_Place, _Wanted] = {}
+        self.is_searched = False
+
+    def __bool__(self) -> bool:
+        return bool(self._wanted)
+
+    def want(self, area: Area, bits: Lines) -> None:
+        """Look for lines of an area, given as bit patterns."""
+        for place, _, hashes, tiles, telling in self._pieces_of(area, bits):
+            if telling.any():
+                wanted = self._wanted.setdefault(place, _Wanted())
+                wanted.add(hashes[telling], np.broadcast_to(tiles, hashes.shape)[telling])
+
+    def sources(self, area: Area, bits: Lines) -> dict[Pieces, Indices]:
+        """For pieces of lines the flat index of the element with which equal data begins, UNKNOWN or UNTOLD."""
+        found = {}
+        for place, cut, hashes, tiles, telling in self._pieces_of(area, bits):
+            wanted = self._wanted.get(place)
+            if wanted is not None:
+                found[cut] = np.where(telling, wanted.source(hashes, tiles), UNTOLD)
+        return found
+
+    def _pieces_of(self, area: Area, bits: Lines) -> Iterator[tuple[_Place, Pieces, Words, Words, Any]]:
+        """Each kind of pieces of lines: their place, hashes, tiles, and which are telling: not constant."""
+        along, (start, _) = area.along, area.line
+        if along >= self._array.ndim:
+            return
+        tile = self._padded.tile.get(along)
+        for cut in pieces(area.line, tile):
+            if cut.length * self._array.itemsize >= LEAST_BYTES:
+                part = cut.of(bits, start)
+                telling = (part != part[:, :, :1]).any(axis=(2, 3))
+                tiles = (np.arange(cut.count) + cut.start // (tile or 1)).astype(np.uint64)
+                yield (along, cut.phase, cut.length, tile is not None), cut, _hashes(part), tiles, telling
+
+    def search(self, progress: Callable[[int], object]) -> None:
+        """Read the data, and look for what is wanted."""
+        self.is_searched = True
+        for wanted in self._wanted.values():
+            wanted.close()
+        shape, reader = self._array.shape, Reader(self._array)
+        rank = len(shape)
+        order = [d for d in self._padded.order if d < rank]
+        for along in {place[0] for place in self._wanted}:
+            places = [place for place in self._wanted if place[0] == along]
+            tile = self._padded.tile.get(along, 1)
+            step = max(1, LINE_ELEMENTS // tile) * tile
+            for first in range(0, shape[along], step):
+                ranges = [(0, n) for n in shape]
+                ranges[along] = first, min(shape[along], first + step)
+                for box in blocks_of(Area(along, along, tuple(ranges)), order):
+                    self._search_block(box, along, places, patterns(np.moveaxis(reader(box), along, -1)))
+                    progress(size_of(box))
+
+    def _search_block(self, box: tuple[slice, ...], along: int, places: list[_Place], bits: Lines) -> None:
+        shape = self._array.shape
+        moved = [d for d in range(len(shape)) if d != along]
+        strides = [int(np.prod(shape[d + 1 :], dtype=np.int64)) for d in range(len(shape))]
+        lines = np.zeros((1,), np.int64)
+        for d in moved:
+            lines = (lines[:, None] + np.arange(box[d].start, box[d].stop) * strides[d]).reshape(-1)
+        flat = bits.reshape(len(lines), bits.shape[-2], -1)
+        start, stop = box[along].start, box[along].stop
+        for place in places:
+            _, phase, length, tiled = place
+            # The block begins on the edge of a tile; without tiles, a piece is a line of one block.
+            tile = self._padded.tile[along] if tiled else stop
+            first = start + phase if tiled else phase
+            count = max(0, (stop - first - length) // tile + 1) if first >= start else 0
+            if count:
+                at = first - start + np.arange(count)[:, None] * tile + np.arange(length)
+                tiles = ((first + np.arange(count) * tile) // (tile if tiled else 1)).astype(np.uint64)
+                hashes = _hashes(flat[:, at])
+                where = lines[:, None] + (first + np.arange(count) * tile) * strides[along]
+                self._wanted[place].found(hashes.reshape(-1), np.tile(tiles, len(lines)), where.reshape(-1))
+
+
+def _in_tile(hashes: Words, tiles: Words) -> Words:
+    return hashes + tiles * _ODD
+
+
+def _hashes(part: npt.NDArray[Any]) -> Words:
+    """A hash of each piece: of the last two axes."""
+    flat = np.ascontiguousarray(part).reshape(*part.shape[:2], -1).view(np.uint8)
+    room = -flat.shape[-1] % 8
+    if room:
+        flat = np.pad(flat, [(0, 0), (0, 0), (0, room)])
+    words = flat.view(np.uint64)
+    weights = np.random.default_rng(0).integers(0, 1 << 64, words.shape[-1], np.uint64) | np.uint64(1)
+    found: Words = (words * weights).sum(axis=-1, dtype=np.uint64)
+    return found ^ found >> np.uint64(31)
