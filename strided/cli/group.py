@@ -16,6 +16,7 @@ from strided.cli.hlo import hlo
 from strided.cli.info import info
 from strided.cli.ls import ls
 from strided.cli.memory import memory
+from strided.cli.padding import padding
 from strided.cli.show import show
 from strided.cli.warmup import warmup
 from strided.files.atomic import named_when_full
@@ -64,5 +65,5 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (info, show, convert, ls, hlo, memory, copies, demo, warmup):
+for command in (info, show, padding, convert, ls, hlo, memory, copies, demo, warmup):
     commands.add_command(command)

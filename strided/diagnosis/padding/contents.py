@@ -15,7 +15,7 @@ Kinds = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 #: Fewer elements do not tell noise from data.
-_LEAST_NOISE = 256
+_LEAST_NOISE = 100
 #: How often two leading bytes of noise are equal, compared with independent bytes that take every value equally often.
 #: Of 8-bit weights of a normal distribution that uses the whole range, it is 1.8 times.
 _NOISE = 1.3
@@ -56,24 +56,27 @@ def kinds_of(values: npt.NDArray[Any], bits: npt.NDArray[Any]) -> Kinds:
     return found
 
 
-def is_noise(bits: npt.NDArray[Any], element_bits: int) -> bool:
+def are_numbers(kinds: Kinds, numbers: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which lines hold numbers that are not all the same, given which elements are neither zero nor NaN."""
+    return np.asarray((kinds == FINITE) | ((kinds == NAN) & numbers.any(axis=1)))
+
+
+def leading_bytes(bits: npt.NDArray[Any], element_bits: int) -> Kinds:
+    """How often each value of the leading byte comes; never for packed elements."""
+    if element_bits < 8:
+        return np.zeros(256, np.int64)
+    leading = bits[..., -1] >> bits.dtype.type(8 * bits.dtype.itemsize - 8)
+    return np.bincount(leading.astype(np.uint8).reshape(-1), minlength=256)
+
+
+def is_noise(counts: Kinds) -> bool:
     """Whether the leading bytes of elements take all values alike, which those of numbers do not.
 
     >>> numbers = np.random.default_rng(0)
-    >>> is_noise(patterns(numbers.integers(0, 2**32, 1000, np.uint32)), 32)
+    >>> is_noise(leading_bytes(patterns(numbers.integers(0, 2**32, 1000, np.uint32)), 32))
     True
-    >>> is_noise(patterns(numbers.normal(size=1000).astype(np.float16)), 16)
+    >>> is_noise(leading_bytes(patterns(numbers.normal(size=1000).astype(np.float16)), 16))
     False
     """
-    size = bits[..., 0].size
-    if element_bits < 8 or size < _LEAST_NOISE:
-        return False
-    leading = (bits[..., -1] >> bits.dtype.type(8 * bits.dtype.itemsize - 8)).astype(np.uint8).reshape(-1)
-    counts = np.bincount(leading, minlength=256).astype(np.float64)
-    return bool((counts * (counts - 1)).sum() * 256 < _NOISE * size * (size - 1))
-
-
-def without_noise(kinds: Kinds, bits: npt.NDArray[Any], leaks: npt.NDArray[np.bool_], element_bits: int) -> Kinds:
-    """The kinds of lines, those of numbers and of some NaNs being noise if all of them together are."""
-    numbers = (kinds == FINITE) | ((kinds == NAN) & leaks.any(axis=1))
-    return np.where(numbers, NOISE, kinds) if is_noise(bits[numbers], element_bits) else kinds
+    size, share = int(counts.sum()), counts.astype(np.float64)
+    return size >= _LEAST_NOISE and bool((share * (share - 1)).sum() * 256 < _NOISE * size * (size - 1))

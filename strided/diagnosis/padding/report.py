@@ -155,8 +155,8 @@ class Padding:
 
     @property
     def is_clean(self) -> bool:
-        """Whether padding holds nothing but zeros, constants and NaNs."""
-        return not self.leaks and all(region.contents in ("zero", "constant", "nan") for region in self.regions)
+        """Whether all bytes of padding hold zeros, constants and NaNs. Bits that make no byte do not count."""
+        return not self.leaks and all(r.contents in ("zero", "constant", "nan") for r in self.regions if r.bytes)
 
     @property
     def verdict(self) -> str:
@@ -164,22 +164,20 @@ class Padding:
         if not self.regions:
             return "no padding"
         if self.is_clean:
-            kinds = dict.fromkeys(_MEANING[region.contents] for region in self.regions)
-            return f"clean: {', '.join(kinds)}, and nothing else"
-        reasons = []
-        for contents, text in (
+            kinds = dict.fromkeys(_MEANING[region.contents] for region in self.regions if region.bytes)
+            return f"clean: {', '.join(kinds)}, and nothing else" if kinds else "no byte of padding"
+        reasons = [f"{size:,} bytes {why}" for size, why in self._reasons() if size]
+        return f"not clean: {'; '.join(reasons)}"
+
+    def _reasons(self) -> Iterator[tuple[int, str]]:
+        """How many bytes are not clean, and why."""
+        for contents, why in (
             ("stale", "equal data elsewhere"),
             ("finite", "are numbers other than zero, perhaps data"),
+            ("nan", "are numbers among NaNs"),
         ):
-            size = sum(region.leaks for region in self.regions if region.contents == contents)
-            reasons += [f"{size:,} bytes {text}"] * bool(size)
-        mixed = sum(region.leaks for region in self.regions if region.contents == "nan")
-        reasons += [f"{mixed:,} bytes are numbers among NaNs"] * bool(mixed)
-        noise = sum(region.bits for region in self.regions if region.contents == "noise")
-        reasons += [
-            f"{noise // 8:,} bytes are noise" if noise >= 8 else f"{noise} bits are neither 0 nor 1 throughout"
-        ] * bool(noise)
-        return f"not clean: {'; '.join(reasons)}"
+            yield sum(region.leaks for region in self.regions if region.contents == contents), why
+        yield sum(region.bytes for region in self.regions if region.contents == "noise"), "are noise"
 
     def text(self, width: int = 80) -> str:
         """The report, in lines of at most `width` columns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,12 @@ from strided.diagnosis.padding.contents import (
     STALE,
     ZERO,
     Kinds,
+    are_numbers,
     is_nan,
+    is_noise,
     kinds_of,
+    leading_bytes,
     patterns,
-    without_noise,
 )
 from strided.diagnosis.padding.report import Match, Padding, PaddingRegion
 from strided.diagnosis.padding.stale import UNKNOWN, UNTOLD, Indices, StaleLines
@@ -77,8 +79,10 @@ class _Tally:
             self.matches.append(found)
 
 
-#: By kind of region, dimension and kind of contents.
-_Tallies = dict[tuple[str, int | None, int], _Tally]
+#: The kind of a region, and its dimension.
+_Origin: TypeAlias = tuple[str, int | None]
+#: By origin and kind of contents.
+_Tallies: TypeAlias = dict[tuple[str, int | None, int], _Tally]
 
 
 def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> Padding:
@@ -178,11 +182,15 @@ def _see_slots(
     """Count slots that lie in no padded dimension, in lines of neighbours."""
     whole = array._with_map(AddressMap.from_strides((array.spec.slots,), (1,)))
     values = whole[slots]
+    every = patterns(values[None])
+    noise = is_noise(leading_bytes(every[every.any(axis=2)], array.spec.element_bits))
     full = len(values) // _LINE * _LINE
     for first, lines in ((0, values[:full].reshape(-1, _LINE)), (full, values[full:].reshape(1, -1))):
         if lines.size:
             bits, leaks = _patterns(lines)
-            kinds = without_noise(kinds_of(lines, bits), bits, leaks, array.spec.element_bits)
+            kinds = kinds_of(lines, bits)
+            if noise:
+                kinds[are_numbers(kinds, leaks)] = NOISE
             own = slots[first : first + lines.size].reshape(lines.shape)
             _count(tallies, (kind, None), kinds, lines, own[:, 0], own[:, -1] + 1)
     done(len(slots))
@@ -190,25 +198,39 @@ def _see_slots(
 
 def _see_areas(array: ArrayBase, padded: Padded, done: Callable[[int], object]) -> tuple[_Tallies, MarkMap]:
     """Count the padding of all dimensions, and draw it."""
-    stale = StaleLines(array, padded)
-    seen = _pass(array, padded, stale, done)
-    if not stale:
+    notes = _Notes(StaleLines(array, padded))
+    seen = _pass(array, padded, notes, done)
+    if not notes.leading:
         return seen
-    stale.search(done)
-    return _pass(array, padded, stale, done)
+    notes.stale.search(done)
+    return _pass(array, padded, notes, done)
 
 
-def _pass(
-    array: ArrayBase, padded: Padded, stale: StaleLines, done: Callable[[int], object]
-) -> tuple[_Tallies, MarkMap]:
-    """Count and draw. The first time lines that may be stale are noted, the second time they are known."""
+@dataclass(slots=True)
+class _Notes:
+    """What is noted of numbers when padding is read first, for the second time.
+
+    Attributes
+    ----------
+    stale : StaleLines
+        Finds lines of padding in the data.
+    leading : dict
+        By origin, how often the leading byte of a number has each value.
+    """
+
+    stale: StaleLines
+    leading: dict[_Origin, Kinds] = field(default_factory=dict)
+
+
+def _pass(array: ArrayBase, padded: Padded, notes: _Notes, done: Callable[[int], object]) -> tuple[_Tallies, MarkMap]:
+    """Count and draw. The first time numbers are noted, the second time it is known which are stale or noise."""
     tallies: _Tallies = {}
     reader, drawing = Reader(array._with_map(padded.map)), _Drawing(array, padded)
     for area in areas(padded):
-        tally = _AreaTally(array, area, padded.tile.get(area.along), tallies)
+        tally = _AreaTally(array, area, padded.tile.get(area.along), tallies, notes)
         for box in blocks_of(area, padded.order):
             moved = np.moveaxis(reader(box), area.along, -1)
-            leaks = tally.see(box, moved.reshape(-1, moved.shape[-1]), stale)
+            leaks = tally.see(box, moved.reshape(-1, moved.shape[-1]))
             drawing.add(box, np.moveaxis(leaks.reshape(moved.shape), -1, area.along))
             done(leaks.size)
     return tallies, drawing.map()
@@ -217,26 +239,26 @@ def _pass(
 class _AreaTally:
     """Counts the lines of an area: those of numbers piece by piece, others as they are."""
 
-    def __init__(self, array: ArrayBase, area: Area, tile: int | None, tallies: _Tallies) -> None:
-        self._array, self._area, self._tallies = array, area, tallies
+    def __init__(self, array: ArrayBase, area: Area, tile: int | None, tallies: _Tallies, notes: _Notes) -> None:
+        self._array, self._area, self._tallies, self._notes = array, area, tallies, notes
         self._cuts = pieces(area.line, tile)
-        self._origin = ("dimension", area.axis) if area.axis < array.ndim else ("tile", None)
+        self._origin: _Origin = ("dimension", area.axis) if area.axis < array.ndim else ("tile", None)
 
-    def see(self, box: Box, values: Lines, stale: StaleLines) -> npt.NDArray[np.bool_]:
+    def see(self, box: Box, values: Lines) -> npt.NDArray[np.bool_]:
         """Count the lines of a block; returns which of their elements look like data."""
         bits, leaks = _patterns(values)
-        kinds = without_noise(kinds_of(values, bits), bits, leaks, self._array.spec.element_bits)
+        kinds = kinds_of(values, bits)
+        is_number = are_numbers(kinds, leaks)
         index = _indices(box, self._area.along)
         starts = index[self._area.axis]
-        is_number = np.isin(kinds, (FINITE, NOISE)) | ((kinds == NAN) & leaks.any(axis=1))
         self._count(kinds[~is_number], values[~is_number], starts[~is_number])
         leaks[~is_number] = False
         numbers = np.flatnonzero(is_number)
         if not numbers.size:
             return leaks
-        sources = stale.sources(self._area, bits[numbers]) if stale.is_searched else {}
-        if not stale.is_searched:
-            stale.want(self._area, bits[numbers])
+        sources = self._sources(bits[numbers])
+        if self._notes.stale.is_searched and is_noise(self._notes.leading[self._origin]):
+            kinds[numbers] = NOISE
         known = [sources[cut] for cut in self._cuts if cut in sources]
         found = np.concatenate([np.full((len(numbers), 1), UNTOLD), *known], axis=1)
         is_stale = (found >= 0).any(axis=1) & (found != UNKNOWN).all(axis=1)
@@ -249,6 +271,16 @@ class _AreaTally:
             leaks[numbers, part] = self._count(told, own, starts[lines]).reshape(len(numbers), -1)
             self._match(cut, source, [each[numbers] for each in index])
         return leaks
+
+    def _sources(self, bits: Lines) -> dict[Pieces, Indices]:
+        """Where data equals pieces of lines of numbers, once that is known."""
+        stale, leading = self._notes.stale, self._notes.leading
+        if stale.is_searched:
+            return stale.sources(self._area, bits)
+        stale.want(self._area, bits)
+        counts = leading_bytes(bits, self._array.spec.element_bits)
+        leading[self._origin] = leading.get(self._origin, 0) + counts
+        return {}
 
     def _count(self, kinds: Kinds, values: Lines, starts: Indices) -> npt.NDArray[np.bool_]:
         stops = starts + (values.shape[1] if self._area.along == self._area.axis else 1)
@@ -277,7 +309,7 @@ def _patterns(values: Lines) -> tuple[Lines, npt.NDArray[np.bool_]]:
 def _kinds_of_pieces(values: Lines, lines: Kinds, is_stale: npt.NDArray[np.bool_], source: Indices) -> Kinds:
     """The kinds of pieces of lines, given those of the lines, and whether all that is told of a line is stale."""
     kinds = kinds_of(values, patterns(values))
-    if values.shape[1] * values.dtype.itemsize < LEAST_BYTES:
+    if values.shape[1] == 1 or values.shape[1] * values.dtype.itemsize < LEAST_BYTES:
         kinds[kinds == CONSTANT] = FINITE
     kinds[(lines == NOISE) & np.isin(kinds, (FINITE, NAN))] = NOISE
     kinds[(source >= 0) | (is_stale & (kinds != ZERO))] = STALE
@@ -291,7 +323,7 @@ def _indices(box: Box, along: int) -> list[Indices]:
 
 
 def _count(
-    tallies: _Tallies, origin: tuple[str, int | None], kinds: Kinds, values: Lines, starts: Indices, stops: Indices
+    tallies: _Tallies, origin: _Origin, kinds: Kinds, values: Lines, starts: Indices, stops: Indices
 ) -> npt.NDArray[np.bool_]:
     """Count lines, whose indices in the padded dimension are given; returns which elements look like data."""
     leaks = np.zeros(values.shape, np.bool_)

@@ -86,9 +86,6 @@ class StaleLines:
         self._wanted: dict[_Place, _Wanted] = {}
         self.is_searched = False
 
-    def __bool__(self) -> bool:
-        return bool(self._wanted)
-
     def want(self, area: Area, bits: Lines) -> None:
         """Look for lines of an area, given as bit patterns."""
         for place, _, hashes, tiles, telling in self._pieces_of(area, bits):

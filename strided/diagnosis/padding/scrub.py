@@ -1,0 +1,47 @@
+"""A copy of a file with zeros in its padding."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+
+from strided.arrays.layout_array import LayoutArray
+from strided.files.atomic import refuse_existing, refuse_same, replaced
+from strided.files.regular import open_regular
+from strided.layout import Shape
+
+
+def scrub_file(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    shape: Shape,
+    *,
+    offset: int = 0,
+    bitorder: str = "little",
+    overwrite: bool = False,
+) -> int:
+    """Copy a file of raw bytes with zeros in the array's padding; returns its size in bytes.
+
+    The copy gets its name once it is complete.
+
+    Raises
+    ------
+    FileExistsError
+        Without `overwrite`, the target exists.
+    OSError
+        A file cannot be read or written; the target is the source.
+    BufferSizeError
+        The file does not hold the array.
+    """
+    with open_regular(source) as file:
+        refuse_same(os.fstat(file.fileno()), target)
+        if not overwrite:
+            refuse_existing(target)
+        with replaced(target, overwrite=overwrite) as copy:
+            shutil.copyfileobj(file, copy, 1 << 20)
+            copy.flush()
+            size = copy.tell()
+            if shape.size:
+                LayoutArray(mmap.mmap(copy.fileno(), size), shape, offset=offset, bitorder=bitorder).fill_padding()
+            return size
