@@ -106,20 +106,21 @@ def _add(offsets, numbers, factor):
 
 @part
 def _check(given, bound, index, factor, offsets):
-    astray, last = simd_bytes.zero(), simd_int32.repeated(bound - 1)
+    far, astray = simd_bytes.zero(), simd_bytes.zero()
+    bounds, last = simd_int32.repeated(bound), simd_int32.repeated(bound - 1)
     for at in range(0, _LIST, LINE):
         # The indices of the next block come while elements of this one are taken.
         simd_bytes.prefetch(given + 2 * (at + _LIST))
         simd_bytes.prefetch(given + 2 * (at + _LIST) + LINE)
-        low, high = simd_int32.low(given + 2 * at), simd_int32.high(given + 2 * at)
-        below = simd_int32.signs(low)
-        wrapped = simd_int32.total(low, simd_int32.both(below, simd_int32.repeated(bound)))
+        low = simd_int32.low(given + 2 * at)
+        far = simd_int32.either(far, simd_int32.excess(given + 2 * at))
+        # As unsigned numbers, negative ones are larger than what they wrap to.
+        wrapped = simd_int32.least(low, simd_int32.total(low, bounds))
         inside = simd_int32.least(wrapped, last)
-        far = simd_int32.either(simd_int32.differing(high, below), simd_int32.differing(wrapped, inside))
-        astray = simd_int32.either(astray, far)
+        astray = simd_int32.either(astray, simd_int32.differing(wrapped, inside))
         simd_bytes.store(index + at, inside)
         _add(offsets + at, inside, factor)
-    return simd_int32.some(astray)
+    return simd_int32.some(simd_int32.either(far, astray))
 
 
 @part
@@ -178,11 +179,12 @@ def _take(source, target, offsets, t, width, like):
 
 @part
 def _take_packed(source, target, offsets, t, bits, flip):
-    each, mask = _log2(8 // bits), (1 << bits) - 1
+    each, bytes_ = _log2(8 // bits), simd_bytes.address(target) + t
     for k in range(BLOCK):
-        at = simd_int32.number(offsets + 4 * k)
-        byte = simd_bytes.byte(simd_bytes.address(source) + (at >> each))
-        target[t + k] = byte >> (at * bits & 7 ^ flip) & mask
+        at = simd_int32.number(offsets + 4 * k) >> each
+        target[t + k] = simd_bytes.byte(simd_bytes.address(source) + at)
+    for k in range(0, BLOCK, simd_int32.COUNT):
+        simd_int32.narrow(bytes_ + k, simd_bytes.load(offsets + 4 * k), bits, flip)
 
 
 @kernel(BYTES, WRITABLE, TABLE, NUMBER, NUMBER, NUMBER, NUMBER, WRITABLE)

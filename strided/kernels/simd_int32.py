@@ -9,6 +9,7 @@ from llvmlite import ir
 from numba.core import types
 
 from strided.kernels.llvm import (
+    BYTE,
     INT64,
     INTEGER,
     LINE,
@@ -32,40 +33,27 @@ def _numbers(builder, value):
     return builder.bitcast(value, _KIND)
 
 
-def _half(builder, address, which):
-    """One half of each of sixteen int64 from an address on."""
-    lines = (loaded(builder, builder.add(address, INT64(k)), VECTOR, 32) for k in (0, LINE))
-    return as_bytes(builder, shuffled(builder, *lines, range(which, 2 * COUNT, 2)))
-
-
 @operation(VECTOR, INTEGER)
 def low(builder, address):
     """The lower halves of sixteen int64 from an address on."""
-    return _half(builder, address, 0)
+    lines = (loaded(builder, builder.add(address, INT64(k)), VECTOR, 32) for k in (0, LINE))
+    return as_bytes(builder, shuffled(builder, *lines, range(0, 2 * COUNT, 2)))
 
 
 @operation(VECTOR, INTEGER)
-def high(builder, address):
-    """The higher halves of sixteen int64 from an address on."""
-    return _half(builder, address, 1)
+def excess(builder, address):
+    """Eight int64, not all 0 if one of sixteen from an address on does not fit 32 bits."""
+    kind = VECTOR.of(64)
+    lines = (loaded(builder, builder.add(address, INT64(k)), VECTOR, 64) for k in (0, LINE))
+    # What fits lies between 0 and 2**32 then.
+    moved = (builder.add(line, same(kind, 1 << 31)) for line in lines)
+    return as_bytes(builder, builder.lshr(builder.or_(*moved), same(kind, 32)))
 
 
 @operation(VECTOR, INTEGER)
 def repeated(builder, number):
     """The same number sixteen times."""
     return as_bytes(builder, splat(builder, number, _KIND))
-
-
-@operation(VECTOR, VECTOR)
-def signs(builder, value):
-    """-1 for numbers below zero, else 0."""
-    return as_bytes(builder, builder.ashr(_numbers(builder, value), same(_KIND, 31)))
-
-
-@operation(VECTOR, VECTOR, VECTOR)
-def both(builder, first, second):
-    """Bits that are set in both."""
-    return builder.and_(first, second)
 
 
 @operation(VECTOR, VECTOR, VECTOR)
@@ -82,7 +70,7 @@ def differing(builder, first, second):
 
 @operation(VECTOR, VECTOR, VECTOR)
 def least(builder, first, second):
-    """The smaller numbers, none of which is negative: those with the highest bit set are large."""
+    """The smaller numbers, as unsigned ones."""
     first, second = _numbers(builder, first), _numbers(builder, second)
     return as_bytes(builder, builder.select(builder.icmp_unsigned("<", first, second), first, second))
 
@@ -125,3 +113,18 @@ def quotient(builder, value, inverse):
 def number(builder, address):
     """The unsigned integer of 32 bits at an address."""
     return builder.zext(builder.load(pointer_to(builder, address, ir.IntType(32)), align=4), INT64)
+
+
+@operation(types.void, INTEGER, VECTOR, INTEGER, INTEGER)
+def narrow(builder, address, offsets, bits, flip):
+    """Narrow each of the sixteen bytes at an address to its packed element of `bits` at an offset in elements.
+
+    `flip` is 0 where the first element of a byte lies in its low bits, else ``8 - bits``.
+    """
+    pointer = pointer_to(builder, address, ir.VectorType(BYTE, COUNT))
+    whole = builder.zext(builder.load(pointer, align=1), _KIND)
+    place = builder.mul(_numbers(builder, offsets), splat(builder, bits, _KIND))
+    shift = builder.xor(builder.and_(place, same(_KIND, 7)), splat(builder, flip, _KIND))
+    mask = builder.sub(builder.shl(INT64(1), bits), INT64(1))
+    found = builder.and_(builder.lshr(whole, shift), splat(builder, mask, _KIND))
+    builder.store(builder.trunc(found, pointer.type.pointee), pointer, align=1)

@@ -216,7 +216,8 @@ def check_taken_by_kernel(a: sd.LayoutArray, values: np.ndarray) -> None:
         out.view(np.uint8)[:] = 0
         assert fancy.gather_points(a.region, list(key), out)
         assert out.tobytes() == wanted
-    for wrong in (values.size, -values.size - 1, 1 << 32, -1 << 32, (1 << 32) - 1, (1 << 63) - 1, -1 << 63):
+    ends = [(sign << bits) + near for bits in (31, 32, 63) for sign in (-1, 1) for near in (-values.size, -1, 0, 1)]
+    for wrong in (values.size, -values.size - 1, *(end for end in ends if -1 << 63 <= end < 1 << 63)):
         for k in (0, 1234, len(places) - 1):
             outside = places.copy()
             outside[k] = wrong
