@@ -27,8 +27,10 @@ def wrap(
     if bitorder not in ("little", "big"):
         raise ValueError(f'bitorder must be "little" or "big", not {bitorder!r}')
     memory = flat_bytes(buffer)
-    head = b"" if memory.size == spec.buffer_byte_size else memory[:HEAD_BYTES].tobytes()
-    start, stop = extent(memory.size, spec, offset, allow_excess, head)
+    if memory.size == spec.buffer_byte_size and not offset:
+        start, stop = prefix_bytes(spec), memory.size
+    else:
+        start, stop = extent(memory.size, spec, offset, allow_excess, memory[:HEAD_BYTES].tobytes())
     own = memory if stop - start == memory.size else memory[start:stop]
     behind = mapping_behind(memory)
     return LayoutBuffer(own, spec, spec.dtype, spec.element_bits, bitorder, memory.size - stop, behind)

@@ -115,14 +115,16 @@ def _copy(source: Region, destination: Region) -> None:
                 _remembered.keep(key, (source.map, destination.map))
             return
     try:
-        _copy_by_plan(key, source, destination)
+        _copy_by_plan(key, known, source, destination)
     except kernels.NotCompiled as missing:
-        by_plan = partial(_copy_by_plan, key, source, destination)
-        _copy_meanwhile(source, destination, missing.name, by_plan)
+
+        def by_kernels() -> None:
+            _copy_by_plan(key, _remembered.get(key), source, destination)
+
+        _copy_meanwhile(source, destination, missing.name, by_kernels)
 
 
-def _copy_by_plan(key: tuple[object, ...], source: Region, destination: Region) -> None:
-    known = _remembered.get(key)
+def _copy_by_plan(key: tuple[object, ...], known: object, source: Region, destination: Region) -> None:
     if not isinstance(known, _Conversion) or not known.fits(source, destination):
         known = _conversion(source, destination)
         _remembered.keep(key, known)
