@@ -21,6 +21,8 @@ HEAVY = [
     *("numba", "llvmlite", "click", "dask", "xarray", "jax", "jaxlib", "torch", "pandas", "rich", "scipy"),
     *("concurrent.futures.process", "multiprocessing", "unittest", "asyncio"),
 ]
+#: Parts of the standard library that take as long to import as much of the package.
+SLOW = ["html", "pathlib", "subprocess", "tempfile", "urllib.parse"]
 
 
 def loaded_by(code: str) -> set[str]:
@@ -66,6 +68,11 @@ def test_import_loads_no_readers() -> None:
         for name in loaded_by("import strided")
         if name.startswith(("strided.dumps", "strided.inspect", "strided.tpu"))
     ] == []
+
+
+def test_import_loads_no_slow_parts_of_the_standard_library() -> None:
+    ours = loaded_by("import strided") - loaded_by("import numpy, ml_dtypes")
+    assert ours.isdisjoint(SLOW)
 
 
 def test_public_names() -> None:

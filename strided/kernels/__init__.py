@@ -15,11 +15,13 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strided.kernels import beside
 from strided.runtime import limits
+
+if TYPE_CHECKING:
+    from pathlib import Path  # takes longer to import than this package
 
 _HOMES = {
     "loop_nest": ("nest8", "nest16", "nest32", "nest64", "nest_bits"),

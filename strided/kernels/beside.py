@@ -13,17 +13,19 @@ kernel in the same folder one compiles, and the others find it there.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strided.runtime.locks import own_lock
+
+# Functions import these modules when they run: with them `import strided` would take a third longer.
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
 
 #: Seconds before Numba is loaded: whatever ends sooner does without.
 _PATIENCE = 0.05
@@ -129,13 +131,10 @@ class Compiler:
 
     def _run(self, command: list[str]) -> None:
         """Run a process to its end, or to that of this one."""
+        import subprocess
+
         with subprocess.Popen(
-            command,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            **_APART,
+            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **_APART
         ) as child:
             with self._lock:
                 self._child = child
@@ -148,7 +147,7 @@ class Compiler:
 
 
 if sys.platform == "win32":
-    _APART: dict[str, Any] = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
+    _APART: dict[str, Any] = {"creationflags": 0x0800_0200}  # CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW
 else:
     #: Ctrl-C is meant for whoever waits at the terminal.
     _APART = {"process_group": 0}
@@ -173,6 +172,9 @@ def _folder_or_temporary(folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         yield folder
     else:
+        from pathlib import Path
+        from tempfile import TemporaryDirectory
+
         with TemporaryDirectory(prefix="strided-") as name:
             yield Path(name)
 
@@ -208,6 +210,8 @@ def _after_fork() -> None:
 
 def compile_for_parent(name: str, folder: str) -> None:
     """Compile a kernel into a folder, and end when the parent does or says so."""
+    from pathlib import Path
+
     lock = Path(folder, f"{name}.lock")
     threading.Thread(target=_end_with_parent, args=(lock,), daemon=True).start()
     with _alone(lock):

@@ -115,7 +115,7 @@ except ChildProcessError:
     assert said(process(code, folder)) == "no child\n"
     assert [path.suffix for path in folder.iterdir()] == [".nbc"]
     # From disk, without a process.
-    code = "kernels.beside.subprocess.Popen = None\nuntil(ready)\nread()\nprint(*kernels._loaded)"
+    code = "import subprocess\nsubprocess.Popen = None\nuntil(ready)\nread()\nprint(*kernels._loaded)"
     assert said(process(code, folder)) == "copy\n"
 
 
