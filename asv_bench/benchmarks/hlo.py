@@ -12,6 +12,7 @@ from pathlib import Path
 
 import strided as sd
 from benchmarks.cases import TOY
+from benchmarks.yardstick import multiples
 from strided.dumps.protobuf.wire import BYTES, bytes_field, fields, integer_field, integers_field
 
 _DATA = Path(__file__).parents[2] / "tests" / "data" / "hlo"
@@ -82,6 +83,7 @@ def _shifted_instruction(message: memoryview, shift: int, suffix: bytes) -> byte
     return b"".join(parts)
 
 
+@multiples
 class Open:
     """From text or bytes in memory to a module that answers."""
 
@@ -92,10 +94,10 @@ class Open:
         self.source: str | bytes = large_text() if form == "text" else large_proto()
         sd.read_hlo("e { a = f32[] parameter(0) }")
 
-    def time_open(self, form: str) -> None:
+    def run_open(self, form: str) -> None:
         sd.read_hlo(self.source)
 
-    def time_open_and_search_by_name_opcode_and_shape(self, form: str) -> None:
+    def run_open_and_search_by_name_opcode_and_shape(self, form: str) -> None:
         module = sd.read_hlo(self.source)
         module.find("fusion.*")
         module.instruction(module.entry.root.name)
@@ -103,15 +105,8 @@ class Open:
         module.find(shape="f32[17,30]")
         module.find(memory_space=1)
 
-    def track_instructions(self, form: str) -> int:
-        return len(sd.read_hlo(self.source).instructions)
 
-    def track_megabytes_of_source(self, form: str) -> float:
-        return len(self.source) / 1e6
-
-    track_megabytes_of_source.unit = "MB"  # type: ignore[attr-defined]
-
-
+@multiples
 class ReadAll:
     """To the last attribute of the last instruction."""
 
@@ -121,7 +116,7 @@ class ReadAll:
     def setup(self, form: str) -> None:
         self.source: str | bytes = large_text() if form == "text" else large_proto()
 
-    def time_open_and_read_all(self, form: str) -> None:
+    def run_open_and_read_all(self, form: str) -> None:
         for instruction in sd.read_hlo(self.source).instructions:
             _ = instruction.shape, instruction.operands, instruction.attributes, instruction.called_computations
             _ = instruction.metadata, instruction.frontend_attributes, instruction.backend_config
@@ -131,5 +126,5 @@ class ReadAll:
         for instruction in module.instructions:
             _ = instruction.shape, instruction.operands, instruction.attributes, instruction.called_computations
 
-    def time_print_all(self, form: str) -> None:
+    def run_print_all(self, form: str) -> None:
         sd.read_hlo(self.source).to_text()

@@ -12,9 +12,9 @@ import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY
-from benchmarks.yardstick import in_turn, share_of_first
+from benchmarks.yardstick import multiples
 
-_SIDE = 128 if TOY else 8192
+_SIDE = 128 if TOY else 4096
 _TEXT = {
     "f32 T(8,128)": f"f32[{_SIDE},{_SIDE}]{{1,0:T(8,128)}}",
     "f32 transposed T(8,128)": f"f32[{_SIDE},{_SIDE}]{{0,1:T(8,128)}}",
@@ -28,49 +28,48 @@ def _pair(text: str) -> tuple[sd.LayoutArray, np.ndarray]:
     return sd.LayoutArray.from_numpy(x, sd.parse(text)), x
 
 
+@multiples
 class Reductions:
-    """256 MB, reduced window by window; as a share of NumPy's speed on a row-major array of the same values."""
+    """64 MB, reduced window by window, beside NumPy's of a row-major array of the same values."""
 
-    params = (list(_TEXT), ["sum", "mean", "var", "max", "argmax", "any"], [None, 0, 1])
+    params = (list(_TEXT), ["sum", "var", "argmax", "any"], [None, 0, 1])
     param_names = ("layout", "function", "axis")
 
     def setup(self, layout: str, function: str, axis: int | None) -> None:
         self.a, self.x = _pair(_TEXT[layout])
         self.function: Callable[..., Any] = getattr(np, function)
-        self.time_reduction(layout, function, axis)
 
-    def time_reduction(self, layout: str, function: str, axis: int | None) -> None:
+    def run_reduction(self, layout: str, function: str, axis: int | None) -> None:
         self.function(self.a, axis=axis)
 
-    def track_share_of_numpy(self, layout: str, function: str, axis: int | None) -> float:
-        runs = [lambda: self.function(self.x, axis=axis), lambda: self.function(self.a, axis=axis)]
-        return float(share_of_first(in_turn(runs))[1])
-
-    track_share_of_numpy.unit = "of NumPy's speed"  # type: ignore[attr-defined]
+    def beside(self, layout: str, function: str, axis: int | None) -> None:
+        self.function(self.x, axis=axis)
 
 
+@multiples
 class Sparse:
     """The mean of a sparse file of 4 GB: time and memory."""
 
     def setup_cache(self) -> str:
-        shape = sd.parse(f"f32[{_SIDE * 8},{_SIDE * 2}]{{1,0:T(8,128)}}")
+        shape = sd.parse(f"f32[{_SIDE * 16},{_SIDE * 4}]{{1,0:T(8,128)}}")
         path = str(Path(tempfile.mkdtemp()) / "sparse.bin")
         with open(path, "wb") as file:
             file.truncate(shape.byte_size)
         return path
 
     def setup(self, path: str) -> None:
-        self.a = sd.open(path, f"f32[{_SIDE * 8},{_SIDE * 2}]{{1,0:T(8,128)}}")
+        self.a = sd.open(path, f"f32[{_SIDE * 16},{_SIDE * 4}]{{1,0:T(8,128)}}")
 
-    def time_mean(self, path: str) -> None:
+    def run_mean(self, path: str) -> None:
         self.a.mean()
 
     def peakmem_mean(self, path: str) -> None:
         self.a.mean()
 
 
+@multiples
 class Functions:
-    """Universal functions of 256 MB, beside NumPy's of a row-major array."""
+    """Universal functions of 64 MB, beside NumPy's of a row-major array."""
 
     params = (list(_TEXT), ["a + 1", "a + x", "a += 1", "a > 0.5", "exp"])
     param_names = ("layout", "what")
@@ -85,17 +84,15 @@ class Functions:
             "exp": np.exp,
         }
         self.run = run[what]
+
+    def run_function(self, layout: str, what: str) -> None:
         self.run(self.a)
 
-    def time_function(self, layout: str, what: str) -> None:
-        self.run(self.a)
-
-    def track_share_of_numpy(self, layout: str, what: str) -> float:
-        return float(share_of_first(in_turn([lambda: self.run(self.x), lambda: self.run(self.a)]))[1])
-
-    track_share_of_numpy.unit = "of NumPy's speed"  # type: ignore[attr-defined]
+    def beside(self, layout: str, what: str) -> None:
+        self.run(self.x)
 
 
+@multiples
 class Selections:
     """Index arrays and masks, beside NumPy's on a row-major array."""
 
@@ -119,17 +116,15 @@ class Selections:
             mask = rng.random((_SIDE, _SIDE)) < (0.01 if key == "sparse mask" else 0.3)
             keys[key] = lambda a: a[mask]
         self.select = keys[key]
+
+    def run_selection(self, key: str) -> None:
         self.select(self.a)
 
-    def time_selection(self, key: str) -> None:
-        self.select(self.a)
-
-    def track_share_of_numpy(self, key: str) -> float:
-        return float(share_of_first(in_turn([lambda: self.select(self.x), lambda: self.select(self.a)]))[1])
-
-    track_share_of_numpy.unit = "of NumPy's speed"  # type: ignore[attr-defined]
+    def beside(self, key: str) -> None:
+        self.select(self.x)
 
 
+@multiples
 class Protocols:
     """What NumPy and others ask of an array before they compute anything."""
 
@@ -137,24 +132,24 @@ class Protocols:
         self.tiled = sd.LayoutArray(np.zeros(1 << 16, np.uint8), "bf16[128,256]{1,0:T(8,128)(2,1)}")
         self.plain = sd.LayoutArray(np.zeros(1 << 16, np.uint8), "f32[128,128]{0,1}")
 
-    def time_asarray_without_a_copy(self) -> None:
+    def run_asarray_without_a_copy(self) -> None:
         np.asarray(self.plain)
 
-    def time_asarray(self) -> None:
+    def run_asarray(self) -> None:
         np.asarray(self.tiled)
 
-    def time_transpose(self) -> None:
+    def run_transpose(self) -> None:
         np.transpose(self.tiled, (1, 0))
 
-    def time_reshape(self) -> None:
+    def run_reshape(self) -> None:
         self.tiled.reshape(16, 8, 256)
 
-    def time_pickle_out_of_band(self) -> None:
+    def run_pickle_out_of_band(self) -> None:
         pickle.loads(pickle.dumps(self.tiled, 5, buffer_callback=[].append), buffers=[self.tiled.buffer])
 
-    def time_assignment_of_an_element(self) -> None:
+    def run_assignment_of_an_element(self) -> None:
         self.tiled[3, 5] = 1
 
-    def time_row_after_row(self) -> None:
+    def run_row_after_row(self) -> None:
         for _ in self.tiled:
             pass

@@ -6,13 +6,14 @@ import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY, aligned
-from benchmarks.yardstick import in_turn, plain_copy, share_of_first
+from benchmarks.yardstick import multiples, plain_copy
 
 _SIZE = 64 if TOY else 8192
 
 
+@multiples
 class Assemble:
-    """Eight shards of 32 MB, or 1024 of 256 KB, into one row-major array."""
+    """Eight shards of 32 MB, or 1024 of 256 KB, into one row-major array, beside a memcpy."""
 
     params = (
         ["{devices=[2,4]<=[8]}", "{devices=[8,1]<=[8]}", "{devices=[32,32]<=[1024]}"],
@@ -26,26 +27,22 @@ class Assemble:
         self.shards = sd.shard(values, sharding, layout)
         self.whole = sd.assemble(self.shards, sharding, values.shape)
         self.out = aligned(values.nbytes).view(np.float32).reshape(values.shape)
+        self.copy = plain_copy(values.nbytes)
+
+    def run_assemble(self, sharding: str, layout: str) -> None:
         self.whole.to_numpy(out=self.out)
 
-    def run(self) -> None:
-        self.whole.to_numpy(out=self.out)
+    def beside_assemble(self, sharding: str, layout: str) -> None:
+        self.copy()
 
-    def time_assemble(self, sharding: str, layout: str) -> None:
-        self.run()
-
-    def time_one_element(self, sharding: str, layout: str) -> None:
+    def run_one_element(self, sharding: str, layout: str) -> None:
         self.whole[5, 5]
 
-    def time_one_row(self, sharding: str, layout: str) -> None:
+    def run_one_row(self, sharding: str, layout: str) -> None:
         self.whole[17]
 
-    def track_share_of_memcpy(self, sharding: str, layout: str) -> float:
-        return float(share_of_first(in_turn([plain_copy(self.out.nbytes), self.run]))[1])
 
-    track_share_of_memcpy.unit = "of memcpy"  # type: ignore[attr-defined]
-
-
+@multiples
 class Parse:
     """Shardings of 512 devices: as a count, as a list, and by name."""
 
@@ -60,13 +57,14 @@ class Parse:
         }[form]
         self.sharding = sd.Sharding.parse(self.text)
 
-    def time_parse(self, form: str) -> None:
+    def run_parse(self, form: str) -> None:
         sd.Sharding.parse(self.text)
 
-    def time_all_slices(self, form: str) -> None:
+    def run_all_slices(self, form: str) -> None:
         list(self.sharding.slices((4096, 4096)))
 
 
+@multiples
 class Allocations:
     """A buffer assignment of 5000 values (about 0.5 MB of text)."""
 
@@ -77,8 +75,8 @@ class Allocations:
         self.text = "\n".join(["BufferAssignment:", "allocation 0: size 9999999, preallocated-temp:", *lines]).encode()
         self.assignment = sd.read_allocations(self.text)
 
-    def time_read(self) -> None:
+    def run_read(self) -> None:
         sd.read_allocations(self.text)
 
-    def time_kinds(self) -> None:
+    def run_kinds(self) -> None:
         self.assignment.kinds()

@@ -6,6 +6,7 @@ import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY, aligned
+from benchmarks.yardstick import multiples
 from strided.planning import plan
 from strided.planning.axis_maps import axis_map_of
 from strided.planning.plan import plan_copy
@@ -18,6 +19,7 @@ _TEXTS = {
 }
 
 
+@multiples
 class Notation:
     """Text to value and back."""
 
@@ -28,13 +30,14 @@ class Notation:
         self.text = _TEXTS[name]
         self.shape = sd.parse(self.text)
 
-    def time_parse(self, name: str) -> None:
+    def run_parse(self, name: str) -> None:
         sd.parse(self.text)
 
-    def time_str(self, name: str) -> None:
+    def run_str(self, name: str) -> None:
         str(self.shape)
 
 
+@multiples
 class Addresses:
     """Index to offset and back."""
 
@@ -44,19 +47,20 @@ class Addresses:
         self.rows = np.random.default_rng(0).integers(0, 1280, n)
         self.offsets = np.random.default_rng(0).integers(0, 1280 * 16384, n)
 
-    def time_offset_of_one(self) -> None:
+    def run_offset_of_one(self) -> None:
         self.shape.offset_of((7, 300))
 
-    def time_index_at_one(self) -> None:
+    def run_index_at_one(self) -> None:
         self.shape.index_at(123_456)
 
-    def time_offset_of_a_million(self) -> None:
+    def run_offset_of_a_million(self) -> None:
         self.shape.offset_of((self.rows, self.rows))
 
-    def time_index_at_a_million(self) -> None:
+    def run_index_at_a_million(self) -> None:
         self.shape.index_at(self.offsets)
 
 
+@multiples
 class Planning:
     """Two layouts to a ready plan."""
 
@@ -78,17 +82,18 @@ class Planning:
         self.arguments = (part.region.map, target.map, part.region.storage, target.storage)
         plan_copy(*self.arguments)
 
-    def time_plan_anew(self, name: str) -> None:
+    def run_plan_anew(self, name: str) -> None:
         for kept in (plan_copy, plan._steps, axis_map_of):
             kept.cache_clear()
         plan_copy(*self.arguments)
 
-    def time_plan_again(self, name: str) -> None:
+    def run_plan_again(self, name: str) -> None:
         plan_copy(*self.arguments)
 
 
+@multiples
 class Conversions:
-    """64 KB there and back, beside a copy of as many bytes: what is more than that is Python."""
+    """64 KB there and back, beside a copy of as many bytes; what is more than that is Python."""
 
     params = (["f32[64,256]{1,0:T(8,128)}", "bf16[128,256]{1,0:T(8,128)(2,1)}", "s8[256,256]{1,0:T(8,128)(4,1)}"],)
     param_names = ("shape",)
@@ -100,49 +105,51 @@ class Conversions:
         self.out = aligned(self.a.nbytes).view(self.a.dtype).reshape(self.a.shape)
         self.layout = str(self.shape.layout)
         for _ in range(2):
-            self.time_to_numpy(text)
-            self.time_from_numpy(text)
+            self.run_to_numpy(text)
+            self.run_from_numpy(text)
 
-    def time_to_numpy(self, text: str) -> None:
+    def run_to_numpy(self, text: str) -> None:
         self.a.to_numpy(out=self.out)
 
-    def time_from_numpy(self, text: str) -> None:
+    def run_from_numpy(self, text: str) -> None:
         sd.LayoutArray.from_numpy(self.out, self.layout, out=self.memory)
 
-    def time_copy(self, text: str) -> None:
+    def beside(self, text: str) -> None:
         np.copyto(self.other, self.memory)
 
 
+@multiples
 class Elements:
-    """Elements and views of a small array, where Python is all the time."""
+    """Elements and views of a small array, beside NumPy's."""
 
     def setup(self) -> None:
         self.a = sd.LayoutArray(np.zeros(1 << 16, np.uint8), "bf16[128,256]{1,0:T(8,128)(2,1)}")
         self.x = np.zeros((128, 256), self.a.dtype)
         self.a[3, 5]
 
-    def time_element(self) -> None:
+    def run_element(self) -> None:
         self.a[3, 5]
 
-    def time_element_of_an_ndarray(self) -> None:
+    def beside_element(self) -> None:
         self.x[3, 5]
 
-    def time_view(self) -> None:
+    def run_view(self) -> None:
         self.a[1:5, ::2]
 
-    def time_view_of_an_ndarray(self) -> None:
+    def beside_view(self) -> None:
         self.x[1:5, ::2]
 
-    def time_transpose(self) -> None:
+    def run_transpose(self) -> None:
         _ = self.a.T
 
-    def time_transpose_of_an_ndarray(self) -> None:
+    def beside_transpose(self) -> None:
         _ = self.x.T
 
-    def time_repr(self) -> None:
+    def run_repr(self) -> None:
         repr(self.a)
 
 
+@multiples
 class Gather:
     """A million elements chosen at random, and as many in whole rows, beside NumPy's of a row-major array."""
 
@@ -168,23 +175,23 @@ class Gather:
         self.few = self.rows[: max(1, n // side)]
         self.x, self.places = self.a.to_numpy(), self.rows * side + self.columns
         self.flat = self.x.reshape(-1)
-        for run in (self.time_gather, self.time_take, self.time_rows):
+        for run in (self.run_gather, self.run_take, self.run_rows):
             run(text)
 
-    def time_gather(self, text: str) -> None:
+    def run_gather(self, text: str) -> None:
         self.a[self.rows, self.columns]
 
-    def time_fancy_of_numpy(self, text: str) -> None:
+    def beside_gather(self, text: str) -> None:
         self.x[self.rows, self.columns]
 
-    def time_take(self, text: str) -> None:
+    def run_take(self, text: str) -> None:
         self.a.take(self.places)
 
-    def time_take_of_numpy(self, text: str) -> None:
+    def beside_take(self, text: str) -> None:
         self.flat.take(self.places)
 
-    def time_rows(self, text: str) -> None:
+    def run_rows(self, text: str) -> None:
         self.a[self.few]
 
-    def time_rows_of_numpy(self, text: str) -> None:
+    def beside_rows(self, text: str) -> None:
         self.x[self.few]

@@ -10,14 +10,14 @@ import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY
-from benchmarks.yardstick import in_turn, share_of_first
+from benchmarks.yardstick import multiples, plain_copy
 from strided.dumps.protobuf import varints, wire
 from strided.dumps.protobuf.shapes import read_shape, write_shape
 from strided.dumps.protobuf.textproto import encode
 from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
 from strided.runtime import limits
 
-_ELEMENTS = 1 << 12 if TOY else 1 << 25
+_ELEMENTS = 1 << 12 if TOY else 1 << 24
 
 #: Values as they occur, and how long their varints are.
 _INTEGERS = {
@@ -41,6 +41,7 @@ class _File:
         self.path.unlink()
 
 
+@multiples
 class Open(_File):
     """A snapshot of 1 GB of floats: nothing of it is read before it is looked at."""
 
@@ -53,36 +54,33 @@ class Open(_File):
         os.write(handle, head)
         os.ftruncate(handle, len(head) + size)
         os.close(handle)
-        self.time_open_and_read_one_element()
+        self.run_open_and_read_one_element()
 
-    def time_open_and_read_one_element(self) -> None:
+    def run_open_and_read_one_element(self) -> None:
         read_snapshot(self.path).arguments[0][1]
 
     def peakmem_open_and_read_one_element(self) -> None:
-        self.time_open_and_read_one_element()
+        self.run_open_and_read_one_element()
 
 
+@multiples
 class Floats(_File):
-    """128 MB of floats in the page cache: views of the file, read as fast as `np.fromfile` reads them."""
+    """64 MB of floats in the page cache: views of the file, read as fast as `np.fromfile` reads them."""
 
     def setup(self) -> None:
         self._write([np.ones(_ELEMENTS, np.float32)])
-        self.time_read()
+        self.run_read()
 
-    def time_read(self) -> None:
+    def run_read(self) -> None:
         np.asarray(read_snapshot(self.path).arguments[0])
 
-    def time_fromfile(self) -> None:
+    def beside(self) -> None:
         np.fromfile(self.path, np.uint8)
 
-    def track_share_of_fromfile(self) -> float:
-        return float(share_of_first(in_turn([self.time_fromfile, self.time_read]))[1])
 
-    track_share_of_fromfile.unit = "of np.fromfile"  # type: ignore[attr-defined]
-
-
+@multiples
 class Varints:
-    """32-bit integers, which a LiteralProto holds as varints: decoded and encoded, by kernel and by NumPy."""
+    """32-bit integers, which a LiteralProto holds as varints, decoded and encoded, beside a memcpy of the varints."""
 
     params = (list(_INTEGERS), ["kernel", "numpy"])
     param_names = ("values", "by")
@@ -93,29 +91,22 @@ class Varints:
         self.limits = limits.current
         limits.use(self.limits._replace(varint_bytes=1 if by == "kernel" else 1 << 62))
         self.encoded = memoryview(varints.encode_varints(self.numbers))
-        self.time_decode(values, by)
+        self.copy = plain_copy(len(self.encoded))
 
     def teardown(self, values: str, by: str) -> None:
         limits.use(self.limits)
 
-    def time_decode(self, values: str, by: str) -> None:
+    def run_decode(self, values: str, by: str) -> None:
         varints.decode_varints(self.encoded, np.int32, "a benchmark")
 
-    def time_encode(self, values: str, by: str) -> None:
+    def run_encode(self, values: str, by: str) -> None:
         varints.encode_varints(self.numbers)
 
-    def track_decoded_gigabytes_per_second(self, values: str, by: str) -> float:
-        times = in_turn([lambda: self.time_decode(values, by)])
-        return 1e-9 * len(self.encoded) / float(min(times[:, 0]))
-
-    def track_encoded_gigabytes_per_second(self, values: str, by: str) -> float:
-        times = in_turn([lambda: self.time_encode(values, by)])
-        return 1e-9 * len(self.encoded) / float(min(times[:, 0]))
-
-    track_decoded_gigabytes_per_second.unit = "GB/s of varints"  # type: ignore[attr-defined]
-    track_encoded_gigabytes_per_second.unit = "GB/s of varints"  # type: ignore[attr-defined]
+    def beside(self, values: str, by: str) -> None:
+        self.copy()
 
 
+@multiples
 class Text:
     """The text form: a million numbers, one a line."""
 
@@ -126,15 +117,11 @@ class Text:
         )
         self.text = f"shape {{ element_type: F32 dimensions: {count} }}{lines}"
 
-    def time_encode(self) -> None:
+    def run_encode(self) -> None:
         encode(self.text, "LiteralProto")
 
-    def track_megabytes_per_second(self) -> float:
-        return 1e-6 * len(self.text) / float(min(in_turn([self.time_encode])[:, 0]))
 
-    track_megabytes_per_second.unit = "MB/s of text"  # type: ignore[attr-defined]
-
-
+@multiples
 class Shapes:
     """A thousand ShapeProtos that have not been seen before, and one that has."""
 
@@ -143,31 +130,27 @@ class Shapes:
         self.protos = [memoryview(write_shape(shape)) for shape in shapes]
         self.first = 0
 
-    def time_new_shapes(self) -> None:
+    def run_new_shapes(self) -> None:
         # The dimensions that hold the place of others: a cache of what was read must not answer.
         self.first += 1000
         for n in range(self.first, self.first + 1000):
             read_shape(memoryview(wire.integer_field(2, 11) + wire.integers_field(3, (n,))))
 
-    def time_known_shape(self) -> None:
+    def run_known_shape(self) -> None:
         for _ in range(1000):
             read_shape(self.protos[0])
 
 
+@multiples
 class Write(_File):
-    """128 MB of floats written as a snapshot."""
+    """64 MB of floats written as a snapshot."""
 
     def setup(self) -> None:
         self.values = sd.LayoutArray.from_numpy(np.ones(_ELEMENTS, np.float32))
         self._write([self.values])
 
-    def time_write(self) -> None:
+    def run_write(self) -> None:
         write_snapshot(self.path, [self.values])
 
-    def time_tofile(self) -> None:
+    def beside(self) -> None:
         self.values.buffer.tofile(self.path)
-
-    def track_share_of_tofile(self) -> float:
-        return float(share_of_first(in_turn([self.time_tofile, self.time_write]))[1])
-
-    track_share_of_tofile.unit = "of ndarray.tofile"  # type: ignore[attr-defined]

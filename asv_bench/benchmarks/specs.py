@@ -11,7 +11,7 @@ import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY, aligned
-from benchmarks.yardstick import in_turn, plain_copy, share_of_first
+from benchmarks.yardstick import multiples, plain_copy
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Digit, Term
 
@@ -44,8 +44,9 @@ class ScaleFactors(_Sizes):
         return AddressMap(self.dimensions, 0, ((Term(0, 1, rows),), (Term(0, 1, columns),)), (), self.slots)
 
 
+@multiples
 class OtherSpecs:
-    """64 MB of bytes from one layout to another."""
+    """64 MB of bytes from one layout to another, beside a memcpy."""
 
     params = (["scale factors", "u8 T(128,4)"], ["to row-major", "from row-major", "to T(32,128)(4,1)"])
     param_names = ("layout", "conversion")
@@ -59,8 +60,7 @@ class OtherSpecs:
         memory = aligned(spec.buffer_byte_size)
         memory[:] = np.random.default_rng(0).integers(0, 255, memory.size, np.uint8)
         source = sd.LayoutArray(memory, spec)
-        self.bytes = source.nbytes
-        dense = aligned(self.bytes).reshape(dimensions)
+        dense = aligned(source.nbytes).reshape(dimensions)
         dense[...] = 1
         relaid = source.to_layout("{1,0:T(32,128)(4,1)}")
         runs: dict[str, Callable[[], object]] = {
@@ -69,12 +69,10 @@ class OtherSpecs:
             "to T(32,128)(4,1)": lambda: source.to_layout("{1,0:T(32,128)(4,1)}", "unknown", relaid),
         }
         self.run = runs[conversion]
+        self.copy = plain_copy(source.nbytes)
+
+    def run_conversion(self, layout: str, conversion: str) -> None:
         self.run()
 
-    def time_conversion(self, layout: str, conversion: str) -> None:
-        self.run()
-
-    def track_share_of_memcpy(self, layout: str, conversion: str) -> float:
-        return float(share_of_first(in_turn([plain_copy(self.bytes), self.run]))[1])
-
-    track_share_of_memcpy.unit = "of memcpy"  # type: ignore[attr-defined]
+    def beside(self, layout: str, conversion: str) -> None:
+        self.copy()

@@ -1,4 +1,4 @@
-"""What a conversion is measured with: a plain copy of the same bytes, in the same round.
+"""What is measured, and with what: a plain copy of the same bytes, NumPy's own, or plain Python, in the same rounds.
 
 Absolute times drift with the machine and its neighbours. The ratio to a memcpy that ran a moment before does not.
 """
@@ -13,12 +13,15 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 import strided as sd
 from benchmarks.cases import TOY, aligned
 
+T = TypeVar("T")
 ROUNDS = 1 if TOY else 9
 _pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
 
@@ -76,6 +79,50 @@ def seconds(run: Callable[[], object], repeat: int = 1) -> float:
     for _ in range(repeat):
         run()
     return (time.perf_counter() - start) / repeat
+
+
+def plain_python() -> None:
+    """A hundred calls and tuples of plain Python, the yardstick for what is Python alone."""
+    found: dict[tuple[int, int], int] = {}
+    for k in range(100):
+        found[k, k + 1] = max(k, 50)
+
+
+#: Seconds that a yardstick is repeated for in a round, and that all rounds take at most; but there are three of them.
+_ROUND_SECONDS, _MOST_SECONDS = 0.01, 1.5
+
+
+def multiple(beside: Callable[[], object], run: Callable[[], object]) -> float:
+    """How many times as long one call takes as another: the median over rounds in which they take turns."""
+    for warm in (beside, run):
+        warm()
+    once = [seconds(beside), seconds(run)]
+    repeats = [1 if TOY else max(1, int(_ROUND_SECONDS / one)) for one in once]
+    rounds = 1 if TOY else max(3, min(15, int(_MOST_SECONDS / np.dot(once, repeats))))
+    found = [seconds(run, repeats[1]) / seconds(beside, repeats[0]) for _ in range(rounds)]
+    return float(np.median(found))
+
+
+def multiples(benchmarks: type[T]) -> type[T]:
+    """Decorate a class of benchmarks: each method ``run_x`` is tracked as ``track_x``.
+
+    The value is the multiple of the time of ``beside_x``, or else of `beside`, or else of `plain_python`. (asv takes
+    smaller values for better ones.)
+    """
+    for name in [name for name in dir(benchmarks) if name.startswith("run_")]:
+        row = name.removeprefix("run_")
+        beside = next((own for own in (f"beside_{row}", "beside") if hasattr(benchmarks, own)), None)
+        setattr(benchmarks, f"track_{row}", _tracked(name, beside))
+    return benchmarks
+
+
+def _tracked(name: str, beside: str | None) -> Callable[..., float]:
+    def track(self: Any, *arguments: Any) -> float:
+        yardstick = partial(getattr(self, beside), *arguments) if beside else plain_python
+        return multiple(yardstick, partial(getattr(self, name), *arguments))
+
+    track.unit = "times as long"  # type: ignore[attr-defined]
+    return track
 
 
 # (asv takes a name `rounds` in a module of benchmarks for a setting of its own.)
