@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import itertools
+import json
 import os
 import pkgutil
 import re
@@ -33,7 +34,7 @@ def _toys() -> Iterator[None]:
         patch.setenv("STRIDED_BENCH_TOY", "1")
         patch.syspath_prepend(str(_FOLDER))
         yield
-        for name in [n for n in sys.modules if n.split(".")[0] in ("benchmarks", "sweep")]:
+        for name in [n for n in sys.modules if n.split(".")[0] in ("benchmarks", "sweep", "thresholds")]:
             del sys.modules[name]
 
 
@@ -79,6 +80,99 @@ def test_every_benchmark_runs_at_toy_size(module: str) -> None:
                 assert float(result) >= 0
             ran += 1
     assert ran
+
+
+def test_rows_are_multiples_of_their_own_yardstick_or_the_one_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    yardstick = importlib.import_module("benchmarks.yardstick")
+    monkeypatch.setattr(yardstick, "multiple", lambda beside, run: (beside(), run()))
+
+    class Both:
+        def run_one(self, x: int) -> str:
+            return f"one {x}"
+
+        def run_two(self, x: int) -> str:
+            return f"two {x}"
+
+        def beside(self, x: int) -> str:
+            return f"all {x}"
+
+        def beside_two(self, x: int) -> str:
+            return f"beside two {x}"
+
+    class Alone:
+        def run_it(self) -> str:
+            return "it"
+
+    rows = yardstick.multiples(Both)()
+    assert (rows.track_one(3), rows.track_two(4)) == (("all 3", "one 3"), ("beside two 4", "two 4"))
+    assert yardstick.multiples(Alone)().track_it() == (None, "it")
+    assert Both.track_one.unit == "times as long"  # type: ignore[attr-defined]
+
+
+def test_a_multiple_counts_single_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    yardstick = importlib.import_module("benchmarks.yardstick")
+    took = {"slow": iter([0.03, 0.3, 0.03, 0.03]), "fast": iter([0.001, 0.01, 0.02, 0.01])}
+
+    def seconds(run: Any, repeat: int = 1) -> float:
+        assert repeat == (1 if run() == "slow" or next(once) else 10)
+        return next(took[run()])
+
+    once = iter([True, False, False, False])
+    monkeypatch.setattr(yardstick, "TOY", False)
+    monkeypatch.setattr(yardstick, "_MOST_SECONDS", 0.1)
+    monkeypatch.setattr(yardstick, "seconds", seconds)
+    assert yardstick.multiple(lambda: "fast", lambda: "slow") == 3
+
+
+def _low(thresholds: Any, *found: float) -> list[str]:
+    ratios = iter(found)
+    return thresholds.judged({"row": 1.0}, lambda names: (dict.fromkeys(names, next(ratios)), 1.0))[1]
+
+
+def test_a_ratio_has_fallen_if_no_attempt_reaches_three_quarters() -> None:
+    thresholds = importlib.import_module("thresholds")
+    assert _low(thresholds, 0.75) == _low(thresholds, 0.7, 0.4, 0.5, 0.8) == []
+    assert _low(thresholds, 0.74, 0.4, 0.5, 0.6) == ["row"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "unrest", "status", "said"),
+    [
+        ("this", 1.0, 1, "row .* 0.50 of memcpy, recorded 1.00 fell below"),
+        ("this", 2.0, 0, "not judged: memcpy itself"),
+        ("another", 1.0, 0, "not judged: no ratios are recorded for this"),
+    ],
+)
+def test_thresholds_judge_calm_machines_of_a_recorded_kind(
+    kind: str,
+    unrest: float,
+    status: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    thresholds = importlib.import_module("thresholds")
+    table = tmp_path / "table.json"
+    table.write_text(f'{{"{kind}": {{"row": 1.0}}}}', encoding="utf-8")
+    monkeypatch.setattr(thresholds, "kind_of_cpu", lambda: "this")
+    monkeypatch.setattr(thresholds, "measure", lambda names: (dict.fromkeys(names, 0.5), unrest))
+    assert thresholds.main(["--table", str(table)]) == status
+    assert re.search(said, capsys.readouterr().out)
+
+
+def test_thresholds_are_recorded_for_this_kind_of_cpu_beside_others(tmp_path: Path) -> None:
+    thresholds = importlib.import_module("thresholds")
+    table = tmp_path / "table.json"
+    table.write_text('{"another": {}}', encoding="utf-8")
+    thresholds.main(["--record", "--table", str(table)])
+    found = json.loads(table.read_text(encoding="utf-8"))
+    assert {kind: set(rows) for kind, rows in found.items()} == {
+        "another": set(),
+        thresholds.kind_of_cpu(): set(thresholds.ROWS),
+    }
+    recorded = json.loads(thresholds.RECORDED.read_text(encoding="utf-8"))
+    assert all(set(rows) <= set(thresholds.ROWS) for rows in recorded.values())
 
 
 def _bytes(target: Any) -> np.ndarray:

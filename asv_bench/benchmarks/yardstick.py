@@ -89,7 +89,7 @@ def plain_python() -> None:
 
 
 #: Seconds that a yardstick is repeated for in a round, and that all rounds take at most; but there are three of them.
-_ROUND_SECONDS, _MOST_SECONDS = 0.01, 1.5
+_ROUND_SECONDS, _MOST_SECONDS = 0.01, 1.0
 
 
 def multiple(beside: Callable[[], object], run: Callable[[], object]) -> float:
