@@ -17,6 +17,8 @@ import strided as sd
 from strided.layout.element_types import element_type
 
 TOY = "STRIDED_BENCH_TOY" in os.environ
+#: Random bytes, which a source repeats.
+_DRAWN_BYTES = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,10 @@ def prepare(case: Case, *, misalignment: int = 0) -> Prepared:
     shape = case.source_shape
     rng = np.random.default_rng(0)
     memory = aligned(shape.byte_size)
-    memory[:] = rng.integers(0, 255, memory.size, np.uint8)
+    # To draw all of it would take longer than to measure.
+    drawn = rng.integers(0, 255, min(memory.size, _DRAWN_BYTES), np.uint8)
+    for start in range(0, memory.size, drawn.size):
+        memory[start : start + drawn.size] = drawn[: memory.size - start]
     if (bits := element_type(shape.element_type).bits) < shape.element_bits == 8:
         memory &= (1 << bits) - 1
     source = sd.LayoutArray(memory, shape)

@@ -94,9 +94,6 @@ class Open:
         self.source: str | bytes = large_text() if form == "text" else large_proto()
         sd.read_hlo("e { a = f32[] parameter(0) }")
 
-    def run_open(self, form: str) -> None:
-        sd.read_hlo(self.source)
-
     def run_open_and_search_by_name_opcode_and_shape(self, form: str) -> None:
         module = sd.read_hlo(self.source)
         module.find("fusion.*")

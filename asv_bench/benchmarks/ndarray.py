@@ -48,17 +48,17 @@ class Reductions:
 
 @multiples
 class Sparse:
-    """The mean of a sparse file of 4 GB: time and memory."""
+    """The mean of a sparse file of 1 GB: time and memory."""
 
     def setup_cache(self) -> str:
-        shape = sd.parse(f"f32[{_SIDE * 16},{_SIDE * 4}]{{1,0:T(8,128)}}")
+        shape = sd.parse(f"f32[{_SIDE * 8},{_SIDE * 2}]{{1,0:T(8,128)}}")
         path = str(Path(tempfile.mkdtemp()) / "sparse.bin")
         with open(path, "wb") as file:
             file.truncate(shape.byte_size)
         return path
 
     def setup(self, path: str) -> None:
-        self.a = sd.open(path, f"f32[{_SIDE * 16},{_SIDE * 4}]{{1,0:T(8,128)}}")
+        self.a = sd.open(path, f"f32[{_SIDE * 8},{_SIDE * 2}]{{1,0:T(8,128)}}")
 
     def run_mean(self, path: str) -> None:
         self.a.mean()

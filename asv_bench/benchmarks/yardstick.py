@@ -92,11 +92,16 @@ def plain_python() -> None:
 _ROUND_SECONDS, _MOST_SECONDS = 0.01, 1.0
 
 
+def _once(run: Callable[[], object]) -> float:
+    found = seconds(run)
+    return found if TOY or found > _ROUND_SECONDS / 100 else seconds(run, 100)
+
+
 def multiple(beside: Callable[[], object], run: Callable[[], object]) -> float:
     """How many times as long one call takes as another: the median over rounds in which they take turns."""
     for warm in (beside, run):
         warm()
-    once = [seconds(beside), seconds(run)]
+    once = [_once(call) for call in (beside, run)]
     repeats = [1 if TOY else max(1, int(_ROUND_SECONDS / one)) for one in once]
     rounds = 1 if TOY else max(3, min(15, int(_MOST_SECONDS / np.dot(once, repeats))))
     found = [seconds(run, repeats[1]) / seconds(beside, repeats[0]) for _ in range(rounds)]
