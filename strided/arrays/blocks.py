@@ -230,7 +230,10 @@ def near(region: transfer.Region) -> transfer.Region:
     lowest = base + sum(min(0, _least(n, t)) for n, terms in zip(map_.shape, axes, strict=True) for t in terms)
     skipped = max(0, lowest) * unit // 8
     base -= skipped * 8 // unit
-    moved_map = AddressMap.unchecked(map_.shape, base, tuple(axes), (), map_.upper_bound - skipped * 8 // unit)
+    # The bound must not depend on where the block lies, or no two blocks would be equal.
+    bound = 1 + base + sum(max(0, (d.size - 1) * d.stride) for terms in axes for t in terms for d in t.digits)
+    bound = min(bound, map_.upper_bound - skipped * 8 // unit)
+    moved_map = AddressMap.unchecked(map_.shape, base, tuple(axes), (), bound)
     return transfer.Region(
         region.buffer[skipped:], moved_map, region.bits, region.low_first, region.signed, region.unit_bits
     )
