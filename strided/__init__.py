@@ -43,6 +43,7 @@ from strided.runtime.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
     from strided import inspect, testing, tpu
+    from strided.diagnosis.difference import diff
     from strided.dumps.buffer_assignment.assignment import read_allocations
     from strided.dumps.detect import read_dump
     from strided.dumps.directory.dump import open_dump
@@ -72,6 +73,7 @@ _LAZY = {
     "assemble": "strided.dumps.sharded.assemble",
     "convert_file": "strided.io.convert_file",
     "layout_copies": "strided.memory.copies",
+    "diff": "strided.diagnosis.difference",
     "load_npy": "strided.io.npy",
     "memory_report": "strided.memory.memory_report",
     "open_dump": "strided.dumps.directory.dump",
@@ -117,6 +119,7 @@ __all__ = [
     "UnsupportedError",
     "assemble",
     "convert_file",
+    "diff",
     "errors",
     "get_num_threads",
     "inspect",

@@ -6,11 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from strided.testing.arrays import assert_layout_equal
     from strided.testing.memory import assert_memory
 
-_LAZY = {"assert_memory": "strided.testing.memory"}
+_LAZY = {"assert_layout_equal": "strided.testing.arrays", "assert_memory": "strided.testing.memory"}
 
-__all__ = ["assert_memory"]
+__all__ = ["assert_layout_equal", "assert_memory"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,1 +1,1 @@
-"""Which layout, which difference, what in the padding."""
+"""Tests of `strided.diagnosis`."""

@@ -1,0 +1,159 @@
+"""`strided.diff`: where do two arrays differ, and what does that look like in memory?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from strided.diagnosis.difference.operands import Operand, operand_of
+from strided.diagnosis.difference.places import places
+from strided.diagnosis.difference.rearranged import LEAST_MISMATCHES, Rearrangements
+from strided.diagnosis.difference.result import Bin, Difference, Mismatch, Pattern
+from strided.diagnosis.difference.scan import Progress, Tally, scan
+from strided.diagnosis.difference.values import Tolerance, common_dtype, is_float
+from strided.pictures.marks import MarkMap
+
+#: From this share of mismatches on, they are "everywhere".
+_EVERYWHERE = 0.9
+#: The most mismatches that are listed as single elements.
+_FEW = 8
+
+
+def diff(
+    a: Any,
+    b: Any,
+    *,
+    rtol: float = 0,
+    atol: float = 0,
+    max_ulp: int | None = None,
+    equal_nan: bool = True,
+    limit: int = 10,
+    progress: Progress | None = None,
+) -> Difference:
+    """Where two arrays differ, by how much, and what the mismatches have in common.
+
+    Elements are equal if ``|a - b| <= atol + rtol * |b|``, or, with `max_ulp`, if they are at most so many ULPs apart.
+    -0 equals 0. Types are compared in the wider one: integers exactly, with floats in float64.
+
+    Parameters
+    ----------
+    a, b : LayoutArray, ShardedArray, ndarray, or (path, shape)
+        Arrays of one shape, in any layouts and types. A file is read in part, never as a whole; the path of a ``.npy``
+        file needs no shape.
+    rtol, atol : float
+        Relative tolerance, and absolute tolerance in units of the values.
+    max_ulp : int, optional
+        The most ULPs between equal elements, of either part of complex numbers; 0 are equal values. The other
+        tolerances then play no part.
+    equal_nan : bool
+        Whether NaN equals NaN.
+    limit : int
+        The most mismatches to list.
+    progress : callable, optional
+        Called after each block with its number of elements, by several threads in turn.
+
+    Returns
+    -------
+    Difference
+        Prints as a report with a map of the mismatches.
+
+    Raises
+    ------
+    ValueError
+        The shapes differ, or a tolerance is negative.
+    UnsupportedError
+        XLA has no such element type, or raw bytes come without a shape.
+    DumpError
+        A shard is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import strided as sd
+    >>> values = np.arange(4096, dtype=np.float32).reshape(16, 256)
+    >>> a = sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)}")
+    >>> b = a.copy()
+    >>> b[8:, 128:] += 1
+    >>> found = diff(a, b)
+    >>> found.count, found.first, found.max_abs, found.patterns[0].kind
+    (1024, (8, 128), 1.0, 'tile')
+    >>> print(found.patterns[0].sentence)
+    all 1,024 mismatches lie in the tile at rows 8 to 15, columns 128 to 255: bytes 12288 to 16383 of a; every ...
+    """
+    tolerance = Tolerance(rtol, atol, max_ulp, equal_nan)
+    return compared(operand_of(a, "a"), operand_of(b, "b"), tolerance, limit, progress)
+
+
+def compared(a: Operand, b: Operand, tolerance: Tolerance, limit: int, progress: Progress | None = None) -> Difference:
+    """The difference of two operands."""
+    if a.shape != b.shape:
+        raise ValueError(f"the shapes differ: a is {list(a.shape)}, b is {list(b.shape)}")
+    if limit < 0:
+        raise ValueError(f"limit must be 0 or more, not {limit}")
+    tally = scan(a, b, tolerance, limit=limit, progress=progress)
+    dtype = common_dtype(a.dtype, b.dtype)
+    return Difference(
+        a=str(a),
+        b=str(b),
+        tolerance=str(tolerance),
+        count=tally.count,
+        total=math.prod(tally.shape),
+        unordered=tally.unordered,
+        max_abs=tally.max_abs,
+        max_rel=tally.max_rel,
+        max_ulp=tally.max_steps,
+        histogram=tuple(Bin(1 << k, 2 << k, int(n)) for k, n in enumerate(tally.histogram) if n),
+        mismatches=_mismatches(a, b, tally, limit),
+        padding_differs=tally.padding_bytes,
+        patterns=tuple(_patterns(a, b, tolerance, tally)) if tally.count else (),
+        has_ulps=dtype is not None and is_float(dtype),
+        map=MarkMap(tally.cells, tally.map_counts, "differs"),
+    )
+
+
+def _mismatches(a: Operand, b: Operand, tally: Tally, limit: int) -> tuple[Mismatch, ...]:
+    flat = tally.first[:limit]
+    if not flat:
+        return ()
+    points = tally.points(flat)
+    indices = list(zip(*(i.tolist() for i in points), strict=True)) if points else [()]
+    return tuple(
+        Mismatch(index, x, y, a.byte_of(index), b.byte_of(index))
+        for index, x, y in zip(indices, a.at(points), b.at(points), strict=True)
+    )
+
+
+def _patterns(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> list[Pattern]:
+    """What the mismatches have in common, the most telling first."""
+    is_many = tally.count >= LEAST_MISMATCHES and tally.shape
+    rearranged = Rearrangements(a, b, tolerance, tally).found() if is_many else None
+    where = places(a, b, tally)
+    found = [*([] if rearranged is None else [rearranged]), *where, *_of_bits(a, tally)]
+    total = math.prod(tally.shape)
+    if not found and tally.count <= _FEW:
+        found = _elements(tally)
+    elif not where and (not found or tally.count >= _EVERYWHERE * total):
+        how = "nearly all elements differ" if tally.count >= _EVERYWHERE * total else "in no pattern that is known"
+        how = "all elements differ" if tally.count == total else how
+        found.append(Pattern("everywhere", "...", 1.0, f"the mismatches are all over the array: {how}"))
+    return found
+
+
+def _elements(tally: Tally) -> list[Pattern]:
+    points = tally.points(tally.places)
+    shown = [", ".join(map(str, index)) for index in zip(*(np_index.tolist() for np_index in points), strict=True)]
+    return [Pattern("element", where, 1 / tally.count, f"a single element at [{where}] differs") for where in shown]
+
+
+def _of_bits(a: Operand, tally: Tally) -> list[Pattern]:
+    """What values have in common: a changed sign, or one changed byte."""
+    found = []
+    if (share := tally.negated / tally.count) >= _EVERYWHERE:
+        part = "every mismatch" if share == 1 else f"{100 * share:.3g} % of the mismatches"
+        found.append(Pattern("sign", "", share, f"in {part} only the sign differs: b is -a"))
+    size = a.dtype.itemsize
+    changed = [k for k in range(size) if tally.changed_bits >> 8 * k & 0xFF]
+    if not found and size > 1 and len(changed) == 1:
+        sentence = f"every mismatch differs in byte {changed[0]} of the {size} bytes of an element alone"
+        found.append(Pattern("byte", str(changed[0]), 1.0, sentence))
+    return found

@@ -1,0 +1,206 @@
+"""What is compared: arrays, files and shards, read block by block."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays.blocks import Box, Reader
+from strided.arrays.layout_array import LayoutArray, map_array
+from strided.dumps.sharded.sharded_array import ShardedArray
+from strided.errors import UnsupportedError
+from strided.files.magic import NPY_MAGIC
+from strided.files.regular import open_regular
+from strided.io.npy import read_npy_header, shape_of_npy
+from strided.layout import AnyShape, Shape
+from strided.layout.element_types import element_type_of_dtype
+
+Array = npt.NDArray[Any]
+#: Indices of some elements: one array for each axis.
+Points = tuple[npt.NDArray[np.int64], ...]
+
+
+class Operand(Protocol):
+    """One of two arrays that are compared."""
+
+    name: str
+    array: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    @property
+    def whole(self) -> LayoutArray | None:
+        """The array if it is all of a buffer in an XLA layout, so that its bytes can be read in other ways."""
+
+    @property
+    def edges(self) -> Sequence[Sequence[int]]:
+        """Where the array is cut into shards, along each axis."""
+
+    def read(self, box: Box) -> Array:
+        """The values in a block; a second call from the same thread may overwrite them."""
+
+    def at(self, points: Points) -> Array:
+        """The values at some indices."""
+
+    def byte_of(self, index: tuple[int, ...]) -> int:
+        """The byte at which an element begins."""
+
+    def release(self) -> None:
+        """Let go of pages of a mapped file that have been read."""
+
+
+def operand_of(given: Any, name: str) -> Operand:
+    """The operand for an array, a (path, shape), or the path of a ``.npy`` file. `name` is what reports call it.
+
+    Raises
+    ------
+    UnsupportedError
+        XLA has no such element type, or a file of raw bytes has no shape.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        given = given, None
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], (str, os.PathLike)):
+        return Wrapped(_mapped(*given), name, owned=True)
+    if isinstance(given, LayoutArray):
+        return Wrapped(given, name)
+    if isinstance(given, ShardedArray):
+        return Shards(given, name)
+    values = np.asarray(given)
+    element_type = element_type_of_dtype(values.dtype).name
+    if values.flags.c_contiguous and values.dtype.isnative:
+        return Wrapped(LayoutArray(values.reshape(-1), Shape(element_type, values.shape)), name)
+    return Plain(values, name)
+
+
+def _mapped(path: str | os.PathLike[str], shape: str | AnyShape | None) -> LayoutArray:
+    if shape is not None:
+        return map_array(path, shape)
+    with open_regular(path) as file:
+        name = os.fspath(path)
+        if file.read(len(NPY_MAGIC)) != NPY_MAGIC:
+            raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
+        file.seek(0)
+        header = read_npy_header(file, str(name))
+        return map_array(path, shape_of_npy(header, None, str(name)), offset=header.offset)
+
+
+class Wrapped:
+    """A LayoutArray, or a contiguous ndarray or file wrapped by one."""
+
+    edges: Sequence[Sequence[int]] = ()
+
+    def __init__(self, array: LayoutArray, name: str, *, owned: bool = False) -> None:
+        self.array, self.name, self._owned = array, name, owned
+        self.read = Reader(array)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    @property
+    def whole(self) -> LayoutArray | None:
+        return None if self.array.is_view or not isinstance(self.array.spec, Shape) else self.array
+
+    def at(self, points: Points) -> Array:
+        return np.atleast_1d(self.array[points])
+
+    def byte_of(self, index: tuple[int, ...]) -> int:
+        return int(self.array.address_map.offset_of(index)) * self.array._memory.bits // 8
+
+    def release(self) -> None:
+        file = self.array.file
+        if self._owned and file is not None and file.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+            file.mapping.madvise(mmap.MADV_DONTNEED)
+
+    def __str__(self) -> str:
+        return f"{'a view of ' if self.array.is_view else ''}{self.array.spec}"
+
+
+class Plain:
+    """An ndarray of other strides, or of the other byte order."""
+
+    whole = None
+    edges: Sequence[Sequence[int]] = ()
+
+    def __init__(self, array: Array, name: str) -> None:
+        self.array, self.name = array, name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    def read(self, box: Box) -> Array:
+        key: Any = (*box, ...)
+        values: Array = self.array[key]
+        return values
+
+    def at(self, points: Points) -> Array:
+        return np.atleast_1d(self.array[points])
+
+    def byte_of(self, index: tuple[int, ...]) -> int:
+        """Counted from the first element, so negative where strides are."""
+        return sum(i * stride for i, stride in zip(index, self.array.strides, strict=True))
+
+    def release(self) -> None: ...
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}{list(self.shape)} with strides {self.array.strides}"
+
+
+class Shards:
+    """An array in the buffers of many devices."""
+
+    whole = None
+
+    def __init__(self, array: ShardedArray, name: str) -> None:
+        self.array, self.name = array, name
+        self.edges = [range(step, n, step) for n, step in zip(array.shape, array.shard_shape, strict=True)]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    def read(self, box: Box) -> Array:
+        return np.asarray(self.array[(*box, ...)])
+
+    def at(self, points: Points) -> Array:
+        return np.atleast_1d(self.array[points])
+
+    def byte_of(self, index: tuple[int, ...]) -> int:
+        """Within the buffer of its shard."""
+        local = tuple(i % step for i, step in zip(index, self.array.shard_shape, strict=True))
+        return operand_of(self.array._tile(self._cell(index)), self.name).byte_of(local)
+
+    def shard_name(self, index: tuple[int, ...], words: str) -> str:
+        """What a sentence calls the shard that an element lies in."""
+        devices = self.array._holders[self._cell(index)]
+        return f"the shard of device {', '.join(map(str, devices))}, at {words}"
+
+    def _cell(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(i // step for i, step in zip(index, self.array.shard_shape, strict=True))
+
+    def release(self) -> None: ...
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}{list(self.shape)} in shards of {list(self.array.shard_shape)}"

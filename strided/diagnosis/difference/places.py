@@ -1,0 +1,232 @@
+"""Where mismatches lie: in one row, one tile, one lane of all tiles, one shard.
+
+Each kind of place cuts the array into places of that kind. If nine tenths of the mismatches lie in one of them, it is a
+candidate. The best one makes so many mismatches in it the least likely by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.difference.operands import Operand, Points, Shards
+from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.scan import Tally
+from strided.layout import Layout, Shape
+
+#: The part of the mismatches that must lie in one place.
+LEAST_SHARE = 0.9
+#: Bits by which chance must be excluded, unless half of the place's elements differ.
+_LEAST_BITS = 10.0
+
+Numbers = npt.NDArray[np.int64]
+Index = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One way to cut an array into places.
+
+    Attributes
+    ----------
+    kind : str
+    groups : tuple of ndarray or None
+        For each axis a number for each index; elements whose numbers are equal along all axes lie in one place. None
+        for an axis that is not cut.
+    name : callable
+        What a sentence calls the place of an index; it also gets the place in words.
+    filled : float
+        The least part of a place that must differ.
+    """
+
+    kind: str
+    groups: tuple[Numbers | None, ...]
+    name: Callable[[Index, str], str]
+    filled: float = 0
+
+    def numbers(self, points: Points) -> list[Numbers]:
+        """Numbers that are equal for elements in one place."""
+        return [own[i] for own, i in zip(self.groups, points, strict=True) if own is not None]
+
+    def ranges(self, index: Index, shape: Index) -> list[Numbers]:
+        """The indices of the place of an element, along each axis."""
+        axes = zip(self.groups, index, shape, strict=True)
+        return [np.arange(n) if own is None else np.flatnonzero(own == own[i]) for own, i, n in axes]
+
+
+def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
+    """The place in which the mismatches lie, if there is one; for shards also which of them."""
+    if tally.count == 1:
+        return [_element(a, b, tally)]
+    points = tally.points(tally.places)
+    found = [each for kind in _kinds(a, b, tally.shape) if (each := _judged(kind, a, tally, points)) is not None]
+    best = sorted(found, key=lambda each: -each[0])[:1]
+    shards = [each for each in found if each[1].kind == "shard" and each not in best]
+    return [pattern for _, pattern in best + shards]
+
+
+def _element(a: Operand, b: Operand, tally: Tally) -> Pattern:
+    index = tuple(int(i[0]) for i in tally.points(tally.first[:1]))
+    where = ", ".join(map(str, index))
+    at = f"byte {a.byte_of(index)} of a, {b.byte_of(index)} of b"
+    return Pattern("element", where, 1.0, f"the only mismatch is at [{where}]: {at}")
+
+
+def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> tuple[float, Pattern] | None:
+    """How telling the fullest place of a kind is, in bits, and the pattern; None if many mismatches lie elsewhere."""
+    numbers = np.stack(kind.numbers(points))
+    order = np.lexsort(numbers)
+    edges = np.flatnonzero(np.append(True, (np.diff(numbers[:, order], axis=1) != 0).any(axis=0)))
+    lengths = np.diff([*edges, order.size])
+    share = lengths.max() / order.size
+    if share < LEAST_SHARE:
+        return None
+    index = tuple(int(i[order[edges[lengths.argmax()]]]) for i in points)
+    ranges = kind.ranges(index, tally.shape)
+    if share == 1 and tally.level:
+        # A sample alone cannot say "all".
+        outside = (counts.sum() - counts[own].sum() for counts, own in zip(tally.per_axis, ranges, strict=True))
+        share = 1 - max(outside, default=0) / tally.count
+    size, total = math.prod(map(len, ranges)), math.prod(tally.shape)
+    count = round(share * tally.count)
+    bits = (count - 1) * math.log2(total / size)
+    if size == total or (bits < _LEAST_BITS and count < size / 2) or count < kind.filled * size:
+        return None
+    # Nearly all of a small place tells more than a small part of it.
+    part = "all" if share == 1 else f"{'' if not tally.level else 'about '}{count:,} of"
+    text = f"{part} {tally.count:,} mismatches lie in {kind.name(index, _in_words(ranges))}"
+    if kind.kind == "tile" and a.whole is not None:
+        text += f": {_bytes(a, ranges)}"
+    if count == size:
+        text += "; every element there differs"
+    return bits, Pattern(kind.kind, _key(ranges, tally.shape), float(share), text)
+
+
+def _bytes(a: Operand, ranges: list[Numbers]) -> str:
+    """The bytes of a that a place spans."""
+    assert a.whole is not None
+    map_, bits = a.whole.address_map, a.whole._memory.bits
+    offsets = map_.offsets([(int(own[0]), int(own[-1]) + 1) for own in ranges])
+    return f"bytes {int(offsets.min()) * bits // 8} to {(int(offsets.max()) * bits + bits - 1) // 8} of a"
+
+
+def _key(ranges: list[Numbers], shape: tuple[int, ...]) -> str:
+    """What selects a place, between NumPy's brackets."""
+    return ", ".join(_key_of(own, n) for own, n in zip(ranges, shape, strict=True))
+
+
+def _key_of(own: Numbers, size: int) -> str:
+    first, last = int(own[0]), int(own[-1])
+    if len(own) == size:
+        return ":"
+    if len(own) == 1:
+        return str(first)
+    steps = np.diff(own)
+    if (steps == steps[0]).all():
+        step = int(steps[0])
+        return f"{first}:{last + 1}" if step == 1 else f"{first}::{step}"
+    # Stretches of several rows that share words.
+    return f"[{', '.join(map(str, own[:16].tolist()))}{', ...' if len(own) > 16 else ''}]"
+
+
+# --- kinds ------------------------------------------------------------------------------------------------------------
+
+
+def _kinds(a: Operand, b: Operand, shape: Index) -> Iterator[_Kind]:
+    """The kinds of places of an array; of equally telling ones the first counts."""
+    rank = len(shape)
+
+    def fixed(*axes: int) -> tuple[Numbers | None, ...]:
+        return tuple(np.arange(n) if k in axes else None for k, n in enumerate(shape))
+
+    def of_outer(index: Index) -> str:
+        return f" of [{', '.join(map(str, index[:-2]))}]" if rank > 2 else ""
+
+    if rank >= 2:
+        yield _Kind("row", fixed(*range(rank - 1)), lambda i, _: f"row {i[-2]}{of_outer(i)}")
+        yield _Kind("column", fixed(*range(rank - 2), rank - 1), lambda i, _: f"column {i[-1]}{of_outer(i)}")
+    if rank >= 3:
+        for axis in range(rank):
+            yield _Kind("plane", fixed(axis), partial(_plane_name, axis))
+    for each in (a, b):
+        if isinstance(each, Shards):
+            steps = each.array.shard_shape
+            groups = tuple(np.arange(n) // max(1, step) for n, step in zip(shape, steps, strict=True))
+            yield _Kind("shard", groups, each.shard_name)
+            break
+    wholes = [each.whole.xla_shape for each in (a, b) if each.whole is not None]
+    if tiled := [whole for whole in wholes if _is_tiled(whole)]:
+        yield from _tile_kinds(tiled[0])
+    elif wholes and rank and wholes[0].element_bits < 32 and wholes[0].layout is not None:
+        yield _members(shape, wholes[0].layout.minor_to_major[0], 32 // wholes[0].element_bits)
+
+
+def _plane_name(axis: int, index: Index, _: str) -> str:
+    return f"the plane at {index[axis]} of dimension {axis}"
+
+
+def _is_tiled(shape: Shape) -> bool:
+    layout = shape.layout
+    return layout is not None and bool(layout.tiles) and len(layout.tiles[0]) <= shape.rank and min(layout.tiles[0]) > 0
+
+
+def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
+    """Tiles; sublanes and lanes of one tile, and of all; members of words."""
+    layout, shape = tiled.layout, tiled.dimensions
+    assert layout is not None
+    tile = layout.tiles[0].dimensions
+    sizes = dict(zip(layout.minor_to_major, reversed(tile), strict=False))
+    tiles = tuple(np.arange(n) // sizes.get(k, 1) for k, n in enumerate(shape))
+    members = 32 // tiled.element_bits
+    rows = _rows_of_word(layout)
+    yield _Kind("tile", tiles, lambda _, words: f"the tile at {words}")
+    # A lane is one place along the minor side of a tile, a sublane one row of words along the other side.
+    for kind, axis, share in zip(("lane", "sublane"), layout.minor_to_major[: len(tile)], (1, rows), strict=False):
+        along = np.arange(shape[axis])
+        number = along % sizes[axis] // share
+        one = tuple(along // share if k == axis else own for k, own in enumerate(tiles))
+        yield _Kind(kind, one, partial(_of_tile, kind, axis, number), filled=0.5)
+        if shape[axis] > sizes[axis]:
+            every = tuple(number if k == axis else None for k in range(len(shape)))
+            yield _Kind(kind, every, partial(_of_tiles, kind, axis, number))
+    if rows > 1:
+        yield _members(shape, layout.minor_to_major[1], rows)
+    elif members > 1 and (len(tile) == 1 or len(layout.tiles) == 1):
+        yield _members(shape, layout.minor_to_major[0], members)
+
+
+def _of_tile(kind: str, axis: int, number: Numbers, index: Index, words: str) -> str:
+    return f"{kind} {number[index[axis]]} of one tile, at {words}"
+
+
+def _of_tiles(kind: str, axis: int, number: Numbers, index: Index, _: str) -> str:
+    return f"{kind} {number[index[axis]]} of the tiles"
+
+
+def _members(shape: Index, axis: int, count: int) -> _Kind:
+    """The members of 32-bit words that neighbours along an axis share."""
+    groups = tuple(np.arange(n) % count if k == axis else None for k, n in enumerate(shape))
+    return _Kind("half-word", groups, lambda i, _: f"member {i[axis] % count} of the {count} in each 32-bit word")
+
+
+def _rows_of_word(layout: Layout) -> int:
+    """Rows that share each word, as the sub-tile (2,1) says; 1 if none do."""
+    last = layout.tiles[-1].dimensions
+    return last[0] if len(layout.tiles) > 1 and len(last) == 2 and last[1] == 1 and last[0] > 1 else 1
+
+
+def _in_words(ranges: list[Numbers]) -> str:
+    """A box for a sentence.
+
+    >>> _in_words([np.arange(8, 16), np.arange(5, 6)])
+    'rows 8 to 15, column 5'
+    """
+    if len(ranges) != 2:
+        return f"[{', '.join(_key_of(own, -1) for own in ranges)}]"
+    named = zip(("row", "column"), ranges, strict=True)
+    return ", ".join(f"{name}s {own[0]} to {own[-1]}" if len(own) > 1 else f"{name} {own[0]}" for name, own in named)

@@ -1,0 +1,257 @@
+"""What a comparison found, as values that print themselves."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from strided.pictures.marks import MarkMap
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One pair of elements that differ.
+
+    Attributes
+    ----------
+    index : tuple of int
+    a, b : scalar
+        The values.
+    byte_a, byte_b : int
+        The byte of each buffer at which the element begins. Of shards, that of the shard's own buffer.
+    """
+
+    index: tuple[int, ...]
+    a: Any
+    b: Any
+    byte_a: int
+    byte_b: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What mismatches have in common.
+
+    Attributes
+    ----------
+    kind : str
+        "element", "row", "column", "plane", "tile", "sublane", "lane", "half-word", "shard", "byte", "sign", "shift",
+        "swap", "transpose", "layout" or "everywhere".
+    where : str
+        Of a place, the key that selects it, as between NumPy's brackets: ``"8:16, 128:256"``. Else which byte, how far
+        b is moved, which members are exchanged, the order of axes, or the layout.
+    share : float
+        The part of the mismatches that it explains, 0 to 1.
+    sentence : str
+        The same for people.
+    """
+
+    kind: str
+    where: str
+    share: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """How many mismatches are from `start` to below `stop` apart: in ULPs of floats, in ``|a - b|`` of integers."""
+
+    start: int
+    stop: int
+    count: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Difference:
+    """Where two arrays differ. As text: a report, with a map of the mismatches.
+
+    Attributes
+    ----------
+    a, b : str
+        What was compared.
+    tolerance : str
+        When elements counted as equal; empty if only equal values did.
+    count, total : int
+        Mismatches, and elements.
+    unordered : int
+        Mismatches of which one element is NaN (or both, if NaN is not equal to NaN). The four figures below and the
+        histogram leave these out.
+    max_abs : int or float
+        The largest ``|a - b|`` of all elements.
+    max_rel : float
+        The largest ``|a - b| / |b|``; infinite where only b is 0.
+    max_ulp : int
+        The most ULPs that two elements are apart, exactly; for integers the largest ``|a - b|``.
+    histogram : tuple of Bin
+        Mismatches by their distance.
+    mismatches : tuple of Mismatch
+        The first ones.
+    padding_differs : int
+        Bytes of padding that differ, if both buffers have the same layout. They are never counted as mismatches.
+    patterns : tuple of Pattern
+        The most telling one first.
+    """
+
+    a: str
+    b: str
+    tolerance: str
+    count: int
+    total: int
+    unordered: int
+    max_abs: float
+    max_rel: float
+    max_ulp: int
+    histogram: tuple[Bin, ...]
+    mismatches: tuple[Mismatch, ...]
+    padding_differs: int
+    patterns: tuple[Pattern, ...]
+    has_ulps: bool = field(repr=False)
+    map: MarkMap = field(repr=False)
+
+    @property
+    def equal(self) -> bool:
+        """Whether all elements are."""
+        return self.count == 0
+
+    @property
+    def first(self) -> tuple[int, ...] | None:
+        """The index of the first mismatch in row-major order."""
+        return self.mismatches[0].index if self.mismatches else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the map, of types that JSON has. Infinite and NaN numbers are text."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "equal": self.equal,
+            "tolerance": self.tolerance,
+            "count": self.count,
+            "total": self.total,
+            "unordered": self.unordered,
+            "max_abs": _plain(self.max_abs),
+            "max_rel": _plain(self.max_rel),
+            "max_ulp": self.max_ulp,
+            "first": None if self.first is None else list(self.first),
+            "mismatches": [
+                {**asdict(each), "index": list(each.index), "a": _plain(each.a), "b": _plain(each.b)}
+                for each in self.mismatches
+            ],
+            "histogram": [asdict(each) for each in self.histogram],
+            "padding_differs": self.padding_differs,
+            "patterns": [asdict(each) for each in self.patterns],
+        }
+
+    def text(self, width: int = 80, *, map_rows: int = 16) -> str:
+        """The report, at most `width` columns wide, with a map of at most `map_rows` rows; none if that is 0."""
+        lines = [*self._paragraphs(width)]
+        if self.count:
+            lines += ["", *self._listed(width)]
+            if self.total > 1 and map_rows:
+                lines += ["", self.map.text(width, map_rows)]
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """The map of the mismatches as SVG, with a legend."""
+        return self.map.svg(f"{self.count:,} of {self.total:,} elements differ")
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        report = "\n".join([*self._paragraphs(100), *(["", *self._listed(100)] if self.count else [])])
+        return f"<pre>{escape(report)}</pre>" + (self.svg() if self.count else "")
+
+    def _paragraphs(self, width: int) -> Iterator[str]:
+        width = max(20, width)
+        yield from textwrap.wrap(f"a: {self.a}", width, subsequent_indent="   ")
+        yield from textwrap.wrap(f"b: {self.b}", width, subsequent_indent="   ")
+        yield from textwrap.wrap(self._verdict(), width)
+        for pattern in self.patterns:
+            yield from textwrap.wrap(pattern.sentence, width, initial_indent="  ", subsequent_indent="    ")
+        if self.max_abs or self.unordered:
+            yield from textwrap.wrap(self._figures(), width)
+        if len(self.histogram) > 1:
+            yield from textwrap.wrap(self._histogram(), width, subsequent_indent="  ")
+        if self.padding_differs:
+            text = f"padding differs in {self.padding_differs:,} bytes, which do not count"
+            yield from textwrap.wrap(text, width)
+
+    def _verdict(self) -> str:
+        within = f" (equal: {self.tolerance})" if self.tolerance else ""
+        if not self.count:
+            return f"all {self.total:,} elements are equal{within}"
+        verb = "differs" if self.count == 1 else "differ"
+        return f"{self.count:,} of {self.total:,} elements {verb}, {_percent(self.count / self.total)}{within}"
+
+    def _figures(self) -> str:
+        found = [
+            f"max |a - b| {self.max_abs:,}" if isinstance(self.max_abs, int) else f"max |a - b| {self.max_abs:.6g}"
+        ]
+        found.append(f"max relative {self.max_rel:.3g}")
+        found += [f"max {self.max_ulp:,} ULPs"] * self.has_ulps
+        found += [f"{self.unordered:,} with NaN"] * bool(self.unordered)
+        return ", ".join(found)
+
+    def _histogram(self) -> str:
+        unit = "ULPs" if self.has_ulps else "|a - b|"
+        bins = (f"{_range(each)}: {each.count:,}" for each in self.histogram)
+        return f"mismatches by {unit}: " + "; ".join(bins)
+
+    def _listed(self, width: int) -> list[str]:
+        """The table of the first mismatches."""
+        rows = [
+            (f"[{', '.join(map(str, m.index))}]", _shown(m.a), _shown(m.b), str(m.byte_a), str(m.byte_b))
+            for m in self.mismatches
+        ]
+        more = self.count - len(rows)
+        table = _table([("index", "a", "b", "byte of a", "byte of b"), *rows], width)
+        return [*table, f"  ... {more:,} more"] if more else table
+
+
+def _range(each: Bin) -> str:
+    if each.stop == each.start + 1:
+        return f"{each.start:,}"
+    if each.stop > 1 << 20:
+        return f"2^{each.start.bit_length() - 1} to 2^{each.stop.bit_length() - 1} - 1"
+    return f"{each.start:,} to {each.stop - 1:,}"
+
+
+def _percent(share: float) -> str:
+    """A share for people, never rounded to all or to nothing.
+
+    >>> _percent(1.0), _percent(0.9999999), _percent(1e-9), _percent(0.2)
+    ('100 %', 'over 99.9 %', 'under 0.001 %', '20 %')
+    """
+    if share == 1:
+        return "100 %"
+    if share > 0.999:
+        return "over 99.9 %"
+    return f"{100 * share:.3g} %" if share >= 1e-5 else "under 0.001 %"
+
+
+def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
+    """Rows as columns; on a narrow terminal without the last ones."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    while len(widths) > 3 and sum(widths) + 2 * len(widths) > width:
+        widths.pop()
+    return ["".join(f"  {cell.rjust(w)}" for cell, w in zip(row, widths, strict=False)) for row in rows]
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, (int, np.integer, np.bool_, bool)) else f"{value:.9g}"
+
+
+def _plain(value: Any) -> Any:
+    """A number as JSON has it; others as text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, (bool, int)):
+        return value
+    try:
+        return float(value) if np.isfinite(float(value)) else str(float(value))
+    except TypeError:
+        return str(value)

@@ -1,0 +1,348 @@
+"""One pass over two arrays, block by block, over threads, in bounded memory.
+
+Two buffers in the same layout are compared as bytes first, and elements only where bytes differ. The rest goes through
+blocks that are long runs in both layouts. Nothing that is kept grows with the number of elements or mismatches, but for
+counts along each axis.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.addressing.address_map import AddressMap
+from strided.arrays.blocks import Box, boxes, common_block, even_cuts, run_block, tile_cuts
+from strided.arrays.layout_array import LayoutArray
+from strided.diagnosis.difference.operands import Operand, Points, Wrapped
+from strided.diagnosis.difference.values import (
+    Array,
+    Mask,
+    Tolerance,
+    are_same_bits,
+    common_dtype,
+    converted,
+    is_float,
+    measured,
+    patterns,
+    unequal_bits,
+)
+from strided.layout.sizes import tile_of
+from strided.pictures.folding import Counts, Folding, folding
+from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS
+from strided.runtime.threads import get_num_threads, run
+
+Progress = Callable[[int], object]
+
+#: Bytes of values of each array in a block. With smaller ones threads wait for each other (`difference.Layouts`).
+_BLOCK_BYTES = 1 << 21
+#: Bytes that are compared as such at a time, and in one task.
+_CHUNK_BYTES, _CHUNKS = 1 << 20, 4
+#: Bytes after which pages of mapped files are let go.
+_RELEASED_BYTES = 1 << 26
+#: Mismatches whose places are kept; of more, an even sample.
+_MOST_PLACES = 1 << 16
+#: The least number of steps in each bin of the histogram.
+_POWERS = np.array([1 << k for k in range(64)], np.uint64)
+#: Knuth's multiplicative hash picks the sample, so that it depends neither on threads nor on the order of blocks.
+_HASH = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass
+class Tally:
+    """What a pass found.
+
+    Attributes
+    ----------
+    count, unordered : int
+        Mismatches, and those of them in which one is NaN.
+    max_abs, max_rel, max_steps
+        Over all elements.
+    histogram : ndarray of int64
+        Mismatches by their steps: entry k counts those from ``2**k`` to ``2**(k+1) - 1``.
+    per_axis : list of ndarray of int64
+        Mismatches at each index of each axis.
+    cells : Folding
+    map_counts : ndarray
+        Mismatches in each cell.
+    places : ndarray of int64
+        Flat indices of the mismatches, or of an even sample.
+    level : int
+        The sample has one place in ``2**level``.
+    first : list of int
+        The smallest flat indices.
+    changed_bits : int
+        Bits in which any mismatch differs; 0 where the types do.
+    negated : int
+        Mismatches of which one is the other's negative.
+    padding_bytes : int
+        Bytes outside elements that differ.
+    """
+
+    shape: tuple[int, ...]
+    limit: int
+    cells: Folding
+    count: int = 0
+    unordered: int = 0
+    max_abs: float = 0
+    max_rel: float = 0.0
+    max_steps: int = 0
+    histogram: Counts = field(default_factory=lambda: np.zeros(64, np.int64))
+    per_axis: list[Counts] = field(default_factory=list)
+    map_counts: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    places: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    level: int = 0
+    first: list[int] = field(default_factory=list)
+    changed_bits: int = 0
+    negated: int = 0
+    padding_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.per_axis = [np.zeros(n, np.int64) for n in self.shape]
+        self.map_counts = self.cells.counts()
+
+    def points(self, places: npt.NDArray[np.int64] | Sequence[int]) -> Points:
+        """The indices of flat ones."""
+        return tuple(np.unravel_index(np.asarray(places, np.int64), self.shape)) if self.shape else ()
+
+    def keep(self, flat: npt.NDArray[np.int64]) -> None:
+        """Add the places of a block's mismatches, in order."""
+        self.first = sorted([*self.first, *flat[: self.limit].tolist()])[: self.limit]
+        self.places = np.concatenate([self.places, flat[_sampled(flat, self.level)]])
+        while self.places.size > _MOST_PLACES:
+            self.level += 1
+            self.places = self.places[_sampled(self.places, self.level)]
+
+
+def _sampled(flat: npt.NDArray[np.int64], level: int) -> Mask:
+    if not level:
+        return np.ones(flat.shape, bool)
+    return np.asarray(flat.astype(np.uint64) * _HASH >> np.uint64(64 - level) == 0)
+
+
+def same_layout(a: Operand, b: Operand) -> bool:
+    """Whether equal elements of two buffers lie at equal bytes."""
+    x, y = a.whole, b.whole
+    return (
+        x is not None
+        and y is not None
+        and x.dtype == y.dtype
+        and x.address_map == y.address_map
+        and x._memory.bits == y._memory.bits
+        and (x._memory.bits >= 8 or x.bitorder == y.bitorder)
+    )
+
+
+def scan(
+    a: Operand, b: Operand, tolerance: Tolerance, *, limit: int = 1, progress: Progress | None = None, until: int = 0
+) -> Tally:
+    """Compare two arrays of one shape; with `until`, stop soon after so many mismatches."""
+    shape = a.shape
+    tile = next((tile_of(each.whole.xla_shape) for each in (a, b) if each.whole is not None), None)
+    tally = Tally(shape, max(1, limit), folding(shape, MOST_ROWS, MOST_COLUMNS, tile))
+    if not math.prod(shape):
+        return tally
+    work = _Scan(a, b, tolerance, tally, progress, until)
+    if same_layout(a, b):
+        assert a.whole is not None
+        assert b.whole is not None
+        chunks, tally.padding_bytes = _unequal_chunks(a.whole, b.whole, work)
+        if not work.skips_same_bits:
+            chunks[:] = True  # equal bits may be NaN
+        pieces = _touching(a.whole.address_map, a.whole._memory.bits, chunks, a.dtype.itemsize)
+        work.counts_bytes = True
+    else:
+        pieces = _boxes(a, b)
+    run(work.block, ((box,) for box in pieces), threads=get_num_threads())
+    tally.padding_bytes = max(0, tally.padding_bytes - work.element_bytes)
+    return tally
+
+
+class _Scan:
+    """The state that threads share."""
+
+    def __init__(
+        self, a: Operand, b: Operand, tolerance: Tolerance, tally: Tally, progress: Progress | None, until: int
+    ) -> None:
+        self.a, self.b, self.tolerance, self.tally, self.until = a, b, tolerance, tally, until
+        self.dtype = common_dtype(a.dtype, b.dtype)
+        self.skips_same_bits = tolerance.equal_nan or not is_float(a.dtype)
+        self.lock, self.progress = threading.Lock(), progress
+        self.counts_bytes, self.element_bytes, self.unreleased = False, 0, 0
+
+    def advance(self, elements: int, nbytes: int) -> None:
+        """Report progress, and let go of pages now and then. The caller holds the lock."""
+        self.unreleased += nbytes
+        if self.unreleased >= _RELEASED_BYTES:
+            self.unreleased = 0
+            self.a.release()
+            self.b.release()
+        if self.progress is not None and elements:
+            self.progress(elements)
+
+    def block(self, box: Box) -> None:
+        """Compare one block."""
+        if self.until and self.tally.count >= self.until:
+            return
+        x, y = self.a.read(box), self.b.read(box)
+        if not (self.skips_same_bits and are_same_bits(x, y)):
+            with np.errstate(all="ignore"):  # of NaN and overflow
+                self._compare(box, converted(x, self.dtype), converted(y, self.dtype))
+        with self.lock:
+            self.advance(0 if self.counts_bytes else x.size, x.nbytes)
+
+    def _compare(self, box: Box, x: Array, y: Array) -> None:
+        mask = unequal_bits(x, y, equal_nan=self.tolerance.equal_nan)
+        if mask.any():
+            self._mismatches(box, mask, x[mask], y[mask])
+
+    def _mismatches(self, box: Box, mask: Mask, x: Array, y: Array) -> None:
+        tally = self.tally
+        found = measured(x, y, self.tolerance)
+        element_bytes = 0
+        if self.counts_bytes:
+            element_bytes = _changed_bytes(self.a, box, mask, x, y)
+        largest = [each.max().item() for each in (found.distance, found.relative, found.steps)]
+        unequal = found.unequal
+        if not unequal.all():
+            mask[mask] = unequal
+            x, y = x[unequal], y[unequal]
+        steps = found.steps[unequal & ~found.unordered]
+        bins = np.bincount(np.searchsorted(_POWERS, steps[steps > 0], "right") - 1, minlength=64)
+        changed = int(np.bitwise_or.reduce(patterns(x) ^ patterns(y), axis=None)) if _has_bits(self.a, self.b) else 0
+        negated = int(np.count_nonzero(x == -y)) if x.dtype == y.dtype and x.dtype.kind != "b" else 0
+        axes = range(mask.ndim)
+        per_axis = [np.count_nonzero(mask, axis=tuple(k for k in axes if k != axis)) for axis in axes]
+        flat = _flat(box, mask, tally.shape)
+        with self.lock:
+            tally.count += len(x)
+            tally.unordered += int(np.count_nonzero(found.unordered))
+            tally.max_abs, tally.max_rel, tally.max_steps = map(
+                max, (tally.max_abs, tally.max_rel, tally.max_steps), largest
+            )
+            tally.histogram += bins
+            for counts, block, more in zip(tally.per_axis, box, per_axis, strict=True):
+                counts[block] += more
+            tally.cells.add(tally.map_counts, box, mask)
+            tally.changed_bits |= changed
+            tally.negated += negated
+            tally.keep(flat)
+            self.element_bytes += element_bytes
+
+
+def _has_bits(a: Operand, b: Operand) -> bool:
+    """Whether bits of elements can be told apart one by one."""
+    return a.dtype == b.dtype and a.dtype.itemsize <= 8
+
+
+def _flat(box: Box, mask: Mask, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """The flat indices of the elements of a block that are marked, in order."""
+    flat = np.zeros(np.count_nonzero(mask), np.int64)
+    for index, block, n in zip(np.nonzero(mask) if mask.ndim else (), box, shape, strict=True):
+        flat *= n
+        flat += index + block.start
+    return flat
+
+
+def _changed_bytes(a: Operand, box: Box, mask: Mask, x: Array, y: Array) -> int:
+    """Bytes of the buffer that hold elements of other bits."""
+    array = a.array
+    bits = array._memory.bits
+    if bits >= 8:
+        first, second = (np.ascontiguousarray(each).view(np.uint8) for each in (x, y))
+        return int(np.count_nonzero(first != second))
+    offsets = array.address_map.offsets([(block.start, block.stop) for block in box])
+    return int(np.unique(offsets[mask] * bits // 8).size)
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def _unequal_chunks(a: LayoutArray, b: LayoutArray, work: _Scan) -> tuple[Mask, int]:
+    """Which chunks of two buffers differ, and in how many bytes all of them do."""
+    size = a.spec.buffer_byte_size
+    x, y = a._memory.buffer[:size], b._memory.buffer[:size]
+    size = x.size
+    found = np.zeros(-(-size // _CHUNK_BYTES), bool)
+    words = all(each.__array_interface__["data"][0] % 8 == 0 for each in (x, y))
+    differing = [0] * len(found)
+
+    def compare(first: int) -> None:
+        for array in (a, b):
+            array.region  # noqa: B018  # checks that a mapped file is still there
+        last = min(first + _CHUNKS, len(found))
+        for k in range(first, last):
+            start, stop = k * _CHUNK_BYTES, min((k + 1) * _CHUNK_BYTES, size)
+            whole = stop - (stop - start) % 8 if words else start
+            one, other = x[start:stop], y[start:stop]
+            if words and (x[start:whole].view(np.uint64) == y[start:whole].view(np.uint64)).all():
+                one, other = x[whole:stop], y[whole:stop]
+            count = int(np.count_nonzero(one != other))
+            found[k], differing[k] = count > 0, count
+        nbytes = min(last * _CHUNK_BYTES, size) - first * _CHUNK_BYTES
+        with work.lock:
+            work.advance(a.size * (first + _CHUNKS) // _share(found) - a.size * first // _share(found), nbytes)
+
+    run(compare, ((k,) for k in range(0, len(found), _CHUNKS)), threads=get_num_threads())
+    return found, sum(differing)
+
+
+def _share(chunks: Mask) -> int:
+    """Chunks, rounded up to whole tasks."""
+    return -(-len(chunks) // _CHUNKS) * _CHUNKS
+
+
+def _touching(map_: AddressMap, bits: int, chunks: Mask, itemsize: int) -> Iterator[Box]:
+    """The blocks of an array that may have bytes in some chunks."""
+    if not chunks.any():
+        return
+    cuts = tile_cuts(map_, max(1, _BLOCK_BYTES // itemsize))
+    if map_.irregular:
+        yield from boxes(cuts)
+        return
+    # What each range of an axis adds to an address, at least and at most: addresses are sums over axes.
+    added = []
+    for own, terms in zip(cuts, map_.axes, strict=True):
+        spans = {}
+        for block in own:
+            offsets = sum(
+                (np.asarray(t.offset_at(np.arange(block.start, block.stop))) for t in terms), np.zeros(1, int)
+            )
+            spans[block.start] = int(offsets.min()), int(offsets.max())
+        added.append(spans)
+    before = np.concatenate([[0], np.cumsum(chunks)])
+    for box in boxes(cuts):
+        spans_of = [spans[block.start] for spans, block in zip(added, box, strict=True)]
+        low = (map_.base + sum(low for low, _ in spans_of)) * bits // 8
+        high = ((map_.base + sum(high for _, high in spans_of)) * bits + bits - 1) // 8
+        if before[min(high // _CHUNK_BYTES + 1, len(chunks))] > before[low // _CHUNK_BYTES]:
+            yield box
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+def _boxes(a: Operand, b: Operand) -> Iterator[Box]:
+    """Blocks that are read fast from both arrays, none across an edge of a shard."""
+    shape, elements = a.shape, max(1, _BLOCK_BYTES // max(a.dtype.itemsize, b.dtype.itemsize))
+    if a.whole is not None and b.whole is not None:
+        cuts = even_cuts(shape, common_block(a.whole.xla_shape, b.whole.xla_shape, elements))
+    elif isinstance(first := next((each for each in (a, b) if isinstance(each, Wrapped)), None), Wrapped):
+        cuts = tile_cuts(first.array.address_map, elements)
+    else:
+        cuts = even_cuts(shape, run_block(shape, elements))
+    for each in (a, b):
+        cuts = [_cut(own, edges) for own, edges in zip(cuts, each.edges or [()] * len(cuts), strict=True)]
+    return boxes(cuts)
+
+
+def _cut(ranges: Sequence[slice], edges: Sequence[int]) -> list[slice]:
+    """Ranges of an axis, cut at more places."""
+    if not edges:
+        return list(ranges)
+    starts = sorted({r.start for r in ranges} | set(edges))
+    return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], ranges[-1].stop], strict=True)]

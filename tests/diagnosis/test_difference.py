@@ -1,0 +1,309 @@
+"""`strided.diff` beside NumPy: counts, distances, first mismatches, bytes; over all types and many layouts."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import strided as sd
+from strided.diagnosis.difference import diff
+from strided.diagnosis.difference.values import is_float
+from strided.dumps.sharded.assemble import assemble, shard
+from strided.errors import BufferSizeError, DumpError, UnsupportedError
+from strided.layout.element_types import ELEMENT_TYPES
+
+Array = npt.NDArray[Any]
+
+TYPES = [t for t in ELEMENT_TYPES.values() if t.dtype is not None]
+SMALL_FLOATS = [t for t in TYPES if t.dtype is not None and t.dtype.kind != "c" and is_float(t.dtype) and t.bits <= 16]
+
+
+def random_values(name: str, shape: tuple[int, ...], seed: int = 0) -> Array:
+    """Random bits of a type: NaN, infinities, both zeros."""
+    kind = ELEMENT_TYPES[name]
+    assert kind.dtype is not None
+    rng = np.random.default_rng(seed)
+    if name == "pred":
+        return rng.integers(0, 2, shape).astype(bool)
+    if kind.bits < 8:
+        return rng.integers(0, 1 << kind.bits, shape).astype(np.uint8).view(kind.dtype)
+    found = rng.integers(0, 256, (*shape, kind.dtype.itemsize)).astype(np.uint8).view(kind.dtype)[..., 0]
+    found[rng.random(shape) < 0.1] = np.zeros((), kind.dtype)
+    return found
+
+
+def wide(x: Array) -> Array:
+    """The values in a type in which NumPy computes exactly enough."""
+    with np.errstate(all="ignore"):
+        if is_float(x.dtype):
+            return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    return x.astype(np.int8 if x.dtype.isbuiltin != 1 else x.dtype).astype(object)
+
+
+def unequal(x: Array, y: Array, *, equal_nan: bool = True) -> npt.NDArray[np.bool_]:
+    """What NumPy finds unequal, NaN aside."""
+    x, y = wide(x), wide(y)
+    with np.errstate(all="ignore"):
+        found = np.asarray(x != y)
+    if equal_nan and x.dtype.kind in "fc":
+        found &= ~(np.isnan(x) & np.isnan(y))
+    return found
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1:T(8,128)}"])
+def test_every_type_counts_as_numpy_does(kind: Any, layout: str) -> None:
+    x, y = random_values(kind.name, (19, 150)), random_values(kind.name, (19, 150), 1)
+    y[:, 20:] = x[:, 20:]
+    a = sd.LayoutArray.from_numpy(x, layout, element_type=kind.name)
+    packed = f":E({kind.bits})" if kind.bits in (1, 2, 4) else ""
+    for b in (
+        sd.LayoutArray.from_numpy(y, layout, element_type=kind.name),
+        sd.LayoutArray.from_numpy(y, "{1,0" + packed + "}", element_type=kind.name),
+        y,
+    ):
+        found, wanted = diff(a, b), unequal(x, y)
+        assert (found.count, found.total) == (np.count_nonzero(wanted), x.size)
+        assert [m.index for m in found.mismatches] == list(map(tuple, np.argwhere(wanted)[:10].tolist()))
+        assert found.equal == (not wanted.any())
+        strict = diff(a, b, equal_nan=False)
+        assert strict.count == np.count_nonzero(unequal(x, y, equal_nan=False))
+        assert diff(a, a, equal_nan=False).count == np.count_nonzero(unequal(x, x, equal_nan=False))
+        assert found.padding_differs == 0
+        json.dumps(found.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16", "f16", "f64", "c64", "f8e4m3fn"])
+@pytest.mark.parametrize(("rtol", "atol"), [(0.0, 0.5), (0.25, 0.0), (0.1, 0.1)])
+def test_tolerances_are_those_of_isclose(name: str, rtol: float, atol: float) -> None:
+    x, y = random_values(name, (40, 90)), random_values(name, (40, 90), 1)
+    near = np.random.default_rng(2).random(x.shape) < 0.5
+    with np.errstate(all="ignore"):
+        y[near] = (wide(x[near]) * 1.2 + 0.1).astype(x.dtype)
+        y[:2] = x[:2]
+        close = np.isclose(wide(x), wide(y), rtol=rtol, atol=atol, equal_nan=True)
+        found = diff(x, sd.LayoutArray.from_numpy(y, "{0,1}"), rtol=rtol, atol=atol)
+        assert found.count == np.count_nonzero(~close)
+        distance = np.abs(wide(x) - wide(y))
+        distance[wide(x) == wide(y)] = 0
+        assert found.max_abs == np.nanmax(distance)
+
+
+@pytest.mark.parametrize("kind", SMALL_FLOATS, ids=lambda kind: kind.name)
+def test_ulps_are_counted_by_sorting_all_values(kind: Any) -> None:
+    every = np.arange(1 << kind.bits).astype(f"u{kind.dtype.itemsize}").view(kind.dtype)
+    with np.errstate(invalid="ignore"):
+        numbers = every.astype(np.float64)
+    values = np.unique(numbers[~np.isnan(numbers)])  # -0 and 0 are one
+    rng = np.random.default_rng(0)
+    x, y = (every if kind.bits <= 8 else rng.permutation(every)[:3000] for _ in range(2))
+    x, y = (x[:, None] + np.zeros((1, y.size), x.dtype), y[None]) if kind.bits <= 4 else (x, rng.permutation(y))
+    y = np.broadcast_to(y, x.shape).copy()
+    with np.errstate(invalid="ignore"):
+        p, q = x.astype(np.float64), y.astype(np.float64)
+    nan = np.isnan(p) | np.isnan(q)
+    ranks = [np.searchsorted(values, np.where(nan, 0, each)) for each in (p, q)]
+    apart = np.where(nan, 0, np.abs(ranks[0] - ranks[1]))
+    assert diff(x, y).max_ulp == apart.max()
+    for most in (0, 1, 7, int(apart.max()) - 1):
+        wanted = (apart > most) | (np.isnan(p) != np.isnan(q))
+        found = diff(x, y, max_ulp=most)
+        assert found.count == np.count_nonzero(wanted)
+    bins = {(each.start, each.stop): each.count for each in diff(x, y).histogram}
+    for (start, stop), count in bins.items():
+        assert count == np.count_nonzero((apart >= start) & (apart < stop))
+    assert sum(bins.values()) == np.count_nonzero(apart)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ulps_of_wide_floats(dtype: Any) -> None:
+    x = np.array([1, -1, 0, -0.0, np.finfo(dtype).max, np.finfo(dtype).tiny, np.nan, np.inf], dtype)
+    with np.errstate(over="ignore"):
+        y = np.nextafter(x, dtype(np.inf))
+    assert diff(x, y).max_ulp == 1
+    assert diff(x, y, max_ulp=1).equal
+    assert diff(dtype(0), dtype(-0.0)).equal
+    assert diff(dtype(0), dtype(-0.0), max_ulp=0).equal
+    smallest = np.nextafter(dtype(0), dtype(1))
+    assert diff(-smallest, smallest).max_ulp == 2
+    bits = 8 * np.dtype(dtype).itemsize
+    infinity = int(np.array(np.inf, dtype).view(f"u{bits // 8}"))
+    assert diff(dtype(-np.inf), dtype(np.inf)).max_ulp == 2 * infinity
+    assert diff(dtype(np.nan), dtype(1), max_ulp=2**64).count == 1
+
+
+def test_ulps_of_complex_numbers_are_those_of_either_part() -> None:
+    x = np.array([1 + 1j, 2 + 5j], np.complex64)
+    y = x.copy()
+    y.imag[1] = np.nextafter(np.float32(5), np.float32(9))
+    assert diff(x, y).max_ulp == 1
+    assert (diff(x, y, max_ulp=0).count, diff(x, y, max_ulp=1).count) == (1, 0)
+
+
+def test_pairs_of_types() -> None:
+    big = np.array([2**53 + 1, -(2**63), 5])
+    assert diff(big, big.astype(np.float64)).count == np.count_nonzero(big != big.astype(np.float64))
+    assert diff(np.array([2**64 - 1], np.uint64), np.array([-1])).count == 1
+    assert diff(np.array([7, 2**63], np.uint64), np.array([7, -1])).max_abs == 2**63 + 1
+    assert diff(np.array([-(2**63)]), np.array([2**63 - 1])).max_abs == 2**64 - 1
+    assert diff(np.array([True, False]), np.array([1, 0], np.int8)).equal
+    assert diff(np.array([3], ml_dtypes.int4), np.array([3.5], np.float32)).max_abs == 0.5
+    assert diff(np.array([1.5], ml_dtypes.bfloat16), np.array([1.5], np.float16)).equal
+    assert diff(np.array([1.5]), np.array([1.5 + 1j], np.complex64)).max_abs == 1
+    x = random_values("f32", (60, 70))
+    with np.errstate(all="ignore"):
+        y = x.astype(ml_dtypes.bfloat16)
+    assert diff(x, y).count == np.count_nonzero(unequal(x, y))
+    assert diff(np.arange(9, dtype=">i4"), np.arange(9)).equal
+
+
+def test_integers_with_tolerances() -> None:
+    x, y = random_values("s8", (50, 50)), random_values("s8", (50, 50), 1)
+    apart = np.abs(x.astype(int) - y)
+    assert diff(x, y, atol=10).count == np.count_nonzero(apart > 10)
+    assert diff(x, y, rtol=0.5).count == np.count_nonzero(apart > 0.5 * np.abs(y.astype(int)))
+    assert diff(x, y, max_ulp=3).count == np.count_nonzero(apart > 3)
+    assert (diff(x, y).max_abs, diff(x, y).max_ulp) == (apart.max(), apart.max())
+
+
+def test_relative_differences() -> None:
+    assert diff(np.array([1.0, 2.0]), np.array([4.0, 2.5])).max_rel == 0.75
+    assert diff(np.array([1.0]), np.array([0.0])).max_rel == np.inf
+    assert diff(np.array([np.nan, 1.0]), np.array([1.0, np.nan])).max_rel == 0
+    assert diff(np.array([np.nan, 1.0]), np.array([1.0, np.nan])).unordered == 2
+
+
+@pytest.mark.parametrize("layout", ["{1,0:T(8,128)}", "{0,1:T(2,128)}", "{1,0:T(8,128)E(4)}", "{1,0:L(1000)}"])
+def test_padding_is_counted_in_bytes_and_never_as_a_difference(layout: str) -> None:
+    name = "s4" if "E(4)" in layout else "s16"
+    x = random_values(name, (13, 300))
+    a, b = (sd.LayoutArray.from_numpy(x, layout, padding=k, element_type=name) for k in (0, 1))
+    found = diff(a, b)
+    assert found.equal
+    assert found.padding_differs == np.count_nonzero(a.buffer != b.buffer) > 0
+    b[:3, 4:90] = random_values(name, (3, 86), 5)
+    c = sd.LayoutArray.from_numpy(np.asarray(b), layout, padding=0, element_type=name)
+    assert diff(a, b).padding_differs == np.count_nonzero(c.buffer != b.buffer)
+    assert diff(a, b).count == diff(a, c).count > 0
+    assert diff(a, c).padding_differs == 0
+
+
+def test_bytes_of_mismatches() -> None:
+    x = np.zeros((17, 300), ml_dtypes.bfloat16)
+    y = x.copy()
+    y[9, 200] = y[16, 1] = 1
+    shapes = ("bf16[17,300]{1,0:T(8,128)(2,1)}", "bf16[17,300]{0,1}")
+    found = diff(*(sd.LayoutArray.from_numpy(v, s) for v, s in zip((x, y), shapes, strict=True)))
+    for m in found.mismatches:
+        wanted = [2 * int(sd.parse_shape(s).offset_of(m.index)) for s in shapes]
+        assert [m.byte_a, m.byte_b, m.a, m.b] == [*wanted, 0, 1]
+    assert found.first == (9, 200)
+    assert diff(x[:, ::2], y[:, ::2]).mismatches[0].byte_a == 9 * 600 + 200 * 2
+
+
+def test_many_blocks_and_chunks() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 1000, (1100, 1300)).astype(np.int32)
+    y = x.copy()
+    where = tuple(rng.integers(0, n, 500) for n in x.shape)
+    y[where] += 1
+    wanted = np.argwhere(x != y)
+    done: list[int] = []
+    for p, q in (("{1,0:T(8,128)}", "{1,0:T(8,128)}"), ("{1,0}", "{0,1:T(8,128)}"), ("{0,1}", "{1,0}")):
+        a, b = sd.LayoutArray.from_numpy(x, p), sd.LayoutArray.from_numpy(y, q)
+        done.clear()
+        found = diff(a, b, limit=1000, progress=done.append)
+        assert [list(m.index) for m in found.mismatches] == wanted.tolist()
+        assert sum(done) == x.size
+        assert diff(a[3:, ::2], b[3:, ::2]).count == np.count_nonzero(x[3:, ::2] != y[3:, ::2])
+        assert int(found.map.counts.sum()) == found.count
+
+
+def test_shards_beside_a_whole_array() -> None:
+    x = np.random.default_rng(3).standard_normal((30, 25)).astype(np.float32)
+    y = x.copy()
+    y[29, 24] += 1
+    sharding = sd.Sharding.parse("{devices=[4,2]<=[8]}")
+    pieces = shard(y, sharding, layout="{1,0:T(8,128)}")
+    shape = "f32[8,13]{1,0:T(8,128)}"
+    b = assemble(pieces, sharding, (30, 25), shape) if False else assemble(pieces, sharding, (30, 25))
+    found = diff(x, b)
+    assert (found.count, found.first) == (1, (29, 24))
+    del pieces[3]
+    with pytest.raises(DumpError, match="no shard holds"):
+        diff(x, assemble(pieces, sharding, (30, 25)))
+
+
+def test_files(tmp_path: Path) -> None:
+    x = np.random.default_rng(3).standard_normal((40, 300)).astype(np.float32)
+    a = sd.LayoutArray.from_numpy(x, "{1,0:T(8,128)}")
+    a.buffer.tofile(tmp_path / "a.bin")
+    np.save(tmp_path / "b.npy", x)
+    np.save(tmp_path / "f.npy", np.asfortranarray(x))
+    for other in (x, (tmp_path / "b.npy", None), tmp_path / "b.npy", (str(tmp_path / "f.npy"), None)):
+        assert diff((tmp_path / "a.bin", "f32[40,300]{1,0:T(8,128)}"), other).equal
+    with pytest.raises(BufferSizeError, match="takes 48000 bytes"):
+        diff((tmp_path / "a.bin", "f32[40,300]"), x)
+    with pytest.raises(UnsupportedError, match="give the shape"):
+        diff(tmp_path / "a.bin", x)
+
+
+def test_arrays_without_elements_or_axes() -> None:
+    assert diff(np.zeros((3, 0)), np.zeros((3, 0))).equal
+    assert diff(np.zeros((3, 0)), np.zeros((3, 0))).first is None
+    assert str(diff(np.zeros((3, 0)), np.zeros((3, 0)))).endswith("all 0 elements are equal")
+    found = diff(np.float32(1), np.float32(2))
+    assert (found.count, found.first, found.mismatches[0].byte_a) == (1, (), 0)
+    assert str(found)
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the shapes differ: a is \[2, 3\], b is \[3, 2\]"):
+        diff(np.zeros((2, 3)), np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="max_ulp must be 0 or more, not -1"):
+        diff(np.zeros(3), np.zeros(3), max_ulp=-1)
+    with pytest.raises(ValueError, match="atol must be 0 or more, not nan"):
+        diff(np.zeros(3), np.zeros(3), atol=np.nan)
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        diff(np.zeros(3), np.zeros(3), limit=-1)
+    with pytest.raises(UnsupportedError, match="no element type for dtype"):
+        diff(np.zeros(3, "M8[s]"), np.zeros(3))
+
+
+def test_reports() -> None:
+    x = np.zeros((20, 300), np.float32)
+    y = x.copy()
+    y[3:5, 10:20] = np.nan
+    found = diff(x, y, limit=2)
+    assert len(found.mismatches) == 2
+    assert "20 of 6,000 elements differ, 0.333 %" in str(found)
+    assert "20 with NaN" in str(found)
+    assert "... 18 more" in str(found)
+    for width in (40, 60, 80, 120):
+        assert max(map(len, found.text(width).splitlines())) <= width
+    assert diff(x, y, limit=0).mismatches == ()
+    assert found.svg().startswith("<svg")
+    assert "<svg" in found._repr_html_()
+    assert "<svg" not in diff(x, x)._repr_html_()
+    loaded = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert loaded["mismatches"][0] == {"index": [3, 10], "a": 0.0, "b": "nan", "byte_a": 3640, "byte_b": 3640}
+
+
+def test_threads_and_one_thread_find_the_same() -> None:
+    x, y = random_values("s16", (500, 1100)), random_values("s16", (500, 1100), 1)
+    texts = set()
+    for number in (1, 4):
+        sd.set_num_threads(number)
+        try:
+            texts.add(str(diff(x, sd.LayoutArray.from_numpy(y, "{0,1}"))))
+        finally:
+            sd.set_num_threads(None)
+    assert len(texts) == 1
+    assert threading.active_count() < 20

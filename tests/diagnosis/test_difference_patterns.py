@@ -1,0 +1,237 @@
+"""Faults put into arrays on purpose, in several layouts: the report names each of them first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import strided as sd
+from strided.diagnosis.difference import Difference, diff
+from strided.dumps.sharded.assemble import assemble, shard
+
+Array = npt.NDArray[Any]
+
+F32, BF16, S8 = "f32[40,384]", "bf16[48,384]", "s8[64,384]"
+LAYOUTS = [
+    f"{F32}{{1,0}}",
+    f"{F32}{{0,1}}",
+    f"{F32}{{1,0:T(8,128)}}",
+    "f32[300,40]{0,1:T(8,128)}",
+    f"{BF16}{{1,0:T(8,128)(2,1)}}",
+    f"{BF16}{{1,0:T(8,128)}}",
+    f"{S8}{{1,0:T(32,128)(4,1)}}",
+    "f32[17,300]{1,0:T(8,128)}",
+    "bf16[300,50]{0,1:T(8,128)(2,1)}",
+]
+TILED = [text for text in LAYOUTS if "T(" in text]
+
+
+def values_of(shape: str) -> Array:
+    parsed = sd.parse_shape(shape)
+    rng = np.random.default_rng(7)
+    if parsed.dtype.kind == "i":
+        return rng.integers(-100, 100, parsed.dimensions).astype(parsed.dtype)
+    return rng.standard_normal(parsed.dimensions).astype(parsed.dtype)
+
+
+def faulty(shape: str, fault: Callable[[Array], object]) -> tuple[sd.LayoutArray, sd.LayoutArray]:
+    """An array in a layout, and one with a fault in its values. Their padding differs."""
+    values = values_of(shape)
+    other = values.copy()
+    fault(other)
+    parsed = sd.parse_shape(shape)
+    return (sd.LayoutArray.from_numpy(values, parsed), sd.LayoutArray.from_numpy(other, parsed, padding=1))
+
+
+def changed(*key: Any) -> Callable[[Array], object]:
+    def fault(x: Array) -> None:
+        x[key] = x[key] + np.array(3, x.dtype)
+
+    return fault
+
+
+def named(found: Difference) -> tuple[str, str]:
+    assert found.count
+    return found.patterns[0].kind, found.patterns[0].where
+
+
+@pytest.mark.parametrize("shape", LAYOUTS)
+@pytest.mark.parametrize(
+    ("key", "kind", "where"),
+    [
+        ((9, 33), "element", "9, 33"),
+        ((9,), "row", "9, :"),
+        ((9, slice(2, 39)), "row", "9, :"),
+        ((slice(None), 33), "column", ":, 33"),
+    ],
+)
+def test_logical_places(shape: str, key: tuple[Any, ...], kind: str, where: str) -> None:
+    found = diff(*faulty(shape, changed(*key)))
+    assert named(found) == (kind, where)
+    assert found.patterns[0].share == 1
+
+
+def parts(shape: str) -> tuple[int, int, int, int, int]:
+    """Axis of sublanes, axis of lanes, sublanes and lanes of a tile, rows that share a word."""
+    layout = sd.parse_shape(shape).layout
+    assert layout is not None
+    lane, sublane = layout.minor_to_major
+    rows, lanes = layout.tiles[0]
+    return sublane, lane, rows, lanes, layout.tiles[1][0] if len(layout.tiles) > 1 else 1
+
+
+def keyed(axes: dict[int, Any]) -> tuple[Any, ...]:
+    return tuple(axes.get(k, slice(None)) for k in range(2))
+
+
+@pytest.mark.parametrize("shape", TILED)
+def test_places_in_memory(shape: str) -> None:
+    sublane, lane, rows, lanes, words = parts(shape)
+    second = keyed({sublane: slice(rows, 2 * rows), lane: slice(0, lanes)})
+    found = diff(*faulty(shape, changed(*second)))
+    assert found.patterns[0].kind == "tile"
+    first, last = (
+        int(sd.parse_shape(shape).offset_of(tuple((s.start, s.stop - 1)[k] for s in second))) for k in (0, 1)
+    )
+    size = sd.parse_shape(shape).element_bits // 8
+    assert f"bytes {first * size} to {(last + 1) * size - 1} of a" in found.patterns[0].sentence
+
+    found = diff(*faulty(shape, changed(*keyed({lane: slice(5, None, lanes)}))))
+    assert named(found) == ("lane", ", ".join(str(k) for k in keyed_text({lane: f"5::{lanes}"})))
+
+    if words == 1:
+        found = diff(*faulty(shape, changed(*keyed({sublane: slice(3, None, rows)}))))
+        assert named(found) == ("sublane", ", ".join(keyed_text({sublane: f"3::{rows}"})))
+    else:
+        found = diff(*faulty(shape, changed(*keyed({sublane: slice(1, None, words)}))))
+        assert named(found) == ("half-word", ", ".join(keyed_text({sublane: f"1::{words}"})))
+        n = sd.parse_shape(shape).dimensions[sublane]
+        together = [i for i in range(n) if i % rows // words == 1]
+        assert diff(*faulty(shape, changed(*keyed({sublane: together})))).patterns[0].kind == "sublane"
+
+
+def keyed_text(axes: dict[int, str]) -> list[str]:
+    return [axes.get(k, ":") for k in range(2)]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("layout", ["{2,1,0}", "{2,0,1:T(8,128)}"])
+def test_planes(axis: int, layout: str) -> None:
+    key = tuple(2 if k == axis else slice(None) for k in range(3))
+    found = diff(*faulty(f"f32[5,20,140]{layout}", changed(*key)))
+    assert named(found) == ("plane", ", ".join("2" if k == axis else ":" for k in range(3)))
+
+
+@pytest.mark.parametrize("shape", LAYOUTS)
+def test_signs_and_bytes(shape: str) -> None:
+    a, b = faulty(shape, lambda x: np.negative(x, out=x))
+    assert named(diff(a, b)) == ("sign", "")
+    some = np.random.default_rng(1).random(a.shape) < 0.3
+    a, b = faulty(shape, lambda x: x.__setitem__(some, -x[some]))
+    assert diff(a, b).patterns[0].kind == "sign"
+    for byte in range(a.itemsize if a.itemsize > 1 else 0):
+        a, b = faulty(shape, lambda x: None)
+        b.buffer.reshape(-1, b.itemsize)[:, byte] ^= 0x15
+        assert named(diff(a, b)) == ("byte", str(byte))
+
+
+@pytest.mark.parametrize("shape", LAYOUTS)
+def test_movements(shape: str) -> None:
+    for fault, where in (
+        (lambda x: np.roll(x, 3, axis=1), "3 along 1"),
+        (lambda x: np.roll(x, 2, axis=0), "2 along 0"),
+        (lambda x: np.roll(x, 37), "37"),
+    ):
+        found = diff(*faulty(shape, lambda x, fault=fault: x.__setitem__(..., fault(x.copy()))))
+        assert named(found) == ("shift", where)
+        assert found.patterns[0].share == 1
+
+
+@pytest.mark.parametrize("shape", TILED)
+def test_movements_in_memory(shape: str) -> None:
+    a, b = faulty(shape, lambda x: None)
+    b.buffer[:] = np.roll(a.buffer, 12)
+    found = diff(a, b)
+    assert named(found) == ("shift", "12 bytes")
+    assert found.patterns[0].share > 0.9
+
+
+@pytest.mark.parametrize("shape", [text for text in LAYOUTS if "32[" not in text])
+def test_exchanged_members_of_words(shape: str) -> None:
+    a, b = faulty(shape, lambda x: None)
+    words = b.buffer.view(b.dtype).reshape(-1, 32 // (8 * b.itemsize))
+    words[:, :2] = words[:, 1::-1].copy()
+    if words.shape[1] == 4:
+        words[:, 2:] = words[:, :1:-1].copy()
+    assert named(diff(a, b)) == ("swap", "0, 1")
+
+
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}", "{1,0:T(8,128)}", "{1,0:T(8,128)(2,1)}"])
+def test_transpositions(layout: str) -> None:
+    x = np.random.default_rng(3).standard_normal((144, 144)).astype(ml_dtypes.bfloat16)
+    a, b = sd.LayoutArray.from_numpy(x, layout), sd.LayoutArray.from_numpy(x.T.copy(), layout)
+    assert named(diff(a, b)) == ("transpose", "1, 0")
+    y = np.random.default_rng(3).standard_normal((20, 20, 20))
+    assert named(diff(y, y.transpose(1, 2, 0).copy())) == ("transpose", "1, 2, 0")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("{1,0:T(8,128)(2,1)}", "{1,0:T(8,128)}"),
+        ("{1,0:T(8,128)}", "{1,0:T(8,128)(2,1)}"),
+        ("{0,1:T(8,128)(2,1)}", "{1,0:T(8,128)(2,1)}"),
+        ("{0,1}", "{1,0}"),
+        ("{1,0:T(16,128)(2,1)}", "{0,1:T(8,128)(2,1)}"),
+    ],
+)
+@pytest.mark.parametrize("reference", ["{1,0}", "{0,1}"])
+def test_misread_layouts(right: str, wrong: str, reference: str) -> None:
+    x = np.random.default_rng(3).standard_normal((128, 384)).astype(ml_dtypes.bfloat16)
+    b = sd.LayoutArray(sd.LayoutArray.from_numpy(x, right).buffer, f"bf16[128,384]{wrong}")
+    found = diff(sd.LayoutArray.from_numpy(x, reference), b)
+    assert named(found) == ("layout", right)
+    assert "b equals a if it is read as " in found.patterns[0].sentence
+
+
+def test_the_sentence_of_a_misread_layout_names_tiles_alone() -> None:
+    x = np.random.default_rng(3).standard_normal((48, 384)).astype(ml_dtypes.bfloat16)
+    b = sd.LayoutArray(sd.LayoutArray.from_numpy(x, "{1,0:T(8,128)}").buffer, "bf16[48,384]{1,0:T(8,128)(2,1)}")
+    assert diff(x, b).patterns[0].sentence == "b equals a if it is read as T(8,128) instead of T(8,128)(2,1)"
+
+
+def test_one_shard() -> None:
+    x = np.random.default_rng(3).standard_normal((32, 24)).astype(np.float32)
+    y = x.copy()
+    y[8:16, 12:] += 1
+    sharding = sd.Sharding.parse("{devices=[4,2]<=[8]}")
+    a, b = (assemble(shard(each, sharding), sharding, each.shape) for each in (x, y))
+    for found in (diff(a, b), diff(x, b)):
+        assert named(found) == ("shard", "8:16, 12:24")
+        assert "the shard of device 3" in found.patterns[0].sentence
+
+
+def test_noise_is_everywhere() -> None:
+    x = np.random.default_rng(3).standard_normal((64, 300)).astype(np.float32)
+    for layout in ("{1,0}", "{1,0:T(8,128)}"):
+        a, b = (sd.LayoutArray.from_numpy(each, layout) for each in (x, x * np.float32(1.01)))
+        found = diff(a, b)
+        assert [each.kind for each in found.patterns] == ["everywhere"]
+    scattered = np.where(np.random.default_rng(4).random(x.shape) < 0.01, x + 1, x)
+    assert [each.kind for each in diff(x, scattered).patterns] == ["everywhere"]
+
+
+def test_few_scattered_mismatches_are_named_one_by_one() -> None:
+    x = np.zeros((64, 300), np.float32)
+    y = x.copy()
+    y[3, 7] = y[50, 200] = y[21, 100] = 1
+    assert [(each.kind, each.where) for each in diff(x, y).patterns] == [
+        ("element", "3, 7"),
+        ("element", "21, 100"),
+        ("element", "50, 200"),
+    ]
