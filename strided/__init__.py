@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
     from strided.io.convert_file import convert_file, save_npy, save_safetensors
     from strided.io.npy import load_npy
-    from strided.memory.memory_report import memory_report
     from strided.memory.copies import layout_copies
+    from strided.memory.memory_report import memory_report
 
 _register_partners()
 RENDERERS.update(

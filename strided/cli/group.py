@@ -12,6 +12,7 @@ import strided
 from strided.cli.convert import convert
 from strided.cli.copies import copies
 from strided.cli.demo import demo
+from strided.cli.diff import diff
 from strided.cli.hlo import hlo
 from strided.cli.info import info
 from strided.cli.ls import ls
@@ -65,5 +66,5 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (info, show, padding, convert, ls, hlo, memory, copies, demo, warmup):
+for command in (info, show, padding, diff, convert, ls, hlo, memory, copies, demo, warmup):
     commands.add_command(command)

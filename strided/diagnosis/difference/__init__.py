@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from strided.diagnosis.difference.compare import diff
+from strided.diagnosis.difference.dumps import DumpDifference, ValueDifference, diff_dumps
 from strided.diagnosis.difference.result import Bin, Difference, Mismatch, Pattern
 
-__all__ = ["Bin", "Difference", "Mismatch", "Pattern", "diff"]
+__all__ = [
+    "Bin",
+    "Difference",
+    "DumpDifference",
+    "Mismatch",
+    "Pattern",
+    "ValueDifference",
+    "diff",
+    "diff_dumps",
+]

@@ -69,7 +69,7 @@ def operand_of(given: Any, name: str) -> Operand:
     if isinstance(given, (str, os.PathLike)):
         given = given, None
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], (str, os.PathLike)):
-        return Wrapped(_mapped(*given), name, owned=True)
+        return Wrapped(_mapped(*given), name)
     if isinstance(given, LayoutArray):
         return Wrapped(given, name)
     if isinstance(given, ShardedArray):
@@ -98,8 +98,8 @@ class Wrapped:
 
     edges: Sequence[Sequence[int]] = ()
 
-    def __init__(self, array: LayoutArray, name: str, *, owned: bool = False) -> None:
-        self.array, self.name, self._owned = array, name, owned
+    def __init__(self, array: LayoutArray, name: str) -> None:
+        self.array, self.name = array, name
         self.read = Reader(array)
 
     @property
@@ -122,7 +122,8 @@ class Wrapped:
 
     def release(self) -> None:
         file = self.array.file
-        if self._owned and file is not None and file.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+        # Written pages of other modes would be lost.
+        if file is not None and file.mode == "r" and file.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             file.mapping.madvise(mmap.MADV_DONTNEED)
 
     def __str__(self) -> str:

@@ -1,0 +1,93 @@
+"""`strided diff` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.cli import main
+from tests import paths
+
+SHAPE = "f32[16,256]{1,0:T(8,128)}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    x = np.arange(4096, dtype=np.float32).reshape(16, 256)
+    a = sd.LayoutArray.from_numpy(x, "{1,0:T(8,128)}")
+    a.buffer.tofile("a.bin")
+    np.save("x.npy", x)
+    a[9] += 1
+    a.buffer.tofile("b.bin")
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["diff", *arguments])
+    out, err = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, out, err
+
+
+@pytest.mark.parametrize("operands", [("a.bin", SHAPE, "x.npy"), ("x.npy", "a.bin", SHAPE), ("a.bin", SHAPE, "a.bin")])
+def test_equal_arrays(folder: Path, capsys: pytest.CaptureFixture[str], operands: tuple[str, ...]) -> None:
+    code, out, _ = run(capsys, *operands)
+    assert code == 0
+    assert "all 4,096 elements are equal" in out
+
+
+@pytest.mark.parametrize(
+    "operands", [("a.bin", SHAPE, "b.bin", SHAPE), ("a.bin", SHAPE, "b.bin"), ("a.bin", "b.bin", SHAPE)]
+)
+def test_different_arrays(folder: Path, capsys: pytest.CaptureFixture[str], operands: tuple[str, ...]) -> None:
+    code, out, _ = run(capsys, *operands)
+    assert code == 1
+    assert "all 256 mismatches lie in row 9" in out
+    assert run(capsys, *operands, "--atol", "1")[0] == 0
+    assert run(capsys, *operands, "--ulp", "1")[0] == 1
+    code, out, _ = run(capsys, *operands, "--json", "--top", "2", "--svg", "map.svg")
+    assert code == 1
+    assert len(json.loads(out)["mismatches"]) == 2
+    assert (folder / "map.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("operands", "message"),
+    [
+        (("a.bin",), "give two arrays"),
+        (("a.bin", "x.npy", "b.bin"), "give two arrays"),
+        (("a.bin", "b.bin"), "give the shape"),
+        (("missing", "x.npy"), "missing: No such file"),
+        (("a.bin", "f32[16,100]{1,0:T(8,128)}", "x.npy"), "takes 8192 bytes"),
+        (("a.bin", "f32[8,512]{1,0:T(8,128)}", "x.npy"), "the shapes differ: a is [8, 512], b is [16, 256]"),
+        (("a.bin", "f32[16,", "x.npy"), "^"),
+        (("-", "-"), "standard input is one array"),
+        (("x.npy", "x.npy", "--atol", "-1"), "atol must be 0 or more"),
+        ((".", "x.npy"), "is a folder"),
+        ((".", ".", "--svg", "map.svg"), "--svg draws one array"),
+    ],
+)
+def test_errors(folder: Path, capsys: pytest.CaptureFixture[str], operands: tuple[str, ...], message: str) -> None:
+    code, out, err = run(capsys, *operands)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_dump_folders_and_arrays_in_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
+            archive.extractall(folder / name)
+    assert run(capsys, "one", "two")[0] == 0
+    array = "jit_prog_while_loop/run0/result1"
+    assert run(capsys, f"one:{array}", f"two:{array}")[0] == 0
+    code, out, _ = run(capsys, f"one:{array}", "two:jit_prog_while_loop/run0/argument0")
+    assert code == 1
+    assert "of 36 elements differ" in out

@@ -1,0 +1,111 @@
+"""Two dump folders: modules, arguments and results by name, and the first instruction that differs."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.diagnosis.difference import DumpDifference, diff_dumps
+from tests import paths
+
+SNAPSHOT = "module_0000.jit_prog_while_loop.snapshot.461367650.pb"
+MODULE = "module_0000.jit_prog_while_loop.cpu_after_optimizations.txt"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    found = [tmp_path / "a", tmp_path / "b"]
+    for folder in found:
+        with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
+            archive.extractall(folder)
+    return found
+
+
+def compared(folders: list[Path], **options: Any) -> DumpDifference:
+    return diff_dumps(*(sd.open_dump(folder) for folder in folders), **options)
+
+
+def rewrite(folder: Path, change: Callable[[list[Any], list[Any]], object]) -> None:
+    """Write the snapshot again, with other values."""
+    snapshot = sd.read_snapshot(folder / SNAPSHOT, mapped=False)
+    arguments, results = ([np.array(each) for each in values] for values in (snapshot.arguments, snapshot.results))
+    change(arguments, results)
+    sd.write_snapshot(folder / SNAPSHOT, arguments, tuple(results), module=snapshot.module_proto)
+
+
+def test_equal_folders(folders: list[Path]) -> None:
+    found = compared(folders)
+    assert found.equal
+    assert found.first is None
+    assert len(found.values) == 15
+    assert "0 of 15 arguments and results differ" in str(found)
+
+
+def test_the_first_instruction_that_differs_and_both_files_are_named(folders: list[Path]) -> None:
+    rewrite(folders[1], lambda arguments, results: results[1].__setitem__(2, 7))
+    found = compared(folders)
+    assert found.first is not None
+    assert found.first.name == "jit_prog_while_loop/run0/result1"
+    assert found.first.instruction == "while.7"
+    assert found.first.files == tuple(folder / SNAPSHOT for folder in folders)
+    assert found.first.difference is not None
+    assert found.first.difference.patterns[0].kind == "row"
+    text = " ".join(str(found).split())
+    assert all(str(folder / SNAPSHOT) in "".join(str(found.text(400)).split("\n")) for folder in folders)
+    assert "1 of 15 arguments and results differ" in text
+    assert json.loads(json.dumps(found.to_dict()))["first"] == found.first.name
+
+    # An argument is computed before any result.
+    rewrite(folders[1], lambda arguments, results: arguments[0].__setitem__(0, 7))
+    found = compared(folders)
+    assert found.first is not None
+    assert (found.first.name, found.first.instruction) == ("jit_prog_while_loop/run0/argument0", "a.1")
+    assert [value.equal for value in found.values].count(False) == 2
+
+
+def test_tolerances_reach_the_values(folders: list[Path]) -> None:
+    rewrite(folders[1], lambda arguments, results: results[1].__iadd__(0.25))
+    assert compared(folders, atol=0.5).equal
+    assert not compared(folders, atol=0.1).equal
+
+
+def test_modules_that_differ(folders: list[Path]) -> None:
+    for folder in folders:
+        (folder / MODULE).with_suffix(".hlo.pb").unlink()  # it would be read rather than the text
+    path = folders[1] / MODULE
+    text = path.read_text()
+    assert "f32[6,6]{1,0} copy" in text
+    path.write_text(text.replace("f32[6,6]{1,0} copy", "f32[6,6]{0,1} copy"))
+    how = compared(folders).modules["jit_prog_while_loop"]
+    assert "differ, first in the shape of copy" in how
+    assert "f32[6,6]{1,0} in a, f32[6,6]{0,1} in b" in how
+    assert not compared(folders).equal
+
+
+def test_origins_do_not_count(folders: list[Path]) -> None:
+    changed = 0
+    for path in folders[1].glob("*while_loop*.txt"):
+        text = path.read_text()
+        changed += "op_name=" in text
+        path.write_text(text.replace('op_name="', 'op_name="other/'))
+    assert changed
+    assert compared(folders).equal
+
+
+def test_what_one_folder_lacks(folders: list[Path]) -> None:
+    for path in folders[1].glob("*int4*"):
+        path.unlink()
+    (folders[0] / SNAPSHOT).write_bytes(b"broken")
+    found = compared(folders)
+    assert not found.equal
+    assert found.only_in_a[0] == "jit_prog_int4_uint4"
+    assert "jit_prog_while_loop/run0/result1" in found.only_in_b
+    assert "only in b: jit_prog_while_loop/run0/" in " ".join(str(found).split())
+    assert max(map(len, found.text(40).splitlines())) <= 60  # paths are not cut
