@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from strided.dumps.sharding.sharding import Sharding
     from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
     from strided.io.convert_file import convert_file, save_npy, save_safetensors
+    from strided.explore import explore
+    from strided.io.convert_file import convert_file, save_npy
     from strided.io.npy import load_npy
     from strided.memory.copies import layout_copies
     from strided.memory.memory_report import memory_report
@@ -74,6 +76,7 @@ _LAZY = {
     "convert_file": "strided.io.convert_file",
     "layout_copies": "strided.memory.copies",
     "diff": "strided.diagnosis.difference",
+    "explore": "strided.explore",
     "load_npy": "strided.io.npy",
     "memory_report": "strided.memory.memory_report",
     "open_dump": "strided.dumps.directory.dump",
@@ -121,6 +124,7 @@ __all__ = [
     "convert_file",
     "diff",
     "errors",
+    "explore",
     "get_num_threads",
     "inspect",
     "layout_copies",

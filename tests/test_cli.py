@@ -805,3 +805,15 @@ def test_warmup_names_each_kernel_before_it_is_compiled(
     code, out, _ = run("warmup")
     assert shown == {name: f"{k:2} of {len(kernels.HOMES)}: {name}\n" for k, name in enumerate(kernels.HOMES, 1)}
     assert (code, out[:21]) == (0, f"{len(kernels.HOMES)} kernels are ready ")
+
+
+def test_explore(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    code, said, _ = run("explore", TEXT, "-o", out)
+    assert (code, said) == (0, f"{out}: {len(out.read_text()):,} characters\n")
+    assert run("explore", TEXT, "-o", out)[0] == 2
+    sd.LayoutArray.from_numpy(np.arange(15.0, dtype=np.float32).reshape(3, 5), TEXT).buffer.tofile(tmp_path / "x.bin")
+    assert run("explore", tmp_path / "x.bin", TEXT, "-o", out, "--force", "--to", "{0,1}")[0] == 0
+    assert '"values":{' in out.read_text()
+    assert run("explore", "token[]", "-o", tmp_path / "y.html")[:2] == (2, "")
+    assert not (tmp_path / "y.html").exists()

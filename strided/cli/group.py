@@ -13,6 +13,7 @@ from strided.cli.convert import convert
 from strided.cli.copies import copies
 from strided.cli.demo import demo
 from strided.cli.diff import diff
+from strided.cli.explore import explore
 from strided.cli.hlo import hlo
 from strided.cli.info import info
 from strided.cli.ls import ls
@@ -66,5 +67,5 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (info, show, padding, diff, convert, ls, hlo, memory, copies, demo, warmup):
+for command in (info, show, padding, diff, convert, ls, hlo, memory, copies, explore, demo, warmup):
     commands.add_command(command)

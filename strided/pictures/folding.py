@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,16 +79,29 @@ class Folding:
         >>> counts.tolist()
         [[0, 2, 2], [0, 2, 2]]
         """
+        self.accumulate(np.add, counts, box, marked.astype(np.int64))
+
+    def accumulate(
+        self, ufunc: np.ufunc, into: npt.NDArray[Any], box: Sequence[slice], values: npt.NDArray[Any]
+    ) -> None:
+        """Combine the elements of a block into their cells: `numpy.add`, `numpy.minimum`, `numpy.maximum`.
+
+        >>> found = folding((4, 6), 2, 3)
+        >>> largest = np.zeros(found.cells)
+        >>> found.accumulate(np.maximum, largest, np.s_[1:3, 2:6], np.arange(8.0).reshape(2, 4))
+        >>> largest.tolist()
+        [[0.0, 1.0, 3.0], [0.0, 5.0, 7.0]]
+        """
         missing = len(self.shape) - len(box)
         box = (*(slice(0, 1) for _ in range(missing)), *box)
-        marked = marked.reshape((1,) * missing + marked.shape)
-        if not marked.size:
+        values = values.reshape((1,) * missing + values.shape)
+        if not values.size:
             return
-        summed = _summed(marked, -1, box[-1], self.width)
-        summed = summed.sum(axis=tuple(range(self.split + 1, len(self.shape) - 1)))
-        summed = _summed(summed, self.split, box[self.split], self.height)
-        target = [*box[: self.split], _cells_of(box[self.split], self.height), _cells_of(box[-1], self.width)]
-        counts[tuple(target)] += summed
+        found = _reduced(ufunc, values, -1, box[-1], self.width)
+        found = ufunc.reduce(found, axis=tuple(range(self.split + 1, len(self.shape) - 1)))
+        found = _reduced(ufunc, found, self.split, box[self.split], self.height)
+        target = (*box[: self.split], _cells_of(box[self.split], self.height), _cells_of(box[-1], self.width))
+        into[target] = ufunc(into[target], found)
 
     def row_labels(self) -> list[str]:
         """The indices of each row, as NumPy writes them."""
@@ -186,11 +200,12 @@ def _cells_of_tile(size: int, tile: int, cell: int) -> int:
     return tile // cell if tile < size and tile // cell >= _LEAST_CELLS else 0
 
 
-def _summed(values: npt.NDArray[np.generic], axis: int, block: slice, size: int) -> Counts:
-    """Sums along an axis over the part of a block that lies in each cell."""
+def _reduced(ufunc: np.ufunc, values: npt.NDArray[Any], axis: int, block: slice, size: int) -> npt.NDArray[Any]:
+    """One value for the part of a block that lies in each cell along an axis."""
     first = block.start // size * size
     edges = np.maximum(np.arange(first, block.stop, size) - block.start, 0)
-    return np.add.reduceat(values, edges, axis=axis, dtype=np.int64)
+    found: npt.NDArray[Any] = ufunc.reduceat(values, edges, axis=axis)
+    return found
 
 
 def _cells_of(block: slice, size: int) -> slice:

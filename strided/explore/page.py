@@ -1,0 +1,111 @@
+"""One file that holds a whole page: style, script and data. It fetches nothing.
+
+The page's content security policy allows only this style and this script, by their hashes. Data are JSON in which no
+``<`` stands, so names and values from files stay text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from strided.escape import visible
+from strided.files.atomic import replaced
+
+_ASSETS = resources.files("strided.explore") / "assets"
+_IMPORT = re.compile(r'^import (?:\{[^}]*\}|\* as \w+) from "\./(\w+)\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=class|const|function|async)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that explains something: HTML in one string.
+
+    Attributes
+    ----------
+    title : str
+    html : str
+    """
+
+    title: str
+    html: str
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
+        """Write the page to a file, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written. FileExistsError if it is there and `overwrite` is False.
+        """
+        with replaced(path, overwrite=overwrite) as file:
+            file.write(self.html.encode())
+
+    def __repr__(self) -> str:
+        return f"<Page {self.title}: {len(self.html):,} characters; save() writes it>"
+
+    def _repr_html_(self) -> str:
+        frame = html.escape(self.html, quote=True)
+        return f"<iframe title='{html.escape(self.title)}' srcdoc=\"{frame}\" style='width:100%;height:46rem;border:0'>"
+
+
+def assemble(title: str, facts: Sequence[tuple[str, str]], main: str, data: Mapping[str, Any], more: str = "") -> Page:
+    """A page with a title, rows of facts, the view of a main script, and more HTML below it."""
+    style, script = asset("page.css"), bundled(main)
+    rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts)
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    packed = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return Page(
+        title,
+        "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+        f"<title>{_text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"<header><h1>{_text(title)}</h1><dl class='facts'>{rows}</dl></header>\n"
+        f"<main id='view'></main>\n{more}"
+        "<noscript>This page needs JavaScript, all of which is in this file.</noscript>\n"
+        "<footer>Made by strided. This file is complete: it loads nothing.</footer>\n"
+        f'<script type="application/json" id="data">{packed}</script>\n'
+        f'<script type="module">{script}</script>\n</body>\n</html>\n',
+    )
+
+
+@lru_cache(maxsize=16)
+def asset(name: str) -> str:
+    """The text of a file among the assets."""
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=16)
+def bundled(main: str) -> str:
+    """A script with the modules that it imports before it, in one; their names are unique."""
+    ordered: list[str] = []
+
+    def add(name: str) -> None:
+        for needed in _IMPORT.findall(asset(f"{name}.js")):
+            if needed not in ordered:
+                add(needed)
+        ordered.append(name)
+
+    add(main)
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", asset(f"{name}.js"))) for name in ordered)
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _text(value: object) -> str:
+    return html.escape(visible(str(value)))

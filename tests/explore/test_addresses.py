@@ -1,0 +1,147 @@
+"""The script of a page computes the package's addresses: every slot and every element, both ways."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.explore.layouts import layout_data
+from strided.explore.page import bundled
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node, which runs a page's script, is not installed")
+
+SHAPES = [
+    "f32[]",
+    "f32[7]",
+    "f32[0,3]",
+    "f32[3,5]{0,1}",
+    "f32[3,5]{1,0:T(2,2)}",
+    "f32[5]{0:T(2,4)}",
+    "bf16[17,300]{1,0:T(8,128)(2,1)}",
+    "s8[33,130]{0,1:T(8,128)(4,1)}",
+    "s4[17,129]{1,0:T(8,128)(8,1)E(4)}",
+    "u2[9]{0:T(8)E(2)}",
+    "s8[1000]{0:T(1024)(128)(4,1)}",
+    "f32[3,5]{1,0:T(*,4)}",
+    "f32[3,5,7]{2,1,0:T(*,4)(2)}",
+    "f32[8,8]{1,0:T(2,4)(2,1,1,1)}",
+    "bf16[24,26]{1,0:T(8,12)(2,1,1,1)}",
+    "bf16[6,5,4]{0,2,1:T(3,2)(2,1)}",
+    "f32[10]{0:T(4)(3)}",
+    "f32[5,7]{1,0:L(16)}",
+    "pred[2,3,4,5]{1,3,0,2:T(2,2)}",
+    "f32[3,5]{1,0:M(64)}",
+]
+
+_PROGRAM = """
+import { readFileSync } from "node:fs";
+const layouts = JSON.parse(readFileSync(0, "utf8"));
+const found = layouts.map((layout) => {
+  const slots = Array.from({ length: layout.slots }, (_, slot) => indexAt(layout, slot));
+  const offsets = slots.map(({ index }) => (index ? offsetOf(layout, index) : null));
+  const sums = slots.map(({ index }) => index && steps(layout, index).reduce((sum, step) => sum + step.adds, 0));
+  return { slots, offsets, sums, places: slots.map((_, slot) => placeOf(layout, slot)) };
+});
+console.log(JSON.stringify(found));
+"""
+
+
+@needs_node
+def test_every_slot_and_every_element() -> None:
+    shapes = [sd.parse_shape(text) for text in SHAPES]
+    done = subprocess.run(
+        [str(NODE), "--input-type=module", "-e", bundled("address") + _PROGRAM],
+        input=json.dumps([layout_data(shape) for shape in shapes]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for shape, found in zip(shapes, json.loads(done.stdout), strict=True):
+        elements = 0
+        for slot, (place, offset, total) in enumerate(
+            zip(found["slots"], found["offsets"], found["sums"], strict=True)
+        ):
+            wanted = shape.index_at(slot)
+            assert (None if place["index"] is None else tuple(place["index"])) == wanted
+            if wanted is None:
+                assert place["over"] == shape.padding_dimension_at(slot)
+            else:
+                assert offset == total == slot == shape.offset_of(wanted)
+                elements += 1
+            prefix = shape.layout.dynamic_shape_metadata_prefix_bytes
+            bit = slot * shape.element_bits
+            at = found["places"][slot]
+            assert (at["first"], at["bit"]) == (prefix + bit // 8, bit % 8)
+            assert at["last"] == prefix + (bit + shape.element_bits - 1) // 8
+        assert elements == shape.size or shape.address_byte_size > shape.byte_size
+
+
+@needs_node
+def test_keys() -> None:
+    rng = np.random.default_rng(0)
+    dimensions = [5, 7, 3]
+    grid = np.arange(np.prod(dimensions)).reshape(dimensions)
+    words = ["", ":", "...", "0", "-1", "2", "::2", "::-1", "4:1:-1", "-3:", ":-2", "1:1", "9:", "-9:9", "6:0:-2"]
+    texts = [", ".join(rng.choice(words, rng.integers(0, 4))) for _ in range(400)]
+    texts += ["7", "0,0,0,0", "x", "1:2:0", "..., ...", "[2, 1]", "1,", "-6"]
+    program = """
+    import { readFileSync } from "node:fs";
+    const { texts, dimensions } = JSON.parse(readFileSync(0, "utf8"));
+    console.log(JSON.stringify(texts.map((text) => {
+      try { return [...indicesOf(parseKey(text, dimensions).axes)]; } catch (error) { return error.message; }
+    })));
+    """
+    done = subprocess.run(
+        [str(NODE), "--input-type=module", "-e", bundled("key") + program],
+        input=json.dumps({"texts": texts, "dimensions": dimensions}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for text, found in zip(texts, json.loads(done.stdout), strict=True):
+        try:
+            key = sd.inspect.parse_index(text.strip().removeprefix("[").removesuffix("]"))
+            wanted = grid[key].reshape(-1).tolist()
+        except (IndexError, ValueError, sd.StridedError):
+            assert isinstance(found, str), text
+            continue
+        if isinstance(found, str):
+            assert ", ," in text or text.strip().startswith(",") or text.endswith(", "), (text, found)
+            continue
+        assert [int(grid[tuple(index)]) for index in found] == wanted, text
+
+
+def test_names_in_the_modules_are_unique() -> None:
+    """They are put into one script: a second declaration of a name would end it."""
+    if NODE is None:
+        pytest.skip("node, which reads a page's script, is not installed")
+    done = subprocess.run(
+        [NODE, "--check", "--input-type=module", "-"],
+        input=bundled("main"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_addresses() -> None:
+    for text in ("token[]", "f32[?,3]", "f32[16,16]{1,0:T(8,128)SC(0:8)}"):
+        with pytest.raises(sd.UnsupportedError, match="no addresses"):
+            layout_data(sd.parse_shape(text))
+    with pytest.raises(sd.UnsupportedError, match="too large"):
+        layout_data(sd.parse_shape("f32[1000000000,1000000]"))
+
+
+def test_assets_are_in_the_package() -> None:
+    import strided.explore
+
+    folder = Path(strided.explore.__file__).parent / "assets"
+    assert {path.suffix for path in folder.iterdir()} == {".js", ".css"}

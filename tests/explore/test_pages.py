@@ -1,0 +1,288 @@
+"""Pages in a real browser: hover, keys, search; no console message, no request, no markup from names."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.explore import explore
+
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+pytestmark = [
+    pytest.mark.partners,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium, which shows the pages, is not installed"),
+]
+
+SHAPE = "bf16[17,300]{1,0:T(8,128)(2,1)}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """Opens a page, and checks at the end that it said nothing and asked for nothing."""
+    contexts: list[Any] = []
+    noises: list[str] = []
+
+    def opened(page: Any, width: int = 1400, scheme: str = "light", **options: Any) -> Any:
+        path = tmp_path / "page.html"
+        page.save(path)
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
+        contexts.append(context)
+        shown = context.new_page()
+        shown.on("console", lambda message: noises.append(message.text))
+        shown.on("pageerror", lambda error: noises.append(str(error)))
+        shown.on("request", lambda request: request.url != path.as_uri() and noises.append(request.url))
+        shown.goto(path.as_uri())
+        shown.wait_for_selector("html.ready")
+        return shown
+
+    opened.expected = "^$"  # type: ignore[attr-defined]  # what a test itself makes the browser say
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [noise for noise in noises if not re.search(opened.expected, noise)] == []  # type: ignore[attr-defined]
+
+
+def text_of(shown: Any, selector: str) -> str:
+    text: str = shown.inner_text(selector)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def test_an_index_a_slice_a_byte(show: Any) -> None:
+    shown = show(explore(SHAPE))
+    assert text_of(shown, "h1") == SHAPE
+    shown.fill("#search", "9, 200")
+    detail = text_of(shown, ".detail")
+    for words in ("element [9, 200]", "d1 // 128 1 of 3 × 1,024 = 1,024", "= 4,241", "bytes 8,482 to 8,483"):
+        assert words in detail
+    shown.fill("#search", "9, 200:204")
+    assert "4 runs of bytes, 8 bytes between byte 8,482 and 8,495" in text_of(shown, ".detail")
+    shown.fill("#search", "byte 8482")
+    assert "element [9, 200]" in text_of(shown, ".detail")
+    shown.fill("#search", "byte 18431")
+    assert "padding of dimension 0, which ends at 17" in text_of(shown, ".detail")
+    for wrong, words in (
+        ("17, 0", "17 is outside"),
+        ("1,2,3", "3 indices"),
+        ("x", "no index"),
+        ("byte 99999", "behind"),
+    ):
+        shown.fill("#search", wrong)
+        assert words in text_of(shown, ".message")
+
+
+def test_pointing_at_either_side_lights_the_other(show: Any) -> None:
+    shown = show(explore(SHAPE))
+    show.expected = "willReadFrequently"
+    array, memory = shown.locator("canvas").all()
+
+    def blue(canvas: Any) -> int:
+        """Pixels in the colour of marks."""
+        count: int = canvas.evaluate(
+            """canvas => {
+                const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+                let count = 0;
+                for (let k = 0; k < data.length; k += 4)
+                    if (data[k] < 150 && data[k + 2] > 190 && data[k + 1] < 160) count++;
+                return count;
+            }"""
+        )
+        return count
+
+    before = blue(array), blue(memory)
+    array.hover(position={"x": 100, "y": 60})
+    shown.wait_for_timeout(80)
+    assert blue(array) > before[0] + 200
+    assert blue(memory) > before[1] + 200
+    assert "element [" in text_of(shown, ".detail")
+    array.click(position={"x": 60, "y": 40})
+    assert text_of(shown, ".detail h2") == "element [0, 0]"
+    memory.click(position={"x": 120, "y": 30})
+    assert text_of(shown, ".detail h2") in ("element [1, 0]", "element [0, 1]")
+
+
+def test_keys_alone(show: Any) -> None:
+    shown = show(explore(SHAPE))
+    shown.fill("#search", "9, 200")
+    shown.locator("canvas").first.focus()
+    for key, index in (
+        ("ArrowRight", "9, 201"),
+        ("ArrowDown", "10, 201"),
+        ("Home", "10, 0"),
+        ("ArrowUp", "9, 0"),
+        ("Control+Home", "0, 0"),
+        ("ArrowUp", "0, 0"),
+    ):
+        shown.keyboard.press(key)
+        assert text_of(shown, ".detail h2") == f"element [{index}]"
+    shown.locator("#search").focus()
+    shown.keyboard.press("Escape")
+    assert text_of(shown, ".detail") == ""
+    shown.keyboard.press("Tab")
+    assert shown.evaluate("document.activeElement.tagName") == "CANVAS"
+
+
+def test_values_are_those_of_the_array(show: Any) -> None:
+    values = np.random.default_rng(0).normal(size=(17, 300)).astype(np.float32)
+    values[2, 3], values[2, 4], values[2, 5] = np.nan, -np.inf, 0
+    shown = show(explore(sd.LayoutArray.from_numpy(values, "{0,1:T(8,128)}")))
+    for index in ((0, 0), (16, 299), (9, 200), (2, 3), (2, 4), (2, 5)):
+        shown.fill("#search", f"{index[0]}, {index[1]}")
+        title = text_of(shown, ".detail h2")
+        found = np.float32(title.partition(" = ")[2])
+        assert np.array_equal(found, values[index], equal_nan=True), title
+
+
+@pytest.mark.parametrize(
+    ("dtype", "texts"),
+    [
+        (np.int64, ["-9223372036854775808", "9223372036854775807"]),
+        (np.uint64, ["0", "18446744073709551615"]),
+        (np.bool_, ["False", "True"]),
+        (np.complex64, ["1-2j", "0+0j"]),
+    ],
+)
+def test_values_of_wide_and_other_types(show: Any, dtype: Any, texts: list[str]) -> None:
+    values = {
+        np.int64: np.array([-(2**63), 2**63 - 1]),
+        np.uint64: np.array([0, 2**64 - 1], np.uint64),
+        np.bool_: np.array([False, True]),
+        np.complex64: np.array([1 - 2j, 0], np.complex64),
+    }[dtype]
+    shown = show(explore(sd.LayoutArray.from_numpy(values, "{0:T(128)}")))
+    for k, text in enumerate(texts):
+        shown.fill("#search", str(k))
+        assert text_of(shown, ".detail h2") == f"element [{k}] = {text}"
+
+
+def test_a_map_of_the_values(show: Any) -> None:
+    values = np.add.outer(np.arange(600.0), np.zeros(900)).astype(np.float32)
+    values[100:110] = np.nan
+    shown = show(explore(sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)}")))
+    assert "as a map" in text_of(shown, ".facts")
+    assert text_of(shown, ".scale") == "3.5 to 595.5"
+    drawn = shown.locator("canvas").last
+    drawn.scroll_into_view_if_needed()
+    drawn.focus()
+    shown.keyboard.press("Control+Home")
+    assert shown.locator(".message").last.inner_text() == "[0:8, 0:4]: mean 3.5, least 0, largest 7"
+    for _ in range(13):
+        shown.keyboard.press("ArrowDown")
+    assert "24 NaN or Inf" in shown.locator(".message").last.inner_text()
+    shown.select_option("#plane", "not finite")
+    assert text_of(shown, ".scale") == "0 to 24"
+
+
+def test_more_dimensions_and_another_layout(show: Any) -> None:
+    shown = show(explore("s4[3,20,200]{2,1,0:T(8,128)(8,1)E(4)}", to="{1,2,0}"))
+    shown.fill("#search", "2, 9, 190")
+    assert shown.input_value("#at0") == "2"
+    detail = text_of(shown, ".detail")
+    for words in ("= 15,857", "byte 7,928, bits 4 to 7", "= 11,809", "7 6 5 4 3 2 1 0"):
+        assert words in detail
+    shown.select_option("#rows", "0")
+    shown.fill("#at1", "7")
+    shown.locator("canvas").first.click(position={"x": 60, "y": 60})
+    assert re.match(r"element \[\d, 7, \d+\]", text_of(shown, ".detail h2"))
+    shown.select_option("#columns", "0")
+    assert shown.input_value("#rows") != "0"
+    assert "kernel" in text_of(shown, "pre.plan") or "step" in text_of(shown, "pre.plan")
+    shown.emulate_media(reduced_motion="reduce")
+    shown.click("text=play one block")
+    shown.wait_for_selector("button:not([disabled])")
+    assert "of the target takes element" in text_of(shown, ".message")
+
+
+@pytest.mark.parametrize(
+    "shape", ["f32[]", "f32[0,3]", "f32[7]{0:T(8)}", "bf16[24,256]{1,0:T(8,128)(2,1,1,1)}", "f32[3,5]{1,0:T(*,4)}"]
+)
+def test_unusual_shapes(show: Any, shape: str) -> None:
+    shown = show(explore(shape))
+    shown.fill("#search", "byte 0")
+    assert text_of(shown, "h1") == str(sd.parse(shape))
+
+
+def test_a_large_array_moves_at_once(show: Any) -> None:
+    shown = show(explore("f32[100000,100000]{1,0:T(8,128)}"))
+    shown.fill("#search", "99999, 99999")
+    assert "= 9,999,99" in text_of(shown, ".detail") or "offset" in text_of(shown, ".detail")
+    took = shown.evaluate(
+        """() => { const view = window.stridedView; const start = performance.now();
+                   for (let k = 0; k < 20; k++) { view.array.scrollTo(k * 1000, k * 900); view.array.paint(); }
+                   return performance.now() - start; }"""
+    )
+    assert took < 20_000  # it draws what is in view, not ten billion cells
+
+
+@pytest.mark.parametrize("width", [400, 800, 1400, 2560])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_width_and_theme(show: Any, width: int, scheme: str) -> None:
+    shown = show(explore(SHAPE, to="{0,1:T(8,128)(2,1)}"), width, scheme)
+    shown.fill("#search", "9, 130:140")
+    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    ink, paper = shown.evaluate("(s => [s.color, s.backgroundColor])(getComputedStyle(document.body))")
+    light = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ink, paper)]
+    assert (light[0] > light[1]) == (scheme == "dark")
+
+
+def test_every_control_has_a_name(show: Any) -> None:
+    shown = show(explore("f32[3,4,5]"))
+    unnamed = shown.evaluate(
+        """() => [...document.querySelectorAll("input, select, button, canvas")].filter(one =>
+            !(one.ariaLabel || one.labels?.length || one.textContent.trim())).map(one => one.outerHTML)"""
+    )
+    assert unnamed == []
+
+
+def test_names_are_text_and_nothing_may_be_loaded(show: Any) -> None:
+    page = explore(SHAPE)
+    assert "default-src 'none'" in page.html
+    assert "unsafe" not in page.html
+    assert page.html.count("<script") == 2
+    assert not re.search(r"(?:src|href)=", page.html)
+    shown = show(page)
+    show.expected = "Content Security Policy"
+    refused = shown.evaluate(
+        """() => { const one = document.createElement("script"); one.textContent = "window.bad = 1";
+                   document.body.append(one); return window.bad; }"""
+    )
+    assert refused is None
+
+
+def test_in_a_notebook(show: Any, tmp_path: Path) -> None:
+    from strided.explore.page import Page
+
+    shown = show(explore(SHAPE))
+    framed = Page("a notebook", f"<!doctype html><html class='ready'><body>{explore(SHAPE)._repr_html_()}")
+    shown = show(framed)
+    frame = shown.frames[1]
+    frame.wait_for_selector("html.ready")
+    frame.fill("#search", "9, 200")
+    assert "element [9, 200]" in frame.inner_text(".detail")
+
+
+def test_saved_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "x.html"
+    explore(SHAPE).save(path)
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError):
+        explore("f32[3]").save(path, overwrite=False)
+    assert path.read_bytes() == before
+    with pytest.raises(FileNotFoundError):
+        explore(SHAPE).save(tmp_path / "none" / "x.html")
