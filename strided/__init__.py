@@ -51,9 +51,8 @@ if TYPE_CHECKING:
     from strided.dumps.sharded.assemble import assemble, shard
     from strided.dumps.sharding.sharding import Sharding
     from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
-    from strided.io.convert_file import convert_file, save_npy, save_safetensors
     from strided.explore import explore
-    from strided.io.convert_file import convert_file, save_npy
+    from strided.io.convert_file import convert_file, save_npy, save_safetensors
     from strided.io.npy import load_npy
     from strided.memory.copies import layout_copies
     from strided.memory.memory_report import memory_report

@@ -815,5 +815,9 @@ def test_explore(run: Run, tmp_path: Path) -> None:
     sd.LayoutArray.from_numpy(np.arange(15.0, dtype=np.float32).reshape(3, 5), TEXT).buffer.tofile(tmp_path / "x.bin")
     assert run("explore", tmp_path / "x.bin", TEXT, "-o", out, "--force", "--to", "{0,1}")[0] == 0
     assert '"values":{' in out.read_text()
+    module = tmp_path / "module.txt"
+    module.write_text("HloModule m\n\nENTRY e {\n  ROOT p = f32[3] parameter(0)\n}\n")
+    assert run("explore", module, "-o", tmp_path / "m.html")[0] == 0
+    assert "<h1>m</h1>" in (tmp_path / "m.html").read_text()
     assert run("explore", "token[]", "-o", tmp_path / "y.html")[:2] == (2, "")
     assert not (tmp_path / "y.html").exists()

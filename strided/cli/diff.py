@@ -14,12 +14,13 @@ import click
 
 import strided
 from strided.arrays.layout_array import map_array
-from strided.cli.operands import STANDARD, array_of, is_shape
+from strided.cli.operands import STANDARD, array_of
 from strided.cli.options import SHAPE_HELP, bitorder, kind, progress, width
 from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
 from strided.files.atomic import replaced
 from strided.files.magic import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC
 from strided.io.file_array import FileArray
+from strided.layout.parser import is_shape
 
 
 @click.command(

@@ -1,19 +1,21 @@
-"""`strided explore`: a page that explains a layout or an array."""
+"""`strided explore`: a page that explains a layout, an array or a module."""
 
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import click
 
 import strided
-from strided.cli.operands import array_of, is_shape
+from strided.cli.operands import array_of
 from strided.cli.options import SHAPE_HELP, SOURCE_HELP, bitorder, kind, offset
 from strided.escape import visible
+from strided.layout.parser import is_shape
 
 
 @click.command(epilog=f"{SHAPE_HELP} {SOURCE_HELP}")
-@click.argument("operands", nargs=-1, required=True, metavar="SHAPE | FILE [SHAPE] | DUMP:NAME")
+@click.argument("operands", nargs=-1, required=True, metavar="SHAPE | FILE [SHAPE] | DUMP:NAME | HLO")
 @click.option("-o", "--out", required=True, type=click.Path(dir_okay=False), help="The page to write, as in page.html.")
 @click.option("--to", "layout", metavar="LAYOUT", help="Another layout, shown beside it.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite the page.")
@@ -23,13 +25,16 @@ from strided.escape import visible
 def explore(
     operands: tuple[str, ...], out: str, layout: str | None, force: bool, offset: int, bitorder: str, kind: str | None
 ) -> None:
-    """Write a page that shows where the elements of an array lie.
+    """Write a page that explains a layout, an array or a module.
 
-    One HTML file, which needs no network: the array beside its memory, the sum behind each address, the values.
+    One HTML file, which needs no network: an array beside its memory, the sum behind each address, the values; or the
+    instructions of an HLO module, with sizes, operands and users.
     """
     with contextlib.ExitStack() as stack:
         if len(operands) == 1 and is_shape(operands[0]):
             page = strided.explore(operands[0], to=layout)
+        elif len(operands) == 1 and _is_module(operands[0]):
+            page = strided.explore(strided.read_hlo(Path(operands[0])))
         else:
             array, rest = array_of(operands, offset, bitorder, kind, stack)
             if rest:
@@ -37,3 +42,10 @@ def explore(
             page = strided.explore(array, to=layout)
         page.save(out, overwrite=force)
     click.echo(f"{visible(out)}: {len(page.html):,} characters")
+
+
+def _is_module(name: str) -> bool:
+    """Whether a file is an HLO module, by its content."""
+    from strided.dumps.detect import recognise
+
+    return Path(name).is_file() and recognise(name) == "hlo"

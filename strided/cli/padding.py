@@ -9,10 +9,11 @@ import click
 
 import strided
 from strided import inspect
-from strided.cli.operands import array_of, is_shape
+from strided.cli.operands import array_of
 from strided.cli.options import SHAPE_HELP, bitorder, kind, offset, progress, width
 from strided.diagnosis.padding.scrub import scrub_file
 from strided.escape import visible
+from strided.layout.parser import is_shape
 
 
 @click.command(epilog=f"{SHAPE_HELP} FILE holds raw bytes; DUMP is a dump folder or a snapshot.")

@@ -1,12 +1,15 @@
-"""Pages that explain a layout or an array: one file each, which a browser opens without a network."""
+"""Pages that explain a layout, an array or a module: one file each, which a browser opens without a network."""
 
 from __future__ import annotations
 
 import html
 from typing import Any
 
+from strided.dumps.hlo.module import Module
 from strided.errors import UnsupportedError
+from strided.escape import visible
 from strided.explore.layouts import layout_data
+from strided.explore.modules import module_data
 from strided.explore.page import Page, assemble
 from strided.explore.values import MOST_VALUES, map_data, values_data
 from strided.inspect.describe import rows_of
@@ -14,18 +17,22 @@ from strided.inspect.plans import plan_between
 from strided.layout import Layout, Shape
 from strided.layout.parser import array_shape, layout_of
 
+#: Characters of a shape above an instruction list; a tuple may have thousands.
+_LONGEST = 240
+
 __all__ = ["Page", "explore"]
 
 
 def explore(target: Any, *, to: str | Layout | None = None) -> Page:
-    """A page that shows where the elements of an array lie: the array beside its memory.
+    """A page that shows where the elements of an array lie, or what a module is made of.
 
-    Pointing at an element or a slot lights the other; an index, a slice or a byte can be typed. The sum behind each
-    address is shown step by step, and for a slice the bytes that it touches.
+    Of an array, it and its memory lie side by side. Pointing at an element or a slot lights the other; an index, a
+    slice or a byte can be typed. The sum behind each address is shown step by step, and for a slice the bytes that it
+    touches. Of a module, instructions are searched and sorted by bytes or padding, and operands and users are links.
 
     Parameters
     ----------
-    target : Shape, str, LayoutArray, or an array behind a URL
+    target : Shape, str, LayoutArray, an array behind a URL, or Module
         An array shows its values too, one by one if it has at most 65,536 elements, and as a map of cells.
     to : str or Layout, optional
         Another layout, to be shown beside it, with the plan of the conversion.
@@ -48,6 +55,10 @@ def explore(target: Any, *, to: str | Layout | None = None) -> Page:
     >>> page
     <Page bf16[17,300]{1,0:T(8,128)(2,1)}: ... characters; save() writes it>
     """
+    if isinstance(target, Module):
+        if to is not None:
+            raise TypeError("`to` is for a shape or an array: a module has many")
+        return _of_module(target)
     array = target if hasattr(target, "xla_shape") else None
     if array is None:
         shape, bitorder = array_shape(target), "little"
@@ -72,3 +83,13 @@ def explore(target: Any, *, to: str | Layout | None = None) -> Page:
         plan = html.escape(str(plan_between(shape, other)))
         more = f"<section><h2>The conversion</h2><pre class='plan'>{plan}</pre></section>\n"
     return assemble(str(shape), facts, "main", data, more)
+
+
+def _of_module(module: Module) -> Page:
+    """The page of a module: its instructions, searchable."""
+    facts = [
+        ("module", f"{len(module.computations):,} computations, {len(module.instructions):,} instructions"),
+        ("entry", f"{module.entry.name}, {len(module.parameters):,} parameters"),
+        ("result", visible(str(module.entry.root.shape), _LONGEST)),
+    ]
+    return assemble(module.name, facts, "main", {"module": module_data(module)})

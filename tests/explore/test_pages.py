@@ -13,6 +13,7 @@ import pytest
 
 import strided as sd
 from strided.explore import explore
+from tests import hlo_samples
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -223,11 +224,75 @@ def test_a_large_array_moves_at_once(show: Any) -> None:
     shown.fill("#search", "99999, 99999")
     assert "= 9,999,99" in text_of(shown, ".detail") or "offset" in text_of(shown, ".detail")
     took = shown.evaluate(
-        """() => { const view = window.stridedView; const start = performance.now();
+        """() => { const view = window.strided.layout; const start = performance.now();
                    for (let k = 0; k < 20; k++) { view.array.scrollTo(k * 1000, k * 900); view.array.paint(); }
                    return performance.now() - start; }"""
     )
     assert took < 20_000  # it draws what is in view, not ten billion cells
+
+
+MODULE = hlo_samples.text_path("control_flow_cond_switch_while")
+
+
+def test_a_module(show: Any) -> None:
+    module = sd.read_hlo(MODULE)
+    shown = show(explore(module))
+    insides = {
+        callee.name for one in module.instructions if one.opcode == "fusion" for callee in one.called_computations
+    }
+    outside = [one for one in module.instructions if one.computation.name not in insides]
+    count = "[role=status]"
+    assert text_of(shown, count) == f"{len(outside)} instructions"
+    shown.check("#fused")
+    assert text_of(shown, count) == f"{len(module.instructions)} instructions"
+    for words in ("while", "f32 parameter", "no such thing"):
+        shown.fill("#search", words)
+        wanted = [
+            one
+            for one in module.instructions
+            if all(
+                word in f"{one.name} {one.opcode} {one.shape} {one.metadata.get('op_name', '')}".lower()
+                for word in words.split()
+            )
+        ]
+        assert text_of(shown, count).split()[0] == str(len(wanted))
+    shown.fill("#search", "")
+    shown.select_option("#order", "bytes")
+    largest = shown.locator(".list .row").first.inner_text().split("\n")[0]
+    assert largest in {one.name for one in module.instructions}
+    root = module.entry.root
+    shown.select_option("#order", "program")
+    shown.fill("#search", root.name)
+    shown.locator(".list .row", has_text=root.name).first.click()
+    assert text_of(shown, ".detail h2").startswith(root.name)
+    assert "of which it is the result" in text_of(shown, ".detail")
+    shown.click(f".detail .link >> text='{root.operands[0].name}'")
+    assert text_of(shown, ".detail h2").startswith(f"{root.operands[0].name}:")
+    assert root.name in text_of(shown, ".detail .links >> nth=-1")
+    shown.focus(".list")
+    shown.keyboard.press("Home")
+    assert text_of(shown, ".detail h2").startswith(f"{module.instructions[0].name}:")
+    shown.keyboard.press("ArrowDown")
+    assert text_of(shown, ".detail h2").startswith(f"{module.instructions[1].name}:")
+
+
+def test_a_long_module_is_drawn_in_part(show: Any) -> None:
+    lines = ["p0 = f32[8,128]{1,0:T(8,128)} parameter(0)"]
+    lines += [f"n{k} = f32[8,128]{{1,0:T(8,128)}} negate({'p0' if k == 0 else f'n{k - 1}'})" for k in range(20_000)]
+    shown = show(explore(sd.read_hlo(hlo_samples.module_text("\n".join([*lines, "ROOT r = f32[8,128] copy(n19999)"])))))
+    assert shown.locator(".list .row").count() < 100
+    shown.focus(".list")
+    shown.keyboard.press("End")
+    assert text_of(shown, ".detail h2") == "r: copy"
+
+
+def test_names_of_a_module_are_text(show: Any) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    text = hlo_samples.module_text(f'ROOT p = f32[2] parameter(0), metadata={{op_name="{hostile}"}}')
+    shown = show(explore(sd.read_hlo(text)))
+    shown.locator(".list .row").first.click()
+    assert hostile in text_of(shown, ".detail")
+    assert shown.locator("img").count() == 0
 
 
 @pytest.mark.parametrize("width", [400, 800, 1400, 2560])

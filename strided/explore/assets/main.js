@@ -2,9 +2,12 @@
 
 import { LayoutView } from "./layout_view.js";
 import { MapView } from "./map_view.js";
+import { ModuleView, unpacked } from "./module_view.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
-document.documentElement.classList.add("ready");
 const view = document.getElementById("view");
-window.stridedView = new LayoutView(view, data);
-if (data.map) window.stridedMap = new MapView(view, data.map);
+window.strided = {};
+if (data.layouts) window.strided.layout = new LayoutView(view, data);
+if (data.map) window.strided.map = new MapView(view, data.map);
+if (data.module) window.strided.module = new ModuleView(view, await unpacked(data.module));
+document.documentElement.classList.add("ready");
