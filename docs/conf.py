@@ -17,14 +17,17 @@ release = version = strided.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "sphinx_design",
     "layout_picture",
     "package_picture",
 ]
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build", "_tables"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # the pages that autosummary makes are the latter
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_tables", "_templates"]
 default_role = "code"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -34,6 +37,9 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
+napoleon_use_ivar = True  # attributes that a class names in its docstring are not listed a second time
+autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -46,11 +52,13 @@ html_show_sourcelink = False
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"**": []}  # the pages are few: the bar on top names them all
+html_sidebars = {"index": [], "start": []}  # the other pages list their neighbours
 
 
 def _title_examples(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
@@ -60,5 +68,12 @@ def _title_examples(app: object, what: str, name: str, thing: object, options: o
         lines[first:first] = ["Examples", "--------"]
 
 
+def _whole_sentences(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Keep colons in the first line of a property: napoleon takes what stands before one for a type."""
+    if what in ("property", "attribute", "data") and lines and ":" in lines[0]:
+        lines[0] = f": {lines[0]}"
+
+
 def setup(app: object) -> None:
+    app.connect("autodoc-process-docstring", _whole_sentences, priority=410)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _title_examples, priority=400)  # type: ignore[attr-defined] # before napoleon

@@ -124,7 +124,7 @@ def layout_from_jax(layout: JaxLayout | Format, dtype: Any = None) -> Layout:
     ----------
     layout : jax.experimental.layout.Layout or Format
         ``tiling=None`` counts as no tiles.
-    dtype : dtype, optional
+    dtype : dtype-like, optional
         Dtype of the elements. If the layout has a tiling and does not say the packing, JAX packs integers of fewer than
         eight bits.
 
