@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from strided.dumps.sharded.assemble import assemble, shard
     from strided.dumps.sharding.sharding import Sharding
     from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
-    from strided.explore import explore
+    from strided.explorer import explore
     from strided.io.convert_file import convert_file, save_npy, save_safetensors
     from strided.io.npy import load_npy
     from strided.memory.copies import layout_copies
@@ -75,7 +75,7 @@ _LAZY = {
     "convert_file": "strided.io.convert_file",
     "layout_copies": "strided.memory.copies",
     "diff": "strided.diagnosis.difference",
-    "explore": "strided.explore",
+    "explore": "strided.explorer",
     "load_npy": "strided.io.npy",
     "memory_report": "strided.memory.memory_report",
     "open_dump": "strided.dumps.directory.dump",

@@ -1,5 +1,5 @@
 // Addresses as the package computes them: an element's offset is a sum of parts of its index, each times a stride.
-// The layout is the data that strided/explore/layouts.py writes; indices and offsets are whole numbers below 2**53.
+// The layout is the data that strided/explorer/layouts.py writes; indices and offsets are whole numbers below 2**53.
 
 /** The value of an expression in the logical index: ["d", k], ["/", of, n], ["%", of, n], ["*+", major, minor, n], ["0"]. */
 export function evaluate(expression, index) {

@@ -8,10 +8,10 @@ from typing import Any
 from strided.dumps.hlo.module import Module
 from strided.errors import UnsupportedError
 from strided.escape import visible
-from strided.explore.layouts import layout_data
-from strided.explore.modules import module_data
-from strided.explore.page import Page, assemble
-from strided.explore.values import MOST_VALUES, map_data, values_data
+from strided.explorer.layouts import layout_data
+from strided.explorer.modules import module_data
+from strided.explorer.page import Page, assemble
+from strided.explorer.values import MOST_VALUES, map_data, values_data
 from strided.inspect.describe import rows_of
 from strided.inspect.plans import plan_between
 from strided.layout import Layout, Shape

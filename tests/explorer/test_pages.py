@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided.explore import explore
+from strided.explorer import explore
 from tests import hlo_samples
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -331,7 +331,7 @@ def test_names_are_text_and_nothing_may_be_loaded(show: Any) -> None:
 
 
 def test_in_a_notebook(show: Any, tmp_path: Path) -> None:
-    from strided.explore.page import Page
+    from strided.explorer.page import Page
 
     shown = show(explore(SHAPE))
     framed = Page("a notebook", f"<!doctype html><html class='ready'><body>{explore(SHAPE)._repr_html_()}")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided.explore.values import map_data
+from strided.explorer.values import map_data
 
 
 def planes(found: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -60,7 +60,7 @@ def test_cells(text: str) -> None:
 
 
 def test_a_large_array_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strided.explore.values.MOST_SAMPLED", 1 << 14)
+    monkeypatch.setattr("strided.explorer.values.MOST_SAMPLED", 1 << 14)
     values = np.repeat(np.arange(1024.0, dtype=np.float32)[:, None], 600, axis=1)
     found = map_data(sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)}"))
     assert found is not None

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided.explore.layouts import layout_data
-from strided.explore.page import bundled
+from strided.explorer.layouts import layout_data
+from strided.explorer.page import bundled
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node, which runs a page's script, is not installed")
@@ -143,5 +143,5 @@ def test_no_addresses() -> None:
 def test_assets_are_in_the_package() -> None:
     import strided.explore
 
-    folder = Path(strided.explore.__file__).parent / "assets"
+    folder = Path(strided.explorer.__file__).parent / "assets"
     assert {path.suffix for path in folder.iterdir()} == {".js", ".css"}

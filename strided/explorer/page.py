@@ -21,7 +21,7 @@ from typing import Any
 from strided.escape import visible
 from strided.files.atomic import replaced
 
-_ASSETS = resources.files("strided.explore") / "assets"
+_ASSETS = resources.files("strided.explorer") / "assets"
 _IMPORT = re.compile(r'^import (?:\{[^}]*\}|\* as \w+) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=class|const|function|async)", re.MULTILINE)
 
