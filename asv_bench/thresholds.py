@@ -26,7 +26,7 @@ RECORDED = Path(__file__).with_name("thresholds.json")
 #: The least share of a recorded ratio.
 LEAST = 0.75
 ATTEMPTS = 4
-#: The slowest quarter of memcpys on a quiet machine takes at most this many times as long as the fastest.
+#: Half of the memcpys on a quiet machine take at most this many times as long as the fastest.
 MOST_UNREST = 1.6
 #: Rows of both tables of `cases`: each kernel that much depends on.
 ROWS = (
@@ -66,10 +66,9 @@ def measure(names: Sequence[str]) -> Measured:
     for name in names:
         prepared = cases.prepare(by_name[name])
         copy = yardstick.plain_copy(prepared.logical_bytes)
-        repeat = 1 if cases.TOY else max(1, int(0.005 / yardstick.seconds(copy)))
-        times = yardstick.in_turn([copy, prepared.run], repeat)
-        ratios[name] = round(float(yardstick.share_of_first(times)[1]), 3)
-        unrest = max(unrest, float(np.quantile(times[:, 0], 0.75) / times[:, 0].min()))
+        times = yardstick.by_turns([copy, prepared.run])
+        ratios[name] = round(float(np.divide(*times.min(axis=0))), 3)
+        unrest = max(unrest, float(np.median(times[:, 0]) / times[:, 0].min()))
     return ratios, unrest
 
 

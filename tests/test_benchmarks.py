@@ -109,19 +109,20 @@ def test_rows_are_multiples_of_their_own_yardstick_or_the_one_of_all(monkeypatch
     assert Both.track_one.unit == "times as long"  # type: ignore[attr-defined]
 
 
-def test_a_multiple_counts_single_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_multiple_is_of_the_best_single_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     yardstick = importlib.import_module("benchmarks.yardstick")
-    took = {"slow": iter([0.03, 0.3, 0.03, 0.03]), "fast": iter([0.001, 0.01, 0.02, 0.01])}
+    # Once each to know how long they take, then three rounds.
+    took = {"fast": [0.0002, 0.0005, 0.0003, 0.0002], "slow": [0.5, 0.9, 0.8, 0.6]}
+    repeats: dict[str, list[int]] = {"fast": [], "slow": []}
 
     def seconds(run: Any, repeat: int = 1) -> float:
-        assert repeat == (1 if run() == "slow" or next(once) else 10)
-        return next(took[run()])
+        repeats[run()].append(repeat)
+        return took[run()].pop(0)
 
-    once = iter([True, False, False, False])
     monkeypatch.setattr(yardstick, "TOY", False)
-    monkeypatch.setattr(yardstick, "_MOST_SECONDS", 0.1)
     monkeypatch.setattr(yardstick, "seconds", seconds)
-    assert yardstick.multiple(lambda: "fast", lambda: "slow") == 3
+    assert yardstick.multiple(lambda: "fast", lambda: "slow") == pytest.approx(3000)
+    assert repeats == {"fast": [1, 5, 5, 5], "slow": [1, 1, 1, 1]}
 
 
 def _low(thresholds: Any, *found: float) -> list[str]:

@@ -88,24 +88,30 @@ def plain_python() -> None:
         found[k, k + 1] = max(k, 50)
 
 
-#: Seconds that a yardstick is repeated for in a round, and that all rounds take at most; but there are three of them.
-_ROUND_SECONDS, _MOST_SECONDS = 0.01, 1.0
+#: Seconds that a call is repeated for in a round, so short that other processes leave many rounds alone; and that all
+#: rounds take at most, but there are three of them.
+_ROUND_SECONDS, _MOST_SECONDS = 0.001, 1.0
 
 
-def _once(run: Callable[[], object]) -> float:
-    found = seconds(run)
-    return found if TOY or found > _ROUND_SECONDS / 100 else seconds(run, 100)
+def by_turns(calls: Sequence[Callable[[], object]]) -> np.ndarray:
+    """Seconds of every call in every one of many short rounds, for the best of each to be compared."""
+    for call in calls:
+        call()
+    once = [_once(call) for call in calls]
+    repeats = [1 if TOY else max(1, int(_ROUND_SECONDS / one)) for one in once]
+    rounds = 1 if TOY else max(3, int(_MOST_SECONDS / np.dot(once, repeats)))
+    return np.array([[seconds(*call) for call in zip(calls, repeats, strict=True)] for _ in range(rounds)])
 
 
 def multiple(beside: Callable[[], object], run: Callable[[], object]) -> float:
-    """How many times as long one call takes as another: the median over rounds in which they take turns."""
-    for warm in (beside, run):
-        warm()
-    once = [_once(call) for call in (beside, run)]
-    repeats = [1 if TOY else max(1, int(_ROUND_SECONDS / one)) for one in once]
-    rounds = 1 if TOY else max(3, min(15, int(_MOST_SECONDS / np.dot(once, repeats))))
-    found = [seconds(run, repeats[1]) / seconds(beside, repeats[0]) for _ in range(rounds)]
-    return float(np.median(found))
+    """How many times as long one call takes as another."""
+    first, second = by_turns([beside, run]).min(axis=0)
+    return float(second / first)
+
+
+def _once(call: Callable[[], object]) -> float:
+    found = seconds(call)
+    return found if TOY or found > _ROUND_SECONDS / 10 else seconds(call, 10)
 
 
 def multiples(benchmarks: type[T]) -> type[T]:
