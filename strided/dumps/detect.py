@@ -9,7 +9,8 @@ allocations      text of a buffer assignment                              `strid
 memory report    table of the largest values of each memory space         none
 used values      the values of a buffer assignment again                  none
 live ranges      which value lives when                                   none
-npy, npz         NumPy's own files                                        `numpy.load`
+npy, npz         NumPy's own files                                        `strided.open`
+safetensors      tensors by name                                          `strided.open`
 text, binary     anything else, among it raw buffers without a header     `strided.open` with a shape
 ===============  =======================================================  ==========================
 
@@ -33,7 +34,7 @@ from strided.dumps.snapshots.format import UNOPTIMIZED, form_of
 from strided.dumps.snapshots.snapshot import read_snapshot
 from strided.dumps.source import is_text, open_head, open_view
 from strided.errors import DumpError, UnsupportedError
-from strided.files.magic import NPY_MAGIC, ZIP_MAGIC
+from strided.files.magic import NPY_MAGIC, ZIP_MAGIC, is_safetensors
 
 #: The kinds that have a reader here.
 READERS: Mapping[str, Callable[..., Any]] = {
@@ -43,12 +44,13 @@ READERS: Mapping[str, Callable[..., Any]] = {
 }
 
 #: All kinds.
-KINDS = (*READERS, "memory report", "used values", "live ranges", "npy", "npz", "text", "binary")
+KINDS = (*READERS, "memory report", "used values", "live ranges", "npy", "npz", "safetensors", "text", "binary")
 
 #: What a file of another kind is, and what to do with it.
 _ADVICE = {
-    "npy": "a NumPy file: numpy.load reads it",
-    "npz": "a NumPy archive: numpy.load reads it",
+    "npy": "a NumPy file: strided.open opens it",
+    "npz": "a NumPy archive: strided.open('FILE:NAME') opens an array in it",
+    "safetensors": "a safetensors file: strided.open('FILE:NAME') opens an array in it",
     "binary": "binary data of no known kind: if it is a raw buffer, open it with its shape",
     "text": "a text of no known kind: nothing in it can be read as arrays",
 }
@@ -92,6 +94,8 @@ def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
     if is_text(memoryview(head)):
         return _kind_of_text(head)
     view, _ = open_view(origin, max_bytes=max_bytes, mapped=False)
+    if is_safetensors(bytes(view[:9]), len(view)):
+        return "safetensors"
     if _is_snapshot(view):
         return "snapshot"
     try:

@@ -60,6 +60,7 @@ def test_files_are_known_by_their_content(name):
         (b"hlo_module { name: 'm' }\npartitions { }\n", "snapshot"),
         (npy(np.arange(3)), "npy"),
         (b"PK\x03\x04rest", "npz"),
+        (b"\x02\0\0\0\0\0\0\0{}", "safetensors"),
         (b"dear diary", "text"),
         (b"", "text"),
         (np.random.default_rng(0).bytes(4096), "binary"),
@@ -97,7 +98,7 @@ def test_refusals_say_what_would_do(tmp_path):
     path.write_bytes(bytes(100))
     with pytest.raises(UnsupportedError, match=r"raw\.bin is binary data of no known kind: .* open it with its shape"):
         read_dump(path)
-    with pytest.raises(UnsupportedError, match=r"numpy\.load reads it"):
+    with pytest.raises(UnsupportedError, match=r"strided\.open opens it"):
         read_dump(npy(np.arange(3)))
     with pytest.raises(DumpError, match="broken gzip"):
         recognise(b"\x1f\x8b\x08broken")
