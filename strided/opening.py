@@ -106,6 +106,7 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
     """The path of the file that ``PATH`` or ``PATH:NAME`` is in, the array's shape, and the bytes in front of it."""
     # Only needed for files that say themselves what they hold.
     from strided.io.containers import chosen, open_container, split_name
+    from strided.io.file_array import no_shape
     from strided.io.npy import read_npy_header, shape_of_npy
 
     path, name = split_name(text)
@@ -123,7 +124,7 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
     known = format_of(head, size)
     if known is not None:
         raise UnsupportedError(f"{path} is {known.name}: {known.advice}")
-    raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {path}")
+    raise no_shape(path)
 
 
 def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, allow_excess: bool) -> tuple[Bytes, int]:

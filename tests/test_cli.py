@@ -701,7 +701,21 @@ def test_one_snapshot_without_a_name(run: Run, folder: Path) -> None:
     assert sorted(np.load(folder.parent / "all.npz")) == ["jit_f/argument0", "jit_f/result0"]
 
 
+def test_a_program_holds_no_arrays(run: Run, folder: Path) -> None:
+    code, out, err = run("show", folder / "module_0000.jit_f.before_optimizations.txt")
+    assert (code, out, "'strided hlo' lists its values" in err) == (2, "", True)
+
+
 # Forms.
+
+
+def test_values_that_are_no_numbers_are_shown(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array(["a", "b"]))
+    code, out, err = run("show", tmp_path / "x.npy")
+    assert (code, out, err) == (0, "['a' 'b']\n\nshape (2,), str32\n", "")
+    assert json.loads(run("show", tmp_path / "x.npy", "--json")[1])["values"] == ["a", "b"]
+    assert run("show", tmp_path / "x.npy", "--csv")[1] == "a\nb\n"
+    assert run("show", tmp_path / "x.npy", "--stats")[0] == 2
 
 
 def test_forms_of_values(run: Run, dump: Path) -> None:
@@ -730,7 +744,7 @@ def test_excess_bytes_are_taken_on_demand(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     path.write_bytes(np.arange(9000, dtype=np.int32).tobytes())
     code, _, err = run("show", path, "s32[3]")
-    assert (code, "too many for padding" in err) == (2, True)
+    assert (code, "too many for padding" in err, "or --allow-excess" in err) == (2, True, True)
     assert run("show", path, "s32[3]", "--allow-excess")[1].startswith("[0 1 2]")
     path.write_bytes(gzip.compress(path.read_bytes()))
     assert run("show", path, "s32[3]", "--allow-excess")[1].startswith("[0 1 2]")

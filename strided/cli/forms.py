@@ -84,7 +84,7 @@ def _plain(value: Any) -> Any:
 
 def _plain_type(values: Any) -> Any:
     """The same values in a type of NumPy's own, which prints them exactly."""
-    if is_builtin(values.dtype):
+    if is_builtin(values.dtype) or not are_numbers(values.dtype):
         return values
     return values.astype(np.int8 if np.can_cast(values.dtype, np.int8) else np.float64)
 
@@ -132,6 +132,11 @@ def histogram(array: Any, summary: inspect.Statistics, width: int) -> str:
     room = max(1, width - len(lines[0]) - 3)
     bars = ["", *("#" * -(-int(n) * room // int(counts.max())) for n in counts)]
     return "\n".join(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))
+
+
+def are_numbers(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a type are numbers; texts and times in a ``.npy`` file are not."""
+    return dtype.kind in "biufc" or dtype.isbuiltin == 2  # 2: registered, as by ml_dtypes
 
 
 def _bits(dtype: np.dtype[Any]) -> int:

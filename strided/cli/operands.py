@@ -91,7 +91,10 @@ class Reading:
             if shape is None or name is None:
                 return Opened(path, container, name)
             return Opened(path, {name: container.open(name, array_shape(shape))}, name)
-        if name is None and not _is_snapshot(file, path):
+        kind = self.kind or _kind_of_dump(file, path)
+        if name is None and kind == "hlo":
+            raise click.UsageError(f"{path} holds a program, and no arrays: 'strided hlo' lists its values")
+        if name is None and kind != "snapshot":
             return self._raw(file, label, shape)
         if shape is not None:
             raise click.UsageError(f"{source} has a shape of its own: leave {shape!r} out")
@@ -110,12 +113,13 @@ class Reading:
         return Opened(label, {name: array}, name)
 
 
-def _is_snapshot(file: BinaryIO, path: str) -> bool:
+def _kind_of_dump(file: BinaryIO, path: str) -> str | None:
+    """What a file of a dump holds; None for what other libraries write."""
     from strided.dumps.detect import recognise
 
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    return format_of(file.read(HEAD_BYTES), size) is None and recognise(path) == "snapshot"
+    return recognise(path) if format_of(file.read(HEAD_BYTES), size) is None else None
 
 
 def named_arrays(content: Any) -> RunArrays:

@@ -61,8 +61,8 @@ def _fail(message: str) -> NoReturn:
 
 
 def _in_a_line(message: str) -> str:
-    """A message on one line. Of a long one, the start and the end."""
-    return visible(" ".join(message.split()), 2000)
+    """A message on one line, with the options' names here. Of a long one, the start and the end."""
+    return visible(" ".join(message.replace("allow_excess=True", "--allow-excess").split()), 2000)
 
 
 def _fail_at(error: NotationError) -> NoReturn:

@@ -68,6 +68,9 @@ def show(
         if isinstance(values, np.generic) and (as_hex or as_csv or as_json or stats or histogram):
             values = np.asarray(values)
 
+        if not forms.are_numbers(values.dtype) and (stats or histogram):
+            raise click.UsageError(f"{values.dtype} is no type of numbers: leave --stats and --histogram out")
+
         def summary() -> inspect.Statistics:
             with progress(values.size, "reading") as advance:
                 return inspect.statistics(values, progress=advance)
@@ -88,4 +91,6 @@ def show(
             else:
                 click.echo(str(values))
                 if not isinstance(values, np.generic):
-                    click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}\n{summary()}")
+                    click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}")
+                    if forms.are_numbers(values.dtype):
+                        click.echo(summary())

@@ -115,8 +115,15 @@ def open_file(
             header = read_npy_header(file, name)
             given, offset = shape_of_npy(header, given, name), header.offset
         if given is None:
-            raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
+            raise no_shape(name)
         yield array_at(file, name, given, offset, bitorder=bitorder, allow_excess=allow_excess, head=head)
+
+
+def no_shape(name: str) -> UnsupportedError:
+    """The error for raw bytes without a shape."""
+    return UnsupportedError(
+        f"raw bytes do not say what they are: give the shape of {name}, as in 'bf16[17,300]{{1,0:T(8,128)(2,1)}}'"
+    )
 
 
 def array_at(
@@ -187,7 +194,7 @@ def keep(
         most = header.offset + header.dtype.itemsize * math.prod(header.dimensions)
         what = "its header says"
     elif shape is None:
-        raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
+        raise no_shape(name)
     else:
         most = offset + shape.buffer_byte_size
         what = f"{shape} takes"
