@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from strided.dumps.buffer_assignment.values import label_of
 from strided.errors import LayoutError, StridedError
-from strided.layout import AnyShape, BufferShape, Shape
+from strided.layout import BufferShape, Shape
 from strided.memory.buffers import Buffer, LiveRange
-from strided.memory.liveness import Index, Liveness
+from strided.memory.liveness import Index, Liveness, Member
 from strided.memory.provenance import source_of
 from strided.memory.report import MemoryReport
 from strided.tpu.default_layout import default_layout
@@ -24,27 +25,38 @@ _NAMING = frozenset(("bitcast", "get-tuple-element", "tuple", "while", "paramete
 _MAX_RANK = 16
 
 
+class _Best(NamedTuple):
+    """The largest form of a value: its size, who makes it, and the place in the result."""
+
+    size: int
+    maker: Instruction
+    place: Index
+    shape: Shape
+
+
 def report_from_module(module: Module, space: int, generation: str | None) -> MemoryReport:
     """The report of one memory space."""
     liveness = Liveness(module)
     results = {i.name for i in (*module.results, module.entry.root)}
-    buffers = []
-    for members, live in liveness.values():
-        buffer = _buffer(members, live, space, generation, results)
-        if buffer is not None:
-            buffers.append(buffer)
+    found = []
     places = len(liveness.schedule)
     changes = [0] * (places + 1)
-    for b in buffers:
-        assert b.live is not None
-        changes[b.live.start] += b.bytes
-        changes[b.live.stop + 1] -= b.bytes
+    whole = 0
+    for members, live in liveness.values():
+        best = _largest(members, space, generation)
+        if best is not None:
+            found.append((members, live, best))
+            changes[live.start] += best.size
+            changes[live.stop + 1] -= best.size
+            whole += best.size
     usage = list(accumulate(changes[:-1]))
-    whole = sum(b.bytes for b in buffers)
     is_ordered = module.is_scheduled
     peak = max(usage, default=0) if is_ordered else whole
     place = usage.index(peak) if is_ordered and usage else None
-    buffers = [_at(b, place) if is_ordered else replace(b, live=None) for b in buffers]
+    buffers = []
+    for members, live, best in found:
+        is_at_peak = not is_ordered or (place is not None and live.start <= place <= live.stop)
+        buffers.append(_buffer(members, best, live if is_ordered else None, is_at_peak, results))
     notes = [
         "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound that knows neither "
         "reuse in place nor gaps between buffers"
@@ -71,14 +83,9 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
     )
 
 
-def _buffer(
-    members: tuple[tuple[Instruction, Index, AnyShape], ...],
-    live: LiveRange,
-    space: int,
-    generation: str | None,
-    results: set[str],
-) -> Buffer | None:
-    best: tuple[int, Instruction, Index, Shape] | None = None
+def _largest(members: Sequence[Member], space: int, generation: str | None) -> _Best | None:
+    """The instruction that makes a value, and its shape in one memory space; None if it lies in another."""
+    best: _Best | None = None
     for instruction, index, whole in members:
         shape = whole.shape if isinstance(whole, BufferShape) else whole
         if not isinstance(shape, Shape) or shape.layout is None or shape.layout.memory_space != space:
@@ -88,29 +95,32 @@ def _buffer(
             size = shape.byte_size
         except LayoutError:  # a dimension of unknown size
             continue
-        if best is None or size > best[0] or (best[1].opcode in _NAMING and instruction.opcode not in _NAMING):
-            best = (max(size, best[0]) if best else size, instruction, index, shape)
-    if best is None:
-        return None
-    size, maker, index, shape = best
-    kinds = {i.opcode for i, _, _ in members if i.computation.is_entry}
-    kind = "temporary"
-    if "parameter" in kinds:
+        if best is None or size > best.size or (best.maker.opcode in _NAMING and instruction.opcode not in _NAMING):
+            best = _Best(max(size, best.size) if best else size, instruction, index, shape)
+    return best
+
+
+def _buffer(
+    members: Sequence[Member], best: _Best, live: LiveRange | None, is_at_peak: bool, results: set[str]
+) -> Buffer:
+    outer = [i for i, _, _ in members if i.computation.is_entry]
+    parameters = [i for i in outer if i.opcode == "parameter"]
+    maker = parameters[0] if parameters else best.maker
+    if parameters:
         kind = "argument"
-    elif "constant" in kinds:
+    elif any(i.opcode == "constant" for i in outer):
         kind = "constant"
-    elif any(i.computation.is_entry and i.name in results for i, _, _ in members):
-        kind = "result"
-    if kind == "argument":
-        maker = next(i for i, _, _ in members if i.opcode == "parameter" and i.computation.is_entry)
+    else:
+        kind = "result" if any(i.name in results for i in outer) else "temporary"
     return Buffer(
-        name=f"{maker.name}{{{','.join(map(str, index))}}}" if index else maker.name,
+        name=label_of(maker.name, best.place or None),
         kind=kind,
-        bytes=size,
-        unpadded_bytes=min(size, shape.unpadded_byte_size),
-        shape=shape,
-        shapes=(shape,),
+        bytes=best.size,
+        unpadded_bytes=min(best.size, best.shape.unpadded_byte_size),
+        shape=best.shape,
+        shapes=(best.shape,),
         live=live,
+        is_at_peak=is_at_peak,
         source=source_of(maker),
     )
 
@@ -124,8 +134,3 @@ def _on_tpu(shape: Shape, generation: str | None) -> Shape:
         return shape.with_layout(default_layout(shape, generation))
     except StridedError:
         return shape
-
-
-def _at(buffer: Buffer, place: int | None) -> Buffer:
-    live = buffer.live
-    return replace(buffer, is_at_peak=live is not None and place is not None and live.start <= place <= live.stop)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
 
 Index: TypeAlias = tuple[int, ...]
-#: A value: the instruction, and the place in its result.
-Key: TypeAlias = "tuple[Instruction, Index]"
+#: A part of a result: the instruction, the place, and the shape there.
+Member: TypeAlias = "tuple[Instruction, Index, AnyShape]"
 
 #: Instructions that run other computations, whose values take memory.
 _CALLING = frozenset(("while", "conditional", "call", "async-start"))
@@ -30,6 +30,9 @@ _SAME = frozenset(("bitcast", "opt-barrier", "optimization-barrier", "add-depend
 #: Instructions that take no array of their operands into use; the arrays go on under another name.
 _NAMING = _SAME | {"tuple", "get-tuple-element"}
 
+#: Instructions that may give an operand's value again.
+_JOINING = _NAMING | _CALLING | {"fusion", "custom-call"}
+
 _ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 
 #: More values than a real program has: a hostile one may nest tuples of tuples.
@@ -37,60 +40,86 @@ _MAX_VALUES = 10_000_000
 
 
 class Liveness:
-    """The values of a module, joined where they are one, and their live ranges."""
+    """The values of a module, joined where they are one, and their live ranges.
+
+    Every array and every tuple of a result has a number; `_leader` leads from it to that of the value it belongs to.
+    """
 
     def __init__(self, module: Module) -> None:
         self.order = _in_order(module)
         self.schedule = tuple(instruction.name for instruction in self.order)
         self._place = {instruction: n for n, instruction in enumerate(self.order)}
-        self._leader: dict[Key, Key] = {}
-        self._nodes: dict[Instruction, tuple[tuple[Index, AnyShape], ...]] = {}
+        self._members: list[Member] = []
+        self._number: dict[Instruction, int] = {}
+        self._numbers: dict[Instruction, dict[Index, int]] = {}  # of results that are tuples
         for instruction in self.order:
-            self._nodes[instruction] = tuple(_nodes(instruction.shape))
-            for index, _ in self._nodes[instruction]:
-                self._leader[instruction, index] = (instruction, index)
-            if len(self._leader) > _MAX_VALUES:
-                raise UnsupportedError(f"a program of more than {_MAX_VALUES} values")
+            self._enumerate(instruction)
+        self._leader = list(range(len(self._members)))
         for instruction in self.order:
-            self._join_operands(instruction)
-        root = module.entry.root
+            if instruction.opcode in _JOINING or instruction.opcode.endswith(("-start", "-done")):
+                self._join_operands(instruction)
+        root, parameters = module.entry.root, module.parameters
         for alias in module.aliases:
-            parameter = module.parameters[alias.parameter_number : alias.parameter_number + 1]
-            if parameter:
-                self._join((root, alias.output_index), (parameter[0], alias.parameter_index))
-        self._members = self._classes()
-        self._ranges = {leader: self._range(members, module) for leader, members in self._members.items()}
+            for parameter in parameters[alias.parameter_number : alias.parameter_number + 1]:
+                self._join(self._at(root, alias.output_index), self._at(parameter, alias.parameter_index))
+        self._classes: dict[int, list[Member]] = {}
+        for number, member in enumerate(self._members):
+            self._classes.setdefault(self._find(number), []).append(member)
+        self._ranges = {leader: self._range(members, root) for leader, members in self._classes.items()}
         self._by_name = {instruction.name: instruction for instruction in reversed(self.order)}
 
     def range_of(self, name: str, index: Index | None) -> LiveRange | None:
         """The live range of a value of a buffer assignment; None if the module does not have it."""
         instruction = self._by_name.get(name)
-        key = None if instruction is None else self._find((instruction, index or ()))
-        return None if key is None else self._ranges[key]
+        number = None if instruction is None else self._at(instruction, index or ())
+        return None if number is None else self._ranges[self._find(number)]
 
-    def values(self) -> Iterator[tuple[tuple[tuple[Instruction, Index, AnyShape], ...], LiveRange]]:
+    def values(self) -> Iterator[tuple[list[Member], LiveRange]]:
         """Each value: the instructions that have it, with the place in their result and the shape; its live range."""
-        shapes = {(i, index): shape for i, nodes in self._nodes.items() for index, shape in nodes}
-        for leader, members in self._members.items():
-            yield tuple((*key, shapes[key]) for key in members), self._ranges[leader]
+        for leader, members in self._classes.items():
+            yield members, self._ranges[leader]
 
-    def _find(self, key: Key) -> Key | None:
-        leader = self._leader.get(key)
-        while leader is not None and leader != key:
-            self._leader[key] = self._leader[leader]
-            key, leader = leader, self._leader[leader]
-        return leader
+    def _enumerate(self, instruction: Instruction) -> None:
+        shape = instruction.shape
+        self._number[instruction] = len(self._members)
+        if isinstance(shape, TupleShape):
+            nodes = self._numbers[instruction] = {}
+            for index, part in _nodes(shape):
+                nodes[index] = len(self._members)
+                self._members.append((instruction, index, part))
+        elif shape is not None:
+            self._members.append((instruction, (), shape))
+        else:
+            del self._number[instruction]
+        if len(self._members) > _MAX_VALUES:
+            raise UnsupportedError(f"a program of more than {_MAX_VALUES} values")
 
-    def _join(self, a: Key, b: Key) -> None:
-        one, other = self._find(a), self._find(b)
-        if one is not None and other is not None and one != other:
-            self._leader[one] = other
+    def _at(self, instruction: Instruction, index: Index) -> int | None:
+        """The number of a part of a result; None if there is none."""
+        numbers = self._numbers.get(instruction)
+        if numbers is not None:
+            return numbers.get(index)
+        return None if index else self._number.get(instruction)
 
-    def _join_all(self, a: Instruction, to: Instruction, prefix: Index = (), inner: Index = ()) -> None:
-        """Join every value of `a` below `prefix` with that of `to` below `inner`."""
-        for index, _ in self._nodes.get(a, ()):
-            if index[: len(prefix)] == prefix:
-                self._join((a, index), (to, inner + index[len(prefix) :]))
+    def _find(self, number: int) -> int:
+        leader = self._leader
+        while leader[number] != number:
+            leader[number] = leader[leader[number]]
+            number = leader[number]
+        return number
+
+    def _join(self, a: int | None, b: int | None) -> None:
+        if a is not None and b is not None:
+            self._leader[self._find(a)] = self._find(b)
+
+    def _join_all(self, a: Instruction, to: Instruction, inner: Index = ()) -> None:
+        """Join every part of the result of `a` with that part of `to` below `inner`."""
+        numbers = self._numbers.get(a)
+        if numbers is None:
+            self._join(self._number.get(a), self._at(to, inner))
+            return
+        for index, number in numbers.items():
+            self._join(number, self._at(to, inner + index))
 
     def _join_operands(self, i: Instruction) -> None:
         opcode, operands = i.opcode, i.operands
@@ -118,10 +147,10 @@ class Liveness:
             self._join_all(operands[0], i, inner=(1,))
         elif opcode.endswith("-start") and isinstance(i.shape, TupleShape):
             self._join_all(operands[0], i, inner=(0,))
-        if "output_to_operand_aliasing" in i.attributes:
-            for output, number, index in _ALIASED.findall(i.attributes["output_to_operand_aliasing"]):
+        elif opcode in ("fusion", "custom-call"):
+            for output, number, index in _ALIASED.findall(i.attributes.get("output_to_operand_aliasing", "")):
                 for operand in operands[int(number) : int(number) + 1]:
-                    self._join((i, _index(output)), (operand, _index(index)))
+                    self._join(self._at(i, _index(output)), self._at(operand, _index(index)))
 
     def _join_callees(self, i: Instruction) -> None:
         first = 1 if i.opcode == "conditional" else 0
@@ -139,18 +168,10 @@ class Liveness:
         else:
             self._join_all(i, start, inner=(0,) if i.opcode in ("copy-done", "recv-done") else (1,))
 
-    def _classes(self) -> dict[Key, list[Key]]:
-        found: dict[Key, list[Key]] = {}
-        for key in self._leader:
-            leader = self._find(key)
-            assert leader is not None
-            found.setdefault(leader, []).append(key)
-        return found
-
-    def _range(self, members: Sequence[Key], module: Module) -> LiveRange:
-        end, root = len(self.order) - 1, module.entry.root
+    def _range(self, members: Sequence[Member], root: Instruction) -> LiveRange:
+        end = len(self.order) - 1
         start, stop = end, 0
-        for instruction, index in members:
+        for instruction, index, _ in members:
             place = self._place[instruction]
             if instruction.opcode == "parameter" and instruction.computation.is_entry:
                 return LiveRange(0, end)
@@ -179,9 +200,9 @@ def _in_order(module: Module) -> list[Instruction]:
     return order
 
 
-def _nodes(shape: AnyShape | None) -> Iterator[tuple[Index, AnyShape]]:
+def _nodes(shape: AnyShape) -> Iterator[tuple[Index, AnyShape]]:
     """Every shape in a tree, tuples among them, with its place."""
-    todo: list[tuple[Index, AnyShape]] = [] if shape is None else [((), shape)]
+    todo: list[tuple[Index, AnyShape]] = [((), shape)]
     while todo:
         index, one = todo.pop()
         yield index, one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Sequence
@@ -106,9 +107,7 @@ class Material:
                 self._add_assignment(open_source(file.path).view)
         if self.assignment is None:
             self.assignment = program.allocations
-        for file in program.files:
-            if file.kind == "memory report" and file.path.suffix == ".txt" and self.text is None:
-                self._add_file(file.path)
+        self.text = _usage_of(program)
 
     def _add_assignment(self, view: memoryview) -> None:
         try:
@@ -149,17 +148,26 @@ def _is_text(source: str) -> bool:
     return "\n" in source or _EXHAUSTED in source or (not os.path.exists(source) and is_usage_text(source))
 
 
-def _weight(program: Program) -> int:
-    """How much memory a program takes: the total that a file says first."""
+def _usage_of(program: Program) -> UsageText | None:
+    """The memory usage report of a program; None if there is none that can be read."""
     for file in program.files:
-        if file.kind == "memory report" and file.path.suffix == ".txt":
-            found = read_usage_text(file.path.read_text("utf-8", "backslashreplace"), str(file.path))
-            if 0 in found.spaces and found.spaces[0].total is not None:
-                return found.spaces[0].total.bytes
-    assignment = program.allocations
-    if assignment is not None:
-        return assignment.bytes_by_memory_space().get(0, 0)
-    return 0
+        if file.kind == "memory report" and ".pb" not in file.path.suffixes:
+            with contextlib.suppress(DumpError, OSError):
+                view, path = open_source(file.path)
+                return read_usage_text(str(view, "utf-8", "backslashreplace"), path)
+    return None
+
+
+def _weight(program: Program) -> int:
+    """How much memory a program takes, by the total that is found first; 0 if nothing says it."""
+    usage = _usage_of(program)
+    if usage is not None and 0 in usage.spaces and usage.spaces[0].total is not None:
+        return usage.spaces[0].total.bytes
+    try:
+        assignment = program.allocations
+    except (DumpError, OSError):
+        return 0
+    return 0 if assignment is None else assignment.bytes_by_memory_space().get(0, 0)
 
 
 def memory_report(source: Any, *, generation: str | None = None, space: int | str = 0) -> MemoryReport:

@@ -63,10 +63,15 @@ def plain_name(name: str) -> str:
 
 
 def _described(instruction: Instruction, argument: str = "") -> Source:
-    metadata, stack = instruction.metadata, instruction.stack
+    metadata = instruction.metadata
+    file, line = metadata.get("source_file", ""), metadata.get("source_line", 0)
+    frame = metadata.get("stack_frame_id")
+    if isinstance(frame, int):
+        stack = instruction.computation.module.tables.stack(frame)
+        file, line = (stack[0].file, stack[0].line) if stack else (file, line)
     return Source(
         op_name="" if argument else str(metadata.get("op_name", "")),
-        file=stack[0].file if stack else "",
-        line=stack[0].line if stack else 0,
+        file=str(file),
+        line=line if isinstance(line, int) else 0,
         argument=argument,
     )
