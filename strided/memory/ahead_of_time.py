@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ def compiler_is_installed() -> bool:
     return all(importlib.util.find_spec(name) for name in ("jax", "jaxlib", "libtpu"))
 
 
-def compile_hlo(text: str, generation: str = "v5e", *, timeout: float = 120) -> Compiled:
+def compile_hlo(text: str, generation: str = "v5e", *, timeout: float = 120, dump_to: str | None = None) -> Compiled:
     """The program of an HLO text, compiled for one generation of TPUs. No TPU is needed, but jax and libtpu are.
 
     The compiler runs in a process of its own. Arguments and results lie as the header's `arg_layout_modes` and
@@ -54,6 +55,8 @@ def compile_hlo(text: str, generation: str = "v5e", *, timeout: float = 120) -> 
         ``"v2"``, ``"v3"``, ``"v4"``, ``"v5e"``, ``"v5p"``, ``"v6e"`` or ``"tpu7x"``.
     timeout : float
         Seconds after which the compiler is stopped.
+    dump_to : str, optional
+        A folder for what the compiler dumps; its report of memory is there even if it refuses the program.
 
     Raises
     ------
@@ -72,10 +75,18 @@ def compile_hlo(text: str, generation: str = "v5e", *, timeout: float = 120) -> 
         "replicas": module.replica_count,
         "partitions": _partitions(module),
     }
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={dump_to} --xla_dump_hlo_as_text"
+    environment = os.environ | ({} if dump_to is None else {"XLA_FLAGS": flags})
     command = [sys.executable, "-P", str(_COMPILER)]  # -P: modules beside the program are not on its path
     try:
         done = subprocess.run(
-            command, input=json.dumps(request), capture_output=True, encoding="utf-8", errors="replace", timeout=timeout
+            command,
+            input=json.dumps(request),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            env=environment,
+            timeout=timeout,
         )
     except subprocess.TimeoutExpired:
         raise UnsupportedError(f"the compiler was stopped after {timeout:g} seconds") from None
