@@ -9,43 +9,29 @@ The compiler runs in a process of its own, with a time limit: it ends the proces
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
 import re
-import subprocess
-import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from strided.errors import DumpError, UnsupportedError
 from strided.layout import Shape
+from strided.memory.ahead_of_time import compile_hlo
 from strided.memory.buffers import Buffer, Cure
 from strided.memory.provenance import argument_name
 from strided.memory.report import MemoryReport
-from strided.memory.usage_text import is_usage_text, read_usage_text
+from strided.memory.usage_text import read_usage_text
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
 
-#: Names of topologies by generation: those of at least 4 and 8 devices.
-_TOPOLOGIES = {
-    **dict.fromkeys(("v2", "v3", "v5e", "v6e"), ("2x2", "2x4")),
-    **dict.fromkeys(("v4", "v5p", "tpu7x"), ("2x2x1", "2x2x2")),
-}
 #: Seconds that one compilation may take, and how many cures are tried.
 _TIMEOUT, _MOST_CURES = 180, 6
-_DUMP_FLAGS = "--xla_dump_hlo_as_text --xla_dump_hlo_pass_re=^$"
-
-
-class Edit(NamedTuple):
-    """A module's text with a cure, and the layouts that it asks for."""
-
-    hlo: str
-    arg_layouts: tuple[str, ...]
-    res_layouts: tuple[str, ...]
+#: Attributes of a header that do not fit a changed argument; the shapes of the entry follow from its instructions.
+_FIXED = frozenset(("entry_computation_layout", "input_output_alias", "buffer_donor"))
+_MODES = re.compile(r'\barg_layout_modes="([^"]*)"')
 
 
 def with_verified_cures(report: MemoryReport, module: Module | None, generation: str | None) -> MemoryReport:
@@ -62,18 +48,16 @@ def with_verified_cures(report: MemoryReport, module: Module | None, generation:
         note = "nothing is verified: there is no module before optimisations, in the dump or given beside it"
         return replace(report, notes=(*report.notes, note))
     generation = generation or "v5e"
-    if missing := [name for name in ("jax", "libtpu") if importlib.util.find_spec(name) is None]:
-        raise UnsupportedError(f"cures are verified by libtpu's compiler: {' and '.join(missing)} is not installed")
     tried = sorted(((cure, b) for b in report.buffers for cure in b.cures), key=lambda pair: -pair[0].saved_bytes)
     edits = [(cure, b, edit) for cure, b in tried if (edit := edited(module, b, cure)) is not None][:_MOST_CURES]
     if not edits:
         return replace(report, notes=(*report.notes, "no cure could be verified: none is for an argument or a result"))
-    before = compiled_bytes(original(module), module, generation)
+    before = compiled_bytes(original(module), generation)
     notes = [f"the compiler gives the program as it is {before:,} bytes ({generation})"]
     outcome: dict[int, Cure | None] = {}
     for cure, buffer, edit in edits:
         try:
-            after = compiled_bytes(edit, module, generation)
+            after = compiled_bytes(edit, generation)
         except UnsupportedError as error:
             notes.append(f"{cure.kind} of {buffer.name} could not be verified: {error}")
             continue
@@ -90,28 +74,32 @@ def _confirmed(buffer: Buffer, outcome: dict[int, Cure | None]) -> tuple[Cure, .
     return tuple(sorted((cure for cure in cures if cure is not None), key=lambda cure: -cure.saved_bytes))
 
 
-def original(module: Module) -> Edit:
-    """The module as it is."""
-    said = module.frontend_attributes
-    modes = (tuple(filter(None, said.get(f"{name}_layout_modes", "").split(";"))) for name in ("arg", "out"))
-    return Edit(_text(module, {}), *modes)
+def original(module: Module) -> str:
+    """The module as it is, as text."""
+    return _text(module, _modes(module), {})
 
 
-def edited(module: Module, buffer: Buffer, cure: Cure) -> Edit | None:
-    """The module with a cure; None if the buffer is no argument or result that can be told, or has a sharding."""
-    whole = original(module)
+def edited(module: Module, buffer: Buffer, cure: Cure) -> str | None:
+    """The module with a cure, as text.
+
+    None if the buffer is no argument that can be told, is sharded, or has no other layout to give up.
+    """
     parameter = _parameter(module, buffer, cure)
-    if parameter is None or parameter.sharding is not None or not isinstance(cure.after, Shape):
+    if parameter is None or parameter.sharding is not None:
         return None
-    number = parameter.parameter_number or 0
+    modes, number = list(_modes(module)), parameter.parameter_number or 0
+    asked = number < len(modes) and modes[number] != "default"
+    if asked:
+        modes[number] = "default"
     if cure.kind == "layout":
-        modes = whole.arg_layouts or ("default",) * len(module.parameters)
-        if modes[number] == "default":
-            return None
-        return whole._replace(arg_layouts=(*modes[:number], "default", *modes[number + 1 :]))
-    lines = _restored(parameter, cure)
-    modes = tuple("default" if n == number else mode for n, mode in enumerate(whole.arg_layouts))
-    return Edit(_text(module, {parameter: lines}), modes, whole.res_layouts)
+        return _text(module, modes, {}) if asked else None
+    return _text(module, modes, {parameter: _restored(parameter, cure)})
+
+
+def _modes(module: Module) -> Sequence[str]:
+    """The layouts that a program asks for its arguments, as JAX records them."""
+    noted = module.frontend_attributes.get("arg_layout_modes", "")
+    return noted.split(";") if noted else []
 
 
 def _parameter(module: Module, buffer: Buffer, cure: Cure) -> Instruction | None:
@@ -167,66 +155,40 @@ def _padded(shape: Shape, after: Shape) -> tuple[int, ...]:
     return (*shape.dimensions[:d], whole, *shape.dimensions[d + 1 :])
 
 
-def _text(module: Module, changed: dict[Instruction, list[str]]) -> str:
-    """The module as text without the layouts of its entry, which follow; some instructions replaced."""
-    parts = [f"HloModule {re.sub(r'[^A-Za-z0-9_.-]', '_', module.name)}"]
-    if "input_output_alias" in module.attributes and not changed:
-        parts[0] += f", input_output_alias={module.attributes['input_output_alias']}"
+def _text(module: Module, modes: Sequence[str], changed: Mapping[Instruction, list[str]]) -> str:
+    """The module as text with other layouts for its arguments, and some instructions replaced."""
+    header = f"HloModule {re.sub(r'[^A-Za-z0-9_.-]', '_', module.name) or 'module'}"
+    for name, value in module.attributes.items():
+        if name not in _FIXED or (name == "input_output_alias" and not changed):
+            header += f", {name}={value}"
+    parts = [_MODES.sub(lambda _: f'arg_layout_modes="{";".join(modes)}"', header)]
     for computation in module.computations:
-        head = "ENTRY " if computation.is_entry else ""
-        lines = [f"{head}{_plain(computation.name)} {{"]
+        lines = [f"{'ENTRY ' * computation.is_entry}{computation.name} {{"]
         for instruction in computation.instructions:
             lines += [f"  {line}" for line in changed.get(instruction, [instruction.printed()])]
         parts.append("\n".join([*lines, "}"]))
     return "\n\n".join(parts) + "\n"
 
 
-def _plain(name: str) -> str:
-    return name or "computation"
-
-
-def compiled_bytes(edit: Edit, module: Module, generation: str) -> int:
-    """The compiler's total for a program, in main memory.
+def compiled_bytes(text: str, generation: str) -> int:
+    """The compiler's total for a program, in main memory; also of one that does not fit.
 
     Raises
     ------
     UnsupportedError
-        The compiler refuses it, ends, or takes too long.
+        jax or libtpu is not installed, or the compiler refuses the program, ends, or takes too long.
     """
-    devices = module.replica_count * module.num_partitions
-    known = _TOPOLOGIES[generation]
-    if devices > 8:
-        raise UnsupportedError(f"a program for {devices} devices; up to 8 can be compiled here")
-    topology = f"{generation}:{known[devices > 4]}"
     with tempfile.TemporaryDirectory() as folder:
-        request = Path(folder, "request.json")
-        said = {"topology": topology, "replicas": module.replica_count, "partitions": module.num_partitions}
-        request.write_text(json.dumps(edit._asdict() | said), "utf-8")
-        flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={folder} {_DUMP_FLAGS}"
-        # The compiler alone is used, so that several may run; no device is asked for.
-        more = {"XLA_FLAGS": flags, "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_SKIP_MDS_QUERY": "1"}
+        refused = "the compiler reports no memory"
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "strided.interop.tpu_compiler", str(request)],
-                env=os.environ | more,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                timeout=_TIMEOUT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise UnsupportedError(f"the compiler took more than {_TIMEOUT} seconds") from None
-        log = str(done.stderr, "utf-8", "backslashreplace")
-        reports = sorted(Path(folder).glob("*memory-usage-report.txt"))
-        texts = [reports[-1].read_text("utf-8")] if reports else [log]
-    for text in texts:
-        if is_usage_text(text):
+            compile_hlo(text, generation, timeout=_TIMEOUT, dump_to=folder)
+        except UnsupportedError as error:
+            refused = str(error)
+        for path in Path(folder).glob("*memory-usage-report.txt"):
             try:
-                own = read_usage_text(text).spaces.get(0)
+                own = read_usage_text(path.read_text("utf-8", "backslashreplace")).spaces.get(0)
             except DumpError:
                 continue
             if own is not None and own.total is not None:
                 return own.total.bytes
-    reason = next((line for line in reversed(log.splitlines()) if line.strip()), f"it ended with {done.returncode}")
-    raise UnsupportedError(f"the compiler refuses it: {reason.strip()[:300]}")
+    raise UnsupportedError(refused)
