@@ -183,12 +183,12 @@ class Buffer:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes as XLA writes it.
+    """A number of bytes as XLA writes it: rounded down to the next smaller unit, then to the nearest.
 
-    >>> size_text(24044546048), size_text(548 * 1024), size_text(512)
-    ('22.39GiB', '548.0KiB', '512B')
+    >>> size_text(24044546048), size_text(16_960_000_000), size_text(548 * 1024), size_text(512)
+    ('22.39GiB', '15.79GiB', '548.0KiB', '512B')
     """
-    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+    for power, unit in ((30, "GiB"), (20, "MiB")):
         if size >= 1 << power:
-            return f"{size / (1 << power):.{1 if power == 10 else 2}f}{unit}"
-    return f"{size}B"
+            return f"{(size >> power - 10) / 1024:.2f}{unit}"
+    return f"{size / 1024:.1f}KiB" if size >= 1024 else f"{size}B"

@@ -240,16 +240,21 @@ def _number(name: str) -> int:
 
 
 def _size(number: str, unit: str) -> Size:
-    """A printed size. A figure with decimals stands for all that round to it.
+    """A printed size. A figure with decimals stands for all that print so.
+
+    The compiler rounds down to the next smaller unit first.
 
     >>> _size("16.0", "K")
     Size(bytes=16384, least=16332, most=16436)
+    >>> _size("15.79", "G").most >= 16_960_000_000
+    True
     """
     scale = 1 << _UNITS[unit]
     places = len(number.partition(".")[2])
     half = scale / 10**places / 2 if unit else 0
+    below = scale // 1024 if unit not in ("", "K") else 0
     middle = float(number) * scale if places else int(number) * scale
-    return Size(round(middle), int(middle - half), round(middle + half + 0.4) if half else round(middle))
+    return Size(round(middle), int(middle - half), round(middle + half + 0.4) + below if half else round(middle))
 
 
 def shapes_of(text: str) -> Iterator[str]:

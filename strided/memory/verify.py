@@ -85,7 +85,7 @@ def edited(module: Module, buffer: Buffer, cure: Cure) -> str | None:
     None if the buffer is no argument that can be told, is sharded, or has no other layout to give up.
     """
     parameter = _parameter(module, buffer, cure)
-    if parameter is None or parameter.sharding is not None:
+    if parameter is None or parameter.sharding not in (None, "{replicated}"):
         return None
     modes, number = list(_modes(module)), parameter.parameter_number or 0
     asked = number < len(modes) and modes[number] != "default"
