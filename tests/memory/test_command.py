@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import strided as sd
-from strided.cli.group import commands
+from strided import cli
 from tests.memory.test_reports import HLO, MATMUL, MEMORY, text_of
 
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(commands, ["memory", *map(str, arguments)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
+Run = Callable[..., tuple[int, str, str]]
 
 
-def test_one_program_in_several_files_is_one_report() -> None:
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `strided memory`: exit code, standard output and error."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def ran(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["memory", *map(str, arguments)])
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, *capsys.readouterr()
+
+    return ran
+
+
+def test_one_program_in_several_files_is_one_report(run: Run) -> None:
     code, out, _ = run(*MATMUL)
     assert code == 0
     assert out.count(" in hbm") == 1
     assert "argument b" in out
 
 
-def test_several_programs_are_several_reports(tmp_path: Path) -> None:
+def test_several_programs_are_several_reports(run: Run, tmp_path: Path) -> None:
     other = tmp_path / "other.hlo.txt"
     other.write_text(HLO, encoding="utf-8")
     code, out, _ = run(MATMUL[0], other, "--json")
@@ -35,7 +44,7 @@ def test_several_programs_are_several_reports(tmp_path: Path) -> None:
     assert [one["module"] for one in json.loads(out)] == ["jit_f", "f"]
 
 
-def test_a_buffer_that_expands_too_much_fails(tmp_path: Path) -> None:
+def test_a_buffer_that_expands_too_much_fails(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "f.hlo.txt"
     path.write_text(HLO, encoding="utf-8")
     assert run(path, "--max-expansion", "65")[0] == 0
@@ -51,7 +60,7 @@ def test_small_buffers_may_expand() -> None:
     assert report.expanded(1.5)
 
 
-def test_other_spaces_and_pictures(tmp_path: Path) -> None:
+def test_other_spaces_and_pictures(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(MEMORY / "hbm_tpu7x_temps.report.txt.gz", "--space", "vmem", "--top", 1)
     assert code == 0
     assert "33.07MiB in vmem" in out
