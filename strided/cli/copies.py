@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 import strided
+from strided.cli.options import width
 from strided.errors import UnsupportedError
 from strided.tpu import GENERATIONS
 
@@ -36,7 +37,10 @@ def copies(file: str, top: int | None, verify: bool, before: str | None, generat
         )
     else:
         found = strided.layout_copies(module)
-    click.echo(json.dumps(found.to_dict(top), indent=2) if as_json else found.report(10 if top is None else top))
+    if as_json:
+        click.echo(json.dumps(found.to_dict(top), indent=2))
+    else:
+        click.echo(found.report(10 if top is None else top, width=width()))
 
 
 def _before(file: str, given: str | None) -> Path:

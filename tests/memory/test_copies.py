@@ -293,8 +293,9 @@ def test_the_name_of_an_argument_is_what_jit_noted():
     assert copy.cause.name == "params['w']"
     assert copy.cure is not None
     assert copy.cure.shares == 1
-    assert str(copy.cure).startswith("pass params['w'] as Format(")
-    assert "and result 1 too, which shares its buffer" in str(copy.cure)
+    advice = "ask for result 1, which takes its buffer, and pass params['w'] as"
+    assert copy.cure.advice == advice
+    assert str(copy.cure) == f"{advice} {copy.cure.format} (computed)"
 
 
 @pytest.mark.parametrize(
@@ -342,13 +343,25 @@ def test_reports_are_safe_and_complete():
         c = {COLUMN} copy(x) d = {ROW} copy(c) ROOT r = {ROW} negate(d) }}"""
     found = sd.layout_copies(sd.read_hlo(text))
     report = found.report(1)
-    assert report.splitlines()[0].startswith("m: 2 copies only to change a layout, 524,288 bytes, 66.7% of what")
+    assert report.startswith("m: 2 copies only to change a layout, 524,288 bytes, 66.7% of what the program moves\n")
     assert report.endswith("1 more copy: 262,144 bytes")
     assert "\033" not in str(found) + found._repr_html_()
     assert "<b>" not in found._repr_html_()
     assert json.loads(json.dumps(found.to_dict()))["copies"][0]["cause"]["kind"] == "parameter"
     assert len(found.to_dict(1)["copies"]) == 1
     assert sum(copy.share for copy in found) == found.total_bytes / found.program_bytes
+
+
+def test_reports_fit_the_width():
+    copies = copies_in(f"n = {ROW} negate(x) c = {COLUMN} copy(n) ROOT r = {COLUMN} sort(c)")
+    for width in (40, 80):
+        lines = copies.report(width=width).splitlines()
+        assert all(len(line) <= width or " " not in line.strip() for line in lines)
+
+
+def test_a_loop_of_unknown_length_is_said():
+    copy = looped("ROOT r = pred[] constant(true)", "next = s32[] add(i, one)")
+    assert str(copy).splitlines()[0].endswith("%), in a loop of unknown length")
 
 
 def test_a_program_without_copies_says_so():

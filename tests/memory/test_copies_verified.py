@@ -198,10 +198,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     return int(ended.value.code or 0), *capsys.readouterr()
 
 
-def test_the_command_prints_the_report(dump, capsys):
+def test_the_command_prints_the_report(dump, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
     code, out, _ = run(capsys, dump)
     assert code == 0
-    assert out == f"{sd.layout_copies(sd.read_hlo(dump))}\n"
+    assert out == f"{sd.layout_copies(sd.read_hlo(dump)).report(width=60)}\n"
     assert run(capsys, dump, "--top", 1)[1].endswith("1 more copy: 3,145,728 bytes\n")
     assert len(json.loads(run(capsys, dump, "--json")[1])["copies"]) == 2
     assert len(json.loads(run(capsys, dump, "--json", "--top", 1)[1])["copies"]) == 1

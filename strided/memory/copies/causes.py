@@ -108,16 +108,24 @@ class Cure:
         fields += [f"sub_byte_element_size_in_bits={bits}"] if bits else []
         return f"Format(Layout({', '.join(fields)}), sharding)"
 
-    def __str__(self) -> str:
-        act = f"pass {self.name} as" if self.kind == "parameter" else f"ask for {self.name} as"
-        other = "result" if self.kind == "parameter" else "argument"
-        more = "" if self.shares is None else f", and {other} {self.shares} too, which shares its buffer"
-        return visible(f"{act} {self.format}{more} ({self._certainty()})")
+    @property
+    def advice(self) -> str:
+        """What to do with the `format`."""
+        if self.kind == "parameter":
+            shared = "" if self.shares is None else f"ask for result {self.shares}, which takes its buffer, and "
+            return f"{shared}pass {self.name} as"
+        shared = "" if self.shares is None else f"pass argument {self.shares}, whose buffer it takes, and "
+        return f"{shared}ask for {self.name} as"
 
-    def _certainty(self) -> str:
+    @property
+    def evidence(self) -> str:
+        """The certainty, and what a compilation showed."""
         if self.bytes_before is None or self.bytes_after is None or self.bytes_after == self.bytes_before:
             return self.certainty
         return f"{self.certainty}: all copies together move {self.bytes_after:,} instead of {self.bytes_before:,} bytes"
+
+    def __str__(self) -> str:
+        return visible(f"{self.advice} {self.format} ({self.evidence})")
 
     def to_dict(self) -> dict[str, Any]:
         """The values for JSON."""
@@ -325,7 +333,7 @@ def _insistence(instruction: Instruction) -> int:
 
 def _title(instruction: Instruction) -> str:
     """An instruction's name, and what it was in the program."""
-    name = instruction.metadata.get("op_name")
+    name = str(instruction.metadata.get("op_name", "")).rpartition("/")[2]
     return f"{instruction.name} ({name})" if name else instruction.name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -65,12 +66,24 @@ class LayoutCopy:
         """Bytes read and written in one run of the program."""
         return self.bytes * self.times
 
-    def __str__(self) -> str:
+    def text(self, *, width: int = 100, indent: str = "") -> str:
+        """The copy in a few lines of at most `width` columns, as far as shapes allow, all but the first indented."""
         inside = f" in {self.fusion.name}" + ("" if self.materialized else ", which does more") if self.fusion else ""
-        times = "" if self.times == 1 and self.times_known else f", {_times(self)}"
-        title = f"{self.instruction.name}{inside}: {self.bytes:,} bytes{times}"
-        lines = [title, f"  {self.before} -> {self.after}", f"  cause: {self.cause}"]
-        return "\n".join(map(visible, lines + ([f"  cure:  {self.cure}"] if self.cure else [])))
+        lines = [f"{self.instruction.name}{inside}: {self._amount()}"]
+        lines += [f"{self.before} -> {self.after}", f"cause: {self.cause}"]
+        lines += [f"cure ({self.cure.evidence}): {self.cure.advice}"] if self.cure else []
+        first, *others = (_wrapped(visible(line), width - len(indent) - 2) for line in lines)
+        code = [f"  {self.cure.format}"] if self.cure else []  # in one piece, to be copied
+        below = [*(part for other in others for part in other), *code]
+        return f"\n{indent}  ".join(["\n".join(first), *below])
+
+    def _amount(self) -> str:
+        share = f" ({self.share:.1%})" if self.share else ""
+        each = f", {self.times:,} times {self.bytes:,}" if self.times != 1 else ""
+        return f"{self.total_bytes:,} bytes{share}{each}{'' if self.times_known else ', in a loop of unknown length'}"
+
+    def __str__(self) -> str:
+        return self.text()
 
     def to_dict(self) -> dict[str, Any]:
         """The values for JSON."""
@@ -120,22 +133,24 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         """Bytes that the copies read and write in one run of the program."""
         return sum(copy.total_bytes for copy in self.passes)
 
-    def report(self, top: int = 10) -> str:
-        """The `top` dearest copies, and a count of the others."""
+    def report(self, top: int = 10, *, width: int = 100) -> str:
+        """The `top` dearest copies, and a count of the others, in lines of at most `width` columns."""
         passes = self.passes
         inside = sum(not copy.materialized for copy in self)
-        share = f", {self.total_bytes / self.program_bytes:.1%} of what the program moves" if self.program_bytes else ""
-        lines = [f"{visible(self.module_name)}: {_counted(len(passes), 'copy', 'copies')} only to change a layout"]
-        if passes:
-            lines[0] += f", {self.total_bytes:,} bytes{share}"
-        for number, copy in enumerate(passes[:top], 1):
-            lines.append(f"\n{number}. {copy.share:.1%} of all bytes: {copy}")
+        title = f"{visible(self.module_name)}: {_counted(len(passes), 'copy', 'copies')} only to change a layout"
+        if self.total_bytes:
+            share = f"{self.total_bytes / self.program_bytes:.1%}"
+            title += f", {self.total_bytes:,} bytes, {share} of what the program moves"
+        parts = [
+            "\n".join(_wrapped(title, width)),
+            *(f"{n}. {copy.text(width=width, indent='   ')}" for n, copy in enumerate(passes[:top], 1)),
+        ]
         if len(passes) > top:
             rest = sum(copy.total_bytes for copy in passes[top:])
-            lines.append(f"\n{_counted(len(passes) - top, 'more copy', 'more copies')}: {rest:,} bytes")
+            parts.append(f"{_counted(len(passes) - top, 'more copy', 'more copies')}: {rest:,} bytes")
         if inside:
-            lines.append(f"\n{inside} more inside fusions that do more: no pass through memory of their own")
-        return "\n".join(lines)
+            parts.append(f"{inside} more inside fusions that do more: no pass through memory of their own")
+        return "\n\n".join(parts)
 
     def __str__(self) -> str:
         return self.report()
@@ -162,14 +177,15 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
 
 
 def _cells(copy: LayoutCopy) -> tuple[object, ...]:
-    place = (f"{copy.share:.1%}", f"{copy.bytes:,}", _times(copy), copy.instruction.name)
+    times = f"{copy.times:,}" if copy.times_known else f"{copy.times:,}, or more"
+    place = (f"{copy.share:.1%}", f"{copy.bytes:,}", times, copy.instruction.name)
     return (*place, copy.before, copy.after, copy.cause, copy.cure or "")
 
 
-def _times(copy: LayoutCopy) -> str:
-    if copy.times_known:
-        return f"{copy.times:,} times" if copy.times != 1 else "once"
-    return f"at least {copy.times:,} times" if copy.times != 1 else "in a loop of unknown length"
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines that hang under what follows the first words."""
+    hang = "  " if text.startswith(("cause:", "cure ")) else ""
+    return textwrap.wrap(text, max(width, 30), subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
 
 
 def _counted(n: int, one: str, many: str) -> str:

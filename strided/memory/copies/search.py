@@ -62,10 +62,11 @@ def layout_copies(
     ... }
     ... ''')
     >>> print(sd.layout_copies(module)[0])
-    copy: 33,554,432 bytes
+    copy: 33,554,432 bytes (50.0%)
       f32[1024,4096]{1,0:T(8,128)} -> f32[1024,4096]{0,1:T(8,128)}
       cause: x is passed as {1,0:T(8,128)}, but r takes {0,1:T(8,128)}
-      cure:  pass x as Format(Layout(major_to_minor=(1, 0), tiling=((8, 128),)), sharding) (computed)
+      cure (computed): pass x as
+        Format(Layout(major_to_minor=(1, 0), tiling=((8, 128),)), sharding)
     """
     found = _found(module)
     return found if before is None else verified(found, before, generation, _found, top=top, timeout=timeout)
