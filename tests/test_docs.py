@@ -14,7 +14,8 @@ import pytest
 
 import strided as sd
 from strided import cli
-from tests import paths
+from strided.memory.copies import verify
+from tests import copies_samples, paths
 
 ROOT = paths.ROOT
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -41,6 +42,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = "bf16[17,300]{1,0:T(8,128)(2,1)}"
     sd.LayoutArray.from_numpy(values, layout, padding=-1).buffer.tofile("activations.bin")
     Path("example.hlo.txt").write_text(_MODULE, encoding="utf-8")
+    _dump_table(monkeypatch)
     with zipfile.ZipFile(paths.DATA / "memory" / "step.zip") as step:
         step.extractall()
     weights = np.random.default_rng(0).normal(0, 0.02, (512, 640))
@@ -54,6 +56,16 @@ def skip_without_partners(page: Path) -> None:
     imported = {name for _, code in blocks(page, "pycon") for name in _IMPORT.findall(code)}
     for name in sorted(imported & PARTNERS):
         pytest.importorskip(name)
+
+
+def _dump_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dump of the program of the page about copies, and a compiler that knows it."""
+    recorded, compiler = copies_samples.case("table"), copies_samples.RecordedCompiler()
+    Path("table_dump").mkdir()
+    for stage, text in (("before", recorded["before"]), ("after", copies_samples.compiled_as(recorded))):
+        Path(f"table_dump/module_0000.jit_table.{stage}_optimizations.txt").write_text(text, encoding="utf-8")
+    compiler.known.update(recorded["compiled"])
+    monkeypatch.setattr(verify, "compile_hlo", compiler.compile_hlo)
 
 
 def blocks(page: Path, language: str) -> Iterator[tuple[int, str]]:

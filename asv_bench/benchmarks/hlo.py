@@ -7,6 +7,7 @@ repeated under other names: 12 MB of text, 57,000 instructions. XLA's own parser
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from pathlib import Path
 
@@ -31,7 +32,18 @@ def _original(kind: str) -> bytes:
 
 def large_text() -> str:
     """A module of that size as text."""
-    original = _original("txt").decode()
+    return _repeated(_original("txt").decode())
+
+
+def text_with_copies() -> str:
+    """A program with loops and copies that change layouts, repeated to that size."""
+    path = _DATA.with_name("copies") / "scan_carry.json.gz"
+    if not path.exists():
+        raise NotImplementedError("the tests' data are not part of this copy")
+    return _repeated(next(iter(json.loads(gzip.decompress(path.read_bytes()))["compiled"].values())))
+
+
+def _repeated(original: str) -> str:
     start = re.search(r"^%[^\n]* \{$", original, re.MULTILINE)
     assert start is not None
     body, parts, count = original[start.start() :].replace("ENTRY ", ""), [], 0
@@ -125,3 +137,16 @@ class ReadAll:
 
     def run_print_all(self, form: str) -> None:
         sd.read_hlo(self.source).to_text()
+
+
+class LayoutCopies:
+    """What does it copy only to change layouts?"""
+
+    def setup(self) -> None:
+        self.source = text_with_copies()
+
+    def time_open_and_list_copies(self) -> None:
+        sd.layout_copies(sd.read_hlo(self.source))
+
+    def track_copies(self) -> int:
+        return len(sd.layout_copies(sd.read_hlo(self.source)))

@@ -6,20 +6,16 @@ and in the layout of each cure. With ``--long``, and where jax and libtpu are in
 
 from __future__ import annotations
 
-import gzip
 import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import strided as sd
 from strided import cli
 from strided.memory import ahead_of_time
-from strided.memory.ahead_of_time import Compiled
 from strided.memory.copies import LayoutCopies, verify
-from tests import paths
+from tests.copies_samples import RecordedCompiler, case, compiled_as, layouts_asked_for
 
 #: The cures of each program: whose, their layout, and the bytes that all copies move without and with it.
 CURES = {
@@ -52,34 +48,12 @@ CURES = {
 }
 
 
-def case(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(gzip.decompress((paths.DATA / "copies" / f"{name}.json.gz").read_bytes()))
-    return found
-
-
-def layouts_asked_for(text: str) -> str:
-    return "|".join(re.findall(r'(?:arg|out)_layout_modes="([^"]*)"', text.partition("\n")[0]))
-
-
-def compiled_as(recorded: dict[str, Any]) -> str:
-    """The recorded module in the layouts that JAX chose."""
-    text: str = recorded["compiled"][layouts_asked_for(recorded["before"])]
-    return text
-
-
 @pytest.fixture
-def compiler(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A compiler that knows the recorded programs."""
-    known: dict[str, Any] = {}
-
-    def compile_hlo(text: str, generation: str, *, timeout: float) -> Compiled:
-        assert generation == "v5e"
-        if (asked := layouts_asked_for(text)) not in known:
-            raise sd.UnsupportedError(f"not recorded: {asked}")
-        return Compiled(known[asked], {})
-
-    monkeypatch.setattr(verify, "compile_hlo", compile_hlo)
-    return known
+def compiler(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The programs that the compiler knows."""
+    recorded = RecordedCompiler()
+    monkeypatch.setattr(verify, "compile_hlo", recorded.compile_hlo)
+    return recorded.known
 
 
 def verified_cures(copies: LayoutCopies) -> list[tuple[str, str, int, int]]:

@@ -14,6 +14,7 @@ from strided.layout import AnyShape, Layout, Shape, TupleShape
 from strided.memory.copies.changes import Change, changed_place
 from strided.memory.copies.dataflow import Dataflow, Place, operation_of, renaming_factors
 from strided.memory.copies.order import carried, layout_of, swapped
+from strided.memory.copies.traffic import byte_size
 
 _COLLECTIVES = (
     "all-gather all-reduce all-to-all collective-broadcast collective-permute ragged-all-to-all recv reduce-scatter "
@@ -78,6 +79,8 @@ class Cure:
     shares : int or None
         Number of the result that takes the parameter's buffer, or of the parameter whose buffer the result takes: it
         needs the same layout.
+    extra_bytes : int or None
+        How much larger the argument or result becomes; None if the compiler chooses the tiles.
     certainty : str
         ``"computed"``, or ``"verified"`` if a compilation showed that the copy is gone.
     bytes_before, bytes_after : int or None
@@ -89,6 +92,7 @@ class Cure:
     number: int
     shape: Shape
     shares: int | None = None
+    extra_bytes: int | None = None
     certainty: str = "computed"
     bytes_before: int | None = None
     bytes_after: int | None = None
@@ -119,10 +123,11 @@ class Cure:
 
     @property
     def evidence(self) -> str:
-        """The certainty, and what a compilation showed."""
-        if self.bytes_before is None or self.bytes_after is None or self.bytes_after == self.bytes_before:
-            return self.certainty
-        return f"{self.certainty}: all copies together move {self.bytes_after:,} instead of {self.bytes_before:,} bytes"
+        """The certainty, what a compilation showed, and what it costs."""
+        found = self.certainty
+        if self.bytes_before is not None and self.bytes_after is not None and self.bytes_after != self.bytes_before:
+            found += f": all copies together move {self.bytes_after:,} instead of {self.bytes_before:,} bytes"
+        return found + (f"; takes {self.extra_bytes:,} bytes more" if self.extra_bytes and self.extra_bytes > 0 else "")
 
     def __str__(self) -> str:
         return visible(f"{self.advice} {self.format} ({self.evidence})")
@@ -136,6 +141,7 @@ class Cure:
             "shape": str(self.shape),
             "format": self.format,
             "shares": self.shares,
+            "extra_bytes": self.extra_bytes,
             "certainty": self.certainty,
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
@@ -309,7 +315,9 @@ def _cure(cause: Cause, end: End, shares: int | None) -> Cure | None:
         present.tiles,
     ):
         return None
-    return Cure(cause.kind, cause.name, cause.number, shape.with_layout(end.layout), shares)
+    wanted = shape.with_layout(end.layout)
+    extra = byte_size(wanted) - byte_size(shape) if end.layout.tiles or not present.tiles else None
+    return Cure(cause.kind, cause.name, cause.number, wanted, shares, extra)
 
 
 def argument_name(parameter: Instruction) -> str:

@@ -22,7 +22,7 @@ class LayoutCopy:
     Attributes
     ----------
     instruction : Instruction
-    before, after : shape
+    before, after : Shape or TupleShape
         With their layouts.
     bytes : int
         Read and written by one execution, padding included.
