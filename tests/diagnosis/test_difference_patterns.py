@@ -134,7 +134,7 @@ def test_signs_and_bytes(shape: str) -> None:
     some = np.random.default_rng(1).random(a.shape) < 0.3
     a, b = faulty(shape, lambda x: x.__setitem__(some, -x[some]))
     assert diff(a, b).patterns[0].kind == "sign"
-    for byte in range(a.itemsize if a.itemsize > 1 else 0):
+    for byte in {0, a.itemsize - 1} if a.itemsize > 1 else ():
         a, b = faulty(shape, lambda x: None)
         b.buffer.reshape(-1, b.itemsize)[:, byte] ^= 0x15
         assert named(diff(a, b)) == ("byte", str(byte))

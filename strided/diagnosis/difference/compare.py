@@ -92,6 +92,8 @@ def compared(a: Operand, b: Operand, tolerance: Tolerance, limit: int, progress:
         raise ValueError(f"limit must be 0 or more, not {limit}")
     tally = scan(a, b, tolerance, limit=limit, progress=progress)
     dtype = common_dtype(a.dtype, b.dtype)
+    has_ulps = dtype is not None and is_float(dtype)
+    listed = _mismatches(a, b, tally)
     return Difference(
         a=str(a),
         b=str(b),
@@ -99,23 +101,23 @@ def compared(a: Operand, b: Operand, tolerance: Tolerance, limit: int, progress:
         count=tally.count,
         total=math.prod(tally.shape),
         unordered=tally.unordered,
-        max_abs=tally.max_abs,
+        max_abs=float(tally.max_abs) if has_ulps else tally.max_abs,
         max_rel=tally.max_rel,
         max_ulp=tally.max_steps,
         histogram=tuple(Bin(1 << k, 2 << k, int(n)) for k, n in enumerate(tally.histogram) if n),
-        mismatches=_mismatches(a, b, tally, limit),
+        first=listed[0].index if listed else None,
+        mismatches=listed[:limit],
         padding_differs=tally.padding_bytes,
         patterns=tuple(_patterns(a, b, tolerance, tally)) if tally.count else (),
-        has_ulps=dtype is not None and is_float(dtype),
+        has_ulps=has_ulps,
         map=MarkMap(tally.cells, tally.map_counts, "differs"),
     )
 
 
-def _mismatches(a: Operand, b: Operand, tally: Tally, limit: int) -> tuple[Mismatch, ...]:
-    flat = tally.first[:limit]
-    if not flat:
+def _mismatches(a: Operand, b: Operand, tally: Tally) -> tuple[Mismatch, ...]:
+    if not tally.count:
         return ()
-    points = tally.points(flat)
+    points = tally.points(tally.first)
     indices = list(zip(*(i.tolist() for i in points), strict=True)) if points else [()]
     return tuple(
         Mismatch(index, x, y, a.byte_of(index), b.byte_of(index))
@@ -153,7 +155,7 @@ def _of_bits(a: Operand, tally: Tally) -> list[Pattern]:
         found.append(Pattern("sign", "", share, f"in {part} only the sign differs: b is -a"))
     size = a.dtype.itemsize
     changed = [k for k in range(size) if tally.changed_bits >> 8 * k & 0xFF]
-    if not found and size > 1 and len(changed) == 1:
+    if not found and size > 1 and len(changed) == 1 and tally.count > 1:
         sentence = f"every mismatch differs in byte {changed[0]} of the {size} bytes of an element alone"
         found.append(Pattern("byte", str(changed[0]), 1.0, sentence))
     return found

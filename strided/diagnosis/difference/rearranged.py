@@ -31,7 +31,7 @@ Source = Callable[[Points], tuple[Points, Mask]]
 LEAST_MISMATCHES, _LEAST_VALUES = 4, 3
 _FEW, _SAMPLE = 64, 4096
 #: Elements in which a movement is looked for, and how many of them in turn identify a place.
-_WINDOW, _GRAMS = 1 << 14, (1, 16)
+_WINDOW, _GRAMS = 1 << 13, (1, 16)
 _LINES = 8
 #: Longer axes are searched by values, shorter ones by trying.
 _SHORT_AXIS = 8

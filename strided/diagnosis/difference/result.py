@@ -89,8 +89,10 @@ class Difference:
         The most ULPs that two elements are apart, exactly; for integers the largest ``|a - b|``.
     histogram : tuple of Bin
         Mismatches by their distance.
+    first : tuple of int or None
+        The index of the first mismatch in row-major order.
     mismatches : tuple of Mismatch
-        The first ones.
+        The first ones, in that order.
     padding_differs : int
         Bytes of padding that differ, if both buffers have the same layout. They are never counted as mismatches.
     patterns : tuple of Pattern
@@ -107,6 +109,7 @@ class Difference:
     max_rel: float
     max_ulp: int
     histogram: tuple[Bin, ...]
+    first: tuple[int, ...] | None
     mismatches: tuple[Mismatch, ...]
     padding_differs: int
     patterns: tuple[Pattern, ...]
@@ -117,11 +120,6 @@ class Difference:
     def equal(self) -> bool:
         """Whether all elements are."""
         return self.count == 0
-
-    @property
-    def first(self) -> tuple[int, ...] | None:
-        """The index of the first mismatch in row-major order."""
-        return self.mismatches[0].index if self.mismatches else None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the map, of types that JSON has. Infinite and NaN numbers are text."""

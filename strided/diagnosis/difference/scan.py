@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from strided.diagnosis.difference.values import (
     common_dtype,
     converted,
     is_float,
+    magnitudes,
     measured,
     patterns,
     unequal_bits,
@@ -46,10 +48,23 @@ _CHUNK_BYTES, _CHUNKS = 1 << 20, 4
 _RELEASED_BYTES = 1 << 26
 #: Mismatches whose places are kept; of more, an even sample.
 _MOST_PLACES = 1 << 16
-#: The least number of steps in each bin of the histogram.
-_POWERS = np.array([1 << k for k in range(64)], np.uint64)
+#: Elements that are measured at a time: a dozen arrays of them stay in the cache.
+_PART_ELEMENTS = 1 << 14
 #: Knuth's multiplicative hash picks the sample, so that it depends neither on threads nor on the order of blocks.
 _HASH = np.uint64(0x9E3779B97F4A7C15)
+
+
+class _Part(NamedTuple):
+    """What some elements add to a `Tally`, whose attributes these are; `unequal` is a mask."""
+
+    unequal: Mask
+    unordered: int
+    max_abs: float
+    max_rel: float
+    max_steps: int
+    histogram: Counts
+    changed_bits: int
+    negated: int
 
 
 @dataclass
@@ -109,8 +124,20 @@ class Tally:
         """The indices of flat ones."""
         return tuple(np.unravel_index(np.asarray(places, np.int64), self.shape)) if self.shape else ()
 
-    def keep(self, flat: npt.NDArray[np.int64]) -> None:
-        """Add the places of a block's mismatches, in order."""
+    def add(self, part: _Part) -> None:
+        """Add what was found in a part of a block."""
+        self.count += int(np.count_nonzero(part.unequal))
+        self.unordered += part.unordered
+        self.max_abs = max(self.max_abs, part.max_abs)
+        self.max_rel = max(self.max_rel, part.max_rel)
+        self.max_steps = max(self.max_steps, part.max_steps)
+        self.histogram += part.histogram
+        self.changed_bits |= part.changed_bits
+        self.negated += part.negated
+
+    def keep(self, flat: npt.NDArray[np.int64], *, is_all: bool) -> None:
+        """Add the places of a block's mismatches, in order, or of some of them."""
+        self.level = max(self.level, not is_all)
         self.first = sorted([*self.first, *flat[: self.limit].tolist()])[: self.limit]
         self.places = np.concatenate([self.places, flat[_sampled(flat, self.level)]])
         while self.places.size > _MOST_PLACES:
@@ -201,51 +228,65 @@ class _Scan:
             self._mismatches(box, mask, x[mask], y[mask])
 
     def _mismatches(self, box: Box, mask: Mask, x: Array, y: Array) -> None:
-        tally = self.tally
-        found = measured(x, y, self.tolerance)
-        element_bytes = 0
-        if self.counts_bytes:
-            element_bytes = _changed_bytes(self.a, box, mask, x, y)
-        largest = [each.max().item() for each in (found.distance, found.relative, found.steps)]
-        unequal = found.unequal
+        element_bytes = _changed_bytes(self.a, box, mask, x, y) if self.counts_bytes else 0
+        parts = [slice(k, k + _PART_ELEMENTS) for k in range(0, len(x), _PART_ELEMENTS)]
+        seen = [self._measured(x[part], y[part]) for part in parts]
+        unequal = np.concatenate([each.unequal for each in seen])
         if not unequal.all():
             mask[mask] = unequal
-            x, y = x[unequal], y[unequal]
-        steps = found.steps[unequal & ~found.unordered]
-        bins = np.bincount(np.searchsorted(_POWERS, steps[steps > 0], "right") - 1, minlength=64)
-        changed = int(np.bitwise_or.reduce(patterns(x) ^ patterns(y), axis=None)) if _has_bits(self.a, self.b) else 0
-        negated = int(np.count_nonzero(x == -y)) if x.dtype == y.dtype and x.dtype.kind != "b" else 0
         axes = range(mask.ndim)
         per_axis = [np.count_nonzero(mask, axis=tuple(k for k in axes if k != axis)) for axis in axes]
-        flat = _flat(box, mask, tally.shape)
+        places, is_all = _places(box, mask, self.tally)
+        tally = self.tally
         with self.lock:
-            tally.count += len(x)
-            tally.unordered += int(np.count_nonzero(found.unordered))
-            tally.max_abs, tally.max_rel, tally.max_steps = map(
-                max, (tally.max_abs, tally.max_rel, tally.max_steps), largest
-            )
-            tally.histogram += bins
+            for each in seen:
+                tally.add(each)
             for counts, block, more in zip(tally.per_axis, box, per_axis, strict=True):
                 counts[block] += more
             tally.cells.add(tally.map_counts, box, mask)
-            tally.changed_bits |= changed
-            tally.negated += negated
-            tally.keep(flat)
+            tally.keep(places, is_all=is_all)
             self.element_bytes += element_bytes
 
+    def _measured(self, x: Array, y: Array) -> _Part:
+        """What some pairs whose bits differ add to a tally."""
+        found = measured(x, y, self.tolerance)
+        unequal = found.unequal
+        steps = found.steps[unequal & ~found.unordered]
+        x, y = x[unequal], y[unequal]
+        has_bits = self.a.dtype == self.b.dtype and x.dtype.itemsize <= 8
+        return _Part(
+            unequal,
+            int(np.count_nonzero(found.unordered)),
+            found.distance.max().item(),
+            found.relative.max().item(),
+            found.steps.max().item(),
+            magnitudes(steps[steps > 0]),
+            int(np.bitwise_or.reduce(patterns(x) ^ patterns(y))) if has_bits else 0,
+            int(np.count_nonzero(x == -y)) if x.dtype == y.dtype and _has_sign(x.dtype) else 0,
+        )
 
-def _has_bits(a: Operand, b: Operand) -> bool:
-    """Whether bits of elements can be told apart one by one."""
-    return a.dtype == b.dtype and a.dtype.itemsize <= 8
+
+def _has_sign(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind != "b" and not dtype.name.startswith("uint")
 
 
-def _flat(box: Box, mask: Mask, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """The flat indices of the elements of a block that are marked, in order."""
-    flat = np.zeros(np.count_nonzero(mask), np.int64)
-    for index, block, n in zip(np.nonzero(mask) if mask.ndim else (), box, shape, strict=True):
+def _places(box: Box, mask: Mask, tally: Tally) -> tuple[npt.NDArray[np.int64], bool]:
+    """The flat indices of a block's mismatches, in order, and whether these are all: of many, the first and some more.
+
+    An index within the block is turned into one of the array.
+    """
+    inside = np.flatnonzero(mask)
+    is_all = len(inside) <= _MOST_PLACES
+    if not is_all:
+        step = len(inside) // (_MOST_PLACES // 8)
+        inside = np.concatenate([inside[: tally.limit], inside[tally.limit :: step]])
+    flat = np.zeros(len(inside), np.int64)
+    for index, block, n in zip(
+        np.unravel_index(inside, mask.shape) if mask.ndim else (), box, tally.shape, strict=True
+    ):
         flat *= n
         flat += index + block.start
-    return flat
+    return flat, is_all
 
 
 def _changed_bytes(a: Operand, box: Box, mask: Mask, x: Array, y: Array) -> int:

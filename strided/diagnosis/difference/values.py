@@ -232,6 +232,17 @@ def _decided(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Toler
     return Measured(unequal, unordered, distance, relative, steps)
 
 
+def magnitudes(steps: Steps) -> npt.NDArray[np.int64]:
+    """How many numbers of steps, all 1 or more, are from ``2**k`` to ``2**(k + 1) - 1``, for each k from 0 to 63.
+
+    >>> magnitudes(np.array([1, 2, 3, 2**54 - 1], np.uint64)).nonzero()[0].tolist()
+    [0, 1, 53]
+    """
+    # Without its second bit no number is rounded up to the next power of two.
+    exponents = ((steps & ~(steps >> np.uint64(1))).astype(_DOUBLE).view(np.int64) >> 52) - 1023
+    return np.bincount(exponents, minlength=64)
+
+
 def _ulps(a: Array, b: Array) -> Steps:
     """How many representable values two floats are apart: 1 for neighbours, 0 for -0 and 0. Meaningless for NaN."""
     return _apart(ordinals(a), ordinals(b))
@@ -244,18 +255,22 @@ def ordinals(values: Array) -> npt.NDArray[np.int64]:
     [0, 0, 1, -9218868437227405312]
     """
     bits = element_type_of_dtype(values.dtype).bits
-    pattern = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").astype(np.int64)
+    size = values.dtype.itemsize
+    pattern = np.ascontiguousarray(values).view(f"i{size}")
     if values.dtype == ml_dtypes.float8_e8m0fnu:
-        return pattern  # it has no sign
-    size = pattern & ((1 << (bits - 1)) - 1)
-    return np.where(pattern >> (bits - 1) & 1, -size, size)
+        return pattern.view(np.uint8).astype(np.int64)  # it has no sign
+    if bits < 8 * size:
+        pattern = pattern << (8 * size - bits) >> (8 * size - bits)
+    # A negative float is its magnitude above the pattern of -0.
+    zero = np.array(-(1 << (bits - 1)), pattern.dtype)
+    return np.where(pattern < 0, zero - pattern, pattern).astype(np.int64)
 
 
 def _apart(a: Array, b: Array) -> Steps:
     """``|a - b|`` of integers, which always fits 64 bits but for some of two types: these stop at 2**64 - 1."""
     if a.dtype == b.dtype:
-        x, y = a.astype(_UNSIGNED), b.astype(_UNSIGNED)  # modulo 2**64, and so is the difference
-        return np.where(a > b, x - y, y - x)
+        apart = a.view(_UNSIGNED) - b.view(_UNSIGNED)  # modulo 2**64
+        return np.where(a > b, apart, -apart)
     signed, unsigned = (a, b) if a.dtype == _SIGNED else (b, a)
     size = np.abs(signed).astype(_UNSIGNED)
     total = unsigned + size
