@@ -49,6 +49,15 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sd.LayoutArray.from_numpy(weights, "bf16[512,640]{1,0:T(8,128)(2,1)}").buffer.tofile("weights.bin")
     with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
         archive.extractall("dump")
+        archive.extractall("rerun")
+    rerun = sd.LayoutArray(np.fromfile("activations.bin", np.uint8), layout)
+    rerun[8:16, 128:256] = 0
+    rerun.buffer.tofile("rerun.bin")
+    (path,) = Path("rerun").glob("*while_loop.snapshot*")
+    run = sd.read_snapshot(path, mapped=False)
+    results = [np.array(value) for value in run.results]
+    results[1][2] *= -1
+    sd.write_snapshot(path, run.arguments, tuple(results), module=run.module_proto)
 
 
 def skip_without_partners(page: Path) -> None:
