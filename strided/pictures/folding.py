@@ -103,6 +103,21 @@ class Folding:
         target = (*box[: self.split], _cells_of(box[self.split], self.height), _cells_of(box[-1], self.width))
         into[target] = ufunc(into[target], found)
 
+    def add_all(self, counts: Counts, box: Sequence[slice]) -> None:
+        """Count all elements of a block.
+
+        >>> found = folding((4, 6), 2, 3)
+        >>> counts = found.counts()
+        >>> found.add_all(counts, np.s_[1:3, 3:6])
+        >>> counts.tolist()
+        [[0, 1, 2], [0, 1, 2]]
+        """
+        box = (*(slice(0, 1) for _ in range(len(self.shape) - len(box))), *box)
+        rows, columns = _overlaps(box[self.split], self.height), _overlaps(box[-1], self.width)
+        inner = math.prod(s.stop - s.start for s in box[self.split + 1 : -1])
+        target = [*box[: self.split], _cells_of(box[self.split], self.height), _cells_of(box[-1], self.width)]
+        counts[tuple(target)] += rows[:, None] * columns * inner
+
     def row_labels(self) -> list[str]:
         """The indices of each row, as NumPy writes them."""
         if self.shape[:-1] == (1,):
@@ -206,6 +221,13 @@ def _reduced(ufunc: np.ufunc, values: npt.NDArray[Any], axis: int, block: slice,
     edges = np.maximum(np.arange(first, block.stop, size) - block.start, 0)
     found: npt.NDArray[Any] = ufunc.reduceat(values, edges, axis=axis)
     return found
+
+
+def _overlaps(block: slice, size: int) -> Counts:
+    """How many indices of a block lie in each of its cells."""
+    cells = _cells_of(block, size)
+    edges: Counts = np.clip(np.arange(cells.start, cells.stop + 1) * size, block.start, block.stop)
+    return np.diff(edges)
 
 
 def _cells_of(block: slice, size: int) -> slice:

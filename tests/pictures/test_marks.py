@@ -37,6 +37,11 @@ def test_every_element_is_counted_in_one_cell(case, size, seed) -> None:
     counts = cells.counts()
     for box in in_parts(shape, size):
         cells.add(counts, box, marked[box])
+    whole, everything = cells.counts(), cells.counts()
+    for box in in_parts(shape, size):
+        cells.add_all(whole, box)
+        cells.add(everything, box, np.ones_like(marked[box]))
+    assert whole.tolist() == everything.tolist()
     assert cells.rows <= max_rows
     assert cells.columns <= max_columns
     assert cells.sizes().sum() == math.prod(shape)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
-from strided.arrays.base import ArrayBase
+from strided.arrays.base import Array, ArrayBase
 from strided.arrays.blocks import Box, Reader
 from strided.arrays.padding import unused_bits, unused_slots
 from strided.diagnosis.padding.areas import (
@@ -108,7 +108,7 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
     >>> import strided as sd
     >>> a = sd.LayoutArray.from_numpy(np.arange(6, dtype=np.uint8).reshape(2, 3), "{1,0:T(2,4)}", padding=9)
     >>> report = sd.inspect.padding(a)
-    >>> report.bytes, report.share, report.is_clean, report.regions[0].contents, report.regions[0].value
+    >>> report.bytes, report.share, report.is_clean, report.regions[0].contents, int(report.regions[0].value)
     (2, 0.25, True, 'constant', 9)
     """
     if not isinstance(array, ArrayBase):
@@ -229,10 +229,10 @@ def _pass(array: ArrayBase, padded: Padded, notes: _Notes, done: Callable[[int],
     for area in areas(padded):
         tally = _AreaTally(array, area, padded.tile.get(area.along), tallies, notes)
         for box in blocks_of(area, padded.order):
-            moved = np.moveaxis(reader(box), area.along, -1)
-            leaks = tally.see(box, moved.reshape(-1, moved.shape[-1]))
-            drawing.add(box, np.moveaxis(leaks.reshape(moved.shape), -1, area.along))
-            done(leaks.size)
+            values = reader(box)
+            leaks = tally.see(box, values)
+            drawing.add(box, leaks)
+            done(values.size)
     return tallies, drawing.map()
 
 
@@ -244,8 +244,20 @@ class _AreaTally:
         self._cuts = pieces(area.line, tile)
         self._origin: _Origin = ("dimension", area.axis) if area.axis < array.ndim else ("tile", None)
 
-    def see(self, box: Box, values: Lines) -> npt.NDArray[np.bool_]:
-        """Count the lines of a block; returns which of their elements look like data."""
+    def see(self, box: Box, values: Array) -> npt.NDArray[np.bool_] | None:
+        """Count the lines of a block; returns which of its elements look like data, None for none."""
+        along, start = self._area.along, box[self._area.axis].start
+        if _are_equal(patterns(values.reshape(1, -1))[0]):
+            # Most padding holds one value.
+            span = np.array([start]), np.array([box[self._area.axis].stop])
+            one = values.reshape(1, -1)
+            _count(self._tallies, self._origin, kinds_of(one, patterns(one)), one, *span)
+            return None
+        moved = np.moveaxis(values, along, -1)
+        leaks = self._see_lines(box, moved.reshape(-1, moved.shape[-1]))
+        return np.moveaxis(leaks.reshape(moved.shape), -1, along)
+
+    def _see_lines(self, box: Box, values: Lines) -> npt.NDArray[np.bool_]:
         bits, leaks = _patterns(values)
         kinds = kinds_of(values, bits)
         is_number = are_numbers(kinds, leaks)
@@ -306,6 +318,11 @@ def _patterns(values: Lines) -> tuple[Lines, npt.NDArray[np.bool_]]:
     return bits, numbers
 
 
+def _are_equal(bits: Lines) -> bool:
+    """Whether all elements are the same."""
+    return bool((bits == bits[0]).all())
+
+
 def _kinds_of_pieces(values: Lines, lines: Kinds, is_stale: npt.NDArray[np.bool_], source: Indices) -> Kinds:
     """The kinds of pieces of lines, given those of the lines, and whether all that is told of a line is stale."""
     kinds = kinds_of(values, patterns(values))
@@ -353,13 +370,13 @@ class _Drawing:
         self._cells = folding([padded.shape[d] for d in self._kept], MOST_ROWS, MOST_COLUMNS, tile)
         self._counts, self._flags = self._cells.counts(), self._cells.counts()
 
-    def add(self, box: Box, leaks: npt.NDArray[np.bool_]) -> None:
-        """A block of padding."""
+    def add(self, box: Box, leaks: npt.NDArray[np.bool_] | None) -> None:
+        """A block of padding, and which of its elements look like data, if any do."""
         ordered = [box[d] for d in self._kept]
-        leaks = leaks.transpose(self._order).reshape([s.stop - s.start for s in ordered])
-        self._cells.add(self._counts, ordered, np.broadcast_to(np.True_, leaks.shape))
-        if leaks.any():
-            self._cells.add(self._flags, ordered, leaks)
+        self._cells.add_all(self._counts, ordered)
+        if leaks is not None and leaks.any():
+            sizes = [s.stop - s.start for s in ordered]
+            self._cells.add(self._flags, ordered, leaks.transpose(self._order).reshape(sizes))
 
     def map(self) -> MarkMap:
         """The map."""
