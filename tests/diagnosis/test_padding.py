@@ -34,6 +34,7 @@ LAYOUTS = [
     "f8e4m3fn[40,300]{1,0:T(8,128)(4,1)}",
     "f64[9,130]{1,0:T(8,128)}",
     "c128[9,30]{1,0:T(8,128)}",
+    "bf16[3,5]{1,0:T(8,128)(2,1)}",
 ]
 
 
@@ -292,7 +293,7 @@ def run(*arguments: object) -> Result:
 def test_the_command_reports_and_scrubs(dirty: Path) -> None:
     clean, before = dirty.with_name("clean.bin"), dirty.read_bytes()
     result = run(dirty, TILED, "--offset", 16, "--json", "--scrub", clean)
-    content = json.loads(result.stdout)
+    content, _ = json.JSONDecoder().raw_decode(result.stdout)  # old versions of click have both streams in it
     assert (content["leaks"], content["is_clean"]) == (600, False)
     assert dirty.read_bytes() == before
     assert len(clean.read_bytes()) == len(before)

@@ -30,6 +30,8 @@ from strided.diagnosis.padding.contents import Words, patterns
 
 #: Pieces of padding that are looked for; more are not.
 _MOST_PIECES = 1 << 16
+#: Shorter lines may be equal by chance. (Pieces of lines must be longer: `LEAST_BYTES`.)
+_LEAST_ELEMENTS = 3
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 #: The dimension that a piece runs along, its phase, its length, and whether there are tiles.
@@ -129,8 +131,10 @@ class StaleLines:
         if along >= self._array.ndim:
             return
         tile = self._padded.tile.get(along)
-        for cut in pieces(area.line, tile):
-            if cut.length * self._array.itemsize >= LEAST_BYTES:
+        cuts = pieces(area.line, tile)
+        for cut in cuts:
+            is_line = len(cuts) == cut.count == 1 and cut.length >= _LEAST_ELEMENTS
+            if is_line or cut.length * self._array.itemsize >= LEAST_BYTES:
                 part = cut.of(bits, start)
                 telling = (part != part[:, :, :1]).any(axis=(2, 3))
                 tiles = (np.arange(cut.count) + cut.start // (tile or 1)).astype(np.uint64)
