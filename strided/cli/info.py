@@ -46,6 +46,8 @@ def info(
             raise click.UsageError("--plan takes two shapes of its own; leave the other one out")
         click.echo(str(inspect.plan_between(*plan)))
         return
+    if gap and ranges is None:
+        raise click.UsageError("--gap goes with --ranges")
     if shape is None:
         raise click.UsageError("missing argument 'SHAPE'")
     parsed = strided.parse(shape)

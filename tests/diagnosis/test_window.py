@@ -45,6 +45,10 @@ def test_many_ranges_are_cut_short_in_words_alone() -> None:
     assert (content["read_bytes"], content["wanted_bytes"], content["is_one_piece"]) == (400, 400, False)
 
 
+def test_a_gap_needs_ranges() -> None:
+    assert run(SHAPE, "--gap", "4").exit_code == 2
+
+
 @pytest.mark.parametrize("index", ["17", "0, 300", "0, 0, 0"])
 def test_an_index_outside_is_refused(index: str) -> None:
     assert isinstance(run(SHAPE, "--ranges", index).exception, IndexError)
