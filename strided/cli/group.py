@@ -15,6 +15,7 @@ from strided.cli.demo import demo
 from strided.cli.diff import diff
 from strided.cli.explore import explore
 from strided.cli.hlo import hlo
+from strided.cli.identify import identify
 from strided.cli.info import info
 from strided.cli.ls import ls
 from strided.cli.memory import memory
@@ -67,5 +68,5 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (info, show, padding, diff, convert, ls, hlo, memory, copies, explore, demo, warmup):
+for command in (info, show, padding, identify, diff, convert, ls, hlo, memory, copies, explore, demo, warmup):
     commands.add_command(command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strided.diagnosis.byte_ranges import byte_ranges
 from strided.diagnosis.padding import Match, Padding, PaddingRegion, padding
+from strided.diagnosis.identification import Candidate, Identification, identify
 from strided.dumps.hlo.largest import Value, largest
 from strided.inspect.describe import describe, facts
 from strided.inspect.explain import Explanation, Part, explain, explain_byte
@@ -15,10 +16,12 @@ from strided.pictures.picture import captioned_picture, picture
 from strided.pictures.svg import svg
 
 __all__ = [
+    "Candidate",
     "Explanation",
     "Match",
     "Padding",
     "PaddingRegion",
+    "Identification",
     "Part",
     "Sizes",
     "Statistics",
@@ -30,6 +33,7 @@ __all__ = [
     "explain",
     "explain_byte",
     "facts",
+    "identify",
     "largest",
     "padding",
     "parse_index",

@@ -1,0 +1,197 @@
+"""The layouts that may explain a buffer: the compiler's own choices, then all orders with all usual tiles."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from strided.errors import StridedError
+from strided.layout import Layout, Shape, Tile
+from strided.layout.element_types import ELEMENT_TYPES, ElementType
+from strided.tpu import default_layout
+
+#: The orders of more dimensions than these are not all tried.
+_MOST_DIMENSIONS = 5
+#: Rows of a tile of 128 columns; the compiler's most usual ones first.
+_ROWS = (8, 4, 2, 1, 16, 32, 64, 128)
+#: Other tiles that programs ask for.
+_REQUESTED = ((8, 256), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (3, 5))
+_LINES = (128, 256, 512, 1024, 2048)
+#: Bytes of usual headers.
+HEADERS = (64, 128, 256, 512, 1024, 4096)
+#: What allocators and file systems round sizes up to, in bytes.
+_GRANULES = (512, 1024, 4096)
+_LONGEST_HEADER = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to read the buffer.
+
+    Attributes
+    ----------
+    shape : Shape
+    offset : int
+        Bytes in front of the array.
+    missing_bytes, excess_bytes : int
+        Bytes of the array that the buffer lacks at its end, or has beyond it.
+    byteorder, bitorder : str
+        "little" or "big".
+    """
+
+    shape: Shape
+    offset: int = 0
+    missing_bytes: int = 0
+    excess_bytes: int = 0
+    byteorder: str = "little"
+    bitorder: str = "little"
+
+    @property
+    def place(self) -> tuple[int, bool]:
+        """Bytes in front, and whether any are missing."""
+        return self.offset, self.missing_bytes > 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the array takes exactly the bytes of the buffer."""
+        return not (self.offset or self.missing_bytes or self.excess_bytes)
+
+
+@lru_cache(maxsize=1024)
+def usual_layouts(element_type: str, dimensions: tuple[int, ...]) -> tuple[Layout, ...]:
+    """What the TPU compiler gives a parameter, newer generations first, and the row-major layout without tiles."""
+    found: list[Layout] = []
+    shape = Shape(element_type, dimensions)
+    for generation in ("v5e", "v3"):
+        try:
+            found.append(default_layout(shape, generation))
+        except StridedError:
+            continue
+    return tuple(dict.fromkeys([*found, Layout(tuple(reversed(range(len(dimensions)))))]))
+
+
+def usualness(shape: Shape) -> int:
+    """How usual a layout is; 0 is the compiler's own choice for a parameter."""
+    layout = shape.layout
+    assert layout is not None
+    usual = usual_layouts(shape.element_type, shape.dimensions)
+    if layout in usual:
+        return usual.index(layout)
+    if not layout.tiles and layout.tail_padding_alignment_in_elements == 1:
+        return 3 if layout.minor_to_major == tuple(range(shape.rank)) else 5
+    if shape.rank >= 2:
+        # The compiler's tiles for this many rows, in another order of dimensions.
+        rows = shape.dimensions[layout.minor_to_major[1]]
+        if any(layout.tiles == other.tiles for other in usual_layouts(shape.element_type, (rows, 1 << 16))[:-1]):
+            return 4
+    return 6
+
+
+def _row_major_layouts(element_type: str, dimensions: tuple[int, ...]) -> list[Layout]:
+    """Row-major order without tiles, and with those that the compiler gives so many rows."""
+    if len(dimensions) < 2:
+        return list(usual_layouts(element_type, dimensions))
+    order = tuple(reversed(range(len(dimensions))))
+    usual = usual_layouts(element_type, (dimensions[-2], 1 << 16))
+    return [replace(layout, minor_to_major=order) for layout in usual]
+
+
+@lru_cache(maxsize=64)
+def layouts(element_type: str, dimensions: tuple[int, ...]) -> tuple[Layout, ...]:
+    """All layouts that are tried for an element type and dimensions, the most usual ones first."""
+    kind = ELEMENT_TYPES[element_type]
+    found = dict.fromkeys(usual_layouts(element_type, dimensions))
+    for packed in (0, kind.bits) if kind.packs and kind.bits in (1, 2, 4) and kind.name != "pred" else (0,):
+        bits = packed or kind.storage_bits
+        for order, (tiles, tail) in itertools.product(_orders(len(dimensions)), _tilings(bits, len(dimensions))):
+            found[
+                Layout(
+                    order, tuple(map(Tile, tiles)), element_size_in_bits=packed, tail_padding_alignment_in_elements=tail
+                )
+            ] = None
+    return tuple(found)
+
+
+def _orders(rank: int) -> Iterable[tuple[int, ...]]:
+    descending = tuple(reversed(range(rank)))
+    if rank <= _MOST_DIMENSIONS:
+        return itertools.permutations(descending)
+    swapped = (descending[1], descending[0], *descending[2:])
+    return descending, swapped, tuple(range(rank))
+
+
+@lru_cache(maxsize=64)
+def _tilings(bits: int, rank: int) -> tuple[tuple[tuple[tuple[int, ...], ...], int], ...]:
+    """Tiles and tail alignments for elements of so many bits."""
+    found: list[tuple[tuple[tuple[int, ...], ...], int]] = [((), 1)]
+    words = [w for w in (2, 4, 8, 16, 32) if w * bits <= 32][::-1]
+    if rank >= 2:
+        for rows in _ROWS:
+            found += [(((rows, 128), (w, 1)), 1) for w in words if rows % w == 0]
+            found.append((((rows, 128),), 1))
+        found += [((tile,), 1) for tile in _REQUESTED]
+        if words:
+            found.append((((8, 128), (1, 2)), 1))
+    if rank:
+        for n in _LINES:
+            found.append((((n,),), 1))
+            found += [(((n,), (128,), (w, 1)), 1) for w in words if n % (128 * w) == 0]
+    else:
+        found += [(((n,),), 1) for n in _LINES]
+    found += [(((1,),), 128), (((1,),), 1024)]
+    return tuple(found)
+
+
+def byte_size(kind: ElementType, dimensions: tuple[int, ...], layout: Layout) -> int:
+    """Bytes that XLA allocates, as `Shape.byte_size`, without making the shape.
+
+    >>> byte_size(ELEMENT_TYPES["bf16"], (17, 300), Layout((1, 0), [(8, 128), (2, 1)]))
+    18432
+    """
+    sizes = [dimensions[d] for d in reversed(layout.minor_to_major)]
+    if layout.tiles:
+        tile = layout.tiles[0]
+        sizes = [1] * (len(tile) - len(sizes)) + sizes
+        for at, t in enumerate(reversed(tile), 1):
+            sizes[-at] = -(-sizes[-at] // t) * t
+    tail = layout.tail_padding_alignment_in_elements
+    slots = -(-math.prod(sizes) // tail) * tail
+    return -(-slots * (layout.element_size_in_bits or kind.storage_bits) // 8)
+
+
+def readings(
+    size: int, offset: int, element_type: str, dimensions: tuple[int, ...], claim: Layout | None, guessed: bool = False
+) -> Iterator[Reading]:
+    """Every way to read a buffer of `size` bytes from `offset` on as an array of this type and these dimensions.
+
+    Of `guessed` dimensions only the most usual ways: there are many, and the columns of one are the rows of another.
+    """
+    kind = ELEMENT_TYPES[element_type]
+    tried = _row_major_layouts(element_type, dimensions) if guessed else layouts(element_type, dimensions)
+    for layout in tried if claim is None else dict.fromkeys([claim, *tried]):
+        needed = byte_size(kind, dimensions, layout)
+        have = size - offset
+        places = [(0, 0, 0)] * (have == needed) if guessed else list(placements(have, needed))
+        if layout.element_size_in_bits and have == byte_size(kind, dimensions, replace(layout, element_size_in_bits=0)):
+            places = [(0, 0, have - needed)]  # the CPU runtime allocates one byte for each packed element
+        for place in places:
+            shape = Shape(element_type, dimensions, layout)
+            if shape.address_byte_size > shape.byte_size:
+                break  # a later tile pads again, which the compiler's own layouts never do
+            yield Reading(shape, offset + place[0], *place[1:])
+
+
+def placements(have: int, needed: int) -> Iterator[tuple[int, int, int]]:
+    """How an array lies in a buffer: bytes in front of it, missing bytes, and bytes behind it."""
+    excess = have - needed
+    if excess <= 0:
+        if -excess <= needed // 4:
+            yield 0, -excess, 0
+        return
+    if excess <= max(_LONGEST_HEADER, have // 16):
+        yield excess, 0, 0
+    if any(have == -(-needed // granule) * granule for granule in _GRANULES):
+        yield 0, 0, excess

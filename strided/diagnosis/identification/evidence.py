@@ -1,0 +1,346 @@
+"""What speaks for a reading: each kind of evidence has a weight, in nats, and a sentence.
+
+A nat is a factor of e in likelihood: the logarithm of how much better the reading predicts the sample than chance does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.identification.candidates import HEADERS, Reading
+from strided.diagnosis.identification.sampling import Pairs, Sample, Source
+from strided.layout.element_types import ElementType, element_type
+
+Floats = npt.NDArray[np.float64]
+
+#: Differences below this share of those of shuffled values count as this.
+_FLOOR = 0.01
+#: Values that others are ranked among.
+_QUANTILES = 1024
+#: The most that one pair counts in the error of sampling: pairs across the tiles of a wrong layout are no accident.
+_OUTLIER = 5.0
+#: The most that unexplained bytes say, in nats.
+_MOST = 2000.0
+#: Neighbours in a row that differ by less than this share of what others of the row do are continuous.
+_ALIKE = 0.8
+#: Short rows that differ from their neighbours by less than this share of what any two do are continuous.
+_UNLIKE, _SHORT = 0.6, 16
+#: Places of a power of two that are enough to tell what it does.
+_POSITIONS = 12
+#: The most points that count, so that they weigh about as much as neighbours do.
+_COUNTED = 4096
+#: Slots looked at for padding: anywhere in the buffer, and at its end; and how rare a constant is among values that
+#: fills nothing but padding.
+_SLOTS, _TAIL, _RARE = 2048, 64, 20
+#: Values looked at for the signs of a type, and how many count.
+_WORDS, _TYPE_WORDS = 2048, 64
+_LN2 = math.log(2)
+_COMMON = frozenset({"f32", "bf16", "f16", "s32", "s8", "u8", "pred", "u32", "s64", "f64"})
+#: Bits of exponents that names do not tell.
+_EXPONENT_BITS = {"f16": 5, "bf16": 8, "f32": 8, "c64": 8, "f64": 11, "c128": 11}
+#: Nats against any other type.
+_RARITY = 30.0
+
+
+class Evidence(NamedTuple):
+    """One kind of evidence: its weight in nats, and what it is."""
+
+    kind: str
+    weight: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Structure:
+    """What the values of a reading show of order.
+
+    Attributes
+    ----------
+    evidence : tuple of Evidence
+    terms : ndarray
+        What each pair of neighbours contributes, to tell how far sampling may be out.
+    error : float
+        How far it may be out where neighbours play no part, in nats.
+    smoothness : float
+        What each pair of neighbours says, in nats.
+    """
+
+    evidence: tuple[Evidence, ...]
+    terms: Floats
+    error: float
+    smoothness: float
+
+    @property
+    def weight(self) -> float:
+        """The weights of all evidence, in nats."""
+        return sum(e.weight for e in self.evidence)
+
+
+def structure(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_], sample: Sample, smooth: bool) -> Structure:
+    """Continuity, scale and order of the sampled values; `inside` says which of them the buffer has.
+
+    Of `smooth` values the scale says nothing more: blocks of them look like rows of their own.
+    """
+    numbers = as_numbers(values)
+    magnitude = np.abs(numbers)
+    features = [ranks(numbers, inside, sample.points)]
+    if not np.array_equal(magnitude, numbers):
+        features.append(ranks(magnitude, inside, sample.points))
+    near = max((_continuity(u, inside, sample, k) for k, u in enumerate(features)), key=lambda found: found[0].weight)
+    scale = Evidence("scale", 0.0, "") if smooth else _scale(features[-1], inside, sample, len(features) - 1)
+    order = _order(numbers, inside, sample)
+    is_near = near[0].weight >= scale.weight
+    found = [near[0] if is_near else scale, order]
+    terms = near[1] if is_near else np.zeros_like(near[1])
+    error = 0.0 if is_near else 0.4 * math.sqrt(scale.weight)
+    smoothness = near[0].weight / max(1, sum(pairs.count for pairs in sample.pairs))
+    return Structure(tuple(e for e in found if e.weight > 0), terms, error, smoothness)
+
+
+def as_numbers(values: npt.NDArray[Any]) -> Floats:
+    """Values in float64; of complex ones the real part."""
+    if values.dtype.kind == "c":
+        values = values.real
+    with np.errstate(all="ignore"):
+        return values.astype(np.float64)
+
+
+def ranks(numbers: Floats, inside: npt.NDArray[np.bool_], points: int) -> Floats:
+    """The place of each value among those of the points, from 0 to 1: outliers and units play no part. NaN is last."""
+    reference = np.sort(numbers[:points][inside[:points]])
+    if not reference.size:
+        return np.zeros(len(numbers))
+    reference = reference[:: max(1, len(reference) // _QUANTILES)]
+    below, upto = np.searchsorted(reference, numbers, "left"), np.searchsorted(reference, numbers, "right")
+    return (below + upto) / (2 * len(reference))
+
+
+def _spread(u: Floats) -> tuple[float, float]:
+    """Mean difference of two values drawn at random, and the mean of its logarithm."""
+    shuffled = np.abs(u - np.roll(np.random.default_rng(3).permutation(u), 1))
+    mean = float(shuffled.mean()) if len(u) else 0.0
+    return mean, float(np.log(np.maximum(shuffled / mean, _FLOOR)).mean()) if mean else 0.0
+
+
+def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int) -> tuple[Evidence, Floats]:
+    """Neighbours along each axis beside the same values shuffled."""
+    own = u[: sample.points][inside[: sample.points]]
+    mean, logs = _spread(own)
+    parts, terms = [], []
+    total = 0.0
+    for pairs in sample.pairs:
+        first, second = pairs.ends
+        held = inside[first] & inside[second]
+        difference = np.zeros(pairs.count)
+        term = np.zeros(pairs.count)
+        if mean and held.sum() > 1:
+            difference = np.abs(u[first] - u[second]) / mean
+            kept = difference[held]
+            near = max(float(kept.mean()), _FLOOR)
+            # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them.
+            torn = max(0.0, math.log(near) - float(np.log(np.maximum(kept, _FLOOR)).mean()) + logs)
+            gain = (-math.log(near) - 1 + near if near < 1 else 0.0) - torn
+            weight = min(pairs.count, pairs.distinct) * held.mean() * gain
+            total += weight
+            parts.append((pairs.axis, near))
+            if near < 1:
+                term = np.where(held, (1 - near + (torn > 0)) * (1 - difference / near), 0.0)
+                term = np.clip(term, -_OUTLIER, _OUTLIER)
+            term *= math.sqrt(min(1.0, pairs.distinct / pairs.count))
+        terms.append(term)
+    what = "neighbours" if feature == 0 else "magnitudes of neighbours"
+    shown = ", ".join(f"{share:.0%} along dimension {axis}" for axis, share in parts if share < 0.95)
+    sentence = f"continuity: {what} differ by {shown} of what the same values do when shuffled"
+    return Evidence("continuity", total, sentence), np.concatenate(terms) if terms else np.zeros(0)
+
+
+def _scale(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int) -> Evidence:
+    """The row, or the column, that an element lies in tells its value, or its magnitude.
+
+    Where neighbours in a row are more alike than others of the row, or rows are like their neighbours, it is continuity
+    that shows.
+    """
+    best = Evidence("scale", 0.0, "")
+    held = inside[: sample.points]
+    own = u[: sample.points][held]
+    total = float(((own - own.mean()) ** 2).sum()) if len(own) >= 8 else 0.0
+    rank = len(sample.dimensions)
+    if not total or rank < 2:
+        return best
+    index = [i[: sample.points][held] for i in sample.index]
+    groupings: dict[tuple[int, ...], str] = {(d,): f"dimension {d}" for d in range(rank)}
+    if rank > 2:
+        groupings |= {tuple(k for k in range(rank) if k != d): f"the line along dimension {d}" for d in range(rank)}
+    near = {p.axis: _near(u, inside, p) for p in sample.pairs}
+    spread = _spread(own)[0]
+    for axes, name in groupings.items():
+        sizes = tuple(sample.dimensions[k] for k in axes)
+        along = [near[k] for k in near if k not in axes]
+        across = [near[k] for k in near if k in axes]
+        length = math.prod(n for k, n in enumerate(sample.dimensions) if k not in axes)
+        if not across or not along or (length < _SHORT and min(across) < _UNLIKE * spread):
+            continue
+        if any(_is_patchy(u, inside, p, sample.dimensions[p.axis]) for p in sample.pairs if p.axis in axes):
+            continue
+        group = np.unique(np.ravel_multi_index([index[k] for k in axes], sizes), return_inverse=True)[1]
+        count = np.bincount(group)
+        n, k = len(own), len(count)
+        within = own - (np.bincount(group, own) / count)[group]
+        rest = float((within**2).sum())
+        if n <= k or (total - rest) / k <= rest / (n - k):
+            continue
+        # The likelihood of groups with a level of their own beside none, where every row is as long as it really is:
+        # few long rows that explain as much as many short ones say more.
+        alike = 1 - max(rest / (n - k), total / n * 1e-3) / (total / n)
+        gain = (
+            -min(n, _COUNTED)
+            / 2
+            * (math.log1p((length - 1) * alike) / length + (length - 1) / length * math.log1p(-alike))
+        )
+        far = float(np.abs(within - np.roll(np.random.default_rng(5).permutation(within), 1)).mean())
+        if gain > best.weight and min(along) > _ALIKE * far:
+            what = "value" if feature == 0 else "magnitude"
+            sentence = f"scale: the index along {name} tells {1 - rest / total:.0%} of the variation of {what}"
+            best = Evidence("scale", gain, sentence)
+    return best
+
+
+def _near(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> float:
+    """Mean difference of the neighbours along an axis."""
+    first, second = pairs.ends
+    held = inside[first] & inside[second]
+    return float(np.abs(u[first] - u[second])[held].mean()) if held.any() else 1.0
+
+
+def _is_patchy(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs, n: int) -> bool:
+    """Whether neighbours across some power of two are far more alike than across another, as in a wrong layout."""
+    first, second = pairs.ends
+    difference, held = np.abs(u[first] - u[second]), inside[first] & inside[second]
+    levels = (n - 1).bit_length()
+    found = [difference[k::levels][held[k::levels]] for k in range(levels) if n >> (k + 1) >= _POSITIONS]
+    means = [float(d.mean()) for d in found if len(d)]
+    return len(means) > 1 and max(means) - min(means) > 0.5 * max(means)
+
+
+def _order(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> Evidence:
+    """Whether the values rise, or fall, throughout in row-major order."""
+    own = numbers[: sample.points][inside[: sample.points]]
+    for sign, word in ((1, "rise"), (-1, "fall")):
+        if len(own) >= 8 and (own[:-1] * sign <= own[1:] * sign).all():
+            runs = np.diff(np.flatnonzero(np.concatenate([[True], own[:-1] != own[1:], [True]])))
+            # Of all orders of these values one is sorted. It says more than any continuity does.
+            weight = 2 * (math.lgamma(len(own) + 1) - sum(math.lgamma(run + 1) for run in runs.tolist()))
+            return Evidence("order", weight, f"order: the values {word} throughout, row by row")
+    return Evidence("order", 0.0, "")
+
+
+def placement(reading: Reading, size: int) -> Evidence:
+    """How well the size fits. Bytes that a reading leaves unexplained speak against it."""
+    if reading.missing_bytes:
+        needed = size + reading.missing_bytes
+        sentence = f"size: the buffer lacks {reading.missing_bytes:,} of {needed:,} bytes"
+        return Evidence("size", -8 - min(reading.missing_bytes / 20, _MOST), sentence)
+    if reading.excess_bytes:
+        sentence = f"size: {reading.excess_bytes:,} bytes lie behind the array, from rounding up"
+        return Evidence("size", -4 - min(reading.excess_bytes / 20, _MOST), sentence)
+    if reading.offset:
+        if reading.offset in HEADERS:
+            sentence = f"size: {reading.offset:,} bytes lie in front, as headers do"
+            return Evidence("size", -5 - reading.offset / 50, sentence)
+        sentence = f"size: {reading.offset:,} bytes are left in front"
+        return Evidence("size", -10 - min(reading.offset / 4, _MOST), sentence)
+    return Evidence("size", 0.0, f"size: the array takes exactly the {size:,} bytes")
+
+
+def padding(source: Source, reading: Reading) -> tuple[Evidence, bytes]:
+    """Whether one constant fills what would be padding, while the values are others; and the constant, or b""."""
+    shape = reading.shape
+    slots = shape.expansion.allocated_elements
+    if slots == shape.size:
+        return Evidence("padding", 0.0, ""), b""
+    rng = np.random.default_rng(11)
+    count = min(slots, _SLOTS)
+    offsets = (
+        np.arange(slots)
+        if slots <= count
+        else np.concatenate([rng.integers(0, slots, count), np.arange(slots - _TAIL, slots)])
+    )
+    values, inside = source.fetch(reading, offsets)
+    empty = (shape.expansion.coordinates_at(offsets)[1] >= 0) & inside
+    if empty.sum() < 2:
+        return Evidence("padding", 0.0, ""), b""
+    words = values.view(np.uint8).reshape(len(values), -1)
+    constant = words[np.argmax(empty)]
+    same = (words == constant).all(axis=1)
+    if not same[empty].all():
+        return Evidence("padding", 0.0, ""), b""
+    full = inside & ~empty
+    rare = (np.count_nonzero(full) + 2) / (np.count_nonzero(full & same) + 1)
+    number = int(np.count_nonzero(empty))
+    weight = number * math.log(rare / 2) if rare > 2 else 0.0
+    shown = "0x" + constant[::-1].tobytes().hex()
+    found = Evidence("padding", weight, f"padding: all {number:,} slots of it that were looked at hold {shown}")
+    return found, constant.tobytes() if rare > _RARE else b""
+
+
+def type_signs(source: Source, reading: Reading) -> Evidence:
+    """What the type itself says of the values: narrow exponents, small integers, bytes that are 0 or 1."""
+    kind, bits = element_type(reading.shape.element_type), reading.shape.element_bits
+    count = (source.size - reading.offset) * 8 // bits
+    offsets = np.arange(count) if count <= _WORDS else np.random.default_rng(13).integers(0, count, _WORDS)
+    if kind.bits < bits:
+        words = source.content[reading.offset + offsets]
+        high = words >> kind.bits
+        strange = 1 - float(((high == 0) | ((high == (255 >> kind.bits)) & (kind.name[0] == "s"))).mean())
+        saved = 8 - kind.bits - 255 * strange
+        sentence = (
+            f"type: {strange:.0%} of the bytes are no {kind.name}" if strange else f"type: all bytes are {kind.name}"
+        )
+    else:
+        numbers = as_numbers(source.fetch(reading, offsets)[0])
+        signs = _float_signs if _is_float(kind) else _integer_signs
+        saved, sentence = signs(numbers, kind)
+    rare = 0.0 if kind.name in _COMMON else _RARITY
+    return Evidence("type", _TYPE_WORDS * _LN2 * saved * 32 / bits - rare, sentence)
+
+
+def _is_float(kind: ElementType) -> bool:
+    return kind.name.startswith(("f", "bf", "c"))
+
+
+def _float_signs(numbers: Floats, kind: ElementType) -> tuple[float, str]:
+    """Bits that narrow exponents save of each value."""
+    nan, inf = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
+    held = numbers[np.isfinite(numbers) & (numbers != 0)]
+    shown = f"NaN {nan:,}, Inf {inf:,}" if nan or inf else "no NaN, no Inf"
+    if len(held) < 2:
+        return 0.0, f"type: {shown}"
+    exponents = np.frexp(held)[1]
+    low, high = np.percentile(exponents, [1, 99]) - 1
+    named = re.search(r"e(\d)m", kind.name)
+    bits = int(named[1]) if named else _EXPONENT_BITS[kind.name]
+    saved = bits - _entropy(exponents) - 16 * (nan + inf) / len(numbers) - abs(float(np.median(exponents))) / 32
+    return saved, f"type: 98% of the exponents lie from 2^{low:.0f} to 2^{high:.0f}; {shown}"
+
+
+def _integer_signs(numbers: Floats, kind: ElementType) -> tuple[float, str]:
+    """Bits that small integers save of each value."""
+    held = numbers[numbers != 0]
+    if not len(held):
+        return 0.0, "type: all values that were looked at are zero"
+    lengths = np.frexp(np.abs(held))[1]
+    saved = kind.bits - float(lengths.mean()) - _entropy(lengths) - (held.min() < 0)
+    return saved, f"type: the values that were looked at lie from {numbers.min():,.0f} to {numbers.max():,.0f}"
+
+
+def _entropy(symbols: npt.NDArray[np.int32]) -> float:
+    """Bits of information in one of these symbols."""
+    counts = np.unique(symbols, return_counts=True)[1]
+    shares = counts / counts.sum()
+    return float(-(shares * np.log2(shares)).sum())

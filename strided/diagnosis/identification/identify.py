@@ -1,0 +1,247 @@
+"""`identify`: from bytes to an `Identification`."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from strided.diagnosis.identification import evidence, verdict
+from strided.diagnosis.identification.candidates import Reading, readings, usualness
+from strided.diagnosis.identification.dimensions import possible_dimensions, trimmed
+from strided.diagnosis.identification.known import Known, known_of
+from strided.diagnosis.identification.reference import Reference, by_reference
+from strided.diagnosis.identification.result import Identification
+from strided.diagnosis.identification.sampling import Sample, Source
+from strided.diagnosis.identification.verdict import Judged
+from strided.errors import BufferSizeError
+from strided.layout import AnyShape, Layout, Shape
+from strided.layout.element_types import ELEMENT_TYPES
+from strided.runtime.aliases import Table
+
+#: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of that for the
+#: best ones.
+_SCOUT, _FULL = (512, 24), (8192, 192)
+#: Readings that are looked at closely.
+_KEPT, _LEAST_KEPT = 48, 10
+#: The share of the best one's nats, in a small sample, with which there is still hope.
+_HOPELESS = 0.25
+#: Less usual ones, in terms of `usualness`, must be among the best of a small sample.
+_USUAL = 4
+#: Nats that a constant in the padding must be worth for values that equal it to be left out elsewhere.
+_SURE = 50.0
+#: Nats that each pair of neighbours says in smooth values.
+_SMOOTH = 0.8
+#: Nats by which the signs of one type, or of one byte order, must fall behind those of another to be left out.
+_IMPLAUSIBLE = 60.0
+
+
+def identify(
+    buffer: Any,
+    shape: str | AnyShape | None = None,
+    *,
+    like: Any = None,
+    offset: SupportsIndex = 0,
+    limit: SupportsIndex = 10,
+    progress: Callable[[int], object] | None = None,
+) -> Identification:
+    """Which layout explains these bytes?
+
+    Without `like` only a sample is read, so that large files take seconds and little memory.
+
+    Parameters
+    ----------
+    buffer : bytes, ndarray or anything with a buffer; or the path of a file
+        A file is mapped.
+    shape : str or Shape, optional
+        What is known: ``"bf16[17,300]"``, ``"[17,300]"``, ``"bf16"``, ``"bf16[17,?]"``, or a whole shape with a layout,
+        as a claim to be checked.
+    like : array_like, or a tuple (key, array_like), optional
+        What the values should be, of any real type and precision: the coarser one of the two is compared. A key, as
+        between NumPy's brackets, says which part of the array they are.
+    offset : int, optional
+        Bytes in front that do not belong to the array.
+    limit : int, optional
+        The most candidates to return.
+    progress : callable, optional
+        Called with the number of elements just compared with `like`.
+
+    Returns
+    -------
+    Identification
+
+    Raises
+    ------
+    NotationError
+        The text is nothing that can be known of a shape.
+    BufferSizeError
+        The buffer is empty, or ends before `offset`.
+    LayoutError
+        An array without elements.
+    UnsupportedError
+        Tuples, tokens, split layouts; `like` of complex numbers.
+    ValueError
+        `like` does not fit the dimensions, or `limit` is less than 1.
+    OSError
+        The file cannot be opened.
+
+    Examples
+    --------
+    >>> import strided as sd
+    >>> rows, columns = np.mgrid[:17, :300]
+    >>> values = np.sin(rows / 9 + columns / 50).astype(np.float32)
+    >>> raw = sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)}").buffer
+    >>> found = identify(raw, "f32[17,300]")
+    >>> found.verdict, str(found.best.shape)
+    ('likely', 'f32[17,300]{1,0:T(8,128)}')
+    >>> identify(raw, "f32[17,300]", like=values.round(2)).verdict
+    'none'
+    """
+    start, most = operator.index(offset), operator.index(limit)
+    if most < 1:
+        raise ValueError(f"limit must be at least 1, not {most}")
+    known, source = known_of(shape), Source.of(buffer)
+    if not 0 <= start < max(1, source.size):
+        raise BufferSizeError(f"offset {start} is outside a buffer of {source.size} bytes", actual=source.size)
+    if not source.size:
+        raise BufferSizeError("the buffer is empty: there is nothing to identify", actual=0)
+    source.check()
+    with np.errstate(all="ignore"):  # the bytes of another type may be any numbers
+        result = _identified(source, known, start, like, most, progress)
+    source.release()
+    return result
+
+
+def _identified(
+    source: Source, known: Known, start: int, like: Any, limit: int, progress: Callable[[int], object] | None
+) -> Identification:
+    if like is not None:
+        reference = Reference.of(like, known)
+        known = replace(known, dimensions=reference.dimensions)
+        found = [
+            r
+            for t in _types(known)
+            for r in _variants(readings(source.size, start, t, reference.dimensions, known.claim))
+        ]
+        return by_reference(source, known, found, reference, limit, progress, judge)
+    return verdict.decide(judge(source, _plausible(source, start, known)), known, limit)
+
+
+def _types(known: Known) -> Iterator[str]:
+    """The element types that are possible."""
+    if known.element_type is not None:
+        yield known.element_type
+        return
+    yield from (t.name for t in ELEMENT_TYPES.values() if t.dtype is not None)
+
+
+def _variants(found: Iterable[Reading]) -> Iterator[Reading]:
+    """Readings in either order of bytes, or of packed elements."""
+    for reading in found:
+        yield reading
+        if reading.shape.element_bits > 8:
+            yield replace(reading, byteorder="big")
+        elif reading.shape.element_bits < 8:
+            yield replace(reading, bitorder="big")
+
+
+def _plausible(source: Source, start: int, known: Known) -> list[tuple[Reading, evidence.Evidence]]:
+    """The readings whose values look like their type, each with the evidence for the type."""
+    rows = (row for name in _types(known) for row in _typed(source.size, start, name))
+    signs = {_of_type(row): evidence.type_signs(source, row) for row in rows}
+    best = max((e.weight for e in signs.values()), default=0.0)
+    signs = {key: e for key, e in signs.items() if best - e.weight < _IMPLAUSIBLE}
+    guessed = known.dimensions is None or known.dimensions.count(None) > 1
+    found: list[tuple[Reading, evidence.Evidence]] = []
+    for name in dict.fromkeys(name for name, _, _ in signs):
+        for dimensions in possible_dimensions(known, ELEMENT_TYPES[name], source.size - start):
+            possible = readings(source.size, start, name, dimensions, known.claim, guessed)
+            if known.sizes is None:
+                possible = (trimmed(source, r, known) for r in possible)
+            found += [(r, signs[_of_type(r)]) for r in _variants(possible) if _of_type(r) in signs]
+    if known.element_type is None and any(r.is_exact for r, _ in found):
+        # Each type has sizes of its own: one that fits is a sign.
+        fitting = {r.shape.element_type for r, _ in found if r.is_exact}
+        found = [(r, e) for r, e in found if r.shape.element_type in fitting]
+    return list(dict.fromkeys(found))
+
+
+def _typed(size: int, start: int, name: str) -> Iterator[Reading]:
+    """The buffer as one row of elements of a type, packed and not, in either order of bytes."""
+    kind = ELEMENT_TYPES[name]
+    for bits in (kind.storage_bits, kind.bits) if kind.packs and name != "pred" else (kind.storage_bits,):
+        if count := (size - start) * 8 // bits:
+            packed = 0 if bits == kind.storage_bits else bits
+            yield from _variants([Reading(Shape(name, (count,), Layout((0,), element_size_in_bits=packed)), start)])
+
+
+def _of_type(reading: Reading) -> tuple[str, int, str]:
+    return reading.shape.element_type, reading.shape.element_bits, reading.byteorder
+
+
+def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) -> list[Judged]:
+    """Readings with the evidence for each, the weightiest ones after a closer look."""
+    scouted = _judged(source, found, _SCOUT, b"", False)
+    sure = max(scouted, key=lambda j: j.padding.weight, default=None)
+    constant = sure.constant if sure is not None and sure.padding.weight > _SURE else b""
+    if constant:
+        scouted = _judged(source, found, _SCOUT, constant, False)
+    smooth = max((j.structure.smoothness for j in scouted if j.reading.is_exact), default=0.0) > _SMOOTH
+    if smooth:
+        scouted = _judged(source, found, _SCOUT, constant, True)
+    scouted.sort(key=lambda j: -j.weight)
+    least = _HOPELESS * scouted[0].weight if scouted and scouted[0].weight > _SURE else -math.inf
+    kept = [j for k, j in enumerate(scouted[:_KEPT]) if k < _LEAST_KEPT or j.weight >= least]
+    if kept:
+        # Usual readings that lie like the best one are not lost to the small sample.
+        like_best = [j for j in scouted[_KEPT:] if j.weight >= least and j.reading.place == kept[0].reading.place]
+        kept += [j for j in like_best if usualness(j.reading.shape) <= _USUAL]
+    return _judged(source, [(j.reading, j.type_signs) for j in kept], _FULL, constant, smooth)
+
+
+def _judged(
+    source: Source,
+    found: Sequence[tuple[Reading, evidence.Evidence]],
+    size: tuple[int, int],
+    constant: bytes,
+    smooth: bool,
+) -> list[Judged]:
+    judged: list[Judged] = []
+    samples: dict[tuple[int, ...], Sample] = {}
+    offsets: dict[Any, tuple[Any, int]] = {}
+    fetched: dict[Any, tuple[evidence.Structure, int]] = {}
+    for reading, signs in found:
+        shape = reading.shape
+        assert shape.layout is not None
+        dimensions = shape.dimensions
+        if dimensions not in samples:
+            samples[dimensions] = Sample.of(dimensions, *size)
+        key = dimensions, shape.layout.minor_to_major, shape.layout.tiles
+        if key not in offsets:
+            table = np.asarray(shape.address_map.offset_of(samples[dimensions].index), np.int64)
+            offsets[key] = table, hash(table.tobytes())
+        table, mark = offsets[key]
+        same = mark, shape.element_type, shape.element_bits, reading.place, reading.byteorder, reading.bitorder
+        if same not in fetched:
+            fetched[same] = _structure(source, reading, table, samples[dimensions], constant, smooth)
+        structure, values = fetched[same]
+        padding, own = evidence.padding(source, reading)
+        placed = evidence.placement(reading, source.size)
+        judged.append(Judged(reading, (dimensions, values), structure, padding, placed, signs, own))
+    return judged
+
+
+def _structure(
+    source: Source, reading: Reading, offsets: Table, sample: Sample, constant: bytes, smooth: bool
+) -> tuple[evidence.Structure, int]:
+    """The structure of a reading, without elements that hold a constant, and a hash of its values."""
+    values, inside = source.fetch(reading, offsets)
+    mark = hash((evidence.as_numbers(values).tobytes(), inside.tobytes()))
+    if len(constant) == values.dtype.itemsize:
+        words = values.view(np.uint8).reshape(len(values), -1)
+        inside &= (words != np.frombuffer(constant, np.uint8)).any(axis=1)
+    return evidence.structure(values, inside, sample, smooth), mark

@@ -1,0 +1,292 @@
+"""Comparison with what the values should be: where they are at hand, they alone decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays.blocks import boxes, even_cuts, run_block
+from strided.arrays.layout_array import LayoutArray
+from strided.diagnosis.identification import verdict
+from strided.diagnosis.identification.candidates import Reading
+from strided.diagnosis.identification.evidence import Evidence, as_numbers
+from strided.diagnosis.identification.known import Known
+from strided.diagnosis.identification.result import Candidate, Identification, Verdict
+from strided.diagnosis.identification.sampling import Source, Values
+from strided.diagnosis.identification.verdict import Judged
+from strided.errors import UnsupportedError
+from strided.layout.element_types import ELEMENT_TYPES
+from strided.runtime.aliases import Table
+
+#: Elements compared at first with every reading, and then with those that passed.
+_FIRST, _SECOND = 64, 8192
+#: Elements compared at a time.
+_BLOCK = 1 << 20
+#: The share of elements that must be equal to name a reading although others differ.
+_MOST_EQUAL = 0.9
+#: The most bytes whose elements are sorted, to see whether the values are there at all.
+_SORTED = 1 << 24
+
+#: Yes or no for each value.
+Flags: TypeAlias = npt.NDArray[np.bool_]
+_Judge: TypeAlias = Callable[[Source, Sequence[tuple[Reading, Evidence]]], list[Judged]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """What the values should be.
+
+    Attributes
+    ----------
+    dimensions : tuple of int
+        Of the whole array.
+    values : ndarray
+        Of the whole array, or of a part.
+    index : tuple of int64 arrays, or None
+        Of a part: the logical indices of its values, one array for each dimension.
+    """
+
+    dimensions: tuple[int, ...]
+    values: Values
+    index: tuple[Table, ...] | None
+
+    @classmethod
+    def of(cls, like: Any, known: Known) -> Reference:
+        """`like` as `identify` takes it. ValueError if it does not fit the dimensions that are known."""
+        is_part = isinstance(like, tuple) and len(like) == 2
+        values = np.asarray(like[1] if is_part else like)
+        if values.dtype.kind == "c":
+            raise UnsupportedError("`like` holds complex numbers: compare the real parts, as floats of half the size")
+        if not _is_number(values.dtype):
+            raise ValueError(f"`like` holds {values.dtype}, which are no numbers")
+        if not values.size:
+            raise ValueError("`like` holds no values")
+        if is_part:
+            if known.sizes is None:
+                raise ValueError("a part of the values needs the dimensions of the whole array")
+            return cls._part(like[0], values, known.sizes)
+        return cls(_fitting(values.shape, known), values, None).reshaped()
+
+    @classmethod
+    def _part(cls, key: Any, values: Values, dimensions: tuple[int, ...]) -> Reference:
+        index = [
+            np.broadcast_to(np.arange(n).reshape([-1 if k == d else 1 for k in range(len(dimensions))]), dimensions)[
+                key
+            ]
+            for d, n in enumerate(dimensions)
+        ]
+        shape = np.shape(index[0]) if index else ()
+        if values.shape != shape:
+            raise ValueError(f"the key selects an array of shape {shape}, but the values have {values.shape}")
+        return cls(dimensions, values.ravel(), tuple(np.asarray(i, np.int64).ravel() for i in index))
+
+    def reshaped(self) -> Reference:
+        """The same with values of the array's own dimensions."""
+        return Reference(self.dimensions, self.values.reshape(self.dimensions), None)
+
+    def sample(self, count: int) -> tuple[list[Table], Values]:
+        """The indices of some elements all over the array, and what they should be."""
+        size = self.values.size
+        flat = np.arange(size) if size <= count else np.unique(np.random.default_rng(17).integers(0, size, count))
+        if self.index is not None:
+            return [i[flat] for i in self.index], self.values[flat]
+        index = np.unravel_index(flat, self.dimensions) if self.dimensions else ()
+        return [np.asarray(i, np.int64) for i in index], self.values[tuple(index)].reshape(len(flat))
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biuf" or any(dtype == t.dtype for t in ELEMENT_TYPES.values())
+
+
+def _fitting(shape: tuple[int, ...], known: Known) -> tuple[int, ...]:
+    """The dimensions of the array, from those of `like` and what is known of them; the axes may be in another order."""
+    dimensions = known.dimensions
+    if dimensions is None:
+        return shape
+    if len(shape) == len(dimensions) and all(n in (None, m) for n, m in zip(dimensions, shape, strict=True)):
+        return shape
+    if known.sizes is not None:
+        if sorted(shape) == sorted(known.sizes):
+            return shape
+        if math.prod(shape) == math.prod(known.sizes):
+            return known.sizes
+    raise ValueError(f"`like` has shape {shape}, which does not fit {known}")
+
+
+def equal(found: Values, wanted: Values) -> Flags:
+    """Which values are equal at the coarser precision of the two; NaN equals NaN.
+
+    >>> equal(np.array([1.0, 2.001], np.float16), np.array([1.0001, 2.5])).tolist()
+    [True, False]
+    """
+    with np.errstate(all="ignore"):
+        a, b = as_numbers(found), as_numbers(wanted)
+        same: Flags = (a == b) | (np.isnan(a) & np.isnan(b))
+        if not same.all():
+            same |= (_rounded(a, wanted.dtype) == b).any(axis=0) | (_rounded(b, found.dtype) == a).any(axis=0)
+    return same
+
+
+def _rounded(values: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> npt.NDArray[np.float64]:
+    """Values rounded to a type, one row for each way: to integers to the nearest, and towards zero; to bool in none."""
+    if dtype.kind == "b":
+        return values[np.newaxis]
+    if dtype.kind in "iu" or dtype.name.startswith(("int", "uint")):
+        return np.stack([np.rint(values), np.trunc(values)])
+    real = np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
+    return values.astype(real).astype(np.float64)[np.newaxis]
+
+
+def by_reference(
+    source: Source,
+    known: Known,
+    found: Sequence[Reading],
+    reference: Reference,
+    limit: int,
+    progress: Callable[[int], object] | None,
+    judge: _Judge,
+) -> Identification:
+    """The verdict of values at hand."""
+    shares = sorted(_shares(source, found, reference), key=lambda pair: -pair[1])
+    passed = [r for r, share in shares if share == 1.0]
+    groups = [g for g in _by_value(source, passed, reference, known) if _all_equal(source, g[0], reference, progress)]
+    if len(groups) > 1:
+        # Rounding may make several alike. One that needs none is it.
+        index, wanted = reference.sample(_SECOND)
+        exact = [g for g in groups if _is_exact(source, g[0], index, wanted)]
+        groups = exact if len(exact) == 1 else groups
+    count = reference.values.size
+    what = f"all {count:,} values" if reference.index is None else f"all {count:,} values of the part"
+    if len(groups) == 1:
+        first = groups[0][0]
+        if first.missing_bytes:
+            return _named(groups, f"like: {what} that the buffer has are equal", "likely")
+        return _named(groups, f"like: {what} are equal", "certain")
+    if groups:
+        # What is at hand does not tell them apart, but the rest of the values may.
+        none = Evidence("type", 0.0, "")
+        judged = judge(source, [(r, none) for g in groups for r in g])
+        result = verdict.decide(judged, known, limit)
+        sentence = f"like: {what} are equal, as they are for {len(groups) - 1} other candidates"
+        candidates = tuple(_with(c, sentence) for c in result.candidates)
+        return Identification(candidates, result.verdict, result.notes)
+    close = [(r, share) for r, share in shares if share >= _MOST_EQUAL]
+    if close and (len(shares) == len(close) or shares[0][1] - shares[len(close)][1] > (1 - shares[0][1])):
+        groups = _by_value(source, [r for r, share in close if share == close[0][1]], reference, known)
+        if len(groups) == 1:
+            return _named(
+                groups, f"like: {close[0][1]:.2%} of the values that were looked at are equal", "likely", close[0][1]
+            )
+    candidates = tuple(
+        verdict.candidate(r, share, (f"like: {share:.1%} of the values that were looked at are equal",))
+        for r, share in shares[:limit]
+        if share >= _MOST_EQUAL
+    )
+    return Identification(candidates, "none", (_where(source, [r for r, _ in shares], reference),))
+
+
+def _shares(source: Source, found: Sequence[Reading], reference: Reference) -> Iterator[tuple[Reading, float]]:
+    """Each reading with the share of elements, out of a sample, that are equal."""
+    samples = [reference.sample(n) for n in (_FIRST, _SECOND)]
+    for reading in found:
+        share = 0.0
+        for index, wanted in samples:
+            share = _share(source, reading, index, wanted)
+            if share < 0.5:
+                break
+        yield reading, share
+
+
+def _is_exact(source: Source, reading: Reading, index: Sequence[Table], wanted: Values) -> bool:
+    """Whether elements are equal without any rounding."""
+    offsets = np.broadcast_to(np.asarray(reading.shape.address_map.offset_of(index), np.int64), wanted.shape)
+    values, inside = source.fetch(reading, offsets)
+    found, right = as_numbers(values[inside]), as_numbers(wanted[inside])
+    return bool(((found == right) | (np.isnan(found) & np.isnan(right))).all())
+
+
+def _share(source: Source, reading: Reading, index: Sequence[Table], wanted: Values) -> float:
+    offsets = np.broadcast_to(np.asarray(reading.shape.address_map.offset_of(index), np.int64), wanted.shape)
+    values, inside = source.fetch(reading, offsets)
+    if not inside.any():
+        return 0.0
+    return float(equal(values[inside], wanted[inside]).mean())
+
+
+def _by_value(source: Source, found: Sequence[Reading], reference: Reference, known: Known) -> list[list[Reading]]:
+    """Readings that give the same values together, as far as a sample of the whole array tells."""
+    whole = Reference(reference.dimensions, np.broadcast_to(np.int8(0), reference.dimensions), None)
+    index, _ = whole.sample(_BLOCK // 8)
+    groups: dict[bytes, list[Reading]] = {}
+    for reading in sorted(found, key=lambda r: verdict.usualness_of(r, known)):
+        offsets = np.atleast_1d(np.asarray(reading.shape.address_map.offset_of(index), np.int64))
+        values, inside = source.fetch(reading, offsets)
+        numbers = np.where(inside, as_numbers(values), 0)
+        groups.setdefault(numbers.tobytes(), []).append(reading)
+    return list(groups.values())
+
+
+def _all_equal(
+    source: Source, reading: Reading, reference: Reference, progress: Callable[[int], object] | None
+) -> bool:
+    """Whether all elements are equal: of a part, of an array in memory, or block by block."""
+    if reference.index is not None:
+        return _share(source, reading, reference.index, reference.values) == 1.0
+    block = run_block(reference.dimensions, _BLOCK)
+    for box in boxes(even_cuts(reference.dimensions, block)):
+        key: Any = (*box, ...)
+        wanted = reference.values[key]
+        found, inside = _block(source, reading, box)
+        if not (equal(found, wanted) | ~inside).all():
+            return False
+        source.release()
+        if progress is not None:
+            progress(wanted.size)
+    return True
+
+
+def _block(source: Source, reading: Reading, box: Sequence[slice]) -> tuple[Values, Flags]:
+    """A box of the array, and which of its elements the buffer has."""
+    shape = tuple(s.stop - s.start for s in box)
+    if not reading.missing_bytes and reading.byteorder == "little" and math.prod(shape) > _SECOND:
+        array = LayoutArray(
+            source.content, reading.shape, offset=reading.offset, bitorder=reading.bitorder, allow_excess=True
+        )
+        return array[(*box, ...)].to_numpy(), np.ones(shape, np.bool_)
+    offsets = reading.shape.address_map.offsets([(s.start, s.stop) for s in box])
+    values, inside = source.fetch(reading, offsets.reshape(-1))
+    return values.reshape(shape), inside.reshape(shape)
+
+
+def _where(source: Source, found: Sequence[Reading], reference: Reference) -> str:
+    """Whether the values are there at all, in whatever order."""
+    if reference.index is None and source.size <= _SORTED:
+        wanted = np.sort(as_numbers(reference.values), axis=None)
+        exact = {r.shape.element_type: r for r in found if r.is_exact and r.byteorder == r.bitorder == "little"}
+        for reading in exact.values():
+            slots = (source.size - reading.offset) * 8 // reading.shape.element_bits
+            values, inside = source.fetch(reading, np.arange(slots))
+            rounded = np.sort(_rounded(wanted, values.dtype)[0])
+            if len(wanted) <= slots and _contains(np.sort(as_numbers(values[inside])), rounded):
+                return "like: the values are here, in no layout that is known here"
+    return "like: no reading has these values"
+
+
+def _contains(have: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> bool:
+    """Whether sorted values hold others, each as many times."""
+    values, counts = np.unique(wanted, return_counts=True)
+    first, last = np.searchsorted(have, values, "left"), np.searchsorted(have, values, "right")
+    return bool((last - first >= counts).all())
+
+
+def _named(groups: Sequence[Sequence[Reading]], sentence: str, result: Verdict, score: float = 1.0) -> Identification:
+    return Identification((verdict.candidate(groups[0][0], score, (sentence,), groups[0]),), result)
+
+
+def _with(found: Candidate, sentence: str) -> Candidate:
+    return replace(found, evidence=(sentence, *found.evidence))

@@ -1,0 +1,166 @@
+"""What `identify` returns."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any, Literal, TypeAlias
+
+from strided.layout import Shape
+
+Verdict: TypeAlias = Literal["certain", "likely", "tied", "none"]
+
+#: Each verdict in words.
+_WORDS = {
+    "certain": "every element equals the values at hand",
+    "likely": "the evidence decides for one",
+    "tied": "the evidence does not decide between these",
+    "none": "no layout that is known here explains the bytes",
+}
+#: Ties that are printed of one candidate.
+_SHOWN_TIES = 4
+#: Scores of ties whose evidence is printed.
+_SHOWN_SCORE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One explanation of the bytes.
+
+    Attributes
+    ----------
+    shape : Shape
+    score : float
+        From 0 to 1: how well the evidence speaks for it, beside all others.
+    evidence : tuple of str
+        What the score rests on, the weightiest first.
+    ties : tuple of Shape
+        Other shapes that give the same values on these very bytes.
+    offset : int
+        Bytes in front of the array.
+    missing_bytes : int
+        Bytes that the buffer lacks at its end.
+    byteorder, bitorder : str
+        "little" or "big": of the bytes of an element, and of packed elements in a byte.
+    """
+
+    shape: Shape
+    score: float
+    evidence: tuple[str, ...] = ()
+    ties: tuple[Shape, ...] = ()
+    offset: int = 0
+    missing_bytes: int = 0
+    byteorder: str = "little"
+    bitorder: str = "little"
+
+    @property
+    def place(self) -> str:
+        """What is unusual about how the array lies in the buffer; empty if nothing is.
+
+        >>> from strided import parse_shape
+        >>> Candidate(parse_shape("f32[3]"), 1.0, offset=128, byteorder="big").place
+        '128 bytes in front, bytes swapped'
+        """
+        parts = [
+            f"{self.offset:,} bytes in front" * bool(self.offset),
+            f"the last {self.missing_bytes:,} bytes missing" * bool(self.missing_bytes),
+            "bytes swapped" * (self.byteorder == "big"),
+            "high bits first" * (self.bitorder == "big"),
+        ]
+        return ", ".join(part for part in parts if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The candidate in types that JSON has."""
+        return {
+            "shape": str(self.shape),
+            "score": round(self.score, 4),
+            "evidence": list(self.evidence),
+            "ties": [str(shape) for shape in self.ties],
+            "offset": self.offset,
+            "missing_bytes": self.missing_bytes,
+            "byteorder": self.byteorder,
+            "bitorder": self.bitorder,
+        }
+
+    def text(self, width: int) -> str:
+        """Lines of at most `width` columns; a shape is never broken."""
+        place = f"  ({self.place})" if self.place else ""
+        lines = _wrapped(f"{self.score:5.2f}  {self.shape}{place}", width, "       ")
+        if self.ties:
+            shown = ", ".join(map(str, self.ties[:_SHOWN_TIES]))
+            more = f" and {len(self.ties) - _SHOWN_TIES} more" if len(self.ties) > _SHOWN_TIES else ""
+            lines += _wrapped(f"       same values: {shown}{more}", width, "         ")
+        for sentence in self.evidence:
+            lines += _wrapped(f"       {sentence}", width, "         ")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """Which layouts may explain a buffer.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+        The best first, at most `limit`.
+    verdict : str
+        "certain", "likely", "tied" (the evidence does not decide) or "none".
+    notes : tuple of str
+        What concerns the buffer and no single candidate.
+    """
+
+    candidates: tuple[Candidate, ...]
+    verdict: Verdict
+    notes: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Candidate | None:
+        """The explanation that the evidence decides for, or None."""
+        return self.candidates[0] if self.verdict in ("certain", "likely") else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result in types that JSON has."""
+        return {
+            "verdict": self.verdict,
+            "best": None if self.best is None else self.best.to_dict(),
+            "candidates": [c.to_dict() for c in self.candidates],
+            "notes": list(self.notes),
+        }
+
+    def text(self, width: int = 80) -> str:
+        """The result in lines of at most `width` columns."""
+        lines = _wrapped(f"{self.verdict}: {_WORDS[self.verdict]}", width, "  ")
+        for note in self.notes:
+            lines += _wrapped(f"  {note}", width, "    ")
+        for number, candidate in enumerate(self.candidates):
+            shown = (
+                candidate
+                if number == 0 or (self.verdict == "tied" and candidate.score > _SHOWN_SCORE)
+                else replace(candidate, evidence=())
+            )
+            lines.append(shown.text(width))
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{c.score:.2f}</td><td><code>{escape(str(c.shape))}</code>"
+            f"{f'<br>{escape(c.place)}' if c.place else ''}</td>"
+            f"<td>{'<br>'.join(map(escape, c.evidence))}</td>"
+            f"<td>{'<br>'.join(f'<code>{escape(str(t))}</code>' for t in c.ties)}</td></tr>"
+            for c in self.candidates
+        )
+        notes = "".join(f"<br>{escape(note)}" for note in self.notes)
+        return (
+            f"<p><b>{self.verdict}</b>: {_WORDS[self.verdict]}{notes}</p><table><thead><tr><th>score</th><th>shape</th>"
+            f"<th>evidence</th><th>same values</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False, break_long_words=False
+    )

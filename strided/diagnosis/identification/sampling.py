@@ -1,0 +1,183 @@
+"""Elements fetched from a buffer: the same logical indices for every layout, so that layouts are compared alike.
+
+A sample has points all over the array, and for each axis pairs of neighbours. The pairs straddle multiples of 1, 2, 4,
+8, ... in equal shares: where a layout is wrong, neighbours differ most across the borders of its tiles, and these are
+few.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays.buffers import flat_bytes
+from strided.diagnosis.identification.candidates import Reading
+from strided.files.mapping import MappedFile, map_file
+from strided.layout.element_types import ElementType, is_builtin
+from strided.layout.element_types import element_type as element_type_named
+from strided.runtime.aliases import Bytes, Table
+
+Values: TypeAlias = npt.NDArray[Any]
+
+#: Elements fetched from a mapped file before its pages are given back: each may bring in 64 KB.
+_MAPPED_ELEMENTS = 2048
+#: Smaller mappings may stay in memory.
+_MAPPED_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The bytes under question, in memory or mapped."""
+
+    content: Bytes
+    mapped: MappedFile | None = None
+
+    @classmethod
+    def of(cls, buffer: Any) -> Source:
+        """A buffer, or the path of a file. Errors as for `map_file` and `flat_bytes`."""
+        if isinstance(buffer, (str, os.PathLike)):
+            mapped = map_file(buffer, "r", 0, None)
+            return cls(mapped.content, mapped)
+        return cls(flat_bytes(buffer))
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.content.size
+
+    def check(self) -> None:
+        """Raise BufferSizeError if the file was truncated."""
+        if self.mapped is not None:
+            self.mapped.check()
+
+    def fetch(self, reading: Reading, offsets: Table) -> tuple[Values, npt.NDArray[np.bool_]]:
+        """The elements at some offsets of a reading, and which of them the buffer has; the others are arbitrary."""
+        kind, bits = element_type_named(reading.shape.element_type), reading.shape.element_bits
+        if bits >= 8:
+            width = bits // 8
+            held = (self.size - reading.offset) // width
+            inside = offsets < held
+            if not held:
+                return np.zeros(len(offsets), kind.dtype), inside
+            items = self.content[reading.offset : reading.offset + held * width].view(_word(kind, width))
+            words = self._taken(items, np.where(inside, offsets, 0))
+            return _values(words, kind, reading.byteorder == "big"), inside
+        bit = offsets * bits
+        inside = bit // 8 < self.size - reading.offset
+        words = self._taken(self.content[reading.offset :], np.where(inside, bit // 8, 0))
+        shift = bit % 8 if reading.bitorder == "little" else 8 - bits - bit % 8
+        assert kind.dtype is not None
+        return ((words >> shift.astype(np.uint8)) & ((1 << bits) - 1)).astype(np.uint8).view(kind.dtype), inside
+
+    def _taken(self, items: Values, at: Table) -> Values:
+        taken = np.empty(len(at), items.dtype)
+        step = _MAPPED_ELEMENTS if self.mapped is not None and self.size >= _MAPPED_BYTES else max(1, len(at))
+        for start in range(0, len(at), step):
+            taken[start : start + step] = items[at[start : start + step]]
+            self.release()
+        return taken
+
+    def release(self) -> None:
+        """Give the pages of a large mapped file back."""
+        if self.mapped is not None and self.mapped.mapping is not None and self.size >= _MAPPED_BYTES:
+            self.mapped.mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def _word(kind: ElementType, width: int) -> np.dtype[Any]:
+    """The type that elements are fetched as: one whose bytes NumPy can swap."""
+    assert kind.dtype is not None
+    return kind.dtype if kind.dtype.kind in "fciu" and is_builtin(kind.dtype) else np.dtype(f"u{width}")
+
+
+def _values(words: Values, kind: ElementType, swapped: bool) -> Values:
+    """Fetched words as values. Any byte that is not 0 is a true pred."""
+    assert kind.dtype is not None
+    if swapped:
+        words = words.byteswap()
+    if kind.name == "pred":
+        words = (words != 0).view(np.uint8)
+    values: Values = words.view(kind.dtype)
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Neighbours along one axis: where they begin in the sample, their number, and how many of them are distinct."""
+
+    axis: int
+    start: int
+    count: int
+    distinct: int
+
+    @property
+    def ends(self) -> tuple[slice, slice]:
+        """Where the first ends and the others lie in the sample."""
+        middle = self.start + self.count
+        return slice(self.start, middle), slice(middle, middle + self.count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Logical indices to look at.
+
+    Attributes
+    ----------
+    dimensions : tuple of int
+    index : tuple of int64 arrays
+        One for each dimension: first `points` points in row-major order, then pairs: all first ends, then all others.
+    points : int
+    pairs : tuple of Pairs
+    """
+
+    dimensions: tuple[int, ...]
+    index: tuple[Table, ...]
+    points: int
+    pairs: tuple[Pairs, ...]
+
+    @classmethod
+    def of(cls, dimensions: Sequence[int], points: int, pairs: int) -> Sample:
+        """About `points` points, and `pairs` pairs for each axis and power of two, the same ones each time."""
+        rng = np.random.default_rng(7)
+        dimensions = tuple(dimensions)
+        size = math.prod(dimensions)
+        grid = np.meshgrid(*_chosen(dimensions, points, rng), indexing="ij")
+        columns = [np.stack([g.reshape(-1) for g in grid]) if dimensions else np.empty((0, 1), np.int64)]
+        placed, at = [], columns[0].shape[1]
+        for axis, n in enumerate(dimensions):
+            if n < 2:
+                continue
+            count = pairs * (n - 1).bit_length()
+            first = np.stack([rng.integers(0, m, count) for m in dimensions])
+            first[axis] = _borders(n, count, rng) - 1
+            second = first.copy()
+            second[axis] += 1
+            columns += [first, second]
+            placed.append(Pairs(axis, at, count, min(count, size // n * (n - 1))))
+            at += 2 * count
+        return cls(dimensions, tuple(np.concatenate(columns, axis=1)), columns[0].shape[1], tuple(placed))
+
+
+def _chosen(dimensions: tuple[int, ...], points: int, rng: np.random.Generator) -> list[Table]:
+    """Indices of each dimension, in order: rows and columns that make a grid of about so many points."""
+    chosen: list[Table] = [np.zeros(0, np.int64)] * len(dimensions)
+    for left, d in zip(range(len(dimensions), 0, -1), np.argsort(dimensions, kind="stable"), strict=True):
+        n = dimensions[d]
+        most = min(n, max(2, round(points ** (1 / left))))
+        chosen[d] = np.arange(n) if n == most else np.unique(rng.integers(0, n, most))
+        points = max(1, points // len(chosen[d]))
+    return chosen
+
+
+def _borders(n: int, count: int, rng: np.random.Generator) -> Table:
+    """Indices from 1 to ``n - 1``, of which as many are odd as are twice an odd number, four times one, ..."""
+    level = np.arange(count) % (n - 1).bit_length()
+    most = (n - 1) >> level
+    odd = rng.integers(0, (most + 1) // 2) * 2 + 1
+    return (odd << level).astype(np.int64)

@@ -1,0 +1,141 @@
+"""From weighed evidence to a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from strided.diagnosis.identification.candidates import Reading, usualness
+from strided.diagnosis.identification.evidence import Evidence, Structure
+from strided.diagnosis.identification.known import Known
+from strided.diagnosis.identification.result import Candidate, Identification, Verdict
+
+#: Nats by which the best reading must be ahead of the next one, and standard errors of sampling.
+_MARGIN, _DEVIATIONS = 12.0, 2.5
+#: Nats of order, or of padding, without which nothing is decided: noise has less.
+_LEAST = 40.0
+#: How much more likely the more usual one of two readings is that are equally good otherwise, in nats.
+_PREFERENCE = 2.0
+_USUAL = {
+    0: "usual: it is the layout that the TPU compiler gives a parameter of this shape",
+    1: "usual: it is row-major, or what the TPU compiler gave a parameter on v2 and v3",
+    2: "usual: it is row-major, or what the TPU compiler gave a parameter on v2 and v3",
+    3: "usual: it is column-major",
+    4: "usual: it has the tiles that the TPU compiler gives such rows",
+    5: "usual: it has no tiles",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """A reading and what speaks for it. Readings of one `group` give the same values."""
+
+    reading: Reading
+    group: Hashable
+    structure: Structure
+    padding: Evidence
+    placement: Evidence
+    type_signs: Evidence
+    constant: bytes
+
+    @property
+    def weight(self) -> float:
+        """All evidence, in nats."""
+        return self.structure.weight + self.padding.weight + self.placement.weight + self.type_signs.weight
+
+    @property
+    def telling(self) -> float:
+        """The evidence that noise does not have, in nats."""
+        return self.structure.weight + self.padding.weight
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The evidence in words, the weightiest first; what is against it comes last."""
+        found = [*self.structure.evidence, self.padding, self.type_signs, self.placement]
+        return tuple(e.sentence for e in sorted(found, key=lambda e: -e.weight) if e.sentence)
+
+
+def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification:
+    """The verdict on readings, none of which was compared with values."""
+    groups = grouped(judged, known)
+    if not groups:
+        return Identification((), "none", (f"no layout of {known} takes as many bytes as there are",))
+    groups.sort(key=lambda members: -members[0].weight)
+    best = groups[0][0]
+    rivals = [g for g in groups if best.weight - g[0].weight <= max(_MARGIN, _DEVIATIONS * _error(best, g[0]))]
+    extra: tuple[str, ...] = ()
+    verdict: Verdict = "tied"
+    if best.telling > _LEAST:
+        rivals.sort(key=lambda members: _rank(members, known))
+        if len(rivals) == 1:
+            verdict = "likely"
+        elif _rank(rivals[0], known) < _rank(rivals[1], known):
+            verdict = "likely"
+            extra = (_preferred(rivals[0], known, len(rivals) - 1),)
+    ordered = [*rivals, *(g for g in groups if g not in rivals)]
+    return Identification(_candidates(ordered, len(rivals), verdict, extra, known)[:limit], verdict)
+
+
+def grouped(judged: Sequence[Judged], known: Known) -> list[list[Judged]]:
+    """Readings that give the same values together, the most usual one of the weightiest first."""
+    groups: dict[Hashable, list[Judged]] = {}
+    for j in judged:
+        groups.setdefault(j.group, []).append(j)
+    for members in groups.values():
+        members.sort(key=lambda m: (-round(m.weight), usualness_of(m.reading, known)))
+    return list(groups.values())
+
+
+def usualness_of(reading: Reading, known: Known) -> float:
+    """How usual a reading is: what is claimed comes first, whatever takes other bytes than there are comes last."""
+    if reading.shape.layout == known.claim:
+        return -1
+    swapped = reading.byteorder == "big" or reading.bitorder == "big"
+    layout = reading.shape.layout
+    ascending = known.sizes is None and layout is not None and not layout.is_descending
+    return usualness(reading.shape) + 0.5 * ascending + 10 * (not reading.is_exact) + 10 * swapped
+
+
+def _error(a: Judged, b: Judged) -> float:
+    """How far the difference of two weights may be out because of sampling: a standard deviation, in nats."""
+    if a.structure.terms.shape == b.structure.terms.shape and a.reading.shape.dimensions == b.reading.shape.dimensions:
+        near = float(((a.structure.terms - b.structure.terms) ** 2).sum())
+    else:
+        near = float((a.structure.terms**2).sum() + (b.structure.terms**2).sum())
+    return math.sqrt(near + a.structure.error**2 + b.structure.error**2)
+
+
+def _rank(members: Sequence[Judged], known: Known) -> float:
+    return min(usualness_of(m.reading, known) for m in members)
+
+
+def _preferred(members: Sequence[Judged], known: Known, others: int) -> str:
+    rank = _rank(members, known)
+    others_too = f"{others} other{'s' * (others > 1)} fit{'s' * (others == 1)} about as well"
+    return f"{'usual: it is as claimed' if rank < 0 else _USUAL.get(int(rank), 'usual: the size fits')}; {others_too}"
+
+
+def _candidates(
+    groups: Sequence[Sequence[Judged]], rivals: int, verdict: Verdict, extra: tuple[str, ...], known: Known
+) -> tuple[Candidate, ...]:
+    top = max(g[0].weight for g in groups)
+    scale = max(1.0, *(_error(groups[0][0], g[0]) for g in groups[1:rivals])) if rivals > 1 else 1.0
+    logs = [max(-50.0, (g[0].weight - top) / scale) for g in groups]
+    if verdict == "likely":
+        logs[0] = max(0.0, *(log + _PREFERENCE for log in logs[1:])) if len(logs) > 1 else 0.0
+    total = sum(map(math.exp, logs))
+    found = []
+    for number, (members, log) in enumerate(zip(groups, logs, strict=True)):
+        first = min(members, key=lambda m: (_rank([m], known), members.index(m)))
+        sentences = first.sentences + (extra if number == 0 else ())
+        found.append(candidate(first.reading, math.exp(log) / total, sentences, [m.reading for m in members]))
+    return tuple(found)
+
+
+def candidate(reading: Reading, score: float, sentences: tuple[str, ...], same: Sequence[Reading] = ()) -> Candidate:
+    """A reading as a result; its ties are readings of the `same` values that lie in the same way."""
+    place = reading.offset, reading.missing_bytes, reading.byteorder, reading.bitorder
+    alike = [r.shape for r in same if (r.offset, r.missing_bytes, r.byteorder, r.bitorder) == place]
+    ties = tuple(shape for shape in dict.fromkeys(alike) if shape != reading.shape)
+    return Candidate(reading.shape, score, sentences, ties, *place)

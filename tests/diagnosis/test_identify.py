@@ -1,0 +1,346 @@
+"""Layouts are found from bytes alone, and from values at hand; what the bytes cannot tell is not told.
+
+`tests/diagnosis/campaign.py` tries many more buffers, by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.inspect import Candidate, Identification, identify
+from tests.cases import RAW_BUFFERS
+from tests.diagnosis.campaign import buffer_of, ids, noise, smooth, weights
+from tests.paths import DATA
+
+
+def named(found: Identification) -> set[str]:
+    """The best candidate's shape and its ties."""
+    assert found.best is not None, str(found)
+    return {str(shape) for shape in (found.best.shape, *found.best.ties)}
+
+
+def without_layout(text: str) -> str:
+    return sd.parse_shape(text).text(layout=False)
+
+
+# By structure alone.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f32[17,300]{1,0:T(8,128)}",
+        "f32[48,200]{0,1}",
+        "bf16[17,300]{1,0:T(8,128)(2,1)}",
+        "bf16[64,256]{1,0:T(8,128)}",
+        "s8[48,200]{0,1:T(8,128)(4,1)}",
+        "f16[33,129]{1,0}",
+        "u8[12,40,64]{2,1,0:T(8,128)(4,1)}",
+        "s4[48,200]{1,0:T(8,128)(8,1)E(4)}",
+        "f64[64,96]{1,0:T(2,128)}",
+        "s32[1000]{0:T(1024)}",
+    ],
+)
+def test_smooth_values(text: str) -> None:
+    raw, _ = buffer_of(text, smooth)
+    found = identify(raw, without_layout(text))
+    assert found.verdict == "likely"
+    assert text in named(found)
+
+
+@pytest.mark.parametrize(
+    "text", ["bf16[64,256]{1,0:T(8,128)(2,1)}", "f32[48,200]{1,0}", "f32[33,129]{0,1:T(8,128)}", "s8[64,256]{1,0}"]
+)
+def test_rows_of_different_scale(text: str) -> None:
+    raw, _ = buffer_of(text, weights)
+    found = identify(raw, without_layout(text))
+    assert text in named(found)
+    assert any(sentence.startswith("scale: ") for sentence in found.candidates[0].evidence)
+
+
+@pytest.mark.parametrize("text", ["s32[17,300]{1,0:T(8,128)}", "u32[4096]{0:T(1024)}", "s32[8,64,24]{2,1,0}"])
+def test_sorted_values(text: str) -> None:
+    raw, _ = buffer_of(text, ids)
+    found = identify(raw, without_layout(text))
+    assert text in named(found)
+    assert any(sentence.startswith("order: the values rise") for sentence in found.candidates[0].evidence)
+
+
+@pytest.mark.parametrize(
+    ("known", "size"), [("f32[40,200]", 32000), ("f32[17,300]", 36864), ("s8[1000]", 1000), ("bf16[8,256]", 4096)]
+)
+def test_noise_is_never_decided(known: str, size: int) -> None:
+    raw = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
+    found = identify(raw, known)
+    assert (found.verdict, found.best) == ("tied", None)
+    assert found.candidates
+
+
+def test_constant_padding_decides_even_noise() -> None:
+    text = "f32[17,300]{1,0:T(8,128)}"
+    raw, _ = buffer_of(text, noise, padding=0)
+    found = identify(raw, "f32[17,300]")
+    assert text in named(found)
+    assert found.candidates[0].evidence[0].startswith("padding: all ")
+
+
+def test_garbage_in_the_padding_is_no_evidence_against() -> None:
+    text = "f32[17,300]{1,0:T(8,128)}"
+    raw, _ = buffer_of(text, smooth)
+    found = identify(raw, "f32[17,300]")
+    assert text in named(found)
+    assert not any(sentence.startswith("padding") for sentence in found.candidates[0].evidence)
+
+
+def test_constant_values_decide_nothing() -> None:
+    found = identify(np.zeros((16, 256), np.float32), "f32[16,256]")
+    assert found.verdict == "tied"
+    assert len(found.candidates[0].ties) > 20  # all layouts give the same values
+
+
+# What is known.
+
+
+@pytest.mark.parametrize("known", ["[17,300]", "f32[17,?]", "f32[?,300]", "f32", None, "[17,?]"])
+def test_parts_of_the_shape(known: str | None) -> None:
+    text = "f32[17,300]{1,0:T(8,128)}"
+    raw, _ = buffer_of(text, smooth, padding=0)
+    assert text in named(identify(raw, known))
+
+
+def test_a_claim_that_holds_is_best() -> None:
+    raw, _ = buffer_of("f32[64,256]{1,0:T(8,128)}", smooth)
+    claim = "f32[64,256]{1,0:T(8,128)(1,1)}"
+    found = identify(raw, claim)
+    assert str(found.candidates[0].shape) == claim
+    assert "f32[64,256]{1,0:T(8,128)}" in named(found)
+
+
+@pytest.mark.parametrize("claim", ["f32[64,256]{1,0}", "f32[64,256]{0,1}", "f32[64,256]{1,0:T(4,128)}"])
+def test_a_refuted_claim_is_not_best(claim: str) -> None:
+    text = "f32[64,256]{1,0:T(8,128)}"
+    raw, _ = buffer_of(text, smooth)
+    found = identify(raw, claim)
+    assert text in named(found)
+    assert claim not in named(found)
+
+
+def test_a_transposed_shape() -> None:
+    text = "f32[48,200]{1,0}"
+    raw, values = buffer_of(text, smooth)
+    best = identify(raw, "f32[200,48]").best
+    assert best is not None
+    assert np.array_equal(sd.LayoutArray(raw, best.shape).to_numpy().T, values)
+    assert text in named(identify(raw, "f32[200,48]", like=values))
+
+
+# How it lies in the buffer.
+
+
+@pytest.mark.parametrize("front", [64, 128, 512, 4096])
+def test_bytes_in_front(front: int) -> None:
+    text = "bf16[17,300]{1,0:T(8,128)(2,1)}"
+    raw, values = buffer_of(text, smooth)
+    longer = np.concatenate([np.random.default_rng(1).integers(0, 256, front, dtype=np.uint8), raw])
+    for found in (
+        identify(longer, "bf16[17,300]"),
+        identify(longer, "bf16[17,300]", like=values),
+        identify(longer, "bf16[17,300]", offset=front),
+    ):
+        assert text in named(found)
+        assert found.candidates[0].offset == front
+
+
+def test_a_missing_tail() -> None:
+    text = "f32[17,300]{1,0:T(8,128)}"
+    raw, values = buffer_of(text, smooth)
+    for found in (identify(raw[:-1500], "f32[17,300]"), identify(raw[:-1500], "f32[17,300]", like=values)):
+        assert found.verdict == "likely"
+        assert text in named(found)
+        assert found.candidates[0].missing_bytes == 1500
+
+
+@pytest.mark.parametrize("text", ["f32[17,300]{1,0:T(8,128)}", "bf16[64,256]{1,0}", "s32[48,200]{0,1}"])
+def test_swapped_bytes(text: str) -> None:
+    raw, values = buffer_of(text, smooth)
+    swapped = raw.reshape(-1, values.dtype.itemsize)[:, ::-1].reshape(-1)
+    for found in (identify(swapped, without_layout(text)), identify(swapped, without_layout(text), like=values)):
+        assert text in named(found)
+        assert found.candidates[0].byteorder == "big"
+
+
+def test_high_bits_first() -> None:
+    text = "s4[48,200]{1,0:E(4)}"
+    raw, values = buffer_of(text, smooth)
+    turned = (raw >> 4) | (raw << 4)
+    for found in (identify(turned, "s4[48,200]"), identify(turned, "s4[48,200]", like=values)):
+        assert text in named(found)
+        assert found.candidates[0].bitorder == "big"
+
+
+# With values at hand.
+
+
+@pytest.mark.parametrize("make", [smooth, noise])
+@pytest.mark.parametrize("text", ["f32[17,300]{1,0:T(8,128)}", "bf16[64,256]{0,1:T(8,128)(2,1)}", "s8[48,200]{0,1}"])
+def test_values_decide(text: str, make: Any) -> None:
+    raw, values = buffer_of(text, make)
+    for like in (values, values.astype(np.float64), values.tolist()):
+        found = identify(raw, without_layout(text), like=like)
+        assert found.verdict == "certain"
+        assert text in named(found)
+        for shape in found.candidates[0].ties:
+            assert np.array_equal(sd.LayoutArray(raw, shape).to_numpy(), values)
+
+
+def test_nothing_but_values() -> None:
+    text = "bf16[17,300]{1,0:T(8,128)(2,1)}"
+    raw, values = buffer_of(text, noise)
+    found = identify(raw, like=values)
+    assert found.verdict == "certain"
+    assert text in named(found)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, np.float64])
+def test_values_of_another_precision(dtype: Any) -> None:
+    text = "f32[17,300]{1,0:T(8,128)}"
+    raw, values = buffer_of(text, noise)
+    assert text in named(identify(raw, "f32[17,300]", like=values.astype(dtype)))
+
+
+@pytest.mark.parametrize("key", [(slice(3, 60, 5), slice(-90, None)), 9, (Ellipsis, slice(100, 250))])
+def test_part_of_the_values(key: Any) -> None:
+    text = "f32[64,256]{1,0:T(8,128)}"
+    raw, values = buffer_of(text, smooth)
+    found = identify(raw, "f32[64,256]", like=(key, values[key]))
+    assert text in named(found)
+    assert found.candidates[0].evidence[0].startswith("like: all ")
+
+
+def test_a_part_that_many_layouts_have_decides_nothing() -> None:
+    text = "f32[64,256]{1,0:T(8,128)}"
+    raw, values = buffer_of(text, noise)
+    found = identify(raw, "f32[64,256]", like=((0, slice(0, 4)), values[0, :4]), limit=200)
+    assert found.verdict == "tied"
+    assert text in {str(s) for c in found.candidates for s in (c.shape, *c.ties)}
+
+
+def test_nan_and_negative_zero_are_equal() -> None:
+    raw, values = buffer_of("f32[17,300]{1,0:T(8,128)}", noise)
+    array = sd.LayoutArray(raw, "f32[17,300]{1,0:T(8,128)}")
+    array[3, 5], array[4, 6] = np.nan, -0.0
+    values[3, 5], values[4, 6] = np.nan, 0.0
+    assert identify(raw, "f32[17,300]", like=values).verdict == "certain"
+
+
+def test_a_few_other_values_are_likely() -> None:
+    text = "f32[17,300]{1,0:T(8,128)}"
+    raw, values = buffer_of(text, noise)
+    values[3, 5] = 9
+    found = identify(raw, "f32[17,300]", like=values)
+    assert found.verdict == "likely"
+    assert text in named(found)
+
+
+def test_permuted_values() -> None:
+    raw, values = buffer_of("f32[17,300]{1,0:T(8,128)}", noise)
+    found = identify(raw, "f32[17,300]", like=np.random.default_rng(0).permutation(values, axis=1))
+    assert (found.verdict, found.best) == ("none", None)
+    assert found.notes == ("like: the values are here, in no layout that is known here",)
+    assert identify(raw, "f32[17,300]", like=values + 1).notes == ("like: no reading has these values",)
+
+
+def test_recorded_buffers() -> None:
+    for name, text in RAW_BUFFERS.items():
+        shape = sd.parse_shape(text)
+        if 0 in shape.dimensions or shape.rank > 5 or shape.element_type.startswith("c"):
+            continue
+        raw = (DATA / "xla" / "raw" / f"{name}.bin").read_bytes()
+        values = sd.LayoutArray(raw, text).to_numpy()
+        found = identify(raw, without_layout(text), like=values)
+        assert found.verdict == "certain", name
+        assert text in named(found)
+
+
+def test_progress_counts_the_values_compared() -> None:
+    raw, values = buffer_of("f32[17,300]{1,0:T(8,128)}", noise)
+    done: list[int] = []
+    identify(raw, "f32[17,300]", like=values, progress=done.append)
+    assert sum(done) == values.size
+
+
+# The result.
+
+
+def test_results_print_themselves_and_are_json() -> None:
+    raw, _ = buffer_of("f32[17,300]{1,0:T(8,128)}", smooth)
+    found = identify(raw, "f32[17,300]", limit=2)
+    assert len(found.candidates) == 2
+    assert all(isinstance(c, Candidate) and 0 <= c.score <= 1 for c in found.candidates)
+    assert str(found).startswith("likely: ")
+    assert json.loads(json.dumps(found.to_dict()))["best"]["shape"] == "f32[17,300]{1,0:T(8,128)}"
+    assert "<table>" in found._repr_html_()
+    for width in (40, 80):
+        assert max(map(len, found.text(width).splitlines())) <= width
+    with pytest.raises(AttributeError):
+        found.verdict = "certain"  # type: ignore[misc]
+
+
+def test_paths_and_buffers_are_alike(tmp_path: Path) -> None:
+    raw, _ = buffer_of("f32[17,300]{1,0:T(8,128)}", smooth)
+    (tmp_path / "raw.bin").write_bytes(raw.tobytes())
+    assert identify(tmp_path / "raw.bin", "f32[17,300]") == identify(raw.tobytes(), "f32[17,300]")
+
+
+def test_a_size_that_nothing_explains() -> None:
+    found = identify(bytes(100), "f32[17,300]")
+    assert (found.verdict, found.candidates) == ("none", ())
+    assert found.notes == ("no layout of f32[17,300] takes as many bytes as there are",)
+
+
+# Errors.
+
+
+@pytest.mark.parametrize("known", ["", "f33", "[17,", "f32[17,300", "{1,0}", "(f32[2])", "[17,300]x", "17"])
+def test_text_that_is_no_shape(known: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|no element type"):
+        identify(bytes(8), known)
+
+
+def test_arguments_that_are_refused(tmp_path: Path) -> None:
+    raw = bytes(4 * 15)
+    with pytest.raises(sd.BufferSizeError, match="empty"):
+        identify(b"", "f32[3]")
+    with pytest.raises(sd.BufferSizeError, match="offset 60"):
+        identify(raw, "f32[3,5]", offset=60)
+    with pytest.raises(ValueError, match="limit"):
+        identify(raw, "f32[3,5]", limit=0)
+    with pytest.raises(sd.LayoutError, match="no elements"):
+        identify(raw, "f32[3,0]")
+    with pytest.raises(sd.UnsupportedError, match="no bytes"):
+        identify(raw, "token[]")
+    with pytest.raises(ValueError, match="does not fit f32"):
+        identify(raw, "f32[3,5]", like=np.zeros((4, 5)))
+    with pytest.raises(ValueError, match="dimensions of the whole array"):
+        identify(raw, like=(0, np.zeros(5)))
+    with pytest.raises(ValueError, match="the key selects"):
+        identify(raw, "f32[3,5]", like=(0, np.zeros(4)))
+    with pytest.raises(IndexError, match="out of bounds"):
+        identify(raw, "f32[3,5]", like=(7, np.zeros(5)))
+    with pytest.raises(ValueError, match="no numbers"):
+        identify(raw, "f32[3,5]", like=np.full((3, 5), "x"))
+    with pytest.raises(sd.UnsupportedError, match="complex"):
+        identify(raw, "f32[3,5]", like=np.zeros((3, 5), complex))
+    with pytest.raises(TypeError, match="no buffer"):
+        identify(17, "f32[3,5]")
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        identify(tmp_path / "none", "f32[3,5]")
+    with pytest.raises(IsADirectoryError, match="Is a directory"):
+        identify(tmp_path, "f32[3,5]")
