@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 import strided as sd
+from strided import cli
 from strided.inspect import Candidate, Identification, identify
 from tests.cases import RAW_BUFFERS
 from tests.diagnosis.campaign import buffer_of, ids, noise, smooth, weights
 from tests.paths import DATA
+from tests.thinned import thinned
 
 
 def named(found: Identification) -> set[str]:
@@ -35,18 +37,21 @@ def without_layout(text: str) -> str:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "f32[17,300]{1,0:T(8,128)}",
-        "f32[48,200]{0,1}",
-        "bf16[17,300]{1,0:T(8,128)(2,1)}",
-        "bf16[64,256]{1,0:T(8,128)}",
-        "s8[48,200]{0,1:T(8,128)(4,1)}",
-        "f16[33,129]{1,0}",
-        "u8[12,40,64]{2,1,0:T(8,128)(4,1)}",
-        "s4[48,200]{1,0:T(8,128)(8,1)E(4)}",
-        "f64[64,96]{1,0:T(2,128)}",
-        "s32[1000]{0:T(1024)}",
-    ],
+    thinned(
+        [
+            "f32[17,300]{1,0:T(8,128)}",
+            "f32[48,200]{0,1}",
+            "bf16[64,256]{1,0:T(8,128)}",
+            "bf16[17,300]{1,0:T(8,128)(2,1)}",
+            "s8[48,200]{0,1:T(8,128)(4,1)}",
+            "f16[33,129]{1,0}",
+            "s4[48,200]{1,0:T(8,128)(8,1)E(4)}",
+            "u8[12,40,64]{2,1,0:T(8,128)(4,1)}",
+            "f64[64,96]{1,0:T(2,128)}",
+            "s32[1000]{0:T(1024)}",
+        ],
+        3,
+    ),
 )
 def test_smooth_values(text: str) -> None:
     raw, _ = buffer_of(text, smooth)
@@ -56,7 +61,8 @@ def test_smooth_values(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["bf16[64,256]{1,0:T(8,128)(2,1)}", "f32[48,200]{1,0}", "f32[33,129]{0,1:T(8,128)}", "s8[64,256]{1,0}"]
+    "text",
+    thinned(["f32[48,200]{1,0}", "bf16[64,256]{1,0:T(8,128)(2,1)}", "f32[33,129]{0,1:T(8,128)}", "s8[64,256]{1,0}"], 4),
 )
 def test_rows_of_different_scale(text: str) -> None:
     raw, _ = buffer_of(text, weights)
@@ -65,7 +71,9 @@ def test_rows_of_different_scale(text: str) -> None:
     assert any(sentence.startswith("scale: ") for sentence in found.candidates[0].evidence)
 
 
-@pytest.mark.parametrize("text", ["s32[17,300]{1,0:T(8,128)}", "u32[4096]{0:T(1024)}", "s32[8,64,24]{2,1,0}"])
+@pytest.mark.parametrize(
+    "text", thinned(["s32[17,300]{1,0:T(8,128)}", "u32[4096]{0:T(1024)}", "s32[8,64,24]{2,1,0}"], 3)
+)
 def test_sorted_values(text: str) -> None:
     raw, _ = buffer_of(text, ids)
     found = identify(raw, without_layout(text))
@@ -74,7 +82,8 @@ def test_sorted_values(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "size"), [("f32[40,200]", 32000), ("f32[17,300]", 36864), ("s8[1000]", 1000), ("bf16[8,256]", 4096)]
+    ("known", "size"),
+    thinned([("f32[17,300]", 36864), ("f32[40,200]", 32000), ("s8[1000]", 1000), ("bf16[8,256]", 4096)], 2),
 )
 def test_noise_is_never_decided(known: str, size: int) -> None:
     raw = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
@@ -108,7 +117,7 @@ def test_constant_values_decide_nothing() -> None:
 # What is known.
 
 
-@pytest.mark.parametrize("known", ["[17,300]", "f32[17,?]", "f32[?,300]", "f32", None, "[17,?]"])
+@pytest.mark.parametrize("known", thinned(["[17,300]", "f32[17,?]", "f32[?,300]", None, "f32", "[17,?]"], 3))
 def test_parts_of_the_shape(known: str | None) -> None:
     text = "f32[17,300]{1,0:T(8,128)}"
     raw, _ = buffer_of(text, smooth, padding=0)
@@ -123,7 +132,7 @@ def test_a_claim_that_holds_is_best() -> None:
     assert "f32[64,256]{1,0:T(8,128)}" in named(found)
 
 
-@pytest.mark.parametrize("claim", ["f32[64,256]{1,0}", "f32[64,256]{0,1}", "f32[64,256]{1,0:T(4,128)}"])
+@pytest.mark.parametrize("claim", thinned(["f32[64,256]{1,0}", "f32[64,256]{0,1}", "f32[64,256]{1,0:T(4,128)}"], 3))
 def test_a_refuted_claim_is_not_best(claim: str) -> None:
     text = "f32[64,256]{1,0:T(8,128)}"
     raw, _ = buffer_of(text, smooth)
@@ -144,7 +153,7 @@ def test_a_transposed_shape() -> None:
 # How it lies in the buffer.
 
 
-@pytest.mark.parametrize("front", [64, 128, 512, 4096])
+@pytest.mark.parametrize("front", thinned([128, 64, 512, 4096], 4))
 def test_bytes_in_front(front: int) -> None:
     text = "bf16[17,300]{1,0:T(8,128)(2,1)}"
     raw, values = buffer_of(text, smooth)
@@ -167,7 +176,7 @@ def test_a_missing_tail() -> None:
         assert found.candidates[0].missing_bytes == 1500
 
 
-@pytest.mark.parametrize("text", ["f32[17,300]{1,0:T(8,128)}", "bf16[64,256]{1,0}", "s32[48,200]{0,1}"])
+@pytest.mark.parametrize("text", thinned(["bf16[64,256]{1,0}", "f32[17,300]{1,0:T(8,128)}", "s32[48,200]{0,1}"], 3))
 def test_swapped_bytes(text: str) -> None:
     raw, values = buffer_of(text, smooth)
     swapped = raw.reshape(-1, values.dtype.itemsize)[:, ::-1].reshape(-1)
@@ -344,3 +353,42 @@ def test_arguments_that_are_refused(tmp_path: Path) -> None:
         identify(tmp_path / "none", "f32[3,5]")
     with pytest.raises(IsADirectoryError, match="Is a directory"):
         identify(tmp_path, "f32[3,5]")
+
+
+# The command.
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["identify", *arguments])
+    return int(str(ended.value.code)), "".join(capsys.readouterr())
+
+
+def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw, values = buffer_of("f32[17,300]{1,0:T(8,128)}", noise)
+    file, like = str(tmp_path / "raw.bin"), str(tmp_path / "values.npy")
+    raw.tofile(file)
+    np.save(like, values)
+    code, printed = run(capsys, file, "f32[17,300]", "--like", like)
+    assert (code, printed.splitlines()[1]) == (0, " 1.00  f32[17,300]{1,0:T(8,128)}")
+    code, printed = run(capsys, file, "f32[17,300]", "--like", like, "--json", "--top", "1")
+    assert (code, json.loads(printed)["verdict"]) == (0, "certain")
+    code, printed = run(capsys, file, "f32[17,300]")
+    assert (code, printed.split(":")[0]) == (1, "tied")
+
+
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "raw.bin").write_bytes(bytes(60))
+    for arguments in (
+        [str(tmp_path), "f32[3,5]"],
+        [str(tmp_path / "empty"), "f32[3,5]"],
+        [str(tmp_path / "none"), "f32[3,5]"],
+        [str(tmp_path / "raw.bin"), "f32[3,5]", "--like", str(tmp_path / "raw.bin")],
+        [str(tmp_path / "raw.bin"), "f32[3,5]", "--offset", "60"],
+        [str(tmp_path / "raw.bin"), "f33"],
+    ):
+        code, printed = run(capsys, *arguments)
+        assert code == 2
+        assert printed.startswith("strided: ")
+        assert len(printed.splitlines()) <= 2

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import HEADERS, Reading
 from strided.diagnosis.identification.sampling import Pairs, Sample, Source
+from strided.layout import Shape
 from strided.layout.element_types import ElementType, element_type
 
 Floats = npt.NDArray[np.float64]
@@ -117,8 +118,10 @@ def ranks(numbers: Floats, inside: npt.NDArray[np.bool_], points: int) -> Floats
     if not reference.size:
         return np.zeros(len(numbers))
     reference = reference[:: max(1, len(reference) // _QUANTILES)]
-    below, upto = np.searchsorted(reference, numbers, "left"), np.searchsorted(reference, numbers, "right")
-    return (below + upto) / (2 * len(reference))
+    below = np.searchsorted(reference, numbers, "left")
+    equal = np.searchsorted(reference, reference, "right") - np.arange(len(reference))
+    found = np.minimum(below, len(reference) - 1)
+    return (below + np.where(reference[found] == numbers, equal[found], 0) / 2) / len(reference)
 
 
 def _spread(u: Floats) -> tuple[float, float]:
@@ -295,7 +298,7 @@ def type_signs(source: Source, reading: Reading) -> Evidence:
     count = (source.size - reading.offset) * 8 // bits
     offsets = np.arange(count) if count <= _WORDS else np.random.default_rng(13).integers(0, count, _WORDS)
     if kind.bits < bits:
-        words = source.content[reading.offset + offsets]
+        words = source.fetch(replace(reading, shape=Shape("u8", (count,))), offsets)[0]
         high = words >> kind.bits
         strange = 1 - float(((high == 0) | ((high == (255 >> kind.bits)) & (kind.name[0] == "s"))).mean())
         saved = 8 - kind.bits - 255 * strange

@@ -104,16 +104,14 @@ def identify(
     start, most = operator.index(offset), operator.index(limit)
     if most < 1:
         raise ValueError(f"limit must be at least 1, not {most}")
-    known, source = known_of(shape), Source.of(buffer)
-    if not 0 <= start < max(1, source.size):
-        raise BufferSizeError(f"offset {start} is outside a buffer of {source.size} bytes", actual=source.size)
-    if not source.size:
-        raise BufferSizeError("the buffer is empty: there is nothing to identify", actual=0)
-    source.check()
-    with np.errstate(all="ignore"):  # the bytes of another type may be any numbers
-        result = _identified(source, known, start, like, most, progress)
-    source.release()
-    return result
+    known = known_of(shape)
+    with Source.opened(buffer) as source, np.errstate(all="ignore"):  # bytes of another type may be any numbers
+        if not source.size:
+            raise BufferSizeError("the buffer is empty: there is nothing to identify", actual=0)
+        if not 0 <= start < source.size:
+            raise BufferSizeError(f"offset {start} is outside a buffer of {source.size} bytes", actual=source.size)
+        source.check()
+        return _identified(source, known, start, like, most, progress)
 
 
 def _identified(

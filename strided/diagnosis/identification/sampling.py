@@ -7,12 +7,13 @@ few.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,32 +21,35 @@ import numpy.typing as npt
 from strided.arrays.buffers import flat_bytes
 from strided.diagnosis.identification.candidates import Reading
 from strided.files.mapping import MappedFile, map_file
+from strided.files.regular import READS_AT_PLACES, open_regular
 from strided.layout.element_types import ElementType, is_builtin
 from strided.layout.element_types import element_type as element_type_named
 from strided.runtime.aliases import Bytes, Table
 
 Values: TypeAlias = npt.NDArray[Any]
 
-#: Elements fetched from a mapped file before its pages are given back: each may bring in 64 KB.
-_MAPPED_ELEMENTS = 2048
-#: Smaller mappings may stay in memory.
+#: Of larger files elements are read one by one: a page that is mapped may bring its neighbours into memory.
 _MAPPED_BYTES = 1 << 28
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """The bytes under question, in memory or mapped."""
+    """The bytes under question, in memory or mapped; of a large file also the file."""
 
     content: Bytes
     mapped: MappedFile | None = None
+    file: BinaryIO | None = None
 
     @classmethod
-    def of(cls, buffer: Any) -> Source:
+    @contextlib.contextmanager
+    def opened(cls, buffer: Any) -> Iterator[Self]:
         """A buffer, or the path of a file. Errors as for `map_file` and `flat_bytes`."""
-        if isinstance(buffer, (str, os.PathLike)):
-            mapped = map_file(buffer, "r", 0, None)
-            return cls(mapped.content, mapped)
-        return cls(flat_bytes(buffer))
+        if not isinstance(buffer, (str, os.PathLike)):
+            yield cls(flat_bytes(buffer))
+            return
+        mapped = map_file(buffer, "r", 0, None)
+        with open_regular(buffer) as file:
+            yield cls(mapped.content, mapped, file if mapped.size >= _MAPPED_BYTES and READS_AT_PLACES else None)
 
     @property
     def size(self) -> int:
@@ -66,27 +70,28 @@ class Source:
             inside = offsets < held
             if not held:
                 return np.zeros(len(offsets), kind.dtype), inside
-            items = self.content[reading.offset : reading.offset + held * width].view(_word(kind, width))
-            words = self._taken(items, np.where(inside, offsets, 0))
+            words = self._taken(reading.offset, _word(kind, width), np.where(inside, offsets, 0))
             return _values(words, kind, reading.byteorder == "big"), inside
         bit = offsets * bits
         inside = bit // 8 < self.size - reading.offset
-        words = self._taken(self.content[reading.offset :], np.where(inside, bit // 8, 0))
+        words = self._taken(reading.offset, np.dtype(np.uint8), np.where(inside, bit // 8, 0))
         shift = bit % 8 if reading.bitorder == "little" else 8 - bits - bit % 8
         assert kind.dtype is not None
         return ((words >> shift.astype(np.uint8)) & ((1 << bits) - 1)).astype(np.uint8).view(kind.dtype), inside
 
-    def _taken(self, items: Values, at: Table) -> Values:
-        taken = np.empty(len(at), items.dtype)
-        step = _MAPPED_ELEMENTS if self.mapped is not None and self.size >= _MAPPED_BYTES else max(1, len(at))
-        for start in range(0, len(at), step):
-            taken[start : start + step] = items[at[start : start + step]]
-            self.release()
+    def _taken(self, start: int, dtype: np.dtype[Any], at: Table) -> Values:
+        """Items of a type, counted from a byte on."""
+        width = dtype.itemsize
+        if self.file is not None:
+            number = self.file.fileno()
+            return np.frombuffer(b"".join([os.pread(number, width, k) for k in (start + at * width).tolist()]), dtype)
+        held = (self.size - start) // width * width
+        taken: Values = self.content[start : start + held].view(dtype)[at]
         return taken
 
     def release(self) -> None:
         """Give the pages of a large mapped file back."""
-        if self.mapped is not None and self.mapped.mapping is not None and self.size >= _MAPPED_BYTES:
+        if self.file is not None and self.mapped is not None and self.mapped.mapping is not None:
             self.mapped.mapping.madvise(mmap.MADV_DONTNEED)
 
 
