@@ -311,7 +311,14 @@ def test_paths_and_buffers_are_alike(tmp_path: Path) -> None:
 def test_a_size_that_nothing_explains() -> None:
     found = identify(bytes(100), "f32[17,300]")
     assert (found.verdict, found.candidates) == ("none", ())
-    assert found.notes == ("no layout of f32[17,300] takes as many bytes as there are",)
+    assert found.notes[-1] == "size: the values alone take 20,400 bytes, and there are 100"
+    claimed = identify(bytes(20400), "f32[17,300]{1,0:T(8,128)}")
+    assert claimed.notes == ("claim: the claimed layout takes 36,864 bytes, and there are 20,400",)
+
+
+def test_files_of_other_formats_are_noted() -> None:
+    found = identify(b"\x93NUMPY" + bytes(506), "f32[128]")
+    assert found.notes[0].startswith("format: the buffer begins as a .npy file does")
 
 
 # Errors.

@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from strided.diagnosis.identification import evidence, verdict
-from strided.diagnosis.identification.candidates import Reading, readings, usualness
+from strided.diagnosis.identification.candidates import Reading, byte_size, readings, usualness
 from strided.diagnosis.identification.dimensions import possible_dimensions, trimmed
 from strided.diagnosis.identification.known import Known, known_of
 from strided.diagnosis.identification.reference import Reference, by_reference
@@ -19,6 +19,7 @@ from strided.diagnosis.identification.result import Identification
 from strided.diagnosis.identification.sampling import Sample, Source
 from strided.diagnosis.identification.verdict import Judged
 from strided.errors import BufferSizeError
+from strided.files.magic import HEAD_BYTES, format_of
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES
 from strided.runtime.aliases import Table
@@ -111,7 +112,8 @@ def identify(
         if not 0 <= start < source.size:
             raise BufferSizeError(f"offset {start} is outside a buffer of {source.size} bytes", actual=source.size)
         source.check()
-        return _identified(source, known, start, like, most, progress)
+        result = _identified(source, known, start, like, most, progress)
+        return replace(result, notes=(*result.notes, *_notes(source, known, start, result)))
 
 
 def _identified(
@@ -127,6 +129,23 @@ def _identified(
         ]
         return by_reference(source, known, found, reference, limit, progress, judge)
     return verdict.decide(judge(source, _plausible(source, start, known)), known, limit)
+
+
+def _notes(source: Source, known: Known, start: int, result: Identification) -> Iterator[str]:
+    """What to say of the sizes, and of a buffer that begins as files of another format do."""
+    have = source.size - start
+    if known.element_type is not None and known.sizes is not None:
+        kind = ELEMENT_TYPES[known.element_type]
+        if known.claim is not None and (needed := byte_size(kind, known.sizes, known.claim)) != have:
+            yield f"claim: the claimed layout takes {needed:,} bytes, and there are {have:,}"
+        elif not result.candidates and (needed := math.prod(known.sizes) * kind.bits // 8) > have:
+            yield f"size: the values alone take {needed:,} bytes, and there are {have:,}"
+    if known.claim is not None and result.best is not None:
+        if known.claim not in (result.best.shape.layout, *(tie.layout for tie in result.best.ties)):
+            yield "claim: the evidence speaks against the claimed layout"
+    found = format_of(source.content[start : start + HEAD_BYTES].tobytes(), have)
+    if found is not None:
+        yield f"format: the buffer begins as {found.name} does: {found.advice}"
 
 
 def _types(known: Known) -> Iterator[str]:
