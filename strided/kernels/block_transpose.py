@@ -97,15 +97,19 @@ def _turn(bits):
         put_columns(builder, lambda row, offset: builder.add(rows[row], INT64(offset)), places)
         builder.ret_void()
 
+    def put_units(builder, sources, source, room, group, first):
+        """Put words made of `each` rows from `first` on into the room: for each of their runs of 16 bytes a line."""
+        lines = [entry(builder, sources, source, first, INT64(k)) for k in range(each)]
+        rows = [loaded(builder, line, VECTOR, bits) for line in lines]
+        for k, words in enumerate(units(builder, rows, bits, 32)):
+            place = builder.add(room, builder.mul(builder.add(group, INT64(k * count)), INT64(LINE)))
+            builder.store(words, pointer_to(builder, place, words.type), align=LINE)
+
     def squares(builder, sources, source, targets, target, room, asked):
         with cgutils.for_range(builder, INT64(count)) as loop:
             first = builder.mul(loop.index, INT64(each))
             ask(builder, asked, first, each)
-            lines = [entry(builder, sources, source, first, INT64(k)) for k in range(each)]
-            rows = [loaded(builder, line, VECTOR, bits) for line in lines]
-            for k, words in enumerate(units(builder, rows, bits, 32)):
-                place = builder.add(room, builder.mul(builder.add(loop.index, INT64(k * count)), INT64(LINE)))
-                builder.store(words, pointer_to(builder, place, words.type), align=LINE)
+            put_units(builder, sources, source, room, loop.index, first)
         wall(builder)
         with cgutils.for_range(builder, INT64(each)) as loop:
             base = builder.add(room, builder.mul(loop.index, INT64(count * LINE)))
@@ -113,6 +117,33 @@ def _turn(bits):
             numbers = [INT64(k // 4 * 4 * each + k % 4) for k in range(count)]
             places = [entry(builder, targets, target, first, number) for number in numbers]
             put_columns(builder, lambda row, offset: builder.add(base, INT64(row * LINE + offset)), places)
+        builder.ret_void()
+
+    def part_of_square(builder, sources, source, targets, target, room, high, wide):
+        def up(number, unit):
+            return builder.udiv(builder.add(number, INT64(unit - 1)), INT64(unit))
+
+        groups = up(high, each)
+        if each > 1:
+            with cgutils.for_range(builder, groups) as loop:
+                put_units(builder, sources, source, room, loop.index, builder.mul(loop.index, INT64(each)))
+            wall(builder)
+        with cgutils.for_range(builder, up(wide, 4)) as four, cgutils.for_range(builder, up(groups, 8)) as half:
+            first, column = builder.mul(half.index, INT64(8)), builder.mul(four.index, INT64(4))
+            if each > 1:
+                turn, run = (f(four.index, INT64(each)) for f in (builder.urem, builder.udiv))
+                line = builder.add(builder.mul(turn, INT64(count)), first)
+                place = builder.add(builder.mul(line, INT64(LINE)), builder.mul(run, INT64(16)))
+                base = builder.add(room, place)
+                rows = [builder.add(base, INT64(k * LINE)) for k in range(8)]
+            else:
+                offset = builder.add(source, builder.mul(four.index, INT64(16)))
+                rows = [entry(builder, sources, offset, first, INT64(k)) for k in range(8)]
+            begin = builder.add(target, builder.mul(half.index, INT64(32)))
+            put_rows(
+                builder, _columns(builder, rows), [entry(builder, targets, begin, column, INT64(k)) for k in range(4)]
+            )
+            wall(builder)
         builder.ret_void()
 
     @operation(types.void, *[INTEGER] * 6)
@@ -126,7 +157,21 @@ def _turn(bits):
         arguments = [sources, source, targets, target, room, asked]
         builder.call(function_of(builder.module, f"strided_turn{bits}", ir.VoidType(), [INT64] * 6, body), arguments)
 
-    return turn
+    @operation(types.void, *[INTEGER] * 7)
+    def turn_part(builder, sources, source, targets, target, room, high, wide):
+        """The same for the first `high` rows and `wide` columns of a block; what lies behind them is undefined.
+
+        Rows and columns are done in groups, so that 8 rows of `sources` and 4 of `targets` more may be touched. If
+        `high` elements are at most 32 bytes, 32 bytes of each row of the target are written, one row after the other.
+        """
+        name, arguments = f"strided_turn_part{bits}", [sources, source, targets, target, room, high, wide]
+        function = function_of(builder.module, name, ir.VoidType(), [INT64] * 7, part_of_square)
+        builder.call(function, arguments)
+
+    return turn, turn_part
 
 
-turn8, turn16, turn32, turn64 = _turn(8), _turn(16), _turn(32), _turn(64)
+turn8, turn_part8 = _turn(8)
+turn16, turn_part16 = _turn(16)
+turn32, turn_part32 = _turn(32)
+turn64, _ = _turn(64)

@@ -21,6 +21,7 @@ _BAND = 2048  # rows of the target done before the next lines of any: each may c
 _ROWS = 32  # rows of the source that are read side by side; as many more where they make less than two lines
 _LAG = 128  # lines held back before they are written; the ring holds twice as many
 _RUN_BYTES = 1 << 14  # bytes of such rows that are written at once
+_CACHED = 1 << 20  # a source up to this size is in the cache, as blocks of staged copies are: nothing is asked for
 
 # The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is carried, and a run of rows.
 _SQUARE, _SPILL, _SOURCES, _SPILLED, _TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12) + 1024, (4 << 12) + 2048
@@ -36,7 +37,8 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
     outer, source_rows, target_rows, p_pieces, q_pieces = tables
     room = simd_bytes.address(scratch) + 63 & -64
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size
-    held = ZERO, ZERO
+    held, far, runs_on = (ZERO, ZERO), ZERO, False
+    alike = p_pieces.shape[0] == 1 and p_pieces[0, 2] <= _BAND
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
             for band in range(0, p_pieces[i, 2], _BAND):
@@ -45,8 +47,14 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
                 s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0] + band * width
                 # What comes next is told, so that its lines can be on their way.
                 after = _next_band(outer, p_pieces, o, i, band, width, s)
-                if _runs_on(source_rows, targets, p_count, q_pieces, width, streaming):
-                    origin = simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], s
+                if o == 0 or not alike:
+                    runs_on = _runs_on(source_rows, targets, p_count, q_pieces, width, streaming)
+                    if runs_on:
+                        far = _prepare(
+                            width, simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], q_pieces[0, 2], room
+                        )
+                if runs_on:
+                    origin = simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], s, far
                     t = simd_bytes.address(target) + outer[o, 1] + q_pieces[0, 0] + simd_bytes.integer(targets)
                     extent = p_count, q_pieces[0, 2]
                     held = _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
@@ -99,14 +107,14 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
     """Turn all blocks of a band from where they are to where they belong, along the target's rows."""
     side = 64 // width
     for p in range(0, extent[0], side):
-        wanted = _wanted((origin[0], origin[1], extent[1]), following, p, extent[0], width)
+        wanted = _wanted((origin[0], origin[1], extent[1]), following, p, extent[0], width, bounds)
         _ask(wanted, 0, 1, 0, room)
         for q in range(0, extent[1], side):
             at = origin[0] + 8 * q, origin[1] + p * width
             to = goal[0] + 8 * p, goal[1] + q * width
             present = min(side, extent[0] - p), min(side, extent[1] - q)
             if present[0] == side and present[1] == side:
-                turn(at[0], at[1], to[0], to[1], room, ZERO)
+                turn(at[0], at[1], to[0], to[1], room, ZERO, (side, side))
             else:
                 _edge(turn, width, at, to, present, room, bounds)
 
@@ -119,10 +127,10 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
         simd_bytes.put_integer(targets + 8 * k, 64 * k)
     at = _sources(origin, extent[1], 64 // width, room), origin[1]
     at = _inside(at, 64 // width, extent[0] * width, bounds, room)
-    turn(at[0], at[1], targets, room + _SQUARE, room, ZERO)
+    turn(at[0], at[1], targets, room + _SQUARE, room, ZERO, (extent[1], extent[0]))
     for k in range(extent[0]):
         t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
-        simd_bytes.move(t, room + _SQUARE + 64 * k, extent[1] * width)
+        move_run(t, room + _SQUARE + 64 * k, extent[1] * width)
 
 
 @part
@@ -157,6 +165,43 @@ def _inside(at, rows, count, bounds, room):
 
 
 @part
+def move_run(target, source, size):
+    """Copy a short run: exactly its bytes, in two halves that overlap, or in pieces."""
+    if size >= 32:
+        for k in range(0, size - 31, 32):
+            simd_bytes.copy32(target + k, source + k)
+        simd_bytes.copy32(target + size - 32, source + size - 32)
+    elif size >= 16:
+        simd_bytes.copy16(target, source)
+        simd_bytes.copy16(target + size - 16, source + size - 16)
+    elif size >= 8:
+        simd_bytes.copy8(target, source)
+        simd_bytes.copy8(target + size - 8, source + size - 8)
+    elif size >= 4:
+        simd_bytes.copy4(target, source)
+        simd_bytes.copy4(target + size - 4, source + size - 4)
+    else:
+        for k in range(size):
+            simd_bytes.put_byte(target + k, simd_bytes.byte(source + k))
+
+
+@part
+def _prepare(width, rows, count, room):
+    """Make the tables of `_by_run` for `count` rows of the source, wherever they begin; how far the last of them lies."""
+    side = 64 // width
+    whole = count // side
+    for k in range(side):
+        simd_bytes.put_integer(room + _TARGETS + 8 * k, count * width * k)
+        simd_bytes.put_integer(room + _TARGETS + 8 * side + 8 * k, 64 * k)
+    if count > whole * side:
+        _sources((rows + 8 * whole * side, ZERO), count - whole * side, side, room)
+    far = simd_bytes.integer(rows)
+    for k in range(1, count):
+        far = max(far, simd_bytes.integer(rows + 8 * k))
+    return far
+
+
+@part
 def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds):
     """Turn rows that follow each other in the target, from `t` on, all of each at once.
 
@@ -164,40 +209,41 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
     first byte belongs, and where its last one ends. The scratch keeps it from the start of a line on.
     """
     side = 64 // width
-    size, whole = extent[1] * width, extent[1] // side
+    size, whole, rest = extent[1] * width, extent[1] // side, extent[1] % side
     begin, end = held
     if t != end:
         _finish(held, room)
         begin, end = t, t
+    rows, s, far = origin
     places, apart = room + _TARGETS, room + _TARGETS + 8 * side
-    for k in range(side):
-        simd_bytes.put_integer(places + 8 * k, size * k)
-        simd_bytes.put_integer(apart + 8 * k, 64 * k)
-    here, following = (origin[0], origin[1], extent[1]), (origin[0], after, extent[1])
+    here, following = (rows, s, extent[1]), (rows, after, extent[1])
     count = (extent[1] + side - 1) // side
-    rest = origin[0] + 8 * whole * side, origin[1]
-    if count > whole:
-        rest = _sources(rest, extent[1] - whole * side, side, room), origin[1]
-    safe = not _passes((origin[0], origin[1] + extent[0] * width), extent[1], bounds)
+    last = room + _SOURCES if rest else rows
+    safe = s + extent[0] * width + far + 64 <= bounds[1]
+    # Such squares are turned row by row: what is written behind a row is overwritten by the next one.
+    in_place = whole == 0 and (width == 8 or size <= 32)
     for p in range(0, extent[0], side):
         new = min(side, extent[0] - p)
-        wanted = _wanted(here, following, p, extent[0], width)
+        wanted = _wanted(here, following, p, extent[0], width, bounds)
         to = room + _RUN + end - (begin & -64)
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
-        if count > whole:
+        if rest:
             asked = _ask(wanted, whole, count, side, room)
-            at = rest[0], rest[1] + p * width
+            at = last, s + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-            turn(at[0], at[1], apart, room + _SQUARE, room, asked)
-            for k in range(new):
-                simd_bytes.store(to + size * k + 64 * whole, simd_bytes.load(room + _SQUARE + 64 * k))
+            if in_place:
+                turn(at[0], at[1], places, to, room, asked, (rest, new))
+            else:
+                turn(at[0], at[1], apart, room + _SQUARE, room, asked, (rest, new))
+                for k in range(new):
+                    simd_bytes.store(to + size * k + 64 * whole, simd_bytes.load(room + _SQUARE + 64 * k))
         for j in range(whole):
             asked = _ask(wanted, j, count, side, room)
-            at = origin[0] + 8 * side * j, origin[1] + p * width
+            at = rows + 8 * side * j, s + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-            turn(at[0], at[1], places, to + 64 * j, room, asked)
+            turn(at[0], at[1], places, to + 64 * j, room, asked, (side, new))
         end += size * new
         if end - begin >= _RUN_BYTES:
             begin = _drain((begin, end), streaming, room)
@@ -258,13 +304,14 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
         for p in range(0, extent[0] + half, side):
             slot, written = p % (2 * half), p - half
             if p < extent[0]:
-                wanted = _wanted(here, following, p, extent[0], width)
+                wanted = _wanted(here, following, p, extent[0], width, bounds)
                 for k in range(across):
                     asked = _ask(wanted, k, across, side, room)
                     at = sources + 8 * side * k, origin[1] + p * width
                     if not safe:
                         at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-                    turn(at[0], at[1], targets + 8 * slot, 64 * k, room, asked)
+                    present = min(side, count - side * k), min(side, extent[0] - p)
+                    turn(at[0], at[1], targets + 8 * slot, 64 * k, room, asked, present)
                 if carries and not ends[0]:
                     for k in range(min(side, extent[0] - p)):
                         carried = simd_bytes.load(room + _CARRIED + 64 * (p + k))
@@ -285,12 +332,14 @@ def _carries(goal, count):
 
 
 @part
-def _wanted(here, following, p, extent, width):
+def _wanted(here, following, p, extent, width, bounds):
     """What is asked for while the squares at p are turned, so that all that is read next is there in time.
 
     That is a share of the next chunk of the rows `here`, or of the first one of those `following`: a table of offsets,
     where the runs of `extent` elements begin, and the number of rows. The answer has the bytes of a chunk besides.
     """
+    if bounds[1] - bounds[0] <= _CACHED:
+        return here[0], here[1], ZERO, ZERO
     size = extent * width
     chunk = _CHUNK
     while chunk >= 2 * size and chunk > 64:
@@ -319,6 +368,8 @@ def _ask(wanted, k, across, most, room):
     The others are asked for at once.
     """
     rows, s, count, size = wanted
+    if count <= 0:
+        return ZERO
     each = (count + across - 1) // across
     listed = ZERO
     for n in range(k * each, min(k * each + each, count)):
@@ -364,27 +415,40 @@ def _write_end(line, phase, held, count, ends, streaming):
     done = ZERO
     if ends[0] and phase:
         done = min(64, stop)
-        simd_bytes.move(line + phase, held + phase, done - phase)
+        move_run(line + phase, held + phase, done - phase)
     while done + 64 <= stop:
         simd_bytes.put(line + done, simd_bytes.load(held + done), streaming)
         done += 64
     if ends[1]:
-        simd_bytes.move(line + done, held + done, stop - done)
+        move_run(line + done, held + done, stop - done)
 
 
 # --- widths ---------------------------------------------------------------------------------------------------------
 
 
-def _turning(operation):
+def _turning(width, whole, some):
     @part
-    def turn(sources, source, targets, target, room, asked):
-        operation(sources, source, targets, target, room, asked)
+    def turn(sources, source, targets, target, room, asked, present):
+        """Turn what is present (rows, columns) of a square; of a small part of one, alone."""
+        if width * min(present[0], present[1]) > 32:
+            whole(sources, source, targets, target, room, asked)
+            return
+        if asked:
+            for k in range(64 // width):
+                simd_bytes.prefetch(simd_bytes.integer(asked + 8 * k))
+        some(sources, source, targets, target, room, present[0], present[1])
 
     return turn
 
 
-_turn8, _turn16 = _turning(block_transpose.turn8), _turning(block_transpose.turn16)
-_turn32, _turn64 = _turning(block_transpose.turn32), _turning(block_transpose.turn64)
+@part
+def _turn64(sources, source, targets, target, room, asked, present):
+    block_transpose.turn64(sources, source, targets, target, room, asked)
+
+
+_turn8 = _turning(1, block_transpose.turn8, block_transpose.turn_part8)
+_turn16 = _turning(2, block_transpose.turn16, block_transpose.turn_part16)
+_turn32 = _turning(4, block_transpose.turn32, block_transpose.turn_part32)
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
 

@@ -8,33 +8,12 @@ from __future__ import annotations
 
 from strided.kernels import simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
-from strided.kernels.transpose import ARGUMENTS
+from strided.kernels.transpose import ARGUMENTS, move_run
 
 _WRITTEN = 512  # bytes of a row of the target that are written at once, made of as many runs of the source
 _READ = 512  # bytes of each of these that are used up before the next ones
 _MOST_ROWS = 64  # runs of the source that are read side by side
 _ROOM = 1 << 12  # where the scratch holds a part of a row: a run that begins before it fits in front
-
-
-@part
-def _move(target, source, size):
-    """Copy a short run: exactly its bytes, in two halves that overlap, or in pieces."""
-    if size >= 32:
-        for k in range(0, size - 31, 32):
-            simd_bytes.copy32(target + k, source + k)
-        simd_bytes.copy32(target + size - 32, source + size - 32)
-    elif size >= 16:
-        simd_bytes.copy16(target, source)
-        simd_bytes.copy16(target + size - 16, source + size - 16)
-    elif size >= 8:
-        simd_bytes.copy8(target, source)
-        simd_bytes.copy8(target + size - 8, source + size - 8)
-    elif size >= 4:
-        simd_bytes.copy4(target, source)
-        simd_bytes.copy4(target + size - 4, source + size - 4)
-    else:
-        for k in range(size):
-            simd_bytes.put_byte(target + k, simd_bytes.byte(source + k))
 
 
 @part
@@ -44,12 +23,12 @@ def _put(row, part, rows, s, size, streaming, room):
     first, last = (begin - row) // size, (end - row + size - 1) // size
     if not streaming:
         for q in range(first, last):
-            _move(row + q * size, s + simd_bytes.integer(rows + 8 * q), size)
+            move_run(row + q * size, s + simd_bytes.integer(rows + 8 * q), size)
         return
     line, held = begin & -64, room + _ROOM
     place = held + row - line
     for q in range(first, last):
-        _move(place + q * size, s + simd_bytes.integer(rows + 8 * q), size)
+        move_run(place + q * size, s + simd_bytes.integer(rows + 8 * q), size)
     if begin > line:
         simd_bytes.move(begin, held + (begin & 63), min(end, line + 64) - begin)
         line, held = line + 64, held + 64

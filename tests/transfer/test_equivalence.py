@@ -179,6 +179,20 @@ def test_rows_of_a_transposition_that_count_on_from_each_other(
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_many_small_matrices(bits: int, streaming: bool, phases: tuple[int, int], replace: Callable[..., None]) -> None:
+    replace(stream_bytes=0 if streaming else 1 << 40, run_bits=1)
+    for rows, columns in itertools.product((5, 8, 16, 33, 67), (3, 7, 16, 34, 128)):
+        maps = [map_of(f"f32[3,{rows},{columns}]{{{order},0}}") for order in ("1,2", "2,1")]
+        source, target = (
+            Guarded(maps[0], bits, seed=1, phase=phases[0]),
+            Guarded(maps[1], bits, seed=2, phase=phases[1]),
+        )
+        check_both(source, target, f"transpose{bits}")
+
+
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
 @pytest.mark.parametrize("outer", [16, 19])
 @pytest.mark.parametrize(
     ("tile", "bits", "there", "back"),
