@@ -23,12 +23,14 @@ _LAG = 128  # lines held back before they are written; the ring holds twice as m
 _RUN_BYTES = 1 << 14  # bytes of such rows that are written at once
 _CACHED = 1 << 20  # a source up to this size is in the cache, as blocks of staged copies are: nothing is asked for
 
-# The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is carried, and a run of rows.
+# The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is carried, a run of rows, and
+# the places of rows in the ring.
 _SQUARE, _SPILL, _SOURCES, _SPILLED, _TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12) + 1024, (4 << 12) + 2048
 _ASKED = (4 << 12) + 3072
 _HELD = 5 << 12
 _CARRIED = _HELD + 3 * 64 * _LAG
 _RUN = _CARRIED + 64 * _BAND
+_PLACES = _RUN + _RUN_BYTES + 64 * SHORT_ROW_BYTES + 128
 
 
 @part
@@ -37,7 +39,11 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
     outer, source_rows, target_rows, p_pieces, q_pieces = tables
     room = simd_bytes.address(scratch) + 63 & -64
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size
-    held, far, runs_on = (ZERO, ZERO), ZERO, False
+    held, runs_on, far = (ZERO, ZERO), False, ZERO
+    for k in range(source_rows.shape[0]):
+        far = max(far, source_rows[k])
+    if streaming:
+        _prepare_ring(width, room)
     alike = p_pieces.shape[0] == 1 and p_pieces[0, 2] <= _BAND
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
@@ -50,9 +56,7 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
                 if o == 0 or not alike:
                     runs_on = _runs_on(source_rows, targets, p_count, q_pieces, width, streaming)
                     if runs_on:
-                        far = _prepare(
-                            width, simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], q_pieces[0, 2], room
-                        )
+                        _prepare_run(width, simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], q_pieces[0, 2], room)
                 if runs_on:
                     origin = simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], s, far
                     t = simd_bytes.address(target) + outer[o, 1] + q_pieces[0, 0] + simd_bytes.integer(targets)
@@ -60,7 +64,7 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
                     held = _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
                     continue
                 for j in range(q_pieces.shape[0]):
-                    origin = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1], s
+                    origin = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1], s, far
                     goal = targets, simd_bytes.address(target) + outer[o, 1] + q_pieces[j, 0]
                     extent = p_count, q_pieces[j, 2]
                     n = (j + 1) % q_pieces.shape[0]
@@ -186,8 +190,8 @@ def move_run(target, source, size):
 
 
 @part
-def _prepare(width, rows, count, room):
-    """Make the tables of `_by_run` for `count` rows of the source, wherever they begin; how far the last of them lies."""
+def _prepare_run(width, rows, count, room):
+    """Make the tables of `_by_run` for `count` rows of the source, wherever they begin."""
     side = 64 // width
     whole = count // side
     for k in range(side):
@@ -195,10 +199,6 @@ def _prepare(width, rows, count, room):
         simd_bytes.put_integer(room + _TARGETS + 8 * side + 8 * k, 64 * k)
     if count > whole * side:
         _sources((rows + 8 * whole * side, ZERO), count - whole * side, side, room)
-    far = simd_bytes.integer(rows)
-    for k in range(1, count):
-        far = max(far, simd_bytes.integer(rows + 8 * k))
-    return far
 
 
 @part
@@ -278,6 +278,20 @@ def _finish(held, room):
 
 
 @part
+def _lines(width):
+    """How many lines of a row are put into the ring at once."""
+    return max(2, _ROWS * width >> 6)
+
+
+@part
+def _prepare_ring(width, room):
+    """Make the table of places of the ring's rows."""
+    lines = _lines(width)
+    for k in range(2 * (_LAG // lines)):
+        simd_bytes.put_integer(room + _PLACES + 8 * k, room + _HELD + (64 * lines + 64) * k + 64)
+
+
+@part
 def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
@@ -285,18 +299,17 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
     keeps its last 64 bytes for its next lines.
     """
     side = 64 // width
-    lines = max(2, _ROWS // side)
+    lines = _lines(width)
     half, held_row = _LAG // lines, 64 * lines + 64
-    targets = room + _TARGETS
-    for k in range(2 * half):
-        simd_bytes.put_integer(targets + 8 * k, room + _HELD + held_row * k + 64)
+    targets = room + _PLACES
+    clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
     carries = _carries(goal, extent[0])
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side
         ends = q == 0, q + count == extent[1]
         sources = _sources((origin[0] + 8 * q, origin[1]), count, across * side, room)
-        safe = not _passes((sources, origin[1] + extent[0] * width), across * side, bounds)
+        safe = clear or not _passes((sources, origin[1] + extent[0] * width), across * side, bounds)
         here = sources, origin[1], count
         following = after[0], after[1], min(lines * side, after[2])
         if not ends[1]:

@@ -26,7 +26,7 @@ from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.offset_tables import AxisRange, TaskRanges
 from strided.planning.runs import runs_of
 from strided.planning.select_kernel import Matched, match
-from strided.planning.staged_step import StagedCopy, is_short_row, staged_copy_of, words_apart
+from strided.planning.staged_step import StagedCopy, is_short_row, leaves_gaps, staged_copy_of, words_apart
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 from strided.runtime.cache import forgettable
@@ -279,12 +279,14 @@ def _steps(
         part = waiting.pop()
         found = match(part, *signature.bits, widen=signature.same_order, room=room)
         staged, is_poor = None, found is None or _breaks_rows(found, part, signature.bits[1])
-        if is_poor and part.elements >= limits.current.staged_elements:
-            apart = words_apart(part, *signature.bits) if found is None else None
+        has_gaps = found is not None and leaves_gaps(found)
+        if (is_poor or has_gaps) and part.elements >= limits.current.staged_elements:
+            apart = words_apart(part, *signature.bits) if found is None or has_gaps else None
             if apart is not None:
                 waiting += apart
                 continue
-            staged = staged_copy_of(part, *signature.bits, may_pack=signature.same_order or max(signature.bits) == 8)
+            may_pack = signature.same_order or max(signature.bits) == 8
+            staged = staged_copy_of(part, *signature.bits, may_pack=may_pack, instead=None if is_poor else found)
         if found is not None and staged is None:
             steps += found.steps
             rest += found.rest

@@ -227,7 +227,7 @@ def _transpose_runs(asked: _Case) -> VectorStep | None:
     near = _nearest(box, 1), _nearest(box, 2)
     if near[0] is None or near[1] is None:
         return None
-    return _transposed(_Case(box, near[0], near[1], run, run), "transpose_runs", 1)
+    return _transposed(_Case(box, near[0], near[1], run, run), "transpose_runs")
 
 
 def _is_dense(axis: Axis, bits: int) -> bool:
@@ -239,20 +239,21 @@ def _transpose(asked: _Case) -> VectorStep | None:
     bits = asked.source_bits
     if bits != asked.target_bits or not 8 <= bits <= _WIDEST_BITS:
         return None
-    return _transposed(asked, f"transpose{bits}", limits.current.run_bits)
+    step = _transposed(asked, f"transpose{bits}")
+    if step is None or step.fullness * limits.current.turned_squares < 1:
+        return None
+    # Few long rows of the target, each made of single elements of the source, are no better than the nest.
+    lane = step.axes[step.lane]
+    return step if min(lane.extent, lane.source.unit or lane.extent) * bits >= limits.current.run_bits else None
 
 
-def _transposed(asked: _Case, kernel: str, least_bits: int) -> VectorStep | None:
-    """The step of a transposition; None if a side is not contiguous, or its runs have fewer than `least_bits`."""
+def _transposed(asked: _Case, kernel: str) -> VectorStep | None:
+    """The step of a transposition; None if a side is not contiguous."""
     box, lane, row, bits, _ = asked
     if lane == row:
         return None
     if box.axes[lane].source.unit_stride != bits or box.axes[row].target.unit_stride != bits:
         return None
-    # Short runs make tiny blocks: a wider element, a staged copy or the nest does better.
-    for axis, side in ((box.axes[lane], box.axes[lane].source), (box.axes[row], box.axes[row].target)):
-        if min(axis.extent, side.unit or axis.extent) * bits < least_bits:
-            return None
     # A short run that goes on along another axis first: else the other side would take that axis.
     box, lane, row = _whole_run(box, lane, row, bits, 1)
     box, row, lane = _whole_run(box, row, lane, bits, 2)

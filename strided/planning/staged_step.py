@@ -26,30 +26,29 @@ from strided.planning.offset_tables import (
     phase_of,
     tile_period_of,
 )
-from strided.planning.select_kernel import WORD_BITS, match
+from strided.planning.select_kernel import WORD_BITS, Matched, match
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 
-#: Time of a kernel in the cache for each bit that it moves, `rows` being 1. Measured: see docs/maintainers.md.
+#: Time of a kernel in the cache for each bit on its wider side, `rows` being 1. Measured: see docs/maintainers.md.
 _COST = {
-    "deinterleave8": 1.5,
-    "deinterleave16": 1.2,
-    "deinterleave_bits": 1.7,
-    "interleave8": 1.8,
-    "interleave16": 1.4,
-    "interleave_bits": 2.5,
-    "unpack": 1.5,
+    "deinterleave8": 1.15,
+    "interleave8": 1.3,
+    "deinterleave_bits": 1.2,
+    "interleave_bits": 1.0,
+    "unpack": 1.05,
+    "pack": 1.4,
+    "transpose64": 1.15,
+    "transpose32": 1.5,
+    "transpose16": 1.55,
+    "transpose8": 1.85,
+    "transpose_runs": 1.5,
 }
-_COST |= {
-    "pack": 2.0,
-    "transpose64": 1.4,
-    "transpose32": 1.6,
-    "transpose16": 2.4,
-    "transpose8": 3.6,
-    "transpose_runs": 2.0,
-}
+#: Those that turn squares, and the time that a bit of a square takes which is not there.
+_SQUARES = {"transpose64", "transpose32", "transpose16", "transpose8"}
+_GAP_COST = 0.35
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
-_FAR_WORDS = 1.8
+_FAR_WORDS = 1.1
 #: The same for each element that the nest moves, in bits.
 _NEST_COST = 400.0
 _NEST_BITS_COST = 4000.0
@@ -174,13 +173,24 @@ class _Stage(NamedTuple):
     @property
     def cost(self) -> float:
         """The time it takes, about: bits moved, each weighted by its kernel."""
-        return sum(p.elements * p.bits * _COST.get(p.kernel, 1.0) for p in self.steps) + sum(
-            box.elements * (_NEST_COST if min(bits) >= 8 else _NEST_BITS_COST) for box, bits in self.rest
-        )
+        return _cost(self.steps, self.rest)
 
 
-def staged_copy_of(box: Box, source_bits: int, target_bits: int, *, may_pack: bool = True) -> StagedCopy | None:
-    """The cheapest staged copy of a box, or None.
+def _cost(steps: Sequence[VectorStep], rest: Sequence[tuple[Box, tuple[int, int]]]) -> float:
+    return sum(step.elements * max(step.widths) * _bit_cost(step) for step in steps) + sum(
+        box.elements * (_NEST_COST if min(bits) >= 8 else _NEST_BITS_COST) for box, bits in rest
+    )
+
+
+def _bit_cost(step: VectorStep) -> float:
+    gaps = 1 / step.fullness - 1 if step.kernel in _SQUARES else 0.0
+    return _COST.get(step.kernel, 1.0) + _GAP_COST * gaps
+
+
+def staged_copy_of(
+    box: Box, source_bits: int, target_bits: int, *, may_pack: bool = True, instead: Matched | None = None
+) -> StagedCopy | None:
+    """The cheapest staged copy of a box, or None; None, too, if it takes longer than what it is `instead` of.
 
     `may_pack` is false if packed elements lie in opposite orders on the two sides.
     """
@@ -203,7 +213,17 @@ def staged_copy_of(box: Box, source_bits: int, target_bits: int, *, may_pack: bo
     if max(bits) < 8 and not any(way.is_good for way in found):
         pairs = itertools.permutations(staging, 2)
         found += [way for pair in pairs if (way := _candidate(box, bits, near, pair)) is not None and way.is_good]
-    return min(found, key=lambda way: (not way.is_good, way.cost)).step if found else None
+    best = min(found, key=lambda way: (not way.is_good, way.cost), default=None)
+    if best is not None and instead is not None and not (best.is_good and best.cost * box.elements < _cost(*instead)):
+        return None
+    return None if best is None else best.step
+
+
+def leaves_gaps(found: Matched) -> bool:
+    """Whether a transposition turns squares that are far from full, or leaves over many elements."""
+    first = found.steps[0]
+    full = sum(step.elements * step.bits for step in found.steps) * _COST.get(first.kernel, 1.0)
+    return first.kernel in _SQUARES and _cost(*found) > 1.25 * full
 
 
 class _Candidate(NamedTuple):

@@ -108,6 +108,15 @@ class VectorStep:
         return self.kernel.startswith("transpose")
 
     @property
+    def fullness(self) -> float:
+        """The share of its squares that a transposition fills. Parts of them are turned by halves of their sides."""
+        half = max(_LINE_BYTES * 4, self.bits * 8)
+        lane, row = self.axes[self.lane], self.axes[self.row]
+        runs = lane.source.unit or lane.extent, row.target.unit or row.extent
+        sides = [min(run, axis.extent) * self.bits for run, axis in zip(runs, (lane, row), strict=True)]
+        return math.prod(side / (-(-side // half) * half) for side in sides)
+
+    @property
     def spans(self) -> Spans:
         """The bytes, from and to, that the kernel touches in the source and in the target."""
         return self._span(1), self._span(2)
