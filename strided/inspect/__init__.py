@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from strided.diagnosis.byte_ranges import byte_ranges
-from strided.diagnosis.padding import Match, Padding, PaddingRegion, padding
 from strided.diagnosis.identification import Candidate, Identification, identify
+from strided.diagnosis.padding import Match, Padding, PaddingRegion, padding
 from strided.dumps.hlo.largest import Value, largest
 from strided.inspect.describe import describe, facts
 from strided.inspect.explain import Explanation, Part, explain, explain_byte
@@ -18,10 +18,10 @@ from strided.pictures.svg import svg
 __all__ = [
     "Candidate",
     "Explanation",
+    "Identification",
     "Match",
     "Padding",
     "PaddingRegion",
-    "Identification",
     "Part",
     "Sizes",
     "Statistics",

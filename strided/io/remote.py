@@ -47,8 +47,13 @@ class RemoteArray:
     ----------
     url : str
     xla_shape : Shape
-    shape, ndim, size, dtype, nbytes
-        As for an ndarray of the values.
+    shape : tuple of int
+    ndim : int
+    size : int
+        Elements.
+    dtype : numpy.dtype
+    nbytes : int
+        Bytes of the values, without padding.
     chunk_shape : tuple of int
         Shape of chunks that suits reading it: whole tiles, some megabytes, together in the file.
     """
