@@ -346,7 +346,7 @@ def test_reports_are_safe_and_complete():
     assert report.startswith("m: 2 copies only to change a layout, 524,288 bytes, 66.7% of what the program moves\n")
     assert report.endswith("1 more copy: 262,144 bytes")
     assert "\033" not in str(found) + found._repr_html_()
-    assert "<b>" not in found._repr_html_()
+    assert "<b>" not in found._repr_html_() + found[0]._repr_html_()
     assert json.loads(json.dumps(found.to_dict()))["copies"][0]["cause"]["kind"] == "parameter"
     assert len(found.to_dict(1)["copies"]) == 1
     assert sum(copy.share for copy in found) == found.total_bytes / found.program_bytes

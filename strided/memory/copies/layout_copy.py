@@ -85,6 +85,9 @@ class LayoutCopy:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
     def to_dict(self) -> dict[str, Any]:
         """The values for JSON."""
         return {
@@ -137,12 +140,8 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         """The `top` dearest copies, and a count of the others, in lines of at most `width` columns."""
         passes = self.passes
         inside = sum(not copy.materialized for copy in self)
-        title = f"{visible(self.module_name)}: {_counted(len(passes), 'copy', 'copies')} only to change a layout"
-        if self.total_bytes:
-            share = f"{self.total_bytes / self.program_bytes:.1%}"
-            title += f", {self.total_bytes:,} bytes, {share} of what the program moves"
         parts = [
-            "\n".join(_wrapped(title, width)),
+            "\n".join(_wrapped(self._title(), width)),
             *(f"{n}. {copy.text(width=width, indent='   ')}" for n, copy in enumerate(passes[:top], 1)),
         ]
         if len(passes) > top:
@@ -151,6 +150,14 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         if inside:
             parts.append(f"{inside} more inside fusions that do more: no pass through memory of their own")
         return "\n\n".join(parts)
+
+    def _title(self) -> str:
+        copies = _counted(len(self.passes), "copy", "copies")
+        title = f"{visible(self.module_name)}: {copies} only to change a layout"
+        if not self.total_bytes:
+            return title
+        share = self.total_bytes / self.program_bytes
+        return f"{title}, {self.total_bytes:,} bytes, {share:.1%} of what the program moves"
 
     def __str__(self) -> str:
         return self.report()
@@ -163,7 +170,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         head = "".join(
             f"<th>{name}</th>" for name in ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
         )
-        caption = html.escape(self.report(0))
+        caption = html.escape(self._title())
         return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
