@@ -58,8 +58,8 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
         is_at_peak = not is_ordered or (place is not None and live.start <= place <= live.stop)
         buffers.append(_buffer(members, best, live if is_ordered else None, is_at_peak, results))
     notes = [
-        "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound that knows neither "
-        "reuse in place nor gaps between buffers"
+        "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound without gaps between "
+        "buffers and without tables of tuples"
         if is_ordered
         else "HLO alone has no compiler's total, and this module no order: this is the sum of all its values, a bound"
     ]

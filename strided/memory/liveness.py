@@ -30,8 +30,10 @@ _SAME = frozenset(("bitcast", "opt-barrier", "optimization-barrier", "add-depend
 #: Instructions that take no array of their operands into use; the arrays go on under another name.
 _NAMING = _SAME | {"tuple", "get-tuple-element"}
 
+#: Instructions that write their first operand's memory; the compiler has copied it if it is needed afterwards.
+_IN_PLACE = frozenset(("dynamic-update-slice", "scatter"))
 #: Instructions that may give an operand's value again.
-_JOINING = _NAMING | _CALLING | {"fusion", "custom-call"}
+_JOINING = _NAMING | _CALLING | _IN_PLACE | {"fusion", "custom-call"}
 
 _ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 
@@ -139,15 +141,22 @@ class Liveness:
                     self._join_all(i, parameter)
                 if computation.root.shape == i.shape:  # the body, not the condition
                     self._join_all(i, computation.root)
-        elif opcode in ("conditional", "call", "async-start"):
+        elif opcode in ("conditional", "call"):
             self._join_callees(i)
+        elif opcode == "async-start":
+            self._join_callees(i)
+            self._join_start(i)
         elif opcode.endswith("-done"):
             self._join_done(i, operands[0])
         elif opcode == "copy-start":
             self._join_all(operands[0], i, inner=(1,))
         elif opcode.endswith("-start") and isinstance(i.shape, TupleShape):
-            self._join_all(operands[0], i, inner=(0,))
+            self._join_start(i)
+        elif opcode in _IN_PLACE:
+            self._join_all(i, operands[0])
         elif opcode in ("fusion", "custom-call"):
+            if opcode == "fusion" and i.called_computations and i.called_computations[0].root.opcode in _IN_PLACE:
+                self._join_updated(i)
             for output, number, index in _ALIASED.findall(i.attributes.get("output_to_operand_aliasing", "")):
                 for operand in operands[int(number) : int(number) + 1]:
                     self._join(self._at(i, _index(output)), self._at(operand, _index(index)))
@@ -160,6 +169,20 @@ class Liveness:
             given = i.operands[first + n : first + n + 1] if first else i.operands
             for parameter, operand in zip(computation.parameters, given, strict=False):
                 self._join_all(parameter, operand)
+
+    def _join_start(self, i: Instruction) -> None:
+        """Join the operands of an asynchronous operation with the first part of its result, which names them again."""
+        for n, operand in enumerate(i.operands):
+            self._join_all(operand, i, inner=(0, n) if self._at(i, (0, n)) is not None else (0,) if n == 0 else (-1,))
+
+    def _join_updated(self, i: Instruction) -> None:
+        """Join a fusion that ends in an update in place with the operand that it updates."""
+        found = i.called_computations[0].root.operands[0]
+        while found.opcode in _SAME and found.operand_names:
+            found = found.operands[0]
+        if found.opcode == "parameter":
+            for operand in i.operands[found.parameter_number or 0 :][:1]:
+                self._join_all(i, operand)
 
     def _join_done(self, i: Instruction, start: Instruction) -> None:
         shape = start.shape

@@ -71,7 +71,9 @@ def _about(report: MemoryReport, name: str) -> str:
 
 
 def _at_most(report: MemoryReport, name: str) -> str:
-    return "at most " if name in report.bounds else ""
+    if name not in report.bounds:
+        return ""
+    return "about " if "total_bytes" in report.bounds else "at most "
 
 
 def _buffer_lines(b: Buffer, width: int) -> Iterator[str]:

@@ -234,3 +234,31 @@ def test_another_space_of_a_module_is_empty() -> None:
     report = sd.memory_report(HLO, space="vmem")
     assert isinstance(report, MemoryReport)
     assert (report.total_bytes, report.buffers, report.space_name) == (0, (), "vmem")
+
+
+IN_PLACE = """HloModule m, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
+
+%body (p: f32[64,128]) -> f32[64,128] {
+  %p = f32[64,128]{1,0:T(8,128)} parameter(0)
+  %row = f32[1,128]{1,0:T(1,128)} constant({...})
+  %zero = s32[]{:T(128)} constant(0)
+  ROOT %u = f32[64,128]{1,0:T(8,128)} dynamic-update-slice(%p, %row, %zero, %zero)
+}
+
+ENTRY %main (cache: f32[64,128]) -> f32[64,128] {
+  %cache = f32[64,128]{1,0:T(8,128)} parameter(0)
+  %row.1 = f32[1,128]{1,0:T(1,128)} constant({...})
+  %zero.1 = s32[]{:T(128)} constant(0)
+  %a = f32[64,128]{1,0:T(8,128)} dynamic-update-slice(%cache, %row.1, %zero.1, %zero.1)
+  %s = ((f32[64,128]{1,0:T(8,128)}), f32[8,128]{1,0:T(8,128)S(1)}, u32[]{:S(2)}) slice-start(%a), slice={[0:8], [0:128]}
+  %d = f32[8,128]{1,0:T(8,128)S(1)} slice-done(%s)
+  ROOT %b = f32[64,128]{1,0:T(8,128)} fusion(%a), kind=kLoop, calls=%body
+}
+"""
+
+
+def test_updates_in_place_and_operands_of_asynchronous_operations_take_no_more_memory() -> None:
+    report = sd.memory_report(IN_PLACE)
+    sizes = {b.name: b.bytes for b in report.buffers}
+    assert sizes == {"cache": 64 * 128 * 4, "row.1": 512, "zero.1": 512}
+    assert [b.name for b in sd.memory_report(IN_PLACE, space="vmem").buffers] == ["s{1}"]
