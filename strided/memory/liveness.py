@@ -177,8 +177,8 @@ class Liveness:
 
     def _join_updated(self, i: Instruction) -> None:
         """Join a fusion that ends in an update in place with the operand that it updates."""
-        found = i.called_computations[0].root.operands[0]
-        while found.opcode in _SAME and found.operand_names:
+        found = i.called_computations[0].root
+        while found.opcode in _SAME | _IN_PLACE and found.operand_names:
             found = found.operands[0]
         if found.opcode == "parameter":
             for operand in i.operands[found.parameter_number or 0 :][:1]:
