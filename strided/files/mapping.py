@@ -55,6 +55,11 @@ class MappedFile:
         if self.mode == "c":
             self.is_dirty = True
 
+    def release(self) -> None:
+        """Let the system take back the memory of what was read; it is read again when it is used."""
+        if self.mode == "r" and self.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.mapping.madvise(mmap.MADV_DONTNEED)
+
     def mapped_anew(self, start: int, size: int, mode: str = "c") -> MappedFile | None:
         """Some of the bytes, mapped again, or None if the path no longer leads to the file.
 

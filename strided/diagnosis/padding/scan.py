@@ -55,6 +55,8 @@ _MOST_MATCHES = 16
 _MOST_LINES = 64
 #: More constants than these are numbers.
 _MOST_CONSTANTS = 4
+#: Elements after which the pages of a mapped file are let go.
+_RELEASED_ELEMENTS = 1 << 22
 #: Elements of a line, where layouts have none.
 _LINE = 256
 
@@ -115,7 +117,7 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
         raise TypeError(f"padding takes a LayoutArray, not {type(array).__name__}")
     if array.is_view:
         raise ValueError(f"{array._what()} shares its padding with the whole array: ask for that of the whole")
-    done = progress or (lambda elements: None)
+    done = _releasing(array, progress)
     spec, bits = array.spec, array.spec.element_bits
     padded = padded_of(spec) if isinstance(spec, Shape) and spec.slots else None
     tallies: _Tallies = {}
@@ -138,6 +140,22 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
         (*regions, *_last_bits(array)),
         drawn,
     )
+
+
+def _releasing(array: ArrayBase, progress: Callable[[int], object] | None) -> Callable[[int], object]:
+    """What is called after each block: now and then it lets go of the pages of a mapped file."""
+    read = 0
+
+    def done(elements: int) -> None:
+        nonlocal read
+        read += elements
+        if read >= _RELEASED_ELEMENTS and array.file is not None:
+            array.file.release()
+            read = 0
+        if progress is not None:
+            progress(elements)
+
+    return done
 
 
 def _order(item: tuple[tuple[str, int | None, int], _Tally]) -> tuple[Any, ...]:
