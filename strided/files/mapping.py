@@ -57,6 +57,7 @@ class MappedFile:
 
     def release(self) -> None:
         """Let the system take back the memory of what was read; it is read again when it is used."""
+        # Written pages of other modes would be lost.
         if self.mode == "r" and self.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.mapping.madvise(mmap.MADV_DONTNEED)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -121,10 +120,8 @@ class Wrapped:
         return int(self.array.address_map.offset_of(index)) * self.array._memory.bits // 8
 
     def release(self) -> None:
-        file = self.array.file
-        # Written pages of other modes would be lost.
-        if file is not None and file.mode == "r" and file.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
-            file.mapping.madvise(mmap.MADV_DONTNEED)
+        if self.array.file is not None:
+            self.array.file.release()
 
     def __str__(self) -> str:
         return f"{'a view of ' if self.array.is_view else ''}{self.array.spec}"
