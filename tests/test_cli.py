@@ -740,6 +740,28 @@ def test_a_histogram_counts_every_finite_value(run: Run, tmp_path: Path) -> None
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize(
+    ("values", "bins"),
+    [
+        (np.array([2**64 - 1, 2**64 - 3, 2**64 - 3], np.uint64), {2**64 - 3: 2, 2**64 - 2: 0, 2**64 - 1: 1}),
+        (np.array([-(2**63), 2**63 - 1]), {-(2.0**63): 1}),
+        (np.array([-1.7e308, 1.7e308]), {-1.7e308: 1}),
+        (np.array([0.5, 0.5], np.float16), {0.5: 2}),
+        (np.array([True, False, True]), {0: 1, 1: 2}),
+        (np.array([-1, 1, 1]).astype(ml_dtypes.int4), {-1: 1, 0: 0, 1: 2}),
+    ],
+    ids=range(6),
+)
+def test_histograms_of_extremes(values: np.ndarray, bins: dict[float, int], run: Run, tmp_path: Path) -> None:
+    sd.save_npy(tmp_path / "x.npy", values)
+    code, out, err = run("show", tmp_path / "x.npy", "--histogram")
+    rows = [line.split() for line in out.splitlines()[1:] if line and not line.startswith("min")]
+    assert (code, err) == (0, "")
+    assert sum(int(row[2]) for row in rows) == values.size
+    for value, row in zip(bins, rows, strict=False):
+        assert (float(row[0]), int(row[2])) == (pytest.approx(value), bins[value])
+
+
 def test_excess_bytes_are_taken_on_demand(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     path.write_bytes(np.arange(9000, dtype=np.int32).tobytes())

@@ -118,11 +118,12 @@ def _check_target(sources: Sequence[str], out: str, layout: str | None, force: b
             f"{out}: the ending does not say what to write; end it in .npy, .npz, .safetensors or .bin, or give a "
             "layout with --to"
         )
-    files = [os.fstat(sys.stdin.fileno()) if s == STANDARD else _status(s) for s in sources if not is_shape(s)]
+    files = [os.fstat(sys.stdin.fileno()) if source == STANDARD else _status(source) for source in sources]
     convert_file.check_target([status for status in files if status], out, layout, overwrite=force)
 
 
 def _status(source: str) -> os.stat_result | None:
+    """The status of a source's file; None for a shape, and for what is missing."""
     with contextlib.suppress(FileNotFoundError):
         return os.stat(split_name(source)[0])
     return None

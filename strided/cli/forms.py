@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -115,20 +116,24 @@ def histogram(array: Any, summary: inspect.Statistics, width: int) -> str:
     low, high = summary.minimum, summary.maximum
     if low is None or high is None:
         raise click.UsageError("there is no order of complex values" if summary.mean is not None else "no finite value")
+    # A few integers are counted one by one; otherwise no sum of the two extremes may overflow.
     whole = isinstance(low, int) and high - low < _BINS
-    edges = np.arange(low, high + 2) if whole else np.linspace(low, high, _BINS + 1)
-    if not whole and low == high:
-        edges = np.array([low, low])
-    counts = np.zeros(len(edges) - 1, np.int64)
+    share = np.linspace(0, 1, 1 + (1 if low == high else _BINS))
+    edges = [*range(int(low), int(high) + 1)] if whole else (low * (1 - share) + high * share).tolist()
+    counts = np.zeros(len(edges) - (not whole), np.int64)
     for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS))):
-        values = np.asarray(array[(*box, ...)]).astype(np.float64).reshape(-1)
-        places = np.searchsorted(edges, values[np.isfinite(values)], side="right") - 1
-        counts += np.bincount(np.minimum(places, len(counts) - 1), minlength=len(counts))
-    ends = edges[:-1] if whole else edges[1:]
-    rows = [(f"{a:.6g}", f"{b:.6g}", f"{n:,}") for a, b, n in zip(edges[:-1], ends, counts, strict=True)]
-    widths = [max(len(row[column]) for row in [("from", "to", "count"), *rows]) for column in range(3)]
-    lines = ["  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in
-             [("from", "to", "count"), *rows]]  # fmt: skip
+        values = _plain_type(np.asarray(array[(*box, ...)])).reshape(-1)
+        if whole:
+            places = values - values.dtype.type(low) if values.dtype.kind in "iu" else values.astype(np.uint8) - low
+        else:
+            places = np.searchsorted(edges, values[np.isfinite(values)].astype(np.float64), side="right") - 1
+        counts += np.bincount(np.clip(places.astype(np.intp), 0, len(counts) - 1), minlength=len(counts))
+    between = zip(edges, edges, strict=True) if whole else itertools.pairwise(edges)
+    show = str if whole else "{:.6g}".format
+    rows = [("from", "to", "count")]
+    rows += [(show(a), show(b), f"{n:,}") for (a, b), n in zip(between, counts, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in rows]
     room = max(1, width - len(lines[0]) - 3)
     bars = ["", *("#" * -(-int(n) * room // int(counts.max())) for n in counts)]
     return "\n".join(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))
