@@ -235,3 +235,18 @@ def test_few_scattered_mismatches_are_named_one_by_one() -> None:
         ("element", "21, 100"),
         ("element", "50, 200"),
     ]
+
+
+def test_places_of_tiles_of_one_dimension() -> None:
+    x = np.random.default_rng(3).standard_normal(4096)
+    for layout, dtype, cut, kind in (
+        ("{0:T(1024)}", np.float32, lambda y: y[1024:2048], "tile"),
+        ("{0:T(1024)}", np.float32, lambda y: y.reshape(-1, 8, 128)[:, 3], "sublane"),
+        ("{0:T(1024)}", np.float32, lambda y: y[7::128], "lane"),
+        ("{0:T(1024)(128)(2,1)}", ml_dtypes.bfloat16, lambda y: y.reshape(-1, 2, 128)[:, 1], "half-word"),
+        ("{0}", ml_dtypes.bfloat16, lambda y: y[1::2], "half-word"),
+    ):
+        a, y = x.astype(dtype), x.astype(dtype)
+        cut(y)[...] = 9
+        found = diff(*(sd.LayoutArray.from_numpy(each, layout) for each in (a, y)))
+        assert found.patterns[0].kind == kind, layout

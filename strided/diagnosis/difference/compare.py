@@ -8,7 +8,7 @@ from typing import Any
 from strided.diagnosis.difference.operands import Operand, operand_of
 from strided.diagnosis.difference.places import places
 from strided.diagnosis.difference.rearranged import LEAST_MISMATCHES, Rearrangements
-from strided.diagnosis.difference.result import Bin, Difference, Mismatch, Pattern
+from strided.diagnosis.difference.result import Bin, Difference, Mismatch, Pattern, percent
 from strided.diagnosis.difference.scan import Progress, Tally, scan
 from strided.diagnosis.difference.values import Tolerance, common_dtype, is_float
 from strided.pictures.marks import MarkMap
@@ -135,9 +135,10 @@ def _patterns(a: Operand, b: Operand, tolerance: Tolerance, tally: Tally) -> lis
     if not found and tally.count <= _FEW:
         found = _elements(tally)
     elif not where and (not found or tally.count >= _EVERYWHERE * total):
-        how = "nearly all elements differ" if tally.count >= _EVERYWHERE * total else "in no pattern that is known"
-        how = "all elements differ" if tally.count == total else how
-        found.append(Pattern("everywhere", "...", 1.0, f"the mismatches are all over the array: {how}"))
+        text = "the mismatches are scattered over the array, in no known pattern"
+        if tally.count >= _EVERYWHERE * total:
+            text = f"{'all' if tally.count == total else 'nearly all'} elements differ"
+        found.append(Pattern("everywhere", "...", 1.0, text))
     return found
 
 
@@ -151,7 +152,7 @@ def _of_bits(a: Operand, tally: Tally) -> list[Pattern]:
     """What values have in common: a changed sign, or one changed byte."""
     found = []
     if (share := tally.negated / tally.count) >= _EVERYWHERE:
-        part = "every mismatch" if share == 1 else f"{100 * share:.3g} % of the mismatches"
+        part = "every mismatch" if share == 1 else f"{percent(share)} of the mismatches"
         found.append(Pattern("sign", "", share, f"in {part} only the sign differs: b is -a"))
     size = a.dtype.itemsize
     changed = [k for k in range(size) if tally.changed_bits >> 8 * k & 0xFF]

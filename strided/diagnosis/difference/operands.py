@@ -13,6 +13,7 @@ from strided.arrays.blocks import Box, Reader
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.sharded_array import ShardedArray
 from strided.errors import UnsupportedError
+from strided.escape import visible
 from strided.files.magic import NPY_MAGIC
 from strided.files.regular import open_regular
 from strided.io.npy import read_npy_header, shape_of_npy
@@ -124,7 +125,8 @@ class Wrapped:
             self.array.file.release()
 
     def __str__(self) -> str:
-        return f"{'a view of ' if self.array.is_view else ''}{self.array.spec}"
+        file = "" if self.array.file is None else f"{visible(os.path.basename(self.array.file.path))}: "
+        return f"{file}{'a view of ' if self.array.is_view else ''}{self.array.spec}"
 
 
 class Plain:

@@ -26,6 +26,8 @@ _LEAST_BITS = 10.0
 
 Numbers = npt.NDArray[np.int64]
 Index = tuple[int, ...]
+#: Lanes of a vector register of a TPU.
+_LANES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,9 @@ def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
     sizes = dict(zip(layout.minor_to_major, reversed(tile), strict=False))
     tiles = tuple(np.arange(n) // sizes.get(k, 1) for k, n in enumerate(shape))
     members = 32 // tiled.element_bits
+    if len(tile) == 1:
+        yield from _flat_tile_kinds(tiled, tile[0])
+        return
     rows = _rows_of_word(layout)
     yield _Kind("tile", tiles, lambda _, words: f"the tile at {words}")
     # A lane is one place along the minor side of a tile, a sublane one row of words along the other side.
@@ -196,8 +201,31 @@ def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
             yield _Kind(kind, every, partial(_of_tiles, kind, axis, number))
     if rows > 1:
         yield _members(shape, layout.minor_to_major[1], rows)
-    elif members > 1 and (len(tile) == 1 or len(layout.tiles) == 1):
+    elif members > 1 and len(layout.tiles) == 1:
         yield _members(shape, layout.minor_to_major[0], members)
+
+
+def _flat_tile_kinds(tiled: Shape, size: int) -> Iterator[_Kind]:
+    """Tiles of one dimension: rows of 128 lanes, as far as they are that long."""
+    layout, shape = tiled.layout, tiled.dimensions
+    assert layout is not None
+    axis = layout.minor_to_major[0]
+    along = np.arange(shape[axis])
+
+    def cut(kind: str, numbers: Numbers, name: Callable[[Index, str], str]) -> _Kind:
+        return _Kind(kind, tuple(numbers if k == axis else None for k in range(len(shape))), name)
+
+    yield cut("tile", along // size, lambda _, words: f"the tile at {words}")
+    if size % _LANES == 0 and shape[axis] > _LANES:
+        rows = _rows_of_word(layout)
+        lane, sublane = along % _LANES, along % size // _LANES // rows
+        yield cut("lane", lane, partial(_of_tiles, "lane", axis, lane))
+        yield cut("sublane", sublane, partial(_of_tiles, "sublane", axis, sublane))
+    if (count := 32 // tiled.element_bits) > 1:
+        member = (
+            np.asarray(tiled.address_map.offset_of(tuple(along if k == axis else 0 for k in range(len(shape))))) % count
+        )
+        yield cut("half-word", member, lambda i, _: f"member {member[i[axis]]} of the {count} in each 32-bit word")
 
 
 def _of_tile(kind: str, axis: int, number: Numbers, index: Index, words: str) -> str:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.operands import Operand, Points, Wrapped, operand_of
 from strided.diagnosis.difference.places import LEAST_SHARE
-from strided.diagnosis.difference.result import Pattern
+from strided.diagnosis.difference.result import Pattern, percent
 from strided.diagnosis.difference.scan import Tally, scan
 from strided.diagnosis.difference.values import Mask, Tolerance, are_equal, patterns
 from strided.errors import LayoutError, UnsupportedError
@@ -90,7 +90,7 @@ class Rearrangements:
         if share == 1 and not self.tally.level:
             return f": this explains all {self.tally.count:,} mismatches"
         tried = "" if not self.tally.level else f" of {self.tally.places.size:,} that were tried"
-        return f": this explains {100 * share:.3g} % of the mismatches{tried}"
+        return f": this explains {percent(share)} of the mismatches{tried}"
 
     # ---- transposed -------------------------------------------------------------------------------------------------
 

@@ -184,7 +184,7 @@ class Difference:
         if not self.count:
             return f"all {self.total:,} elements are equal{within}"
         verb = "differs" if self.count == 1 else "differ"
-        return f"{self.count:,} of {self.total:,} elements {verb}, {_percent(self.count / self.total)}{within}"
+        return f"{self.count:,} of {self.total:,} elements {verb}, {percent(self.count / self.total)}{within}"
 
     def _figures(self) -> str:
         found = [
@@ -219,10 +219,10 @@ def _range(each: Bin) -> str:
     return f"{each.start:,} to {each.stop - 1:,}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """A share for people, never rounded to all or to nothing.
 
-    >>> _percent(1.0), _percent(0.9999999), _percent(1e-9), _percent(0.2)
+    >>> percent(1.0), percent(0.9999999), percent(1e-9), percent(0.2)
     ('100 %', 'over 99.9 %', 'under 0.001 %', '20 %')
     """
     if share == 1:
