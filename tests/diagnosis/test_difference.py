@@ -11,6 +11,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import strided as sd
 from strided.diagnosis.difference import diff
@@ -18,6 +20,8 @@ from strided.diagnosis.difference.values import is_float
 from strided.dumps.sharded.assemble import assemble, shard
 from strided.errors import BufferSizeError, DumpError, UnsupportedError
 from strided.layout.element_types import ELEMENT_TYPES
+from tests.cases import Case
+from tests.strategies import cases
 
 Array = npt.NDArray[Any]
 
@@ -191,6 +195,24 @@ def test_padding_is_counted_in_bytes_and_never_as_a_difference(layout: str) -> N
     assert diff(a, b).padding_differs == np.count_nonzero(c.buffer != b.buffer)
     assert diff(a, b).count == diff(a, c).count > 0
     assert diff(a, c).padding_differs == 0
+
+
+@given(cases(legacy=False), st.integers(0, 1 << 30), st.sampled_from([0.02, 0.3, 1.0]))
+def test_any_layout(case: Case, seed: int, share: float) -> None:
+    shape = sd.parse_shape(case.text)
+    x, y = (random_values(case.element_type, shape.dimensions, seed + k) for k in (0, 1))
+    y = np.where(np.random.default_rng(seed).random(x.shape) < share, y, x)
+    a, b, c = (sd.LayoutArray.from_numpy(v, shape, padding=k) for v, k in ((x, 0), (y, 1), (y, 0)))
+    wanted = unequal(x, y)
+    for other in (b, y):
+        found = diff(a, other)
+        assert found.count == np.count_nonzero(wanted)
+        assert [m.index for m in found.mismatches] == list(map(tuple, np.argwhere(wanted)[:10].tolist()))
+        assert bool(found.patterns) is bool(wanted.any())
+        assert str(found)
+    assert diff(c, b).equal
+    if shape.element_bits >= 8:
+        assert diff(a, b).padding_differs == diff(c, b).padding_differs == np.count_nonzero(b.buffer != c.buffer)
 
 
 def test_bytes_of_mismatches() -> None:

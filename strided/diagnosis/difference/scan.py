@@ -305,9 +305,9 @@ def _changed_bytes(a: Operand, box: Box, mask: Mask, x: Array, y: Array) -> int:
 
 def _unequal_chunks(a: LayoutArray, b: LayoutArray, work: _Scan) -> tuple[Mask, int]:
     """Which chunks of two buffers differ, and in how many bytes all of them do."""
-    size = a.spec.buffer_byte_size
+    # One may have more padding at the end.
+    size = min(a._memory.buffer.size, b._memory.buffer.size)
     x, y = a._memory.buffer[:size], b._memory.buffer[:size]
-    size = x.size
     found = np.zeros(-(-size // _CHUNK_BYTES), bool)
     words = all(each.__array_interface__["data"][0] % 8 == 0 for each in (x, y))
     differing = [0] * len(found)
