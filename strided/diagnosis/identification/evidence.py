@@ -193,10 +193,13 @@ def _scale(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: in
             continue
         if any(_is_patchy(u, inside, p, sample.dimensions[p.axis]) for p in sample.pairs if p.axis in axes):
             continue
-        group = np.unique(np.ravel_multi_index([index[k] for k in axes], sizes), return_inverse=True)[1]
+        places, group = np.unique(np.ravel_multi_index([index[k] for k in axes], sizes), return_inverse=True)
         count = np.bincount(group)
         n, k = len(own), len(count)
-        within = own - (np.bincount(group, own) / count)[group]
+        means = np.bincount(group, own) / count
+        if len(axes) == 1 and _repeats(means, places):
+            continue
+        within = own - means[group]
         rest = float((within**2).sum())
         if n <= k or (total - rest) / k <= rest / (n - k):
             continue
@@ -221,6 +224,22 @@ def _near(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> float:
     first, second = pairs.ends
     held = inside[first] & inside[second]
     return float(np.abs(u[first] - u[second])[held].mean()) if held.any() else 1.0
+
+
+def _repeats(levels: Floats, places: npt.NDArray[np.int64]) -> bool:
+    """Whether the levels of rows come again after a power of two of them: then they are another axis' levels."""
+
+    def differences(step: int) -> Floats:
+        at = np.minimum(np.searchsorted(places, places + step), len(places) - 1)
+        found: Floats = np.abs(levels - levels[at])[places[at] == places + step]
+        return found
+
+    spread = _spread(levels)[0]
+    near = differences(1)
+    if len(near) >= _POSITIONS and near.mean() < _UNLIKE * spread:
+        return False
+    steps = (1 << k for k in range(2, int(places[-1] - places[0]).bit_length()))
+    return any(len(found) >= _POSITIONS and found.mean() < spread / 2 for found in map(differences, steps))
 
 
 def _is_patchy(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs, n: int) -> bool:

@@ -24,9 +24,9 @@ from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES
 from strided.runtime.aliases import Table
 
-#: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of that for the
-#: best ones.
-_SCOUT, _FULL = (512, 24), (8192, 192)
+#: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of those for
+#: the best ones, and for the best ones in a large file.
+_SCOUT, _FULL, _LARGE = (512, 24), (16384, 320), (8192, 192)
 #: Readings that are looked at closely.
 _KEPT, _LEAST_KEPT = 48, 10
 #: The share of the best one's nats, in a small sample, with which there is still hope.
@@ -217,7 +217,9 @@ def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) ->
         # Usual readings that lie like the best one are not lost to the small sample.
         like_best = [j for j in scouted[_KEPT:] if j.weight >= least and j.reading.place == kept[0].reading.place]
         kept += [j for j in like_best if usualness(j.reading.shape) <= _USUAL]
-    return _judged(source, [(j.reading, j.type_signs) for j in kept], _FULL, constant, smooth)
+    return _judged(
+        source, [(j.reading, j.type_signs) for j in kept], _FULL if source.file is None else _LARGE, constant, smooth
+    )
 
 
 def _judged(

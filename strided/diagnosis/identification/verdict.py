@@ -63,7 +63,7 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
         return Identification((), "none", (f"no layout of {known} takes as many bytes as there are",))
     groups.sort(key=lambda members: -members[0].weight)
     best = groups[0][0]
-    rivals = [g for g in groups if best.weight - g[0].weight <= max(_MARGIN, _DEVIATIONS * _error(best, g[0]))]
+    rivals = [g for g in groups if best.weight - g[0].weight <= _tolerance(best, g[0])]
     extra: tuple[str, ...] = ()
     verdict: Verdict = "tied"
     if best.telling > _LEAST:
@@ -95,6 +95,12 @@ def usualness_of(reading: Reading, known: Known) -> float:
     layout = reading.shape.layout
     ascending = known.sizes is None and layout is not None and not layout.is_descending
     return usualness(reading.shape) + 0.5 * ascending + 10 * (not reading.is_exact) + 10 * swapped
+
+
+def _tolerance(a: Judged, b: Judged) -> float:
+    """How far apart two weights may be for neither to be decided for, in nats."""
+    deviations = 1.0 if a.reading.shape == b.reading.shape else _DEVIATIONS
+    return max(_MARGIN, deviations * _error(a, b))
 
 
 def _error(a: Judged, b: Judged) -> float:
