@@ -83,8 +83,11 @@ class Source:
         """Items of a type, counted from a byte on."""
         width = dtype.itemsize
         if self.file is not None:
-            number = self.file.fileno()
-            return np.frombuffer(b"".join([os.pread(number, width, k) for k in (start + at * width).tolist()]), dtype)
+            number, places = self.file.fileno(), (start + at * width).tolist()
+            if hasattr(os, "posix_fadvise"):  # all pages are asked for before the first is waited for
+                for place in places:
+                    os.posix_fadvise(number, place, width, os.POSIX_FADV_WILLNEED)
+            return np.frombuffer(b"".join([os.pread(number, width, place) for place in places]), dtype)
         held = (self.size - start) // width * width
         taken: Values = self.content[start : start + held].view(dtype)[at]
         return taken
