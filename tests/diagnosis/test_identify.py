@@ -358,7 +358,7 @@ def test_arguments_that_are_refused(tmp_path: Path) -> None:
         identify(17, "f32[3,5]")
     with pytest.raises(FileNotFoundError, match="No such file"):
         identify(tmp_path / "none", "f32[3,5]")
-    with pytest.raises(IsADirectoryError, match="Is a directory"):
+    with pytest.raises(IsADirectoryError, match=r"folder|Is a directory"):
         identify(tmp_path, "f32[3,5]")
 
 

@@ -91,12 +91,14 @@ def structure(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_], sample: S
     Of `smooth` values the scale says nothing more: blocks of them look like rows of their own.
     """
     numbers = as_numbers(values)
-    magnitude = np.abs(numbers)
-    features = [ranks(numbers, inside, sample.points)]
-    if not np.array_equal(magnitude, numbers):
-        features.append(ranks(magnitude, inside, sample.points))
+    own = numbers[: sample.points][inside[: sample.points]]
+    is_signed = bool((own < 0).any())
+    # Unsigned values may stand for others around a middle.
+    magnitude = np.abs(numbers if is_signed or not len(own) else numbers - np.median(own))
+    features = [ranks(numbers, inside, sample.points), ranks(magnitude, inside, sample.points)]
     near = max((_continuity(u, inside, sample, k) for k, u in enumerate(features)), key=lambda found: found[0].weight)
-    scale = Evidence("scale", 0.0, "") if smooth else _scale(features[-1], inside, sample, len(features) - 1)
+    scales = [] if smooth else [_scale(u, inside, sample, k) for k, u in enumerate(features) if k or not is_signed]
+    scale = max(scales, key=lambda found: found.weight, default=Evidence("scale", 0.0, ""))
     order = _order(numbers, inside, sample)
     is_near = near[0].weight >= scale.weight
     found = [near[0] if is_near else scale, order]
