@@ -96,7 +96,8 @@ def structure(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_], sample: S
     # Unsigned values may stand for others around a middle.
     magnitude = np.abs(numbers if is_signed or not len(own) else numbers - np.median(own))
     features = [ranks(numbers, inside, sample.points), ranks(magnitude, inside, sample.points)]
-    near = max((_continuity(u, inside, sample, k) for k, u in enumerate(features)), key=lambda found: found[0].weight)
+    nears = [_continuity(u, inside, sample, k) for k, u in enumerate(features) if is_signed or not k]
+    near = max(nears, key=lambda found: found[0].weight)
     scales = [] if smooth else [_scale(u, inside, sample, k) for k, u in enumerate(features) if k or not is_signed]
     scale = max(scales, key=lambda found: found.weight, default=Evidence("scale", 0.0, ""))
     order = _order(numbers, inside, sample)
