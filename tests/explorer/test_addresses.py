@@ -141,7 +141,7 @@ def test_no_addresses() -> None:
 
 
 def test_assets_are_in_the_package() -> None:
-    import strided.explore
+    import strided.explorer
 
     folder = Path(strided.explorer.__file__).parent / "assets"
     assert {path.suffix for path in folder.iterdir()} == {".js", ".css"}

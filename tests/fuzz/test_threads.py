@@ -40,7 +40,7 @@ LAYOUTS = {
 }
 
 #: Public names that are no calls, or that every job goes through.
-NOT_CALLED = {"COMBINE", "UNBOUNDED", "PaddingValue", "errors", "inspect", "tpu"} | {
+NOT_CALLED = {"COMBINE", "UNBOUNDED", "PaddingValue", "errors", "inspect", "testing", "tpu"} | {
     name for name in sd.__all__ if isinstance(getattr(sd, name), type) and issubclass(getattr(sd, name), Exception)
 } | {name for name in sd.__all__ if name.endswith("Warning")}  # fmt: skip
 
@@ -79,6 +79,9 @@ def of_arrays() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"sum {name}", lambda a=a: np.asarray(a.sum(axis=0, dtype=np.float64)).tobytes()
         yield f"copied and written {name}", lambda a=a: written(a)
         yield f"repr {name}", lambda a=a: repr(a)
+        yield f"padding {name}", lambda a=a: str(sd.inspect.padding(a))
+        yield f"diff {name}", lambda a=a: str(sd.diff(a, a.to_layout("{0,1}")))
+        yield f"identify {name}", lambda a=a: sd.inspect.identify(a.buffer, a.xla_shape).verdict
 
 
 def written(a: sd.LayoutArray) -> bytes:
@@ -102,6 +105,8 @@ def of_shapes() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"{name} {text}", lambda look=look, s=shape: str(look(s))
         yield f"explain {text}", lambda s=shape, zero=zero: str(sd.inspect.explain(s, zero))
         yield f"explain_byte {text}", lambda s=shape: str(sd.inspect.explain_byte(s, 6))
+        yield f"byte_ranges {text}", lambda s=shape: sd.inspect.byte_ranges(s, (..., slice(1, 7, 2))).tolist()
+        yield f"explore {text}", lambda s=shape: sd.explore(s).html
         yield f"plan_between {text}", lambda s=shape: sd.inspect.plan_between(s, s.with_layout(None)).kernel
     yield "Layout Tile", lambda: str(sd.Layout((1, 0), (sd.Tile((8, 128)),)))
     yield "SplitConfig", lambda: str(sd.Layout((1, 0), split_configs=(sd.SplitConfig(0, (1,)),)))
@@ -115,6 +120,9 @@ def of_dumps(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     image = SNAPSHOT.read_bytes()
     yield "read_hlo text", lambda: str(sd.read_hlo(text))
     yield "read_hlo proto", lambda: str(sd.read_hlo(proto))
+    yield "memory_report", lambda: str(sd.memory_report(text))
+    yield "layout_copies", lambda: str(sd.layout_copies(sd.read_hlo(text)))
+    yield "explore module", lambda: sd.explore(sd.read_hlo(text)).html
     yield "largest", lambda: str(sd.inspect.largest(sd.read_hlo(text).entry.instructions))
     yield "read_snapshot", lambda: [np.asarray(a).tobytes() for a in sd.read_snapshot(image).arguments]
     yield "read_dump", lambda: str(sd.read_dump(SNAPSHOT))
@@ -163,7 +171,15 @@ def of_files(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
         own("converted").unlink()
         return found
 
+    def safe() -> bytes:
+        path = own("saved").with_suffix(".safetensors")
+        sd.save_safetensors(path, {"a": mapped})
+        found: bytes = sd.open(path).to_numpy().tobytes()
+        path.unlink()
+        return found
+
     yield "save_npy load_npy", saved
+    yield "save_safetensors", safe
     yield "convert_file", converted
 
     def threads() -> bool:
@@ -191,7 +207,8 @@ def _as_before() -> Iterator[None]:
 
 def test_every_public_name_has_a_job(jobs: dict[str, Callable[[], Any]]) -> None:
     named = {word for job in jobs for word in job.split()}
-    results = {"Explanation", "Part", "Sizes", "Statistics", "Value"}
+    results = {"Candidate", "Explanation", "Identification", "Match", "Padding", "PaddingRegion"}
+    results |= {"Part", "Sizes", "Statistics", "Value"}
     assert set(sd.__all__) - NOT_CALLED - named == set()
     assert set(sd.inspect.__all__) - results - named == set()
 
