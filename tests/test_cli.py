@@ -20,6 +20,7 @@ import pytest
 import strided as sd
 from strided import cli, kernels
 from strided.demo import SHAPE, expected, sample
+from tests import paths
 from tests.thinned import thinned
 
 TEXT = "f32[3,5]{1,0:T(2,2)}"
@@ -855,5 +856,10 @@ def test_explore(run: Run, tmp_path: Path) -> None:
     module.write_text("HloModule m\n\nENTRY e {\n  ROOT p = f32[3] parameter(0)\n}\n")
     assert run("explore", module, "-o", tmp_path / "m.html")[0] == 0
     assert "<h1>m</h1>" in (tmp_path / "m.html").read_text()
+    report = paths.DATA / "memory" / "hbm_attention_scores_v5e.txt"
+    assert run("explore", report, "-o", tmp_path / "r.html")[0] == 0
+    assert "memory at the peak" in (tmp_path / "r.html").read_text()
+    (tmp_path / "words.txt").write_text("no program at all\n")
+    assert run("explore", tmp_path / "words.txt", "-o", tmp_path / "w.html")[0] == 2
     assert run("explore", "token[]", "-o", tmp_path / "y.html")[:2] == (2, "")
     assert not (tmp_path / "y.html").exists()

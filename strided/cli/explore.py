@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import click
 
 import strided
 from strided.cli.operands import array_of
 from strided.cli.options import SHAPE_HELP, SOURCE_HELP, bitorder, kind, offset
+from strided.errors import DumpError
 from strided.escape import visible
 from strided.layout.parser import is_shape
 
 
 @click.command(epilog=f"{SHAPE_HELP} {SOURCE_HELP}")
-@click.argument("operands", nargs=-1, required=True, metavar="SHAPE | FILE [SHAPE] | DUMP:NAME | HLO")
+@click.argument("operands", nargs=-1, required=True, metavar="SHAPE | FILE [SHAPE] | DUMP:NAME | HLO | REPORT")
 @click.option("-o", "--out", required=True, type=click.Path(dir_okay=False), help="The page to write, as in page.html.")
 @click.option("--to", "layout", metavar="LAYOUT", help="Another layout, shown beside it.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite the page.")
@@ -28,13 +30,13 @@ def explore(
     """Write a page that explains a layout, an array or a module.
 
     One HTML file, which needs no network: an array beside its memory, the sum behind each address, the values; or the
-    instructions of an HLO module, with sizes, operands and users.
+    instructions of an HLO module with its memory; or a report of the compiler on memory.
     """
     with contextlib.ExitStack() as stack:
         if len(operands) == 1 and is_shape(operands[0]):
             page = strided.explore(operands[0], to=layout)
-        elif len(operands) == 1 and _is_module(operands[0]):
-            page = strided.explore(strided.read_hlo(Path(operands[0])))
+        elif len(operands) == 1 and (program := _program(operands[0])) is not None:
+            page = strided.explore(program)
         else:
             array, rest = array_of(operands, offset, bitorder, kind, stack)
             if rest:
@@ -44,8 +46,18 @@ def explore(
     click.echo(f"{visible(out)}: {len(page.html):,} characters")
 
 
-def _is_module(name: str) -> bool:
-    """Whether a file is an HLO module, by its content."""
+def _program(name: str) -> Any:
+    """The module in a file, or the report on a program's memory; None for another file."""
     from strided.dumps.detect import recognise
 
-    return Path(name).is_file() and recognise(name) == "hlo"
+    if not Path(name).is_file():
+        return None
+    kind = recognise(name)
+    if kind == "hlo":
+        return strided.read_hlo(Path(name))
+    if kind in ("allocations", "memory report"):
+        return strided.memory_report(Path(name))
+    try:
+        return strided.memory_report(Path(name)) if kind == "text" else None
+    except DumpError:
+        return None  # no text of an error that names memory

@@ -1,4 +1,4 @@
-"""Pages that explain a layout, an array or a module: one file each, which a browser opens without a network."""
+"""Pages that explain a layout, an array or a program: one file each, which a browser opens without a network."""
 
 from __future__ import annotations
 
@@ -16,23 +16,31 @@ from strided.inspect.describe import rows_of
 from strided.inspect.plans import plan_between
 from strided.layout import Layout, Shape
 from strided.layout.parser import array_shape, layout_of
+from strided.memory.copies import layout_copies
+from strided.memory.memory_report import memory_report
+from strided.memory.printed import report_parts
+from strided.memory.report import MemoryReport
+from strided.pictures.html import Section
 
 #: Characters of a shape above an instruction list; a tuple may have thousands.
 _LONGEST = 240
+#: Buffers and copies in a table.
+_MOST_BUFFERS = 100
 
 __all__ = ["Page", "explore"]
 
 
 def explore(target: Any, *, to: str | Layout | None = None) -> Page:
-    """A page that shows where the elements of an array lie, or what a module is made of.
+    """A page that shows where the elements of an array lie, or what a program is made of.
 
     Of an array, it and its memory lie side by side. Pointing at an element or a slot lights the other; an index, a
     slice or a byte can be typed. The sum behind each address is shown step by step, and for a slice the bytes that it
-    touches. Of a module, instructions are searched and sorted by bytes or padding, and operands and users are links.
+    touches. Of a module, instructions are searched and sorted by bytes or padding, and operands and users are links;
+    below lie its memory at the peak, the buffers with what would cure them, and the copies that only change layouts.
 
     Parameters
     ----------
-    target : Shape, str, LayoutArray, an array behind a URL, or Module
+    target : Shape, str, LayoutArray, an array behind a URL, Module, or MemoryReport
         An array shows its values too, one by one if it has at most 65,536 elements, and as a map of cells.
     to : str or Layout, optional
         Another layout, to be shown beside it, with the plan of the conversion.
@@ -59,6 +67,8 @@ def explore(target: Any, *, to: str | Layout | None = None) -> Page:
         if to is not None:
             raise TypeError("`to` is for a shape or an array: a module has many")
         return _of_module(target)
+    if isinstance(target, MemoryReport):
+        return _of_report(target)
     array = target if hasattr(target, "xla_shape") else None
     if array is None:
         shape, bitorder = array_shape(target), "little"
@@ -86,10 +96,27 @@ def explore(target: Any, *, to: str | Layout | None = None) -> Page:
 
 
 def _of_module(module: Module) -> Page:
-    """The page of a module: its instructions, searchable."""
-    facts = [
+    """The page of a module: its instructions, its memory at the peak, and the copies that only change layouts."""
+    facts: list[tuple[str, object]] = [
         ("module", f"{len(module.computations):,} computations, {len(module.instructions):,} instructions"),
         ("entry", f"{module.entry.name}, {len(module.parameters):,} parameters"),
         ("result", visible(str(module.entry.root.shape), _LONGEST)),
     ]
-    return assemble(module.name, facts, "main", {"module": module_data(module)})
+    figures, sections = report_parts(memory_report(module), top=_MOST_BUFFERS)
+    sections.append(layout_copies(module).section(_MOST_BUFFERS))
+    return assemble(module.name, facts + figures, "main", {"module": module_data(module)}, _as_html(sections))
+
+
+def _of_report(report: MemoryReport) -> Page:
+    """The page of a report: the memory at the peak, and its buffers with cures."""
+    figures, sections = report_parts(report, top=_MOST_BUFFERS)
+    return assemble(report.module or "a program", figures, "main", {}, _as_html(sections))
+
+
+def _as_html(sections: list[Section]) -> str:
+    """Parts below the view of a page, which fold."""
+    return "".join(
+        f"<details class='part'{' open' if part.is_open else ''}><summary><h2>{html.escape(visible(part.title))}</h2>"
+        f"</summary>{part.content}</details>\n"
+        for part in sections
+    )

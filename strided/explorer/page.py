@@ -58,7 +58,9 @@ class Page:
         return f"<iframe title='{html.escape(self.title)}' srcdoc=\"{frame}\" style='width:100%;height:46rem;border:0'>"
 
 
-def assemble(title: str, facts: Sequence[tuple[str, str]], main: str, data: Mapping[str, Any], more: str = "") -> Page:
+def assemble(
+    title: str, facts: Sequence[tuple[str, object]], main: str, data: Mapping[str, Any], more: str = ""
+) -> Page:
     """A page with a title, rows of facts, the view of a main script, and more HTML below it."""
     style, script = asset("page.css"), bundled(main)
     rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts)

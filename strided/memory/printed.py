@@ -111,6 +111,11 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
 
 def report_html(report: MemoryReport, *, top: int = 20) -> str:
     """The figures, the pictures, and a table of the first buffers."""
+    return card("MemoryReport", report.module, *report_parts(report, top=top))
+
+
+def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, object]], list[Section]]:
+    """The figures by name, and the pictures, the first buffers and the notes as sections."""
     shown = _most_telling(report)[:top]
     rows = [
         (b.bytes, b.unpadded_bytes, f"{b.expansion:.3g}", _shape(b), f"{b.kind} {b.name}", b.source, _best(b))
@@ -118,16 +123,11 @@ def report_html(report: MemoryReport, *, top: int = 20) -> str:
     ]
     heads = ("bytes", "unpadded", "times", "shape", "buffer", "source", "best cure")
     figures = [line.split(None, 1) for line in list(_summary(report))[1:]]
-    return card(
-        "MemoryReport",
-        report.module,
-        [("total", size_text(report.total_bytes)), *((name, value) for name, value in figures)],
-        [
-            Section("pictures", report.svg(), is_open=True),
-            Section("buffers", table(heads, rows, len(report.buffers) - len(shown)), is_open=True),
-            Section("what this rests on", preformatted("\n".join(report.notes))),
-        ],
-    )
+    return [("total", size_text(report.total_bytes)), *((name, value) for name, value in figures)], [
+        Section("memory at the peak", report.svg(), is_open=True),
+        Section("buffers", table(heads, rows, len(report.buffers) - len(shown)), is_open=True),
+        Section("what this rests on", preformatted("\n".join(report.notes))),
+    ]
 
 
 def _shape(b: Buffer) -> str:

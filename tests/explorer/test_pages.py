@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 import strided as sd
 from strided.explorer import explore
-from tests import hlo_samples
+from tests import hlo_samples, paths
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -274,6 +275,32 @@ def test_a_module(show: Any) -> None:
     assert text_of(shown, ".detail h2").startswith(f"{module.instructions[0].name}:")
     shown.keyboard.press("ArrowDown")
     assert text_of(shown, ".detail h2").startswith(f"{module.instructions[1].name}:")
+
+
+def test_buffers_and_copies_lead_to_instructions(show: Any) -> None:
+    with zipfile.ZipFile(paths.DATA / "memory" / "step.zip") as archive:
+        module = sd.read_hlo(archive.read("step_dump/module_0000.jit_step.after_optimizations.txt"))
+    shown = show(explore(module))
+    report = sd.memory_report(module)
+    assert shown.locator(".part svg").count() == 1
+    titles = shown.locator(".part h2").all_inner_texts()
+    assert titles[:2] == ["memory at the peak", "buffers"]
+    assert "only to change a layout" in titles[-1]
+    links = shown.locator(".part .link")
+    assert links.count() > 0
+    text = links.first.inner_text()
+    assert any(f"{b.kind} {b.name}" == text for b in report.buffers)
+    links.first.click()
+    assert text_of(shown, ".detail h2").split(":")[0] in text
+    assert text_of(shown, ".facts").startswith("module")
+
+
+def test_a_report_of_the_compiler(show: Any) -> None:
+    report = sd.memory_report(paths.DATA / "memory" / "hbm_attention_scores_v5e.report.txt.gz")
+    shown = show(explore(report))
+    assert "total" in text_of(shown, "header .facts")
+    assert shown.locator(".part tbody tr").count() >= min(100, len(report.buffers))
+    assert shown.locator("#search").count() == 0
 
 
 def test_a_long_module_is_drawn_in_part(show: Any) -> None:

@@ -339,14 +339,14 @@ def test_text_and_proto_have_the_same_copies(pair):
 def test_reports_are_safe_and_complete():
     text = f"""HloModule m
 
-    ENTRY main {{ x = {ROW} parameter(0), metadata={{op_name="<b>\\033[31m"}}
+    ENTRY main {{ x = {ROW} parameter(0), metadata={{op_name="<i>\\033[31m"}}
         c = {COLUMN} copy(x) d = {ROW} copy(c) ROOT r = {ROW} negate(d) }}"""
     found = sd.layout_copies(sd.read_hlo(text))
     report = found.report(1)
     assert report.startswith("m: 2 copies only to change a layout, 524,288 bytes, 66.7% of what the program moves\n")
     assert report.endswith("1 more copy: 262,144 bytes")
     assert "\033" not in str(found) + found._repr_html_()
-    assert "<b>" not in found._repr_html_() + found[0]._repr_html_()
+    assert "<i>" not in found._repr_html_() + found[0]._repr_html_()
     assert json.loads(json.dumps(found.to_dict()))["copies"][0]["cause"]["kind"] == "parameter"
     assert len(found.to_dict(1)["copies"]) == 1
     assert sum(copy.share for copy in found) == found.total_bytes / found.program_bytes

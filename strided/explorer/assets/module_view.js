@@ -42,6 +42,22 @@ export class ModuleView {
     this.list.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(this.list);
     this.filter();
+    this.linkReports();
+  }
+
+  /** Cells of the tables below the list that name an instruction lead to it. */
+  linkReports() {
+    const places = new Map(this.module.names.map((name, k) => [name, k]));
+    for (const cell of document.querySelectorAll(".part td")) {
+      const k = places.get(cell.textContent.split(" ").at(-1).replace(/\{.*$/, ""));
+      if (k === undefined || cell.textContent.trim().split(" ").length > 2) continue;
+      const button = make("button", { type: "button", className: "link" }, cell.textContent);
+      button.addEventListener("click", () => {
+        this.follow(k);
+        this.detail.scrollIntoView({ block: "nearest" });
+      });
+      cell.replaceChildren(button);
+    }
   }
 
   /** What is searched in, and who uses what. */

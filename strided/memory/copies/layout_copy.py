@@ -13,6 +13,7 @@ from strided.dumps.hlo.instruction import ComputationLike
 from strided.escape import visible
 from strided.layout import AnyShape
 from strided.memory.copies.causes import Cause, Cure
+from strided.pictures.html import Section, card, table
 
 
 @dataclass(frozen=True)
@@ -163,15 +164,14 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         return self.report()
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(visible(str(cell)))}</td>' for cell in _cells(copy))}</tr>"
-            for copy in self.passes
-        )
-        head = "".join(
-            f"<th>{name}</th>" for name in ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
-        )
-        caption = html.escape(self._title())
-        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return card("LayoutCopies", self.module_name, (), [self.section(40)])
+
+    def section(self, top: int) -> Section:
+        """The `top` dearest copies that are passes of their own, as a table in a part of a page."""
+        passes = self.passes
+        rows = [_cells(copy) for copy in passes[:top]]
+        heads = ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
+        return Section(self._title(), table(heads, rows, len(passes) - len(rows)), is_open=True)
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """The values for JSON: of the `top` dearest copies, or of all."""
@@ -185,7 +185,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
 
 def _cells(copy: LayoutCopy) -> tuple[object, ...]:
     times = f"{copy.times:,}" if copy.times_known else f"{copy.times:,}, or more"
-    place = (f"{copy.share:.1%}", f"{copy.bytes:,}", times, copy.instruction.name)
+    place = (f"{copy.share:.1%}", copy.bytes, times, copy.instruction.name)
     return (*place, copy.before, copy.after, copy.cause, copy.cure or "")
 
 
