@@ -182,6 +182,7 @@ def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int
 
 def test_ctrl_c_at_the_terminal_does_not_reach_the_compiler(folder: Path, lock: int) -> None:
     code = """
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its jobs in the background ignore it
 until(compiling)
 try:
     print("compiling", flush=True)

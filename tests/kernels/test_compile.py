@@ -128,7 +128,9 @@ def test_a_damaged_file_is_a_miss(folder):
         again = fresh()
         assert result(again) == 42
         assert not again.compiled.stats.cache_hits
-        assert damaged.stat().st_size == len(whole)
+        mended = fresh()  # its size may differ: names in it are numbered
+        assert result(mended) == 42
+        assert mended.compiled.stats.cache_hits
 
 
 def test_a_full_disk_is_no_matter(folder, monkeypatch):
