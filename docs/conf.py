@@ -40,6 +40,7 @@ autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_ivar = True  # attributes that a class names in its docstring are not listed a second time
 autosummary_generate = True
+autodoc_mock_imports = ["dask", "jax", "jaxlib", "torch"]  # the pages are built without the partners
 toc_object_entries_show_parents = "hide"
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
