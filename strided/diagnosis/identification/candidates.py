@@ -73,7 +73,7 @@ def usual_layouts(element_type: str, dimensions: tuple[int, ...]) -> tuple[Layou
     return tuple(dict.fromkeys([*found, Layout(tuple(reversed(range(len(dimensions)))))]))
 
 
-def usualness(shape: Shape) -> int:
+def usualness(shape: Shape) -> float:
     """How usual a layout is; 0 is the compiler's own choice for a parameter."""
     layout = shape.layout
     assert layout is not None
@@ -83,10 +83,11 @@ def usualness(shape: Shape) -> int:
     if not layout.tiles and layout.tail_padding_alignment_in_elements == 1:
         return 3 if layout.minor_to_major == tuple(range(shape.rank)) else 5
     if shape.rank >= 2:
-        # The compiler's tiles for this many rows, in another order of dimensions.
+        # The compiler's tiles for this many rows, in another order of dimensions; whole planes are rarely moved.
         rows = shape.dimensions[layout.minor_to_major[1]]
         if any(layout.tiles == other.tiles for other in usual_layouts(shape.element_type, (rows, 1 << 16))[:-1]):
-            return 4
+            outer = layout.minor_to_major[2:]
+            return 4 if list(outer) == sorted(outer, reverse=True) else 4.5
     return 6
 
 
