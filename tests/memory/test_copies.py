@@ -423,3 +423,21 @@ def test_damaged_modules_are_read_as_far_as_they_go():
             f"HloModule m\n\nENTRY e {{\n  c = {COLUMN} copy(nowhere)\n  ??\n  ROOT d = {ROW} copy(c)\n}}\n"
         )
     assert only(sd.layout_copies(module)).instruction.name == "d"
+
+
+def test_copies_that_the_program_never_reaches() -> None:
+    text = """HloModule m
+
+    unused {
+      x = f32[128,256]{1,0:T(8,128)} parameter(0)
+      ROOT c = f32[128,256]{0,1:T(8,128)} copy(x)
+    }
+
+    ENTRY main {
+      ROOT p = f32[] parameter(0)
+    }
+    """
+    found = sd.layout_copies(sd.read_hlo(text))
+    shown = [str(found), found._repr_html_(), json.dumps(found.to_dict())]
+    assert all("copy" in one or "copies" in one for one in shown)
+    assert all(0 <= copy.share <= 1 for copy in found)

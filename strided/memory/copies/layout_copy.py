@@ -157,6 +157,8 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         title = f"{visible(self.module_name)}: {copies} only to change a layout"
         if not self.total_bytes:
             return title
+        if not self.program_bytes:  # no computation that the program runs holds them
+            return f"{title}, {self.total_bytes:,} bytes"
         share = self.total_bytes / self.program_bytes
         return f"{title}, {self.total_bytes:,} bytes, {share:.1%} of what the program moves"
 
