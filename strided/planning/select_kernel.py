@@ -55,7 +55,9 @@ def match(
     if near[0] is None or near[1] is None:
         return None
     asked = _Case(box, near[0], near[1], source_bits, target_bits)
-    for attempt in (_transpose_runs, _rows, _deinterleave, _interleave, _transpose, _packed):
+    # Runs of packed elements are moved as they are: not from one order in bytes to the other.
+    runs = (_transpose_runs,) if widen or min(source_bits, target_bits) >= 8 else ()
+    for attempt in (*runs, _rows, _deinterleave, _interleave, _transpose, _packed):
         step = attempt(asked)
         if step is not None:
             return Matched((step,)) if room is None else _within(asked, step, room)

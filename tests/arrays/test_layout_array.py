@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import strided as sd
 from strided.arrays import padding
+from strided.runtime import limits
 from tests import oracle
 from tests.cases import (
     ARRAY_TYPES,
@@ -513,3 +515,16 @@ def test_spare_bits_and_padding_survive_assignment(case: Case, noise: int) -> No
         guarded = Guarded(content)
         write(sd.LayoutArray(guarded.buffer, shape_of(case)))
         assert guarded.content() == bytes(wanted)
+
+
+@pytest.mark.parametrize("element_type", ["u1", "u2", "u4"])
+def test_runs_of_packed_elements_turn_from_one_order_in_bytes_to_the_other(element_type: str) -> None:
+    """Runs of whole bytes lie apart in the target: moved as they are, they would keep their order."""
+    bits = int(element_type[1:])
+    source, target = f"{element_type}[17,9,32]{{2,1,0:L(8)E({bits})}}", f"{{2,0,1:T(4)L(128)E({bits})}}"
+    values = np.random.default_rng(0).integers(0, 1 << bits, (17, 9, 32), np.uint8)
+    for first, then in itertools.product(["little", "big"], repeat=2):
+        a = sd.LayoutArray.from_numpy(values.astype(sd.parse(source).dtype), source, bitorder=first)
+        with limits.replaced(small_elements=0, tiny_elements=0):
+            b = a.to_layout(target, bitorder=then)
+        assert np.array_equal(b.astype(np.uint8), values)
