@@ -79,7 +79,7 @@ class Folding:
         >>> counts.tolist()
         [[0, 2, 2], [0, 2, 2]]
         """
-        self.accumulate(np.add, counts, box, marked.astype(np.int64))
+        self.accumulate(np.add, counts, box, marked)
 
     def accumulate(
         self, ufunc: np.ufunc, into: npt.NDArray[Any], box: Sequence[slice], values: npt.NDArray[Any]
@@ -97,9 +97,9 @@ class Folding:
         values = values.reshape((1,) * missing + values.shape)
         if not values.size:
             return
-        found = _reduced(ufunc, values, -1, box[-1], self.width)
+        found = _reduced(ufunc, values, -1, box[-1], self.width, into.dtype)
         found = ufunc.reduce(found, axis=tuple(range(self.split + 1, len(self.shape) - 1)))
-        found = _reduced(ufunc, found, self.split, box[self.split], self.height)
+        found = _reduced(ufunc, found, self.split, box[self.split], self.height, into.dtype)
         target = (*box[: self.split], _cells_of(box[self.split], self.height), _cells_of(box[-1], self.width))
         into[target] = ufunc(into[target], found)
 
@@ -215,11 +215,13 @@ def _cells_of_tile(size: int, tile: int, cell: int) -> int:
     return tile // cell if tile < size and tile // cell >= _LEAST_CELLS else 0
 
 
-def _reduced(ufunc: np.ufunc, values: npt.NDArray[Any], axis: int, block: slice, size: int) -> npt.NDArray[Any]:
-    """One value for the part of a block that lies in each cell along an axis."""
+def _reduced(
+    ufunc: np.ufunc, values: npt.NDArray[Any], axis: int, block: slice, size: int, dtype: np.dtype[Any]
+) -> npt.NDArray[Any]:
+    """One value for the part of a block that lies in each cell along an axis, computed in a type."""
     first = block.start // size * size
     edges = np.maximum(np.arange(first, block.stop, size) - block.start, 0)
-    found: npt.NDArray[Any] = ufunc.reduceat(values, edges, axis=axis)
+    found: npt.NDArray[Any] = ufunc.reduceat(values, edges, axis=axis, dtype=dtype)
     return found
 
 
