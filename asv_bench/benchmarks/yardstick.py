@@ -90,7 +90,7 @@ def plain_python() -> None:
 
 #: Seconds that a call is repeated for in a round, so short that other processes leave many rounds alone; and that all
 #: rounds take at most, but there are three of them.
-_ROUND_SECONDS, _MOST_SECONDS = 0.001, 1.0
+_ROUND_SECONDS, _MOST_SECONDS = 0.001, 0.8
 
 
 def by_turns(calls: Sequence[Callable[[], object]]) -> np.ndarray:
