@@ -72,13 +72,14 @@ class AxisMap:
 
     def __init__(self, world: World, bits: int, like: AxisMap | None = None) -> None:
         rng = world.rng
-        akin = like is not None and rng.random() < (0.6 if bits == like.bits < 8 else 0.2)
+        akin = like is not None and rng.random() < (0.5 if bits == like.bits < 8 else 0.2) * (not world.has_runs)
         if akin and like is not None:
             self.case = layouts.akin(rng, like.case, bits)
         else:
-            self.case = layouts.layout(rng, world.element_type, world.sizes, bits)
-        self.bits, self.high_first = bits, bits < 8 and rng.random() < 0.3
-        if akin and like is not None and bits == like.bits and rng.random() < 0.8:
+            drawn = layouts.with_runs if world.has_runs and rng.random() < 0.8 else layouts.layout
+            self.case = drawn(rng, world.element_type, world.sizes, bits)
+        self.bits, self.high_first = bits, bits < 8 and rng.random() < 0.5
+        if akin and like is not None and bits == like.bits and rng.random() < 0.6:
             self.high_first = like.high_first
         self.size = oracle.bytes_needed(self.case.spec)
         self.places = places_of(self.case.spec)
@@ -129,11 +130,12 @@ class World:
         self.rng = rng = random.Random(f"{seed} {number}")
         self.numbers = np.random.default_rng([seed, number])
         self.arenas, self.record, self.counts = arenas, record, Counter[str]()
-        self.element_type, self.bits = rng.choice(layouts.TYPES)
+        self.has_runs = rng.random() < 0.25
+        self.element_type, self.bits = rng.choice(layouts.PACKED if self.has_runs else layouts.TYPES)
         chance = rng.random()
         # Packed elements take many for vectors.
         most = 1 << 21 if chance < 0.003 else 1 << 15 if chance < (0.1 if self.bits >= 8 else 0.4) else 1500
-        self.sizes = layouts.dimensions(rng, most)
+        self.sizes = (layouts.dimensions_of_runs if self.has_runs else layouts.dimensions)(rng, most)
         self.signed = self.element_type.startswith("s") and rng.random() < 0.5
         record.write(seed, number, "layouts", self.element_type, self.sizes)
         packs = self.bits < 8

@@ -31,7 +31,11 @@ TYPES = [
     ("c64", 64),
     ("c128", 128),
 ]
+#: The packed ones, of every width alike.
+PACKED = [("u1", 1), ("pred", 1), ("u2", 2), ("s2", 2), ("u4", 4), ("s4", 4)]
 _SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 130, 200, 255, 256, 257, 300]
+#: Lengths of runs of packed elements, mostly of whole bytes.
+_RUNS = [2, 3, 4, 6, 7, 8, 12, 16, 20, 24, 24, 32, 40, 48, 48, 64, 80, 96, 100, 128, 160, 256, 300]
 _LONG = [511, 513, 1000, 1024, 1025, 2049, 3001, 8191]
 #: First tiles, and those that may follow them; of one and of two dimensions, and of three.
 _FIRST: list[list[tuple[int | str, ...]]] = [
@@ -60,6 +64,14 @@ def dimensions(rng: random.Random, most: int) -> tuple[int, ...]:
             found[rng.randrange(rank)] = 0
         if math.prod(found) <= most:
             return tuple(found)
+
+
+def dimensions_of_runs(rng: random.Random, most: int) -> tuple[int, ...]:
+    """Sizes of two to five dimensions, of so many elements at most, the last one as long as a short run."""
+    while True:
+        found = *rng.choices(_SIZES[1:8], k=rng.choice([1, 2, 2, 2, 3, 4])), rng.choice(_RUNS)
+        if math.prod(found) <= most:
+            return found
 
 
 def tiles(rng: random.Random, rank: int) -> tuple[tuple[int | str, ...], ...]:
@@ -91,6 +103,15 @@ def akin(rng: random.Random, case: Case, bits: int) -> Case:
     major, minor = case.tiles[0][:-1], int(case.tiles[0][-1])
     first = (*(int(n) * rng.choice([1, 2, 2]) for n in major), minor * rng.choice([1, 1, 2] if major else [2]))
     return replace(case, tiles=(first, *case.tiles[1:]), element_bits=bits if bits < 8 else 0)
+
+
+def with_runs(rng: random.Random, element_type: str, sizes: tuple[int, ...], bits: int) -> Case:
+    """Some layout whose runs are the last dimension, or what a tile leaves of it."""
+    last = len(sizes) - 1
+    whole = (sizes[last],)
+    first = rng.choice([(), (), (whole,), ((2, *whole),), ((rng.choice([2, 4, 8, 128]),),), tiles(rng, len(sizes))])
+    order = last, *rng.sample(range(last), last)
+    return Case(element_type, sizes, order, first, rng.choice([1, 1, 8, 128]), bits if bits < 8 else 0)
 
 
 class Window(NamedTuple):

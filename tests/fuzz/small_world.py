@@ -72,8 +72,12 @@ def tables() -> Iterator[Case]:
 
 
 def check(case: Case, arenas: list[Arena], content: np.random.Generator) -> None:
-    """Convert in buffers that end with the last element, which lies beside a page that is not there."""
+    """Convert in buffers that end with the last element, which lies beside a page that is not there.
+
+    Packed elements lie in either order in their bytes.
+    """
     places = case.places
+    from_high, to_high = (bool(high) for high in content.integers(0, 2, 2))
     shape = places.shape[::-1] if case.turned else places.shape
     step_sizes = [-(-(int(places.max()) + 1) * case.bits // 8), -(-places.size * case.other_bits // 8)]
     stepped = AddressMap.from_strides(places.shape, [step for _, step in case.axes], case.first)
@@ -88,11 +92,11 @@ def check(case: Case, arenas: list[Arena], content: np.random.Generator) -> None
     source, target = arenas[0].place(from_size, at_end=True), arenas[1].place(to_size, at_end=True)
     source[:] = content.integers(0, 256, from_size, dtype=np.uint8)
     target[:] = content.integers(0, 256, to_size, dtype=np.uint8)
-    wanted = slots_of(target, to_bits).copy()
-    wanted[to_places] = slots_of(source, from_bits)[from_places] & np.uint64((1 << min(from_bits, to_bits)) - 1)
+    wanted, numbers = slots_of(target, to_bits, high_first=to_high), slots_of(source, from_bits, high_first=from_high)
+    wanted[to_places] = numbers[from_places] & np.uint64((1 << min(from_bits, to_bits)) - 1)
     kept = source.copy()
-    transfer.copy(Region(source, from_map, from_bits), Region(target, to_map, to_bits))
-    assert np.array_equal(target, buffer_of(wanted, to_bits)), case
+    transfer.copy(Region(source, from_map, from_bits, not from_high), Region(target, to_map, to_bits, not to_high))
+    assert np.array_equal(target, buffer_of(wanted, to_bits, high_first=to_high)), case
     assert np.array_equal(source, kept), case
 
 

@@ -77,6 +77,12 @@ def careless(box, widths):
 
 plan._steps, plan.nest_step_of = remembering, careless
 """
+#: Runs of packed elements are moved as they are, from one order in bytes to the other, too.
+RUNS = """
+from strided.planning import select_kernel
+rows, runs = select_kernel._rows, select_kernel._transpose_runs
+select_kernel._rows = lambda asked: runs(asked) or rows(asked)
+"""
 #: One byte of padding is written beside what a packed row ends in.
 PADDING = """
 from strided.transfer import copy as transfer
@@ -100,7 +106,7 @@ def test_reading_too_far_ends_the_process(tmp_path: Path) -> None:
     assert "seed 0 world" in case, "what was done is known"
 
 
-@pytest.mark.parametrize(("plant", "world"), [(ANOTHER_WIDTH, 692), (ANOTHER_WIDTH, 749), (PADDING, 0)])
+@pytest.mark.parametrize(("plant", "world"), [(ANOTHER_WIDTH, 1119), (ANOTHER_WIDTH, 1196), (RUNS, 77), (PADDING, 0)])
 def test_wrong_bytes_are_seen(plant: str, world: int, tmp_path: Path) -> None:
     status, said, case = campaign(tmp_path / "case", 0, "--world", world, "--worlds", 1, before=plant)
     assert status == 1, said[-2000:]
