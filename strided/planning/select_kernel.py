@@ -246,7 +246,8 @@ def _transpose(asked: _Case) -> VectorStep | None:
         return None
     # Few long rows of the target, each made of single elements of the source, are no better than the nest.
     lane = step.axes[step.lane]
-    return step if min(lane.extent, lane.source.unit or lane.extent) * bits >= limits.current.run_bits else None
+    few = min(limits.current.run_bits, limits.current.turned_rows * bits)
+    return step if min(lane.extent, lane.source.unit or lane.extent) * bits >= few else None
 
 
 def _transposed(asked: _Case, kernel: str) -> VectorStep | None:
@@ -259,6 +260,10 @@ def _transposed(asked: _Case, kernel: str) -> VectorStep | None:
     # A short run that goes on along another axis first: else the other side would take that axis.
     box, lane, row = _whole_run(box, lane, row, bits, 1)
     box, row, lane = _whole_run(box, row, lane, bits, 2)
+    # Rows of the target first, unless runs of the source alone are short: both may go on along the same axis.
+    line = limits.current.line_bits
+    if box.axes[lane].extent * bits < line <= box.axes[row].extent * bits:
+        box, lane, row = _lengthened(box, lane, row, bits, 1)
     box, row, lane = _lengthened(box, row, lane, bits, 2)
     box, lane, row = _lengthened(box, lane, row, bits, 1)
     return _step_of(kernel, box, bits, row, lane)
