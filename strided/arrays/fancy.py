@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,11 @@ from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase, address_of
 from strided.kernels import CHECK, DIVIDE, SHIFT, SPLIT
 from strided.runtime import limits
+from strided.runtime.aliases import Table
+from strided.runtime.cache import forgettable
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
-from strided.transfer.executor import scratch
+from strided.transfer.executor import BoundKernel, ElementFormat, bound, scratch
 from strided.transfer.gather_scatter import Offsets
 from strided.transfer.region import Region, read_only
 
@@ -37,8 +40,8 @@ _TASK_ELEMENTS, _LEAST_POINTS = 1 << 17, 1 << 11
 _LEAST_INNER, _MOST_INNER = 8, 1 << 16
 #: The least average length of runs for which vector kernels take a row.
 _LEAST_RUN = 8
-#: Bytes of the word that a sub-tile fills with elements of neighbouring rows.
-_WORD_BYTES = 4
+#: Bits of the word that a sub-tile fills with elements of neighbouring rows.
+_WORD_BITS = 32
 #: For masks: bytes of values converted at a time, and the sparsest mask for that, one element in this many.
 _BAND_BYTES = 1 << 20
 _SPARSE = 24
@@ -130,29 +133,96 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
 def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
     """Gather the elements at arrays of indices in bounds, which broadcast to the shape of `out`, into `out`.
 
-    Returns False, leaving `out` alone, if the offsets are not sums of outer and inner ones, elements are packed, or the
-    kernel is not ready.
+    Returns False, leaving `out` alone, if the offsets are not sums of outer and inner ones, packed elements do not lie
+    in runs, or the kernel is not ready.
     """
-    split = _split([np.shape(at) for at in index], out.shape)
-    if split is None or source.bits < 8:
+    tables = _outer_and_inner(source, index, out.shape)
+    if tables is None:
         return False
-    shapes = out.shape[:split], out.shape[split:]
-    tables = [np.full(shapes[0], source.map.base, np.int64), np.zeros(shapes[1], np.int64)]
-    for terms, at in zip(source.map.axes, index, strict=True):
+    outer, inner = tables
+    from_, target, size = read_only(source.buffer), out.reshape(-1).view(np.uint8), len(inner) * out.itemsize
+    lanes = _lanes_of(source, outer, inner, reads=True)
+    if lanes is None and source.bits < 8:
+        return False
+    try:
+        if lanes is not None:
+            kernel = lanes.bound(source, int(target.size >= limits.current.stream_bytes))
+            rows = lanes.rows(outer, np.arange(len(outer)) * size)
+        else:
+            gather = kernels.wanted("gather_sums")
+    except kernels.NotCompiled:
+        return False
+
+    def task(start: int, stop: int) -> None:
+        if lanes is not None:
+            kernel(lanes.tables(rows[start:stop]))(from_, target)
+        else:
+            gather(from_, target[start * size : stop * size], outer[start:stop], inner, out.itemsize)
+
+    # Preparing a task takes some microseconds: four for each thread are enough.
+    threads = get_num_threads()
+    length = max(1, _TASK_ELEMENTS // len(inner), len(outer) // (4 * threads) if threads > 1 else len(outer))
+    parts = ((k, min(len(outer), k + length)) for k in range(0, len(outer), length))
+    run(task, parts, threads=threads)
+    return True
+
+
+def scatter_sums(target: Region, index: Sequence[Any], values: Array) -> bool:
+    """Put `values` at arrays of indices in bounds, which broadcast to their shape; the last one for an element stays.
+
+    Returns False, leaving `target` alone, if the elements do not lie in runs, or the kernel is not ready.
+    """
+    tables = _outer_and_inner(target, index, values.shape)
+    lanes = tables and _lanes_of(target, *tables, reads=False)
+    if not tables or not lanes:
+        return False
+    try:
+        kernel = lanes.bound(target)
+    except kernels.NotCompiled:
+        return False
+    outer, inner = tables
+    chosen = np.arange(len(outer))
+    if lanes.shared > 1:
+        # Rows of one word are written together: each once, with its last values.
+        order = outer.argsort(kind="stable")
+        chosen = order[np.append(np.diff(outer[order]) != 0, True)]
+    rows = lanes.rows(outer[chosen], chosen * (len(inner) * values.itemsize))
+    # One thread alone: with several, not the last value might stay.
+    kernel(lanes.tables(rows))(np.ascontiguousarray(values).reshape(-1).view(np.uint8), target.buffer)
+    return True
+
+
+def _outer_and_inner(region: Region, index: Sequence[Any], shape: tuple[int, ...]) -> tuple[Offsets, Offsets] | None:
+    """Two lists of offsets, all sums of which are those at arrays of indices; None if there are none.
+
+    Raises
+    ------
+    BufferSizeError
+        An index leads outside the buffer.
+    """
+    split = _split([np.shape(at) for at in index], shape)
+    if split is None:
+        return None
+    shapes = shape[:split], shape[split:]
+    sums: list[Any] = [region.map.base, 0]
+    for terms, at in zip(region.map.axes, index, strict=True):
         places = np.asarray(at, np.int64)
         inner = any(n != 1 for n in places.shape[-len(shapes[1]) :])
         ndim = len(shapes[1]) if inner else max(0, places.ndim - len(shapes[1]))
         places = places.reshape(places.shape[-ndim:] if inner else places.shape[:ndim])
         for term in terms:
-            tables[inner] = tables[inner] + term.offset_at(places)
-    outer, inside = (np.ascontiguousarray(t).reshape(-1) for t in tables)
-    ends = np.array([outer.min() + inside.min(), outer.max() + inside.max()])
-    check_offsets(ends, source.elements)
-    try:
-        _copy_sums(source, outer, inside, out)
-    except kernels.NotCompiled:
-        return False
-    return True
+            sums[inner] = sums[inner] + term.offset_at(places)
+    outer, inside = (_filling(own, total) for own, total in zip(shapes, sums, strict=True))
+    if not holds_view(region):
+        check_offsets(np.array([outer.min() + inside.min(), outer.max() + inside.max()]), region.elements)
+    return outer, inside
+
+
+def _filling(shape: tuple[int, ...], offsets: Any) -> Offsets:
+    """Offsets that broadcast to a shape, one for each place of it."""
+    if np.shape(offsets) != shape:
+        offsets = np.broadcast_to(np.asarray(offsets, np.int64), shape)
+    return np.ascontiguousarray(offsets).reshape(-1)
 
 
 def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
@@ -166,53 +236,88 @@ def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
     return None
 
 
-def _copy_sums(source: Region, outer: Offsets, inner: Offsets, out: Array) -> None:
-    width, from_ = source.bits // 8, read_only(source.buffer)
-    target = out.reshape(-1).view(np.uint8)
-    size = len(inner) * width
-    found = _lanes_of(source, outer, inner)
-    if found is None:
-        kernel = kernels.wanted("gather_sums")
+class _Lanes(NamedTuple):
+    """How a kernel of `interleave` or `subbyte` copies rows between a buffer and dense memory.
 
-        def task(start: int, stop: int) -> None:
-            kernel(from_, target[start * size : stop * size], outer[start:stop], inner, width)
+    Attributes
+    ----------
+    kernel : str
+        Its name.
+    reads : bool
+        Whether the buffer is the source.
+    bits, unit : int
+        Bits of an element in the buffer, and those that an offset in it counts.
+    shared : int
+        Rows that share a word; 1 where the elements of a row are neighbours.
+    pieces : ndarray
+        The table of pieces.
+    stop : int
+        Elements from where a row begins to the end of its last word.
+    """
 
-    else:
-        name, rows, pieces = found
-        kernel = kernels.wanted(name)
-        streaming, every = int(target.size >= limits.current.stream_bytes), np.array([0, len(pieces)])
+    kernel: str
+    reads: bool
+    bits: int
+    unit: int
+    shared: int
+    pieces: Table
+    stop: int
 
-        def task(start: int, stop: int) -> None:
-            cuts = np.array([0, stop - start]), every
-            kernel(from_, target, _NOWHERE, rows[start:stop], pieces, *cuts, streaming, scratch())
+    def bound(self, region: Region, streaming: int = 0) -> BoundKernel:
+        """The kernel for a buffer; raises NotCompiled if it is not ready."""
+        sides = [(self.bits, ElementFormat(region.low_first, region.signed)), (max(8, self.bits), _DENSE)]
+        (source, source_format), (target, target_format) = sides if self.reads else sides[::-1]
+        return bound(self.kernel, (source, target), source_format, target_format, streaming)
 
-    length = max(1, _TASK_ELEMENTS // len(inner))
-    pieces_of_rows = ((k, min(len(outer), k + length)) for k in range(0, len(outer), length))
-    run(task, pieces_of_rows, threads=get_num_threads())
+    def rows(self, outer: Offsets, places: Offsets) -> Table:
+        """The table of rows that begin at these element offsets, and at these bytes of the dense memory."""
+        table, members = np.empty((len(outer), 3), np.int64), outer & self.shared - 1
+        sides = (outer - members) * self.unit >> 3, places
+        table[:, 0], table[:, 1] = sides if self.reads else sides[::-1]
+        table[:, 2] = members
+        return table
+
+    def tables(self, rows: Table) -> tuple[Table, ...]:
+        """The kernel's tables for some of the rows, in one block."""
+        if self.kernel in ("pack", "unpack"):
+            return _NOWHERE, rows, self.pieces
+        return _NOWHERE, rows, self.pieces, np.array([0, len(rows)]), np.array([0, len(self.pieces)])
 
 
 _NOWHERE = np.zeros((1, 2), np.int64)
+_DENSE = ElementFormat(True, False)
 
 
-def _lanes_of(source: Region, outer: Offsets, inner: Offsets) -> tuple[str, Offsets, Offsets] | None:
-    """A kernel of `strided.kernels.interleave`, and its tables of rows and pieces; None for other rows.
+def _lanes_of(region: Region, outer: Offsets, inner: Offsets, *, reads: bool) -> _Lanes | None:
+    """The way for rows of long runs of neighbours, or of one member of neighbouring words; None for others."""
+    lanes = _lanes_at(inner.tobytes(), region.bits, reads)
+    # A word is taken whole, so its other members must be in the buffer, too.
+    if lanes is None or not holds(
+        region, (0, ((int(outer.max()) & -lanes.shared) + lanes.stop) * region.bits + 7 >> 3)
+    ):
+        return None
+    return lanes
 
-    The rows are made of long runs of neighbours, or of one member of neighbouring words.
-    """
-    width = source.bits // 8
-    for step in {1, max(1, _WORD_BYTES // width)}:
-        heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - step - 1) != step)
-        if _LEAST_RUN * len(heads) > len(inner) or (inner[heads] % step).any():
+
+@forgettable
+@lru_cache(maxsize=32)
+def _lanes_at(offsets: bytes, bits: int, reads: bool) -> _Lanes | None:
+    """The way for rows whose elements lie at these offsets of 64 bits from where a row begins."""
+    inner, width = np.frombuffer(offsets, np.int64), max(8, bits) // 8
+    for shared in {1, max(1, _WORD_BITS // bits)}:
+        heads = np.flatnonzero(np.diff(inner, prepend=inner[0] - shared - 1) != shared)
+        if _LEAST_RUN * len(heads) > len(inner) or (inner[heads] % shared).any():
             continue
-        members = outer % step
-        # A word is read whole, so its other members must be in the buffer, too.
-        if not holds(source, (0, int((outer - members).max() + inner.max() + step) * width)):
-            continue
-        places = np.arange(len(outer), dtype=np.int64) * len(inner)
-        rows = np.stack([(outer - members) * width, places * width, members], axis=1)
-        counts = np.diff(heads, append=len(inner)) * (width if step == 1 else 1)
-        pieces = np.stack([inner[heads] * width, heads * width, counts], axis=1)
-        return "rows" if step == 1 else f"deinterleave{8 * width}", rows, pieces
+        if shared > 1:
+            kernel = f"{'de' if reads else ''}interleave{bits if bits >= 8 else '_bits'}"
+        else:
+            kernel = "rows" if bits >= 8 else "unpack" if reads else "pack"
+        # Packed elements side by side are counted as such, all else in bytes; so are the lanes of `rows`.
+        unit = 8 if shared == 1 and bits < 8 else bits
+        sides = inner[heads] * unit >> 3, heads * width
+        counts = np.diff(heads, append=len(inner)) * (width if shared == 1 else 1)
+        pieces = np.stack([*(sides if reads else sides[::-1]), counts], axis=1)
+        return _Lanes(kernel, reads, bits, unit, shared, pieces, int(inner.max()) + shared)
     return None
 
 

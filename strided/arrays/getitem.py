@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ class Indexing(ArrayBase):
         # NumPy assigns at most one axis of values to a mask of the whole array.
         if not broadcasts(values.shape, shape) or (is_mask and np.ndim(value) > 1):
             refuse(self.shape, _as_ndarrays(key), np.shape(value))
-        self._scatter(transfer.offsets_at(self._map, index, shape), _spread(values, shape))
+        self._put(index, _spread(values, shape))
 
     def _set_element(self, offset: int, value: Any) -> None:
         """Set one element; the dtype converts the value as in NumPy."""
@@ -133,6 +134,17 @@ class Indexing(ArrayBase):
     def _judge(self, key: Any, value: Any) -> None:
         """Raise what NumPy raises for this assignment, if anything."""
         self.stand_in(writeable=True)[_as_ndarrays(key)] = value.to_numpy() if isinstance(value, ArrayBase) else value
+
+    def _put(self, index: Sequence[Any], values: Array) -> None:
+        """Set the elements at arrays of indices in bounds, which broadcast to the shape of the values."""
+        target = self.region
+        if np.may_share_memory(values, target.buffer):
+            values = values.copy()
+        if fancy.is_large(target, values.size):
+            with packed_lock() if target.bits < 8 else nullcontext():
+                if fancy.scatter_sums(target, index, values):
+                    return
+        self._scatter(transfer.offsets_at(self._map, index, values.shape), values)
 
     def _scatter(self, offsets: npt.NDArray[np.int64], values: Array) -> None:
         if self._memory.file is not None:

@@ -185,25 +185,40 @@ class _Staged:
 
 
 def _bound(step: VectorStep | NestStep, source: ElementFormat, target: ElementFormat, streaming: int) -> BoundKernel:
-    """A kernel with its options: all its arguments but buffers and tables."""
-    kernel = kernels.wanted(step.kernel)
-    signed = int(source.signed and step.widths[0] < 8 == step.widths[1])
+    return bound(step.kernel, step.widths, source, target, streaming)
+
+
+def bound(
+    name: str, widths: tuple[int, int], source: ElementFormat, target: ElementFormat, streaming: int = 0
+) -> BoundKernel:
+    """A kernel with its options: all its arguments but buffers and tables.
+
+    `widths` are the bits of an element on both sides.
+
+    Raises
+    ------
+    NotCompiled
+        The kernel is not ready.
+    """
+    kernel, bits = kernels.wanted(name), min(widths)
+    signed = int(source.signed and widths[0] < 8 == widths[1])
     orders = int(not source.low_first), int(not target.low_first)
-    before: tuple[int, ...] = () if isinstance(step, NestStep) else (streaming,)
+    is_nest = name.startswith("nest")
+    before: tuple[int, ...] = () if is_nest else (streaming,)
     behind: tuple[int, ...] = ()
-    if step.kernel == "nest_bits":
-        before = (*step.widths, *orders, signed)
-    elif step.kernel == "unpack":
-        before = (step.bits, signed, orders[0], streaming)
-    elif step.kernel == "pack":
-        before = (step.bits, orders[1], streaming)
-    elif step.kernel == "deinterleave_bits":
-        behind = (step.bits, signed, orders[0])
-    elif step.kernel == "interleave_bits":
-        behind = (step.bits, orders[1])
-    elif step.kernel == "transpose_runs":
-        behind = (step.bits // 8,)
-    if isinstance(step, NestStep) or step.kernel == "copy":
+    if name == "nest_bits":
+        before = (*widths, *orders, signed)
+    elif name == "unpack":
+        before = (bits, signed, orders[0], streaming)
+    elif name == "pack":
+        before = (bits, orders[1], streaming)
+    elif name == "deinterleave_bits":
+        behind = (bits, signed, orders[0])
+    elif name == "interleave_bits":
+        behind = (bits, orders[1])
+    elif name == "transpose_runs":
+        behind = (bits // 8,)
+    if is_nest or name == "copy":
         return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before)
     return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before, scratch(), *behind)
 

@@ -15,7 +15,7 @@ import strided as sd
 from strided.arrays import fancy
 from strided.runtime import limits
 from tests.cases import Case, some_values
-from tests.checks import Guarded, check_same, encoded, same_outcome, same_values, shape_of
+from tests.checks import Guarded, check_same, check_same_assignment, encoded, same_outcome, same_values, shape_of
 from tests.strategies import cases, index_arrays, keys, masks
 from tests.thinned import examples, thinned
 
@@ -95,6 +95,27 @@ def test_outer_selections(data: st.DataObject) -> None:
 
 
 @given(st.data())
+@examples(200)
+def test_outer_selections_are_set(data: st.DataObject) -> None:
+    """The last value stays where an element is chosen twice, and no bit beside the elements changes."""
+    case = data.draw(cases(max_rank=4, empty=False))
+    values, new = some_values(case, 1), some_values(case, 2)
+    picks = [data.draw(st.lists(st.integers(-n, n - 1), min_size=1, max_size=9)) for n in case.dimensions]
+    check_same_assignment(case, values, np.ix_(*(np.array(p) for p in picks)), new.reshape(-1)[0])
+    for axis, pick in enumerate(picks):
+        taken = np.take(new, np.sort(pick), axis)
+        check_same_assignment(case, values, (*(slice(None),) * axis, np.array(pick)), taken)
+
+
+def test_values_may_be_the_array_itself() -> None:
+    values = np.arange(16, dtype=np.uint8).reshape(4, 4)
+    a = sd.LayoutArray(values.copy(), "u8[4,4]{1,0}")
+    a[[1, 2, 0]] = a.as_strided()[:3]
+    values[[1, 2, 0]] = values[:3].copy()
+    same_values(a.to_numpy(), values)
+
+
+@given(st.data())
 def test_places(data: st.DataObject) -> None:
     """``take`` and ``flat`` of places in row-major order."""
     case = data.draw(cases(max_rank=4, empty=False))
@@ -149,6 +170,8 @@ def test_larger_ones_over_threads(text: str, threads: int, monkeypatch: pytest.M
         ("u8[24,384]{1,0}", "rows"),
         ("bf16[24,384]{1,0:T(8,128)(2,1)}", "deinterleave16"),
         ("u8[24,384]{1,0:T(8,128)(4,1)}", "deinterleave8"),
+        ("s4[24,384]{1,0:T(8,128)(8,1)E(4)}", "deinterleave_bits"),
+        ("u2[24,384]{1,0:T(8,128)E(2)}", "unpack"),
         ("f32[24,384]{0,1}", None),
         ("bf16[24,384]{1,0:T(4,128)(4,1)}", None),
     ],
@@ -158,9 +181,9 @@ def test_whole_rows_are_taken_by_the_kernel_of_their_layout(
 ) -> None:
     found: list[str | None] = []
 
-    def lanes_of(*arguments: Any) -> Any:
-        lanes = lanes_of_(*arguments)
-        found.append(lanes and lanes[0])
+    def lanes_of(*arguments: Any, reads: bool) -> Any:
+        lanes = lanes_of_(*arguments, reads=reads)
+        found.append(lanes and lanes.kernel)
         return lanes
 
     lanes_of_ = fancy._lanes_of
@@ -172,14 +195,20 @@ def test_whole_rows_are_taken_by_the_kernel_of_their_layout(
     same_values(a[rows], values[rows])
     same_values(a[rows, 3:-5], values[rows, 3:-5])
     assert found == [kernel] * 2
+    for key in (rows, np.s_[rows, 3:-5]):
+        # A row that is chosen twice gets other values each time; the last ones stay.
+        a[key] = values[key] = np.roll(values[key], 1, axis=0)
+        same_values(a.to_numpy(), values)
+    into = {"unpack": "pack"}.get(kernel, kernel and kernel.replace("deinter", "inter"))
+    assert found == [kernel] * 2 + [into] * 2
 
 
 def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
     values = np.arange(9 * 33, dtype=np.uint8).reshape(9, 33)
     a = sd.LayoutArray(values.copy(), "u8[9,33]{1,0}")
     inner = np.arange(0, 33, 4)
-    assert fancy._lanes_of(a.region, np.array([0, 33, 7 * 33]), inner) is not None
-    assert fancy._lanes_of(a.region, np.array([0, 8 * 33]), inner) is None
+    assert fancy._lanes_of(a.region, np.array([0, 33, 7 * 33]), inner, reads=True) is not None
+    assert fancy._lanes_of(a.region, np.array([0, 8 * 33]), inner, reads=True) is None
     for rows in ([0, 1, 7], [8, 0, 8]):
         same_values(a[rows, ::4], values[rows, ::4])
 
