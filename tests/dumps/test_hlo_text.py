@@ -312,6 +312,8 @@ BOMBS = {
     "comments": "  a = f32[] add(b), x=" + "/*" * N,
     "commas": "  a = f32[] add(b)\n" + ",\n" * (N // 4),
     "unclosed lines": "  a = f32[] add(\n" * (N // 20),
+    "calls": "  a = f32[] add(b)\n}\n"
+    + "".join(f"c{k} {{ a = f32[] call(), to_apply=c{k - 1} }}\n" for k in range(N // 30)),
     "one line": " ".join(["a = f32[] add(b)"] * (N // 20)),
     "spaces": "  a = f" + " \t" * N + "add(b)",
     "equals": "  " + "a = " * N,

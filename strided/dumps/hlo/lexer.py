@@ -23,7 +23,9 @@ _COMMENT = r"/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+"
 
 #: Single quotes (mesh axes) count if they close on their line and hold no bracket: an apostrophe in unquoted
 #: text must not swallow the rest.
-_TOKEN = re.compile(rf"{_STRING}|{_COMMENT}|'[^'\n(){{}}\[\]]*+'|[(){{}}\[\],]", re.DOTALL)
+_OPAQUE = rf"{_STRING}|{_COMMENT}|'[^'\n(){{}}\[\]]*+'"
+_TOKEN = re.compile(rf"{_OPAQUE}|[(){{}}\[\],]", re.DOTALL)
+_OPAQUE_OR_BRACKET = re.compile(rf"{_OPAQUE}|[(){{}}\[\]]", re.DOTALL)
 _COMMENT_OR_STRING = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
 _SPACE = re.compile(rf"(?:\s++|{_COMMENT})*+", re.DOTALL)
 _CLOSER = {"(": ")", "{": "}", "[": "]"}
@@ -62,7 +64,7 @@ def closing(text: str, opening: int) -> int:
     7
     """
     expected = [_CLOSER[text[opening]]]
-    for token in _TOKEN.finditer(text, opening + 1):
+    for token in _OPAQUE_OR_BRACKET.finditer(text, opening + 1):
         first = text[token.start()]
         if first in _CLOSER:
             expected.append(_CLOSER[first])
@@ -280,6 +282,8 @@ _PIECE = re.compile(
     r"""|(?P<comment>/\*.*?\*/|(?<!:)//.*+)|(?P<begun>/\*)|(?P<bracket>[(){}\[\]])|(?P<rest>[^\s"'/(){}\[\]]++|['/])"""
 )
 _STRING_END = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"')
+#: What begins a string or comment; most lines have none, and only their brackets are looked at.
+_ASIDE, _BRACKET = re.compile("[\"'/]"), re.compile(r"[(){}\[\]]")
 
 
 class Gatherer:
@@ -313,6 +317,13 @@ class Gatherer:
         """Go over one more line (without its line end)."""
         position = self._finish(line)
         if position < 0:
+            return
+        if _ASIDE.search(line, position) is None:
+            for bracket in _BRACKET.findall(line, position):
+                self._turn(bracket)
+                if self.broken:
+                    return
+            self.last = line[position:].rstrip()[-1:] or self.last
             return
         for piece in _PIECE.finditer(line, position):
             kind = piece.lastgroup

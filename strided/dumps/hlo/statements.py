@@ -26,8 +26,12 @@ OPENING = re.compile(rf"\s*+(ENTRY\b\s*+)?%?({NAME})?\s*+")
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+)"
 _START = rf"(?:ROOT{_SPACE}++)?%?{NAME}{_SPACE}*+=(?!=)"
 STATEMENT_START = re.compile(rf"\s*+{_START}", re.DOTALL)
+#: Brackets without a statement, string or comment inside, such as those of shapes, are passed at once.
+_PLAIN = r"""[^(){}\[\]"'/=]*+"""
+_BRACKETS = rf"\[{_PLAIN}\]|\({_PLAIN}\)|\{{{_PLAIN}(?:\({_PLAIN}\){_PLAIN})*+\}}"
 _PIECE = re.compile(
-    r'(?P<passive>"[^"\\]*+(?:\\.[^"\\]*+)*+"?)|(?P<comment>/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+)'
+    rf'(?P<passive>"[^"\\]*+(?:\\.[^"\\]*+)*+"?|{_BRACKETS})|'
+    r"(?P<comment>/\*.*?(?:\*/|\Z)|(?<!:)//[^\n]*+)"
     rf"|(?P<start>{_START})|(?P<bracket>[({{\[])|(?P<word>{NAME}|\S)",
     re.DOTALL,
 )
