@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from strided.arrays.grid_array import Array
 from strided.arrays.layout_array import LayoutArray
-from strided.dumps.sharded.sharded_array import Array, ShardedArray, holders_of, with_layout
+from strided.dumps.sharded.sharded_array import ShardedArray, holders_of, with_layout
 from strided.dumps.sharding.sharding import Index, Sharding, as_sharding
 from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape

@@ -1,22 +1,16 @@
-"""An array whose elements lie in the buffers of many devices.
-
-A read touches only the tiles that it needs, and copies each from its shard's layout straight into its place in the
-result, with all threads. The padding of short shards is never read.
-"""
+"""An array whose elements lie in the buffers of many devices."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from strided.arrays.keys import Selection, Span, index_arrays, normalise
+from strided.arrays.grid_array import Array, Cell, GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
 from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
@@ -25,13 +19,8 @@ from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
 
-Array = npt.NDArray[Any]
 
-#: A tile: its coordinates in the grid.
-Cell = tuple[int, ...]
-
-
-class ShardedArray:
+class ShardedArray(GridArray):
     """A global array whose elements lie in per-device buffers. Made by `strided.assemble`.
 
     ``a[key]`` is an ndarray or a scalar, for every key that NumPy takes. ``np.asarray(a)`` and `to_numpy` read
@@ -136,52 +125,6 @@ class ShardedArray:
                 tiles.append((index, {device: self.shard(device)[own] for device in devices}))
         return compare_tiles(tiles)
 
-    # ---- reading ----------------------------------------------------------------------------------------------------
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
-    def to_numpy(self, out: Array | None = None) -> Array:
-        """All values, in `out` if it is given.
-
-        Raises
-        ------
-        ValueError
-            `out` has another shape or dtype.
-        DumpError
-            No device holds some tile.
-        """
-        if out is None:
-            out = np.empty(self.shape, self.dtype)
-        elif not isinstance(out, np.ndarray) or out.shape != self.shape or out.dtype != self.dtype:
-            raise ValueError(f"out must be an ndarray {self.dtype}{list(self.shape)}")
-        self._fill(out)
-        return out
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        if copy is False:
-            raise ValueError("shards cannot become an ndarray without a copy")
-        values = self.to_numpy()
-        cast = values if dtype is None else values.astype(dtype, copy=False)
-        # Read-only, because writes would reach no shard.
-        if cast is values and not copy:
-            cast.flags.writeable = False
-        return cast
-
     def to_layout(self, layout: str | Layout | None = None) -> LayoutArray:
         """All values in one layout, with zeros as padding.
 
@@ -195,46 +138,6 @@ class ShardedArray:
         out = LayoutArray(np.zeros(shape.buffer_byte_size, np.uint8), shape)
         self._fill(out)
         return out
-
-    def _fill(self, out: Array | LayoutArray) -> None:
-        for cell, index in self._tiles():
-            _copy(self._tile(cell), tuple(slice(0, s.stop - s.start) for s in index), out, index)
-
-    def __getitem__(self, key: Any) -> Any:
-        selection = normalise(key, self.shape)
-        if selection.is_element:
-            index = [int(i) for i in selection.items]  # type: ignore[arg-type]
-            cell = tuple(i // step for i, step in zip(index, self.shard_shape, strict=True))
-            return self._tile(cell)[tuple(i % step for i, step in zip(index, self.shard_shape, strict=True))]
-        return self._basic(selection) if selection.is_basic else self._gathered(selection)
-
-    def _basic(self, selection: Selection) -> Any:
-        """What spans and integers select: for each tile that has part of it, one copy."""
-        axes = [item for item in selection.items if item is not None]
-        spans = [item if isinstance(item, Span) else Span(int(item), 1, 1) for item in axes]  # type: ignore[arg-type]
-        out = np.empty([span.size for span in spans], self.dtype)
-        parts = [list(_parts(*three)) for three in zip(spans, self.shard_shape, self.shape, strict=True)]
-        for chosen in itertools.product(*parts):
-            cell, local, place = tuple(zip(*chosen, strict=True)) or ((), (), ())
-            _copy(self._tile(cell), local, out, place)
-        shown = out[(*(slice(None) if isinstance(item, Span) else 0 for item in axes), ...)]
-        kept = [item for item in selection.items if item is None or isinstance(item, Span)]
-        return shown[tuple(None if item is None else slice(None) for item in kept)] if kept else shown
-
-    def _gathered(self, selection: Selection) -> Array:
-        """What index arrays select, tile by tile."""
-        shape, arrays = index_arrays(selection)
-        indices = [np.broadcast_to(np.asarray(a, np.intp), shape).reshape(-1) for a in arrays]
-        steps = [max(step, 1) for step in self.shard_shape]
-        cells = [index // step for index, step in zip(indices, steps, strict=True)]
-        number = np.ravel_multi_index(cells, self._counts) if cells else np.zeros(math.prod(shape), np.intp)
-        out = np.empty(math.prod(shape), self.dtype)
-        for one in np.unique(number):
-            here = np.flatnonzero(number == one)
-            cell = tuple(int(k) for k in np.unravel_index(one, self._counts)) if cells else ()
-            local = tuple(index[here] - k * step for index, k, step in zip(indices, cell, steps, strict=True))
-            out[here] = np.asarray(self._tile(cell)[local])
-        return out.reshape(shape)
 
     def __repr__(self) -> str:
         missing = f", {len(self.missing)} tiles missing" if self.missing else ""
@@ -275,31 +178,6 @@ def _is_raw(given: LayoutArray | Array, xla: Shape | None) -> bool:
     if isinstance(given, LayoutArray) or xla is None:
         return False
     return given.dtype == np.uint8 and given.ndim == 1 and (xla.dtype != np.uint8 or xla.rank != 1 or bool(xla.layout))
-
-
-def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:
-    """The tiles of one axis that a span touches: number, slice of the tile, and where that goes in the result."""
-    start, stride, count = span
-    done = 0
-    while done < count and step:
-        tile = (start + done * stride) // step
-        low, high = tile * step, min((tile + 1) * step, size)
-        first = start + done * stride
-        room = (high - 1 - first) // stride if stride > 0 else (first - low) // -stride
-        taken = min(count - done, room + 1)
-        last = first + (taken - 1) * stride - low
-        stop = last + (1 if stride > 0 else -1)
-        yield tile, slice(first - low, None if stop < 0 else stop, stride), slice(done, done + taken)
-        done += taken
-
-
-def _copy(tile: LayoutArray | Array, local: Any, out: Array | LayoutArray, place: Any) -> None:
-    """Copy one box of a tile into its place."""
-    source = tile[local] if local else tile
-    if isinstance(source, LayoutArray) and isinstance(out, np.ndarray):
-        source.to_numpy(out=out[(*place, ...)])  # the dots keep a 0-d array an array
-    else:
-        out[(*place, ...)] = source
 
 
 def _shown(index: Index) -> str:

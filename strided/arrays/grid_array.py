@@ -1,0 +1,163 @@
+"""An array whose elements lie in tiles of equal shape, each an array of its own.
+
+A read touches only the tiles that it needs, and copies each from its own layout straight into its place in the result,
+with all threads. What short tiles at an edge hold beyond it is never read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.arrays import formatting
+from strided.arrays.keys import Selection, Span, index_arrays, normalise
+from strided.arrays.layout_array import LayoutArray
+
+Array = npt.NDArray[Any]
+
+#: A tile: its coordinates in the grid.
+Cell = tuple[int, ...]
+
+
+class GridArray:
+    """The reading half of an array in tiles; a subclass says what they are and opens them.
+
+    ``a[key]`` is an ndarray or a scalar, for every key that NumPy takes. ``np.asarray(a)`` and `to_numpy` read
+    everything.
+
+    Attributes
+    ----------
+    shape, shard_shape : tuple of int
+        Of the array, and of every tile.
+    dtype : dtype
+    """
+
+    shape: tuple[int, ...]
+    shard_shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    _counts: tuple[int, ...]
+
+    def _tile(self, cell: Cell) -> LayoutArray | Array:
+        """A tile as an array, with what lies beyond the edge."""
+        raise NotImplementedError
+
+    def _tiles(self) -> Iterator[tuple[Cell, tuple[slice, ...]]]:
+        """The tiles that hold elements: coordinates, and slice of the array."""
+        raise NotImplementedError
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def to_numpy(self, out: Array | None = None) -> Array:
+        """All values, in `out` if it is given.
+
+        Raises
+        ------
+        ValueError
+            `out` has another shape or dtype.
+        DumpError
+            Some tile is missing.
+        """
+        if out is None:
+            out = np.empty(self.shape, self.dtype)
+        elif not isinstance(out, np.ndarray) or out.shape != self.shape or out.dtype != self.dtype:
+            raise ValueError(f"out must be an ndarray {self.dtype}{list(self.shape)}")
+        self._fill(out)
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("tiles cannot become an ndarray without a copy")
+        values = self.to_numpy()
+        cast = values if dtype is None else values.astype(dtype, copy=False)
+        # Read-only, because writes would reach no tile.
+        if cast is values and not copy:
+            cast.flags.writeable = False
+        return cast
+
+    def _fill(self, out: Array | LayoutArray) -> None:
+        for cell, index in self._tiles():
+            _copy(self._tile(cell), tuple(slice(0, s.stop - s.start) for s in index), out, index)
+
+    def __str__(self) -> str:
+        return formatting.text(self)  # type: ignore[arg-type]  # it uses nothing else of an array
+
+    def __getitem__(self, key: Any) -> Any:
+        selection = normalise(key, self.shape)
+        if selection.is_element:
+            index = [int(i) for i in selection.items]  # type: ignore[arg-type]
+            cell = tuple(i // step for i, step in zip(index, self.shard_shape, strict=True))
+            return self._tile(cell)[tuple(i % step for i, step in zip(index, self.shard_shape, strict=True))]
+        return self._basic(selection) if selection.is_basic else self._gathered(selection)
+
+    def _basic(self, selection: Selection) -> Any:
+        """What spans and integers select: for each tile that has part of it, one copy."""
+        axes = [item for item in selection.items if item is not None]
+        spans = [item if isinstance(item, Span) else Span(int(item), 1, 1) for item in axes]  # type: ignore[arg-type]
+        out = np.empty([span.size for span in spans], self.dtype)
+        parts = [list(_parts(*three)) for three in zip(spans, self.shard_shape, self.shape, strict=True)]
+        for chosen in itertools.product(*parts):
+            cell, local, place = tuple(zip(*chosen, strict=True)) or ((), (), ())
+            _copy(self._tile(cell), local, out, place)
+        shown = out[(*(slice(None) if isinstance(item, Span) else 0 for item in axes), ...)]
+        kept = [item for item in selection.items if item is None or isinstance(item, Span)]
+        return shown[tuple(None if item is None else slice(None) for item in kept)] if kept else shown
+
+    def _gathered(self, selection: Selection) -> Array:
+        """What index arrays select, tile by tile."""
+        shape, arrays = index_arrays(selection)
+        indices = [np.broadcast_to(np.asarray(a, np.intp), shape).reshape(-1) for a in arrays]
+        steps = [max(step, 1) for step in self.shard_shape]
+        cells = [index // step for index, step in zip(indices, steps, strict=True)]
+        number = np.ravel_multi_index(cells, self._counts) if cells else np.zeros(math.prod(shape), np.intp)
+        out = np.empty(math.prod(shape), self.dtype)
+        for one in np.unique(number):
+            here = np.flatnonzero(number == one)
+            cell = tuple(int(k) for k in np.unravel_index(one, self._counts)) if cells else ()
+            local = tuple(index[here] - k * step for index, k, step in zip(indices, cell, steps, strict=True))
+            out[here] = np.asarray(self._tile(cell)[local])
+        return out.reshape(shape)
+
+
+def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:
+    """The tiles of one axis that a span touches: number, slice of the tile, and where that goes in the result."""
+    start, stride, count = span
+    done = 0
+    while done < count and step:
+        tile = (start + done * stride) // step
+        low, high = tile * step, min((tile + 1) * step, size)
+        first = start + done * stride
+        room = (high - 1 - first) // stride if stride > 0 else (first - low) // -stride
+        taken = min(count - done, room + 1)
+        last = first + (taken - 1) * stride - low
+        stop = last + (1 if stride > 0 else -1)
+        yield tile, slice(first - low, None if stop < 0 else stop, stride), slice(done, done + taken)
+        done += taken
+
+
+def _copy(tile: LayoutArray | Array, local: Any, out: Array | LayoutArray, place: Any) -> None:
+    """Copy one box of a tile into its place."""
+    source = tile[local] if local else tile
+    if isinstance(source, LayoutArray) and isinstance(out, np.ndarray):
+        source.to_numpy(out=out[(*place, ...)])  # the dots keep a 0-d array an array
+    else:
+        out[(*place, ...)] = source
