@@ -38,8 +38,9 @@ def open_array(
     ----------
     path : path or URL
         Raw bytes; or, without a shape, a ``.npy`` file, or ``FILE:NAME`` for an array in a ``.safetensors`` or ``.npz``
-        file. Without ``:NAME`` the only array of such a file. A URL of fsspec, such as ``https://...`` or
-        ``s3://...``, gives a `RemoteArray`, which fetches what is indexed.
+        file or a ``.zarr`` folder. Without ``:NAME`` the only array of such a file. An array of several chunks gives a
+        `ZarrArray`, which reads those that a key needs. A URL of fsspec, such as ``https://...`` or ``s3://...``,
+        gives a `RemoteArray`, which fetches what is indexed.
     shape : str or Shape, optional
         Of raw bytes, which do not say it themselves, and of what a URL names.
     mode : {"r", "r+", "c"}
@@ -90,6 +91,8 @@ def open_array(
     if shape is None:
         if offset:
             raise TypeError("an offset goes with the shape of the raw bytes behind it: give both, or neither")
+        if (stored := _stored(os.fsdecode(path), mode)) is not None:
+            return stored  # type: ignore[no-any-return]  # as above
         path, shape, offset = _located(os.fsdecode(path), mode)
     elif isinstance(shape, str) and is_shape(os.fsdecode(path)) and not is_shape(shape):
         raise TypeError("the path comes first, then the shape")
@@ -99,6 +102,23 @@ def open_array(
     own, excess = _read(path, mode, parsed, offset, allow_excess)
     array = LayoutArray(own, parsed, bitorder=bitorder)
     array._memory.excess = excess
+    return array
+
+
+def _stored(text: str, mode: str) -> Any:
+    """The array in a ``.zarr`` folder, whose only chunk is mapped; None for anything else."""
+    from strided.io.containers import chosen, split_name
+    from strided.io.zarr_store import ZarrStore, is_zarr
+
+    path, name = split_name(text)
+    if not (os.path.isdir(path) and is_zarr(path)):
+        return None
+    store = ZarrStore(path)
+    array = store[chosen(store, name, path)]
+    if array.only_file is not None:
+        return map_array(array.only_file, array.xla_shape, mode)
+    if mode != "r":
+        raise UnsupportedError(f'{text} lies in several chunks: it is read-only, mode "r", not {mode!r}')
     return array
 
 

@@ -240,15 +240,15 @@ def test_what_is_there_stays_without_force(run: Run, dump: Path, tmp_path: Path)
     sd.convert_file(dump, SHAPE, target)  # as numpy.save
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.zarr", "out.PT", "out.npy.gz", "a.txt"])
+@pytest.mark.parametrize("name", ["out.csv", "out.h5", "out.PT", "out.npy.gz", "a.txt"])
 @pytest.mark.parametrize("options", [(), ("--to", "{0,1}")])
 def test_endings_of_other_formats_are_not_written(
     run: Run, dump: Path, tmp_path: Path, name: str, options: tuple[str, ...]
 ) -> None:
     code, out, err = run("convert", dump, SHAPE, tmp_path / name, *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "only .npy, .npz, .safetensors and raw bytes" in err
-    with pytest.raises(sd.UnsupportedError, match=r"only \.npy, \.npz, \.safetensors and raw bytes"):
+    assert "only .npy, .npz, .safetensors, .zarr and raw bytes" in err
+    with pytest.raises(sd.UnsupportedError, match=r"only \.npy, \.npz, \.safetensors, .zarr and raw bytes"):
         sd.convert_file(dump, SHAPE, tmp_path / name, layout="{0,1}")
     assert [p.name for p in tmp_path.iterdir()] == ["dump.bin"]
 

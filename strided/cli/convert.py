@@ -41,7 +41,7 @@ from strided.layout.parser import is_shape, layout_of
 #: Endings of files that hold raw bytes.
 _RAW_ENDINGS = ("", ".bin", ".raw", ".dat")
 #: A name inside a file that holds several arrays.
-_NAMED = re.compile(r"(.+\.(?:npz|safetensors)):(.+)", re.IGNORECASE | re.DOTALL)
+_NAMED = re.compile(r"(.+\.(?:npz|safetensors|zarr)):(.+)", re.IGNORECASE | re.DOTALL)
 
 
 @click.command(epilog="\n\n".join((SHAPE_HELP, SOURCE_HELP, INDEX_HELP, TARGET_HELP)))
@@ -65,7 +65,7 @@ def convert(
     allow_excess: bool,
     kind: str | None,
 ) -> None:
-    """Convert arrays to .npy, .npz, .safetensors or another layout.
+    """Convert arrays to .npy, .npz, .safetensors, .zarr or another layout.
 
     A source that holds several arrays, and is given without :NAME, gives all of them.
     """
@@ -79,7 +79,9 @@ def convert(
         if index is not None:
             arrays = {key: _part(array, inspect.parse_index(index)) for key, array in arrays.items()}
         if len(arrays) > 1 and (name is not None or ending(out) not in convert_file.CONTAINERS):
-            raise click.UsageError(f"{len(arrays)} arrays: name one of them, or write them to a .npz or .safetensors")
+            raise click.UsageError(
+                f"{len(arrays)} arrays: name one of them, or write them to a .npz, .safetensors or .zarr"
+            )
         only = next(iter(arrays.values()))
         arrays = arrays if name is None else {name: only}
         if wanted is None and ending(out) not in (".npy", *convert_file.CONTAINERS):
@@ -89,7 +91,13 @@ def convert(
                 _write_to_standard_output(only, wanted, element_type, advance)
                 return
             size = convert_file.write_arrays(
-                arrays, out, wanted, element_type=element_type, overwrite=force, progress=advance
+                arrays,
+                out,
+                wanted,
+                element_type=element_type,
+                overwrite=force,
+                grouped=name is not None,
+                progress=advance,
             )
         click.echo(f"{visible(out)}: {size:,} bytes, {_written(arrays, out, wanted, element_type)}")
 
@@ -115,8 +123,8 @@ def _check_target(sources: Sequence[str], out: str, layout: str | None, force: b
     if layout is None and ending(out) not in known:
         convert_file.refuse_name(out, layout)
         raise click.UsageError(
-            f"{out}: the ending does not say what to write; end it in .npy, .npz, .safetensors or .bin, or give a "
-            "layout with --to"
+            f"{out}: the ending does not say what to write; end it in .npy, .npz, .safetensors, .zarr or .bin, "
+            "or give a layout with --to"
         )
     files = [os.fstat(sys.stdin.fileno()) if source == STANDARD else _status(source) for source in sources]
     convert_file.check_target([status for status in files if status], out, layout, overwrite=force)
@@ -163,6 +171,8 @@ def _written(arrays: Mapping[str, Any], out: str, layout: Layout | None, element
     shapes = {name: convert_file.result_shape(array, layout, element_type) for name, array in arrays.items()}
     first, shape = next(iter(shapes.items()))
     values = f"{shape.dtype.name}{list(shape.dimensions)}" if layout is None else str(shape)
+    if ending(out) == ".zarr" and len(shapes) == 1:
+        return f"{values}\nread it with strided.open({out!r}), or zarr.open({out!r})"
     if ending(out) in convert_file.CONTAINERS:
         what = values if len(shapes) == 1 else f"{len(shapes)} arrays"
         return f"{what}\nread {'it' if len(shapes) == 1 else 'one'} with strided.open({f'{out}:{first}'!r})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from strided.files.magic import HEAD_BYTES, NPY_MAGIC
 from strided.files.regular import open_regular
 from strided.io.containers import open_container
 from strided.io.npy import read_npy_header, shape_of_npy
+from strided.io.zarr_store import ZarrStore, is_zarr
 
 
 @click.command()
@@ -25,7 +27,7 @@ from strided.io.npy import read_npy_header, shape_of_npy
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @kind
 def ls(path: str, as_json: bool, kind: str | None) -> None:
-    """List the arrays in a dump, a .npz or a .safetensors file.
+    """List the arrays in a dump, a .npz, .safetensors or .zarr.
 
     A dump is a folder or one file of it, such as a snapshot. For a folder, also what is missing, and why. 'strided show
     PATH:NAME' takes the names.
@@ -35,6 +37,9 @@ def ls(path: str, as_json: bool, kind: str | None) -> None:
 
 
 def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
+    if is_zarr(path):
+        store = ZarrStore(path)
+        return _listed(f"{path}: {_counted(store)}", {name: store.shape(name) for name in store})
     dump = strided.open_dump(path, mapped=False)
     shapes = [program.arrays.shape(name) for program in dump.programs for name in program.arrays]
     programs = [
@@ -55,7 +60,7 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if kind is None and (container := open_container(file, path)) is not None:
-            text = f"{path}: {len(container)} array{'' if len(container) == 1 else 's'}, {size:,} bytes"
+            text = f"{path}: {_counted(container)}, {size:,} bytes"
             return _listed(text, {name: container.shape(name) for name in container})
         file.seek(0)
         if kind is None and file.read(HEAD_BYTES).startswith(NPY_MAGIC):
@@ -69,6 +74,10 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
     content = strided.read_dump(Path(path), kind, mapped=False)
     arrays = named_arrays(content)
     return _listed(str(content), {name: arrays.shape(name) for name in arrays})
+
+
+def _counted(arrays: Sized) -> str:
+    return f"{len(arrays)} array{'' if len(arrays) == 1 else 's'}"
 
 
 def _listed(head: str, shapes: dict[str, Any]) -> tuple[str, dict[str, Any]]:

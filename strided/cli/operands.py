@@ -17,6 +17,7 @@ from strided.errors import StridedError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, format_of
 from strided.io import file_array
 from strided.io.containers import chosen, hint, name_of, open_container, split_name
+from strided.io.zarr_store import ZarrStore, is_zarr
 from strided.layout.parser import array_shape, is_shape
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Reading:
         if os.path.isdir(path):
             if shape is not None:
                 raise click.UsageError(f"{path} is a folder; a shape goes with a file of raw bytes")
+            if is_zarr(path):
+                return Opened(path, ZarrStore(path), name)
             dump = strided.open_dump(path, mapped=False)
             if not dump:
                 raise click.UsageError(f"{path} is a folder without arrays of a program; 'strided ls' lists its files")

@@ -113,6 +113,50 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
             os.unlink(temporary)
 
 
+@contextlib.contextmanager
+def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[str]:
+    """The path of a new folder that replaces `path`, and all that is in it, when the block ends without an error.
+
+    Until then it lies beside it, under a name of ours; a process that is killed (SIGKILL) leaves it there.
+
+    Raises
+    ------
+    FileExistsError
+        Without `overwrite`, something is there.
+    OSError
+        A file cannot be written; an earlier folder stays.
+    """
+    target = os.path.realpath(os.fsdecode(path))
+    if os.path.lexists(target) and not overwrite:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+    folder, name = os.path.split(target)
+    temporary, old = (os.path.join(folder, _temporary_name(name)) for _ in range(2))
+    try:
+        os.mkdir(temporary)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    try:
+        with named_when_full(path):
+            yield temporary
+            for place, _, files in os.walk(temporary):
+                for each in files:
+                    with open(os.path.join(place, each), "rb") as file:
+                        _sync(file)
+                _sync_folder(place)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(target, old)
+            os.rename(temporary, target)
+        except BaseException:
+            if os.path.lexists(old) and not os.path.lexists(target):
+                os.rename(old, target)
+            raise
+        _sync_folder(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def _made(folder: str, temporary: str, path: str | os.PathLike[str]) -> BinaryIO:
     """A new file, without a name if possible."""
     if hasattr(os, "O_TMPFILE") and os.path.isdir(_OWN_FILES):

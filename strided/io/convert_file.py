@@ -11,22 +11,23 @@ import numpy as np
 
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
-from strided.files.atomic import refuse_existing, refuse_same, replaced
+from strided.files.atomic import refuse_existing, refuse_same, replaced, replaced_folder
 from strided.io.containers import chosen, name_of, open_container
 from strided.io.file_array import open_file
 from strided.io.npy import npy_header
 from strided.io.safetensors import safetensors_header
 from strided.io.write_values import Progress, write_at, write_rows
+from strided.io.zarr_store import refuse_other, write_zarr
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES, element_type_of_dtype
 from strided.layout.parser import array_shape, layout_of
 
 #: Endings of files that hold several arrays by name.
-CONTAINERS = (".npz", ".safetensors")
+CONTAINERS = (".npz", ".safetensors", ".zarr")
 
 #: Endings of formats that are not written here: raw bytes with such a name would mislead.
 FOREIGN_ENDINGS = frozenset(
-    ".csv .tsv .txt .json .zarr .h5 .hdf5 .hdf .nc .nc4 .mat .pt .pth .pkl .pickle .gguf .onnx .pb"
+    ".csv .tsv .txt .json .h5 .hdf5 .hdf .nc .nc4 .mat .pt .pth .pkl .pickle .gguf .onnx .pb"
     " .parquet .arrow .feather .png .jpg .jpeg .gif .tif .tiff .bmp .svg .html .pdf .xls .xlsx .fits"
     " .gz .bz2 .xz .zst .zip .tar .tgz .7z".split()
 )
@@ -119,12 +120,14 @@ def convert_file(
     shape : str, Shape or None
         None for files that have their own.
     target : path
-        Its ending says the format: ``.npz``, ``.safetensors``; else raw bytes with a layout, ``.npy`` without. An array
-        in a container is called as in its source, or as the source file without its ending.
+        Its ending says the format: ``.npz``, ``.safetensors``, ``.zarr`` (a folder, of zarr's version 3); else raw
+        bytes with a layout, ``.npy`` without. An array in a container is called as in its source, or as the source file
+        without its ending.
     offset, bitorder
         As for `strided.open`.
     layout : str or Layout, optional
-        Layout of the raw bytes to write, with zeros as padding. By default values are written row-major.
+        Layout of the raw bytes to write, or of each chunk of a ``.zarr``, with zeros as padding. By default values are
+        written row-major.
     overwrite : bool, optional
         Whether to replace an existing file, as `numpy.save` does.
     progress : callable, optional
@@ -161,6 +164,9 @@ def check_target(
 ) -> None:
     """Raise OSError or UnsupportedError if sources must not be converted to a target."""
     refuse_name(target, layout)
+    if _ending(target) == ".zarr":
+        refuse_other(target, sources, overwrite=overwrite)
+        return
     for source in sources:
         refuse_same(source, target)
     if not overwrite:
@@ -172,12 +178,12 @@ def refuse_name(target: str | os.PathLike[str], layout: object) -> None:
 
     >>> refuse_name("out.csv", None)
     Traceback (most recent call last):
-    strided.errors.UnsupportedError: out.csv: files that end in .csv are not written, only .npy, .npz, .safetensors and raw bytes
+    strided.errors.UnsupportedError: out.csv: files that end in .csv are not written, only .npy, .npz, .safetensors, .zarr and raw bytes
     """  # noqa: E501
     name, ending = os.fsdecode(target), _ending(target)
     if ending in FOREIGN_ENDINGS:
         raise UnsupportedError(
-            f"{name}: files that end in {ending} are not written, only .npy, .npz, .safetensors and raw bytes"
+            f"{name}: files that end in {ending} are not written, only .npy, .npz, .safetensors, .zarr and raw bytes"
         )
     if ending in (".npy", ".npz") and layout is not None:
         raise UnsupportedError(
@@ -192,13 +198,18 @@ def write_arrays(
     *,
     element_type: str | None = None,
     overwrite: bool,
+    grouped: bool = False,
     progress: Progress | None = None,
 ) -> int:
     """Write arrays to a file, in the format that its name and the layout say; returns its size in bytes.
 
-    Only containers take several arrays. `element_type` casts values, as ``astype`` does.
+    Only containers take several arrays. `element_type` casts values, as ``astype`` does. A ``.zarr`` folder of one
+    array is that array, or if it is `grouped` a group that holds it by name.
     """
     shapes = {name: result_shape(array, layout, element_type) for name, array in arrays.items()}
+    if _ending(target) == ".zarr":
+        with replaced_folder(target, overwrite=overwrite) as folder:
+            return write_zarr(folder, arrays, shapes, progress, in_layout=layout is not None, grouped=grouped)
     with replaced(target, overwrite=overwrite) as file:
         match _ending(target):
             case ".safetensors":

@@ -19,12 +19,13 @@ from strided.arrays.layout_array import LayoutArray
 from strided.dumps.directory.dump import open_dump
 from strided.dumps.directory.names import parse_name
 from strided.dumps.snapshots.snapshot import read_snapshot
+from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout import AnyShape
 from strided.opening import open_array
 
 
 class StridedBackend(BackendEntrypoint):
-    """Dump folders, snapshots and raw buffers as datasets, read in part as they are indexed."""
+    """Dump folders, snapshots, zarr stores and raw buffers as datasets, read in part as they are indexed."""
 
     description = "Buffers in XLA's layouts: dump folders, snapshots, raw device memory (strided)"
     open_dataset_parameters = ("filename_or_obj", "drop_variables", "shape", "dims", "offset", "bitorder")
@@ -44,7 +45,7 @@ class StridedBackend(BackendEntrypoint):
         Parameters
         ----------
         filename_or_obj : path
-            A dump folder, a snapshot, or with `shape` a file of raw bytes.
+            A dump folder, a snapshot, a ``.zarr`` folder, or with `shape` a file of raw bytes.
         drop_variables : str or iterable of str, optional
             Arrays to leave out.
         shape : str or Shape, optional
@@ -64,13 +65,13 @@ class StridedBackend(BackendEntrypoint):
         if shape is not None:
             arrays: Iterable[tuple[str, Any]] = [(path.stem, open_array(path, shape, offset=offset, bitorder=bitorder))]
         elif path.is_dir():
-            arrays = open_dump(path).items()
+            arrays = ZarrStore(os.fspath(path)).items() if is_zarr(path) else open_dump(path).items()
         else:
             arrays = _values(path)
         variables = {
             name: _variable(name, array, dims)
             for name, array in arrays
-            if name not in dropped and isinstance(array, LayoutArray)
+            if name not in dropped and isinstance(array, (LayoutArray, ZarrArray))
         }
         return xr.Dataset(variables, attrs={"source": os.fspath(path)})
 
@@ -88,7 +89,7 @@ class StridedBackend(BackendEntrypoint):
 class _Lazy(BackendArray):
     """An array that xarray indexes lazily, and pickles as a path where it is mapped."""
 
-    def __init__(self, array: LayoutArray) -> None:
+    def __init__(self, array: LayoutArray | ZarrArray) -> None:
         self.array, self.shape, self.dtype = array, array.shape, array.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
@@ -104,7 +105,7 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
             yield f"{what}{number}", values[number]
 
 
-def _variable(name: str, array: LayoutArray, dims: Any) -> xr.Variable:
+def _variable(name: str, array: LayoutArray | ZarrArray, dims: Any) -> xr.Variable:
     given = dims.get(name) if isinstance(dims, Mapping) else dims
     names = tuple(given) if given is not None else tuple(f"{name}_{k}" for k in range(array.ndim))
     if len(names) != array.ndim:

@@ -18,11 +18,10 @@ from zarr.core.buffer import Buffer, NDBuffer
 
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import StridedError
+from strided.io.zarr_store import CODEC as NAME
 from strided.layout import Shape
 from strided.layout.element_types import element_type_of_dtype, is_builtin
 from strided.layout.parser import layout_of
-
-NAME = "strided.xla_layout"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from tests import paths
 
 xr = pytest.importorskip("xarray")
 
+from strided.arrays import layout_array  # noqa: E402
+from strided.io.convert_file import write_arrays  # noqa: E402
 from strided.plugins.xarray import StridedBackend  # noqa: E402
 
 pytestmark = pytest.mark.partners
@@ -63,6 +65,16 @@ def test_a_dump_folder(dump: Path) -> None:
     assert StridedBackend().guess_can_open(dump)
     without = xr.open_dataset(dump, engine=StridedBackend, drop_variables=names[0])
     assert list(without.data_vars) == names[1:]
+
+
+def test_a_zarr_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("dask")
+    monkeypatch.setattr(layout_array, "_CHUNK_BYTES", 8 << 10)
+    write_arrays({"layer/w": VALUES, "b": VALUES[0]}, tmp_path / "x.zarr", None, overwrite=False)
+    data = xr.open_dataset(tmp_path / "x.zarr", engine=StridedBackend, chunks={})
+    assert len(data["layer/w"].chunks[0]) > 1
+    assert np.array_equal(data["layer/w"][30:3:-4, 7].values, VALUES[30:3:-4, 7])
+    assert data.b.attrs["xla_shape"] == "f32[300]{0}"
 
 
 def test_a_snapshot(dump: Path) -> None:

@@ -15,6 +15,9 @@ import strided as sd
 
 zarr = pytest.importorskip("zarr", minversion="3")
 
+from strided.arrays import layout_array  # noqa: E402
+from strided.io.convert_file import write_arrays  # noqa: E402
+from strided.io.zarr_store import storage_dtype  # noqa: E402
 from strided.plugins.zarr import NAME, XlaLayoutCodec  # noqa: E402
 
 pytestmark = pytest.mark.partners
@@ -127,6 +130,38 @@ def test_a_truncated_chunk_is_an_error(tmp_path: Path) -> None:
     place.write_bytes(place.read_bytes()[:100])
     with pytest.raises(sd.BufferSizeError, match="takes 4096 bytes"):
         zarr.open_array(tmp_path, mode="r")[...]
+
+
+@pytest.mark.parametrize("element_type", ["f32", "bf16", "f8e4m3fn", "s4", "u2", "pred", "c64", "f4e2m1fn"])
+@pytest.mark.parametrize("layout", [None, "{0,1:T(8,128)}", "{1,0:T(8,128)(4,1)}"])
+def test_what_convert_writes_is_read_by_zarr(
+    element_type: str, layout: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout_array, "_CHUNK_BYTES", 4 << 10)
+    dtype = sd.parse_shape(f"{element_type}[1]").dtype
+    values = (np.arange(40 * 300).reshape(40, 300) % 3 - 1).astype(np.int8)
+    values = (abs(values) if element_type in ("u2", "pred") else values).astype(dtype)
+    write_arrays({"a/w": values, "b": values[:3]}, tmp_path / "x.zarr", layout, overwrite=False)
+    group = zarr.open_group(tmp_path / "x.zarr", mode="r")
+    for name, wanted in (("a/w", values), ("b", values[:3])):
+        array = group[name]
+        assert array.dtype == storage_dtype(element_type)
+        assert array.attrs.get("xla_element_type", element_type) == element_type
+        found = array[...]
+        same_values = element_type in ("s4", "u2")
+        assert np.array_equal(found, wanted.astype(found.dtype) if same_values else wanted.view(found.dtype))
+        assert np.array_equal(np.asarray(sd.open(f"{tmp_path}/x.zarr:{name}")), wanted)
+    assert group["a/w"].nchunks > 1
+
+
+def test_what_zarr_writes_is_opened(tmp_path: Path) -> None:
+    values = np.arange(40 * 300, dtype=np.float32).reshape(40, 300)
+    create(tmp_path / "x.zarr", values, (17, 130), XlaLayoutCodec(layout="{1,0:T(8,128)}"))
+    found = sd.open(tmp_path / "x.zarr")
+    assert np.array_equal(found[3:30:5, 129:132], values[3:30:5, 129:132])
+    zarr.create_array(tmp_path / "y.zarr", data=values)  # compressed, as zarr does by itself
+    with pytest.raises(sd.UnsupportedError, match="zarr reads them"):
+        sd.open(tmp_path / "y.zarr")
 
 
 def test_the_entry_point_leads_to_the_codec() -> None:

@@ -1,0 +1,158 @@
+"""Stores of zarr's version 3: what is written is read again, chunk by chunk, and whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.arrays import layout_array
+from strided.io.convert_file import write_arrays
+from strided.io.zarr_store import ZarrArray, ZarrStore
+
+VALUES = (np.arange(40 * 300) % 251).astype(np.float32).reshape(40, 300)
+TILED = "{1,0:T(8,128)(2,1)}"
+
+
+@pytest.fixture
+def chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_array, "_CHUNK_BYTES", 8 << 10)
+
+
+def write(path: Path, layout: str | None = None, overwrite: bool = False, **arrays: Any) -> int:
+    return write_arrays(arrays, path, layout, overwrite=overwrite)
+
+
+@pytest.mark.parametrize("layout", [None, TILED, "{0,1:T(8,128)}"])
+def test_an_array_of_many_chunks(layout: str | None, tmp_path: Path, chunks: None) -> None:
+    values = VALUES.astype(ml_dtypes.bfloat16)
+    size = write(tmp_path / "x.zarr", layout, x=values)
+    found = sd.open(tmp_path / "x.zarr")
+    assert isinstance(found, ZarrArray)
+    assert len(list((tmp_path / "x.zarr" / "c").rglob("*"))) > 3
+    assert size == sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file())
+    assert found.xla_shape == sd.parse_shape(f"bf16[40,300]{layout or '{1,0}'}")
+    for key in (..., 39, (7, 299), slice(30, 3, -4), (slice(5, 20), slice(100, 200, 3)), ([1, 39], [299, 0])):
+        assert np.array_equal(found[key], values[key])
+    assert np.array_equal(pickle.loads(pickle.dumps(found)).to_numpy(), values)
+    with pytest.raises(sd.UnsupportedError, match="several chunks"):
+        sd.open(tmp_path / "x.zarr", mode="r+")
+
+
+def test_one_chunk_is_mapped_as_the_device_has_it(tmp_path: Path) -> None:
+    array = sd.LayoutArray.from_numpy(VALUES[:17], f"bf16[17,300]{TILED}")
+    write(tmp_path / "x.zarr", TILED, x=array)
+    assert (tmp_path / "x.zarr" / "c" / "0" / "0").read_bytes() == array.buffer.tobytes()
+    found = sd.open(f"{tmp_path}/x.zarr:x", mode="r+")
+    assert found.xla_shape == array.xla_shape
+    found[3, 4] = 7
+    assert float(sd.open(tmp_path / "x.zarr")[3, 4]) == 7
+
+
+def test_several_arrays_make_groups(tmp_path: Path) -> None:
+    arrays = {"layer/w": VALUES, "layer/b": np.arange(3), "q": np.arange(-8, 8).astype(ml_dtypes.int4)}
+    path = tmp_path / "x.zarr"
+    write(path, **arrays)
+    store = ZarrStore(str(path))
+    assert sorted(store) == ["layer/b", "layer/w", "q"]
+    for name, values in arrays.items():
+        assert np.array_equal(np.asarray(sd.open(f"{path}:{name}")), values)
+    assert sorted(ZarrStore(f"{path}/layer")) == ["b", "w"]
+    with pytest.raises(sd.StridedError, match="holds 3 arrays; name one"):
+        sd.open(path)
+
+
+@pytest.mark.parametrize("values", [np.float32(3), np.zeros((0, 3), np.complex64), np.array([True, False])])
+def test_small_arrays(values: Any, tmp_path: Path) -> None:
+    write(tmp_path / "x.zarr", x=np.asarray(values))
+    found = np.asarray(sd.open(tmp_path / "x.zarr"))
+    assert (found.dtype, found.shape, found.tolist()) == (values.dtype, values.shape, values.tolist())
+
+
+def test_chunks_that_are_missing_are_zero(tmp_path: Path, chunks: None) -> None:
+    write(tmp_path / "x.zarr", TILED, x=VALUES)
+    missing = tmp_path / "x.zarr" / "c" / "0" / "1"
+    missing.unlink()
+    found, wanted = sd.open(tmp_path / "x.zarr"), VALUES.copy()
+    wanted[: found.chunk_shape[0], found.chunk_shape[1] : 2 * found.chunk_shape[1]] = 0
+    assert np.array_equal(found[...], wanted)
+
+
+@pytest.mark.parametrize("name", ["../x", "a//b", "", ".", "a/zarr.json", "w/inner"])
+def test_names_that_no_store_can_hold(name: str, tmp_path: Path) -> None:
+    with pytest.raises(sd.UnsupportedError, match=r"can be called|would lie in another"):
+        write(tmp_path / "x.zarr", **{"w": VALUES, name: VALUES})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    write(path, x=VALUES)
+    with pytest.raises(FileExistsError):
+        write(path, x=VALUES[0])
+
+    class Broken:
+        shape, dtype = (3,), np.dtype(np.float32)
+
+        def __getitem__(self, key: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(path, overwrite=True, x=Broken())
+    assert np.array_equal(sd.open(path), VALUES)
+    write(path, overwrite=True, x=VALUES[0])
+    assert np.array_equal(sd.open(path), VALUES[0])
+    assert [p.name for p in tmp_path.iterdir()] == ["x.zarr"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "words"),
+    [
+        ({"codecs": [{"name": "bytes"}, {"name": "zstd"}]}, sd.UnsupportedError, "encoded by bytes, zstd: zarr reads"),
+        ({"codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}, sd.UnsupportedError, "encoded by bytes"),
+        ({"codecs": []}, sd.DumpError, "damaged metadata"),
+        ({"data_type": "string"}, sd.UnsupportedError, "no element type for"),
+        ({"data_type": {"name": "struct"}}, sd.UnsupportedError, "structures or texts"),
+        ({"data_type": "int64"}, sd.DumpError, "f32 has not the size of int64"),
+        ({"fill_value": 1}, sd.UnsupportedError, "in a way that is not read here"),
+        ({"shape": [40, -1]}, sd.DumpError, "sizes of the array or of its chunks"),
+        ({"chunk_grid": {"configuration": {"chunk_shape": [0, 1]}}}, sd.DumpError, "sizes of the array or of its"),
+        ({"attributes": {"xla_element_type": "f31"}}, sd.DumpError, "damaged metadata"),
+        ({"zarr_format": 2}, sd.DumpError, "no metadata of zarr's version 3"),
+    ],
+)
+def test_other_metadata(changed: dict[str, Any], error: type[Exception], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    write(path, x=VALUES)
+    file = path / "zarr.json"
+    found = {"attributes": {"xla_element_type": "f32"}} | json.loads(file.read_text())
+    file.write_text(json.dumps(found | {"attributes": {"xla_element_type": "f32"}} | changed))
+    with pytest.raises(error, match=words):
+        sd.open(path)
+
+
+def test_what_is_no_store(tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    path.mkdir()
+    with pytest.raises(OSError, match="no zarr store"):
+        sd.convert_file(_npy(tmp_path), None, path)
+    (path / ".zgroup").write_text("{}")
+    with pytest.raises(sd.UnsupportedError, match="version 2"):
+        sd.open(path)
+    shutil.rmtree(path)
+    path.mkdir()
+    (path / "zarr.json").write_text("{")
+    with pytest.raises(sd.DumpError, match="damaged metadata"):
+        sd.open(path)
+
+
+def _npy(folder: Path) -> Path:
+    np.save(folder / "x.npy", VALUES)
+    return folder / "x.npy"
