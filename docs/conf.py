@@ -7,6 +7,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
+import inventories
+
 import strided
 
 project = "strided"
@@ -18,10 +20,12 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "code_links",
     "explorer",
     "layout_picture",
     "package_picture",
@@ -42,6 +46,8 @@ napoleon_use_ivar = True  # attributes that a class names in its docstring are n
 autosummary_generate = True
 autodoc_mock_imports = ["dask", "jax", "jaxlib", "torch"]  # the pages are built without the partners
 toc_object_entries_show_parents = "hide"
+
+intersphinx_mapping = inventories.write(Path(__file__).parent / "_build" / "inventories")
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
