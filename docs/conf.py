@@ -82,6 +82,21 @@ def _whole_sentences(app: object, what: str, name: str, thing: object, options: 
         lines[0] = f": {lines[0]}"
 
 
+def _attributes_apart(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Give attributes that share a line one each, as napoleon does for parameters alone."""
+    if "Attributes" not in lines:
+        return
+    kept: list[str] = []
+    for line in lines:
+        names, colon, rest = line.partition(" : ")
+        if colon and ", " in names and names.replace(", ", "").isidentifier():
+            *others, names = names.split(", ")
+            kept += [f"{other} : {rest}" for other in others]
+        kept.append(f"{names}{colon}{rest}")
+    lines[:] = kept
+
+
 def setup(app: object) -> None:
+    app.connect("autodoc-process-docstring", _attributes_apart, priority=420)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _whole_sentences, priority=410)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _title_examples, priority=400)  # type: ignore[attr-defined] # before napoleon

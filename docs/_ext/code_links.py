@@ -6,11 +6,12 @@ Only whole names are linked, with a call behind them or without. What has no pag
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
+from sphinx.domains.python import ObjectEntry
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 _NAME = re.compile(r"([A-Za-z_][\w.]*)(\(.*\))?$", re.DOTALL)
@@ -47,7 +48,7 @@ class CodeLinks(SphinxPostTransform):
             link += code
 
 
-def target_of(code: str, documented: Iterable[str]) -> str | None:
+def target_of(code: str, documented: Mapping[str, ObjectEntry]) -> str | None:
     """The full name of what code names, or None: a name from a library, or one of ours that begins with a class."""
     found = _NAME.match(code)
     if found is None or code == "None":
@@ -56,10 +57,11 @@ def target_of(code: str, documented: Iterable[str]) -> str | None:
     first = _SHORT.get(first, first)
     if dot and first in _ROOTS:
         return f"{first}.{rest}"
-    if not first[0].isupper():
+    if found[2] or len(first) == 1 or not first[0].isupper():
         return None
     ours = [name for name in documented if name.endswith(f".{found[1]}")]
-    return ours[0] if len(ours) == 1 else None if ours else found[1]
+    pages = {documented[name].docname for name in ours}
+    return ours[0] if len(pages) == 1 else None if ours else found[1]
 
 
 def _is_within(node: nodes.Node, kinds: tuple[type[nodes.Node], ...]) -> bool:
