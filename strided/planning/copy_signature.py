@@ -38,7 +38,7 @@ def signature_of(
     """The signature of two regular maps, and their bases in bits; their offsets count `units` bits."""
     axes, source_base, target_base = [], source.base * units[0], target.base * units[1]
     for extent, source_terms, target_terms in zip(source.shape, source.axes, target.axes, strict=True):
-        first, second = _sides(source_terms, target_terms, extent)
+        first, second = _sides(source_terms, target_terms, extent, units)
         source_base += first.base * units[0]
         target_base += second.base * units[1]
         if extent > 1:
@@ -50,10 +50,13 @@ def signature_of(
     return CopySignature(tuple(axes), bits, same_order), (source_base, target_base)
 
 
-def _sides(source: tuple[Term, ...], target: tuple[Term, ...], extent: int) -> tuple[AxisMap, AxisMap]:
-    """Both sides of an axis, reversed if the target would be written backwards."""
+def _sides(
+    source: tuple[Term, ...], target: tuple[Term, ...], extent: int, units: tuple[int, int]
+) -> tuple[AxisMap, AxisMap]:
+    """Both sides of an axis, reversed if it goes backwards on the side where its steps are shorter."""
     sides = axis_map_of(source, extent), axis_map_of(target, extent)
-    if sides[1].unit_stride >= 0:
+    steps = [side.unit_stride * unit for side, unit in zip(sides, units, strict=True)]
+    if (steps[0] if 0 < abs(steps[0]) < abs(steps[1]) else steps[1]) >= 0:
         return sides
     last = extent - 1
     turned = [tuple(Term(t.start + t.step * last, -t.step, t.digits) for t in terms) for terms in (source, target)]

@@ -170,10 +170,22 @@ def test_reversed_lanes_and_odd_steps_take_the_general_nest() -> None:
         assert plan_copy(view, row_major(view.shape), Storage(32), Storage(32)).kernel == "nest32"
 
 
-def test_rows_in_reverse_keep_the_kernel() -> None:
-    view = window(map_of("f32[400,900]{1,0:T(8,128)}"), slice(None, None, -1))
-    assert plan_copy(view, row_major(view.shape), Storage(32), Storage(32)).kernel == "rows"
-    assert plan_copy(row_major(view.shape), view, Storage(32), Storage(32)).kernel == "rows"
+@pytest.mark.parametrize(
+    ("text", "read", "written"),
+    [
+        ("f32[400,900]{1,0:T(8,128)}", "rows", "rows"),
+        ("bf16[400,900]{1,0:T(8,128)(2,1)}", "deinterleave16", "interleave16"),
+        ("s8[400,900]{1,0:T(8,128)(4,1)}", "deinterleave8", "interleave8"),
+        ("s4[400,900]{1,0:T(8,128)(8,1)E(4)}", "deinterleave_bits", "interleave_bits"),
+        ("f32[400,900]{0,1}", "transpose32", "transpose32"),
+    ],
+)
+def test_rows_in_reverse_keep_the_kernel(text: str, read: str, written: str) -> None:
+    view = window(map_of(text), slice(None, None, -1))
+    own = Storage(sd.parse_shape(text).element_bits)
+    dense = Storage(max(8, own.bits))
+    assert plan_copy(view, row_major(view.shape), own, dense).kernel == read
+    assert plan_copy(row_major(view.shape), view, dense, own).kernel == written
 
 
 def test_tasks_cover_a_step_and_end_on_tiles() -> None:
