@@ -203,11 +203,13 @@ class Rearrangements:
         if n <= _SHORT_AXIS:
             yield from range(1, n)
             return
-        lines = []
+        # Mismatches in one row have one line along it.
+        lines = {}
         for index in zip(*(i[:_LINES].tolist() for i in self.some), strict=True):
             along = _window(index[axis], n)
-            lines.append(tuple(along if k == axis else np.full(along.shape, i) for k, i in enumerate(index)))
-        yield from self._steps(lines)
+            line = tuple(along if k == axis else np.full(along.shape, i) for k, i in enumerate(index))
+            lines[index[:axis], along[0], index[axis + 1 :]] = line
+        yield from self._steps([*lines.values()])
 
     def _steps(self, lines: list[Points], exists: Mask | None = None) -> list[int]:
         """The commonest distances from a value of a to the same value of b along some lines of elements.
@@ -316,13 +318,14 @@ def _grams(numbers: npt.NDArray[np.uint64], length: int) -> npt.NDArray[np.uint6
 
 
 def _distances(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64], exists: Mask | None) -> Numbers:
-    """How far each value that a holds once lies from where b holds it."""
+    """How far each value that a holds once lies from where b holds it, if there they differ."""
     kept = np.arange(a.size) if exists is None else np.flatnonzero(exists)
-    values, first, counts = np.unique(a[kept], return_index=True, return_counts=True)
+    changed = kept[a[kept] != b[kept]]
+    values, first, counts = np.unique(a[kept] if changed.size else a[:0], return_index=True, return_counts=True)
     once, place = values[counts == 1], kept[first[counts == 1]]
     if not once.size:
         return np.zeros(0, np.int64)
-    found = np.minimum(np.searchsorted(once, b[kept]), once.size - 1)
-    same = once[found] == b[kept]
-    distances: Numbers = kept[same] - place[found[same]]
+    found = np.minimum(np.searchsorted(once, b[changed]), once.size - 1)
+    same = once[found] == b[changed]
+    distances: Numbers = changed[same] - place[found[same]]
     return distances

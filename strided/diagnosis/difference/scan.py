@@ -46,12 +46,14 @@ _BLOCK_BYTES = 1 << 21
 _CHUNK_BYTES, _CHUNKS = 1 << 20, 4
 #: Bytes after which pages of mapped files are let go.
 _RELEASED_BYTES = 1 << 26
-#: Mismatches whose places are kept; of more, an even sample.
-_MOST_PLACES = 1 << 16
+#: Mismatches whose places are kept; of more, an even sample. Of a block with more, about so many.
+_MOST_PLACES, _BLOCK_PLACES = 1 << 16, 1 << 13
 #: Elements that are measured at a time: a dozen arrays of them stay in the cache.
 _PART_ELEMENTS = 1 << 14
-#: Knuth's multiplicative hash picks the sample, so that it depends neither on threads nor on the order of blocks.
-_HASH = np.uint64(0x9E3779B97F4A7C15)
+#: A hash of the place picks the sample, so that it depends neither on threads nor on the order of blocks.
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+Places = npt.NDArray[np.int64]
 
 
 class _Part(NamedTuple):
@@ -109,7 +111,7 @@ class Tally:
     histogram: Counts = field(default_factory=lambda: np.zeros(64, np.int64))
     per_axis: list[Counts] = field(default_factory=list)
     map_counts: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
-    places: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    places: Places = field(default_factory=lambda: np.zeros(0, np.int64))
     level: int = 0
     first: list[int] = field(default_factory=list)
     changed_bits: int = 0
@@ -120,7 +122,7 @@ class Tally:
         self.per_axis = [np.zeros(n, np.int64) for n in self.shape]
         self.map_counts = self.cells.counts()
 
-    def points(self, places: npt.NDArray[np.int64] | Sequence[int]) -> Points:
+    def points(self, places: Places | Sequence[int]) -> Points:
         """The indices of flat ones."""
         return tuple(np.unravel_index(np.asarray(places, np.int64), self.shape)) if self.shape else ()
 
@@ -135,20 +137,32 @@ class Tally:
         self.changed_bits |= part.changed_bits
         self.negated += part.negated
 
-    def keep(self, flat: npt.NDArray[np.int64], *, is_all: bool) -> None:
-        """Add the places of a block's mismatches, in order, or of some of them."""
-        self.level = max(self.level, not is_all)
-        self.first = sorted([*self.first, *flat[: self.limit].tolist()])[: self.limit]
-        self.places = np.concatenate([self.places, flat[_sampled(flat, self.level)]])
+    def keep(self, first: Places, places: Places, level: int) -> None:
+        """Add the first places of a block's mismatches, and a sample of them that has one in ``2**level``."""
+        self.first = sorted([*self.first, *first.tolist()])[: self.limit]
+        before, self.level = self.level, max(self.level, level)
+        self.places = np.concatenate([_thinned(self.places, before, self.level), _thinned(places, level, self.level)])
         while self.places.size > _MOST_PLACES:
+            self.places = _thinned(self.places, self.level, self.level + 1)
             self.level += 1
-            self.places = self.places[_sampled(self.places, self.level)]
 
 
-def _sampled(flat: npt.NDArray[np.int64], level: int) -> Mask:
-    if not level:
-        return np.ones(flat.shape, bool)
-    return np.asarray(flat.astype(np.uint64) * _HASH >> np.uint64(64 - level) == 0)
+def _thinned(places: Places, level: int, wanted: int) -> Places:
+    """One in ``2**wanted`` places, of a sample that has one in ``2**level``."""
+    if level == wanted:
+        return places
+    # Each level looks at a bit of its own.
+    own = _mixed(places) >> np.uint64(64 - wanted) & np.uint64((1 << wanted - level) - 1)
+    found: Places = places[own == 0]
+    return found
+
+
+def _mixed(numbers: Places) -> npt.NDArray[np.uint64]:
+    """Numbers without any pattern that those have."""
+    found: npt.NDArray[np.uint64] = numbers.astype(np.uint64) * _ODD
+    found ^= found >> np.uint64(32)
+    found *= _ODD
+    return found
 
 
 def same_layout(a: Operand, b: Operand) -> bool:
@@ -224,7 +238,9 @@ class _Scan:
 
     def _compare(self, box: Box, x: Array, y: Array) -> None:
         mask = unequal_bits(x, y, equal_nan=self.tolerance.equal_nan)
-        if mask.any():
+        if mask.all():
+            self._mismatches(box, mask, x.reshape(-1), y.reshape(-1))
+        elif mask.any():
             self._mismatches(box, mask, x[mask], y[mask])
 
     def _mismatches(self, box: Box, mask: Mask, x: Array, y: Array) -> None:
@@ -234,25 +250,31 @@ class _Scan:
         unequal = np.concatenate([each.unequal for each in seen])
         if not unequal.all():
             mask[mask] = unequal
-        axes = range(mask.ndim)
-        per_axis = [np.count_nonzero(mask, axis=tuple(k for k in axes if k != axis)) for axis in axes]
-        places, is_all = _places(box, mask, self.tally)
+        is_full, axes = bool(mask.all()), range(mask.ndim)
+        per_axis = [
+            mask.size // n if is_full else np.count_nonzero(mask, axis=tuple(k for k in axes if k != axis))
+            for axis, n in enumerate(mask.shape)
+        ]
+        first, places, level = _places(box, mask, self.tally)
         tally = self.tally
         with self.lock:
             for each in seen:
                 tally.add(each)
             for counts, block, more in zip(tally.per_axis, box, per_axis, strict=True):
                 counts[block] += more
-            tally.cells.add(tally.map_counts, box, mask)
-            tally.keep(places, is_all=is_all)
+            if is_full:
+                tally.cells.add_all(tally.map_counts, box)
+            else:
+                tally.cells.add(tally.map_counts, box, mask)
+            tally.keep(first, places, level)
             self.element_bytes += element_bytes
 
     def _measured(self, x: Array, y: Array) -> _Part:
         """What some pairs whose bits differ add to a tally."""
         found = measured(x, y, self.tolerance)
-        unequal = found.unequal
-        steps = found.steps[unequal & ~found.unordered]
-        x, y = x[unequal], y[unequal]
+        unequal, steps = found.unequal, found.steps
+        if not unequal.all():
+            x, y, steps = x[unequal], y[unequal], steps[unequal]
         has_bits = self.a.dtype == self.b.dtype and x.dtype.itemsize <= 8
         return _Part(
             unequal,
@@ -260,7 +282,7 @@ class _Scan:
             found.distance.max().item(),
             found.relative.max().item(),
             found.steps.max().item(),
-            magnitudes(steps[steps > 0]),
+            magnitudes(steps),
             int(np.bitwise_or.reduce(patterns(x) ^ patterns(y))) if has_bits else 0,
             int(np.count_nonzero(x == -y)) if x.dtype == y.dtype and _has_sign(x.dtype) else 0,
         )
@@ -270,23 +292,25 @@ def _has_sign(dtype: np.dtype[Any]) -> bool:
     return dtype.kind != "b" and not dtype.name.startswith("uint")
 
 
-def _places(box: Box, mask: Mask, tally: Tally) -> tuple[npt.NDArray[np.int64], bool]:
-    """The flat indices of a block's mismatches, in order, and whether these are all: of many, the first and some more.
-
-    An index within the block is turned into one of the array.
-    """
+def _places(box: Box, mask: Mask, tally: Tally) -> tuple[Places, Places, int]:
+    """The flat indices of a block's first mismatches, and of a sample, and its level; 0 where it has all of them."""
     inside = np.flatnonzero(mask)
-    is_all = len(inside) <= _MOST_PLACES
-    if not is_all:
-        step = len(inside) // (_MOST_PLACES // 8)
-        inside = np.concatenate([inside[: tally.limit], inside[tally.limit :: step]])
+    count, level = len(inside), 0
+    ranks = np.arange(count)
+    if count > _MOST_PLACES:
+        level = (count // _BLOCK_PLACES).bit_length()
+        # One of each few neighbours, as a hash has it: with an even step all might lie in one lane.
+        ranks = np.arange(0, count, 1 << level)
+        ranks += (_mixed(ranks) >> np.uint64(64 - level)).astype(np.int64)
+        ranks = ranks[ranks < count]
+    inside = inside[np.concatenate([np.arange(min(count, tally.limit)), ranks])]
     flat = np.zeros(len(inside), np.int64)
-    for index, block, n in zip(
-        np.unravel_index(inside, mask.shape) if mask.ndim else (), box, tally.shape, strict=True
-    ):
+    index = np.unravel_index(inside, mask.shape) if mask.ndim else ()
+    for own, block, n in zip(index, box, tally.shape, strict=True):
         flat *= n
-        flat += index + block.start
-    return flat, is_all
+        flat += own + block.start
+    first, sample = np.split(flat, [len(flat) - len(ranks)])
+    return first, sample, level
 
 
 def _changed_bytes(a: Operand, box: Box, mask: Mask, x: Array, y: Array) -> int:

@@ -18,8 +18,8 @@ from strided.layout.element_types import element_type_of_dtype
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
-#: How many steps two values are apart.
-Steps = npt.NDArray[np.uint64]
+#: How many steps two values are apart: unsigned integers of any width.
+Steps = npt.NDArray[Any]
 
 _DOUBLE, _SIGNED, _UNSIGNED = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.uint64)
 
@@ -184,8 +184,9 @@ def measured(a: Array, b: Array, tolerance: Tolerance) -> Measured:
 
 
 def _integers(a: Array, b: Array, tolerance: Tolerance) -> Measured:
-    x, y = (each.astype(_UNSIGNED if each.dtype == _UNSIGNED else _SIGNED) for each in (a, b))
-    steps = _apart(x, y)
+    if a.dtype != b.dtype or a.dtype.isbuiltin != 1 or a.dtype.kind == "b":
+        a, b = (each.astype(_UNSIGNED if each.dtype == _UNSIGNED else _SIGNED) for each in (a, b))
+    steps, y = _apart(a, b), b
     relative = np.where(steps == 0, 0.0, steps / np.abs(y.astype(_DOUBLE)))
     if tolerance.max_ulp is not None:
         unequal = steps > tolerance.max_ulp
@@ -208,6 +209,18 @@ def _complex(a: Array, b: Array, tolerance: Tolerance) -> Measured:
 
 
 def _decided(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Tolerance) -> Measured:
+    if np.isfinite(distance).all():
+        size = np.abs(y)
+        relative = distance / size
+        if not distance.all():
+            relative[distance == 0] = 0
+        if tolerance.max_ulp is not None:
+            unequal = steps > tolerance.max_ulp
+        else:
+            unequal = distance > 0
+            if tolerance.atol or tolerance.rtol:
+                unequal &= ~(distance <= tolerance.atol + tolerance.rtol * size)
+        return Measured(unequal, np.zeros(unequal.shape, bool), distance, relative, steps)
     same = x == y
     nan_x, nan_y = np.isnan(x), np.isnan(y)
     unordered = nan_x != nan_y
@@ -233,14 +246,16 @@ def _decided(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Toler
 
 
 def magnitudes(steps: Steps) -> npt.NDArray[np.int64]:
-    """How many numbers of steps, all 1 or more, are from ``2**k`` to ``2**(k + 1) - 1``, for each k from 0 to 63.
+    """How many numbers of steps are from ``2**k`` to ``2**(k + 1) - 1``, for each k from 0 to 63; 0 steps do not count.
 
-    >>> magnitudes(np.array([1, 2, 3, 2**54 - 1], np.uint64)).nonzero()[0].tolist()
+    >>> magnitudes(np.array([0, 1, 2, 3, 2**54 - 1], np.uint64)).nonzero()[0].tolist()
     [0, 1, 53]
     """
-    # Without its second bit no number is rounded up to the next power of two.
-    exponents = ((steps & ~(steps >> np.uint64(1))).astype(_DOUBLE).view(np.int64) >> 52) - 1023
-    return np.bincount(exponents, minlength=64)
+    if steps.itemsize == 8:
+        # Without its second bit no number is rounded up to the next power of two.
+        steps = steps & ~(steps >> np.uint64(1))
+    exponents = steps.astype(_DOUBLE).view(np.int64) >> 52
+    return np.bincount(exponents, minlength=1023 + 64)[1023:]
 
 
 def _ulps(a: Array, b: Array) -> Steps:
@@ -248,7 +263,7 @@ def _ulps(a: Array, b: Array) -> Steps:
     return _apart(ordinals(a), ordinals(b))
 
 
-def ordinals(values: Array) -> npt.NDArray[np.int64]:
+def ordinals(values: Array) -> Array:
     """Numbers that count the values of a type of floats in their order, from 0 at zero; meaningless for NaN.
 
     >>> ordinals(np.array([-0.0, 0.0, 5e-324, -np.inf])).tolist()
@@ -258,21 +273,23 @@ def ordinals(values: Array) -> npt.NDArray[np.int64]:
     size = values.dtype.itemsize
     pattern = np.ascontiguousarray(values).view(f"i{size}")
     if values.dtype == ml_dtypes.float8_e8m0fnu:
-        return pattern.view(np.uint8).astype(np.int64)  # it has no sign
+        return pattern.view(np.uint8).astype(np.int16)  # it has no sign
     if bits < 8 * size:
         pattern = pattern << (8 * size - bits) >> (8 * size - bits)
-    # A negative float is its magnitude above the pattern of -0.
-    zero = np.array(-(1 << (bits - 1)), pattern.dtype)
-    return np.where(pattern < 0, zero - pattern, pattern).astype(np.int64)
+    # A negative float is its magnitude above the pattern of -0. Without `np.where`, which takes ten times as long.
+    sign = pattern >> (8 * size - 1)
+    found: Array = (pattern & ((1 << (bits - 1)) - 1) ^ sign) - sign
+    return found
 
 
 def _apart(a: Array, b: Array) -> Steps:
-    """``|a - b|`` of integers, which always fits 64 bits but for some of two types: these stop at 2**64 - 1."""
+    """``|a - b|`` of integers, which always fits their bits but for some of two types: these stop at 2**64 - 1."""
     if a.dtype == b.dtype:
-        apart = a.view(_UNSIGNED) - b.view(_UNSIGNED)  # modulo 2**64
-        return np.where(a > b, apart, -apart)
-    signed, unsigned = (a, b) if a.dtype == _SIGNED else (b, a)
+        unsigned = f"u{a.itemsize}"
+        apart: Steps = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)  # modulo a power of two
+        return apart
+    signed, other = (a, b) if a.dtype == _SIGNED else (b, a)
     size = np.abs(signed).astype(_UNSIGNED)
-    total = unsigned + size
-    negative = np.where(total < unsigned, np.uint64(2**64 - 1), total)
-    return np.where(signed < 0, negative, np.where(unsigned > size, unsigned - size, size - unsigned))
+    total = other + size
+    negative = np.where(total < other, np.uint64(2**64 - 1), total)
+    return np.where(signed < 0, negative, np.where(other > size, other - size, size - other))
