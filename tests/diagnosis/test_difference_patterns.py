@@ -226,6 +226,52 @@ def test_noise_is_everywhere() -> None:
     assert [each.kind for each in diff(x, scattered).patterns] == ["everywhere"]
 
 
+def test_a_sample_of_many_mismatches_is_even() -> None:
+    x = np.random.default_rng(3).standard_normal((1024, 1024)).astype(ml_dtypes.bfloat16)
+    a, b = (sd.LayoutArray.from_numpy(x, "{1,0:T(8,128)(2,1)}") for _ in range(2))
+    b[1::2] += 3
+    (found,) = diff(a, b).patterns
+    assert (
+        found.sentence
+        == "all 524,288 mismatches lie in member 1 of the 2 in each 32-bit word; every element there differs"
+    )
+    b[::2] -= 3
+    assert [each.kind for each in diff(a, b).patterns] == ["everywhere"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "words"),
+    [
+        (np.s_[3, [3, 7, 12]], "row", "rows 3, 7 and 12 of [3]"),
+        (np.s_[3, :, [30, 44]], "column", "columns 30 and 44 of [3]"),
+        (np.s_[[1, 3]], "plane", "planes 1 and 3 of dimension 0"),
+        (np.s_[1:3, 5], "row", "2 rows: 5 of [1]; 5 of [2]"),
+        (
+            np.s_[2, 8:16, [128, 298]],
+            "lane",
+            "2 lanes: 0 of one tile, at [2, 8:16, 128]; 42 of one tile, at [2, 8:16, 298]",
+        ),
+        (np.s_[..., [5, 133, 261, 6, 134, 262]], "lane", "lanes 5 and 6 of the tiles"),
+        (np.s_[2:4, 8:16, 128:256], "tile", "2 tiles: at [2, 8:16, 128:256]; at [3, 8:16, 128:256]"),
+    ],
+)
+def test_few_places_are_named_one_by_one(keys: Any, kind: str, words: str) -> None:
+    a, b = faulty("f32[6,24,300]{2,1,0:T(8,128)}", changed(*(keys if isinstance(keys, tuple) else (keys,))))
+    found = diff(a, b).patterns[0]
+    assert found.kind == kind
+    assert f"mismatches lie in {words}; every element there differs" in found.sentence
+    marked = np.zeros(a.shape, bool)
+    for where in found.where.split("; "):
+        marked[eval(f"np.s_[{where}]")] = True
+    assert (marked == (np.asarray(a) != np.asarray(b))).all()
+
+
+def test_more_places_than_can_be_named_are_everywhere() -> None:
+    rows = slice(0, 40, 3)
+    for shape in ("f32[200,384]{1,0}", "f32[200,384]{1,0:T(8,128)}"):
+        assert [each.kind for each in diff(*faulty(shape, changed(rows))).patterns] == ["everywhere"]
+
+
 def test_few_scattered_mismatches_are_named_one_by_one() -> None:
     x = np.zeros((64, 300), np.float32)
     y = x.copy()

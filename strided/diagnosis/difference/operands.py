@@ -192,10 +192,9 @@ class Shards:
         local = tuple(i % step for i, step in zip(index, self.array.shard_shape, strict=True))
         return operand_of(self.array._tile(self._cell(index)), self.name).byte_of(local)
 
-    def shard_name(self, index: tuple[int, ...], words: str) -> str:
-        """What a sentence calls the shard that an element lies in."""
-        devices = self.array._holders[self._cell(index)]
-        return f"the shard of device {', '.join(map(str, devices))}, at {words}"
+    def holder_of(self, index: tuple[int, ...]) -> str:
+        """The numbers of the devices that hold the shard of an element."""
+        return ", ".join(map(str, self.array._holders[self._cell(index)]))
 
     def _cell(self, index: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(i // step for i, step in zip(index, self.array.shard_shape, strict=True))

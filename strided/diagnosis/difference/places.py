@@ -1,7 +1,8 @@
 """Where mismatches lie: in one row, one tile, one lane of all tiles, one shard.
 
-Each kind of place cuts the array into places of that kind. If nine tenths of the mismatches lie in one of them, it is a
-candidate. The best one makes so many mismatches in it the least likely by chance.
+Each kind of place cuts the array into places of that kind. If nine tenths of the mismatches lie in one of them, or in a
+few that are about as full, these are a candidate. The best one makes so many mismatches in it the least likely by
+chance.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +21,12 @@ from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.scan import Tally
 from strided.layout import Layout, Shape
 
-#: The part of the mismatches that must lie in one place.
+#: The part of the mismatches that must lie in the places that are named.
 LEAST_SHARE = 0.9
+#: The most places that are named, and the fewest mismatches in each of several.
+_MOST_NAMED, _LEAST_EACH = 8, 4
+#: Mismatches on which a kind of places is tried, and the part of them that must lie in few places.
+_SAMPLE, _LIKELY_SHARE = 4096, 0.8
 #: Bits by which chance must be excluded, unless half of the place's elements differ.
 _LEAST_BITS = 10.0
 
@@ -28,6 +34,14 @@ Numbers = npt.NDArray[np.int64]
 Index = tuple[int, ...]
 #: Lanes of a vector register of a TPU.
 _LANES = 128
+
+
+class _Name(NamedTuple):
+    """What a sentence calls a place: "row", "3", " of [0]"."""
+
+    noun: str
+    which: str
+    rest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +55,14 @@ class _Kind:
         For each axis a number for each index; elements whose numbers are equal along all axes lie in one place. None
         for an axis that is not cut.
     name : callable
-        What a sentence calls the place of an index; it also gets the place in words.
+        The name of the place of an index; it also gets the place in words.
     filled : float
         The least part of a place that must differ.
     """
 
     kind: str
     groups: tuple[Numbers | None, ...]
-    name: Callable[[Index, str], str]
+    name: Callable[[Index, str], _Name]
     filled: float = 0
 
     def numbers(self, points: Points) -> list[Numbers]:
@@ -62,11 +76,13 @@ class _Kind:
 
 
 def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
-    """The place in which the mismatches lie, if there is one; for shards also which of them."""
+    """The places of one kind in which the mismatches lie, if they are few; for shards also which of them."""
     if tally.count == 1:
         return [_element(a, b, tally)]
     points = tally.points(tally.places)
-    found = [each for kind in _kinds(a, b, tally.shape) if (each := _judged(kind, a, tally, points)) is not None]
+    some = tally.points(np.random.default_rng(0).permutation(tally.places)[:_SAMPLE])
+    likely = (kind for kind in _kinds(a, b, tally.shape) if _fullest(kind, some)[0] >= _LIKELY_SHARE)
+    found = [each for kind in likely if (each := _judged(kind, a, tally, points)) is not None]
     best = sorted(found, key=lambda each: -each[0])[:1]
     shards = [each for each in found if each[1].kind == "shard" and each not in best]
     return [pattern for _, pattern in best + shards]
@@ -80,33 +96,73 @@ def _element(a: Operand, b: Operand, tally: Tally) -> Pattern:
 
 
 def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> tuple[float, Pattern] | None:
-    """How telling the fullest place of a kind is, in bits, and the pattern; None if many mismatches lie elsewhere."""
+    """How telling the fullest places of a kind are, in bits, and the pattern; None if many mismatches lie elsewhere."""
+    share, least, indices = _fullest(kind, points)
+    if share < LEAST_SHARE or (len(indices) > 1 and least < _LEAST_EACH):
+        return None
+    boxes = [kind.ranges(index, tally.shape) for index in indices]
+    is_sure = not tally.level
+    if tally.level:
+        # A sample alone cannot say "all". Counts along an axis can, where places are cut along that one alone.
+        along = [np.unique(np.concatenate(own)) for own in zip(*boxes, strict=True)]
+        outside = (counts.sum() - counts[own].sum() for counts, own in zip(tally.per_axis, along, strict=True))
+        share = min(share, 1 - max(outside, default=0) / tally.count)
+        is_sure = len(boxes) == 1 or sum(own is not None for own in kind.groups) == 1
+        if share < LEAST_SHARE:
+            return None
+    size, total = sum(math.prod(map(len, ranges)) for ranges in boxes), math.prod(tally.shape)
+    count, number = round(share * tally.count), len(boxes)
+    if number > 1 and 2 * size > total:
+        return None
+    chosen = math.comb(max(number, round(total * number / size)), number)  # ways to choose so many places
+    bits = count * math.log2(total / size) - math.log2(chosen)
+    if size == total or (bits < _LEAST_BITS and count < size / 2) or count < kind.filled * size:
+        return None
+    # Nearly all of a small place tells more than a small part of it.
+    part = f"{'' if not tally.level else 'about '}{count:,} of"
+    if share == 1:
+        part = "all" if is_sure else "nearly all"
+    named = _named([kind.name(index, _in_words(own)) for index, own in zip(indices, boxes, strict=True)])
+    text = f"{part} {tally.count:,} mismatches lie in {named}"
+    if kind.kind == "tile" and a.whole is not None and number == 1:
+        text += f": {_bytes(a, boxes[0])}"
+    if count == size:
+        text += "; every element there differs"
+    where = "; ".join(_key(ranges, tally.shape) for ranges in boxes)
+    return bits, Pattern(kind.kind, where, float(share), text)
+
+
+def _fullest(kind: _Kind, points: Points) -> tuple[float, int, list[Index]]:
+    """The places of a kind that are a quarter as full as the fullest one, unless they are too many to name.
+
+    Returns their share of some mismatches, how many the least full one has, and an index in each.
+    """
     numbers = np.stack(kind.numbers(points))
     order = np.lexsort(numbers)
     edges = np.flatnonzero(np.append(True, (np.diff(numbers[:, order], axis=1) != 0).any(axis=0)))
     lengths = np.diff([*edges, order.size])
-    share = lengths.max() / order.size
-    if share < LEAST_SHARE:
-        return None
-    index = tuple(int(i[order[edges[lengths.argmax()]]]) for i in points)
-    ranges = kind.ranges(index, tally.shape)
-    if share == 1 and tally.level:
-        # A sample alone cannot say "all".
-        outside = (counts.sum() - counts[own].sum() for counts, own in zip(tally.per_axis, ranges, strict=True))
-        share = 1 - max(outside, default=0) / tally.count
-    size, total = math.prod(map(len, ranges)), math.prod(tally.shape)
-    count = round(share * tally.count)
-    bits = (count - 1) * math.log2(total / size)
-    if size == total or (bits < _LEAST_BITS and count < size / 2) or count < kind.filled * size:
-        return None
-    # Nearly all of a small place tells more than a small part of it.
-    part = "all" if share == 1 else f"{'' if not tally.level else 'about '}{count:,} of"
-    text = f"{part} {tally.count:,} mismatches lie in {kind.name(index, _in_words(ranges))}"
-    if kind.kind == "tile" and a.whole is not None:
-        text += f": {_bytes(a, ranges)}"
-    if count == size:
-        text += "; every element there differs"
-    return bits, Pattern(kind.kind, _key(ranges, tally.shape), float(share), text)
+    full = np.flatnonzero(4 * lengths >= lengths.max())
+    if len(full) > _MOST_NAMED:
+        return 0.0, 0, []
+    places = sorted(tuple(int(i[place]) for i in points) for place in order[edges[full]].tolist())
+    return float(lengths[full].sum() / order.size), int(lengths[full].min()), places
+
+
+def _named(names: list[_Name]) -> str:
+    """Places of a kind in a sentence.
+
+    >>> _named([_Name("row", "3"), _Name("row", "7"), _Name("row", "12")])
+    'rows 3, 7 and 12'
+    >>> _named([_Name("tile", "at rows 0 to 7"), _Name("tile", "at rows 16 to 23")])
+    '2 tiles: at rows 0 to 7; at rows 16 to 23'
+    """
+    noun, which, rest = names[0]
+    if len(names) == 1:
+        return f"{noun} {which}{rest}" if which.isdigit() else f"the {noun} {which}{rest}"
+    if which.isdigit() and len({name.rest for name in names}) == 1:
+        *others, last = sorted({int(name.which) for name in names})
+        return f"{noun}s {', '.join(map(str, others))} and {last}{rest}"
+    return f"{len(names)} {noun}s: {'; '.join(name.which + name.rest for name in names)}"
 
 
 def _bytes(a: Operand, ranges: list[Numbers]) -> str:
@@ -150,8 +206,9 @@ def _kinds(a: Operand, b: Operand, shape: Index) -> Iterator[_Kind]:
         return f" of [{', '.join(map(str, index[:-2]))}]" if rank > 2 else ""
 
     if rank >= 2:
-        yield _Kind("row", fixed(*range(rank - 1)), lambda i, _: f"row {i[-2]}{of_outer(i)}")
-        yield _Kind("column", fixed(*range(rank - 2), rank - 1), lambda i, _: f"column {i[-1]}{of_outer(i)}")
+        yield _Kind("row", fixed(*range(rank - 1)), lambda i, _: _Name("row", str(i[-2]), of_outer(i)))
+        columns = fixed(*range(rank - 2), rank - 1)
+        yield _Kind("column", columns, lambda i, _: _Name("column", str(i[-1]), of_outer(i)))
     if rank >= 3:
         for axis in range(rank):
             yield _Kind("plane", fixed(axis), partial(_plane_name, axis))
@@ -159,7 +216,7 @@ def _kinds(a: Operand, b: Operand, shape: Index) -> Iterator[_Kind]:
         if isinstance(each, Shards):
             steps = each.array.shard_shape
             groups = tuple(np.arange(n) // max(1, step) for n, step in zip(shape, steps, strict=True))
-            yield _Kind("shard", groups, each.shard_name)
+            yield _Kind("shard", groups, partial(_shard_name, each))
             break
     wholes = [each.whole.xla_shape for each in (a, b) if each.whole is not None]
     if tiled := [whole for whole in wholes if _is_tiled(whole)]:
@@ -168,8 +225,12 @@ def _kinds(a: Operand, b: Operand, shape: Index) -> Iterator[_Kind]:
         yield _members(shape, wholes[0].layout.minor_to_major[0], 32 // wholes[0].element_bits)
 
 
-def _plane_name(axis: int, index: Index, _: str) -> str:
-    return f"the plane at {index[axis]} of dimension {axis}"
+def _shard_name(shards: Shards, index: Index, words: str) -> _Name:
+    return _Name("shard", f"of device {shards.holder_of(index)}, at {words}")
+
+
+def _plane_name(axis: int, index: Index, _: str) -> _Name:
+    return _Name("plane", str(index[axis]), f" of dimension {axis}")
 
 
 def _is_tiled(shape: Shape) -> bool:
@@ -189,7 +250,7 @@ def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
         yield from _flat_tile_kinds(tiled, tile[0])
         return
     rows = _rows_of_word(layout)
-    yield _Kind("tile", tiles, lambda _, words: f"the tile at {words}")
+    yield _Kind("tile", tiles, _tile_name)
     # A lane is one place along the minor side of a tile, a sublane one row of words along the other side.
     for kind, axis, share in zip(("lane", "sublane"), layout.minor_to_major[: len(tile)], (1, rows), strict=False):
         along = np.arange(shape[axis])
@@ -212,10 +273,10 @@ def _flat_tile_kinds(tiled: Shape, size: int) -> Iterator[_Kind]:
     axis = layout.minor_to_major[0]
     along = np.arange(shape[axis])
 
-    def cut(kind: str, numbers: Numbers, name: Callable[[Index, str], str]) -> _Kind:
+    def cut(kind: str, numbers: Numbers, name: Callable[[Index, str], _Name]) -> _Kind:
         return _Kind(kind, tuple(numbers if k == axis else None for k in range(len(shape))), name)
 
-    yield cut("tile", along // size, lambda _, words: f"the tile at {words}")
+    yield cut("tile", along // size, _tile_name)
     if size % _LANES == 0 and shape[axis] > _LANES:
         rows = _rows_of_word(layout)
         lane, sublane = along % _LANES, along % size // _LANES // rows
@@ -225,21 +286,29 @@ def _flat_tile_kinds(tiled: Shape, size: int) -> Iterator[_Kind]:
         member = (
             np.asarray(tiled.address_map.offset_of(tuple(along if k == axis else 0 for k in range(len(shape))))) % count
         )
-        yield cut("half-word", member, lambda i, _: f"member {member[i[axis]]} of the {count} in each 32-bit word")
+        yield cut("half-word", member, lambda i, _: _member_name(member[i[axis]], count))
 
 
-def _of_tile(kind: str, axis: int, number: Numbers, index: Index, words: str) -> str:
-    return f"{kind} {number[index[axis]]} of one tile, at {words}"
+def _tile_name(_: Index, words: str) -> _Name:
+    return _Name("tile", f"at {words}")
 
 
-def _of_tiles(kind: str, axis: int, number: Numbers, index: Index, _: str) -> str:
-    return f"{kind} {number[index[axis]]} of the tiles"
+def _of_tile(kind: str, axis: int, number: Numbers, index: Index, words: str) -> _Name:
+    return _Name(kind, str(number[index[axis]]), f" of one tile, at {words}")
+
+
+def _of_tiles(kind: str, axis: int, number: Numbers, index: Index, _: str) -> _Name:
+    return _Name(kind, str(number[index[axis]]), " of the tiles")
+
+
+def _member_name(member: int, count: int) -> _Name:
+    return _Name("member", str(member), f" of the {count} in each 32-bit word")
 
 
 def _members(shape: Index, axis: int, count: int) -> _Kind:
     """The members of 32-bit words that neighbours along an axis share."""
     groups = tuple(np.arange(n) % count if k == axis else None for k, n in enumerate(shape))
-    return _Kind("half-word", groups, lambda i, _: f"member {i[axis] % count} of the {count} in each 32-bit word")
+    return _Kind("half-word", groups, lambda i, _: _member_name(i[axis] % count, count))
 
 
 def _rows_of_word(layout: Layout) -> int:
