@@ -114,12 +114,7 @@ def _stored(text: str, mode: str) -> Any:
     if not (os.path.isdir(path) and is_zarr(path)):
         return None
     store = ZarrStore(path)
-    array = store[chosen(store, name, path)]
-    if array.only_file is not None:
-        return map_array(array.only_file, array.xla_shape, mode)
-    if mode != "r":
-        raise UnsupportedError(f'{text} lies in several chunks: it is read-only, mode "r", not {mode!r}')
-    return array
+    return store[chosen(store, name, path)].mapped(mode)
 
 
 def _located(text: str, mode: str) -> tuple[str, Shape, int]:

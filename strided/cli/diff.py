@@ -13,19 +13,15 @@ from typing import Any
 import click
 
 import strided
-from strided.arrays.layout_array import map_array
-from strided.cli.operands import STANDARD, array_of
-from strided.cli.options import SHAPE_HELP, bitorder, kind, progress, width
+from strided.cli.operands import STANDARD, Reading, array_of, format_of_file, mapped
+from strided.cli.options import SHAPE_HELP, SOURCE_HELP, allow_excess, bitorder, kind, progress, width
 from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
+from strided.errors import UnsupportedError
 from strided.files.atomic import replaced
-from strided.files.magic import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC
-from strided.io.file_array import FileArray
 from strided.layout.parser import is_shape
 
 
-@click.command(
-    "diff", epilog=f"{SHAPE_HELP} FILE may be a .npy file, which needs no SHAPE. NAME is one of 'strided ls'."
-)
+@click.command("diff", epilog="\n\n".join((f"{SHAPE_HELP} One that is left out is the other array's.", SOURCE_HELP)))
 @click.argument("operands", nargs=-1, required=True, metavar="A [SHAPE] B [SHAPE]")
 @click.option("--rtol", type=float, default=0, metavar="X", help="Equal if |a - b| <= atol + X * |b|.")
 @click.option("--atol", type=float, default=0, metavar="X", help="Equal if |a - b| <= X + rtol * |b|.")
@@ -35,6 +31,7 @@ from strided.layout.parser import is_shape
 @click.option("--svg", "picture", metavar="FILE", help="Write the map of the mismatches to FILE as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @bitorder
+@allow_excess
 @kind
 def diff(
     operands: tuple[str, ...],
@@ -46,11 +43,12 @@ def diff(
     picture: str | None,
     as_json: bool,
     bitorder: str,
+    allow_excess: bool,
     kind: str | None,
 ) -> None:
     """Show where two arrays differ, or two dump folders.
 
-    A and B are files, arrays as DUMP:NAME, or both dump folders. The exit code is 0 if they are equal, 1 if not.
+    A and B are arrays, or both dump folders. The exit code is 0 if they are equal, 1 if not.
     """
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | DumpDifference
@@ -60,7 +58,7 @@ def diff(
         found = diff_dumps(*(strided.open_dump(each) for each in operands), **options)
     else:
         with contextlib.ExitStack() as stack:
-            a, b = _arrays(operands, bitorder, kind, stack)
+            a, b = _arrays(operands, Reading(0, bitorder, kind, allow_excess, stack))
             shape = getattr(a, "shape", ())
             with progress(math.prod(shape), "comparing") as advance:
                 found = strided.diff(a, b, **options, progress=advance)
@@ -73,7 +71,7 @@ def diff(
         sys.exit(1)
 
 
-def _arrays(operands: Sequence[str], bitorder: str, kind: str | None, stack: contextlib.ExitStack) -> list[Any]:
+def _arrays(operands: Sequence[str], reading: Reading) -> list[Any]:
     """The two arrays that operands name. A shape that is left out is the other one's."""
     names: list[tuple[str, str | None]] = []
     for operand in operands:
@@ -86,16 +84,23 @@ def _arrays(operands: Sequence[str], bitorder: str, kind: str | None, stack: con
     shapes = [shape for _, shape in names if shape is not None]
     if [name for name, _ in names] == [STANDARD, STANDARD]:
         raise click.UsageError("standard input is one array; name a file for the other")
-    return [_array(name, shape or next(iter(shapes), None), bitorder, kind, stack) for name, shape in names]
+    other = next(iter(shapes), None)
+    return [_array(name, shape, other, reading) for name, shape in names]
 
 
-def _array(name: str, shape: str | None, bitorder: str, kind: str | None, stack: contextlib.ExitStack) -> Any:
-    if Path(name).is_file():
-        with open(name, "rb") as file:
-            head = file.read(HEAD_BYTES)
-        if head.startswith(NPY_MAGIC):
-            return Path(name)
-        if shape is not None and not head.startswith(GZIP_MAGIC):
-            return map_array(name, shape, bitorder=bitorder)
-    found, _ = array_of([name] if shape is None else [name, shape], 0, bitorder, kind, stack)
-    return found.read() if isinstance(found, FileArray) else found
+def _array(name: str, shape: str | None, other: str | None, reading: Reading) -> Any:
+    """An array; raw bytes without a shape have that of the other one."""
+    if shape is None and other is not None:
+        if _is_raw(name):
+            shape = other
+        else:
+            try:
+                return mapped(array_of([name], reading)[0])
+            except UnsupportedError:  # compressed raw bytes
+                shape = other
+    return mapped(array_of([name] if shape is None else [name, shape], reading)[0])
+
+
+def _is_raw(name: str) -> bool:
+    """Whether a file does not say what it holds, or is a pipe, which is read once."""
+    return format_of_file(name) is None if Path(name).is_file() else name == STANDARD

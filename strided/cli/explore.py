@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 import strided
-from strided.cli.operands import array_of
-from strided.cli.options import SHAPE_HELP, SOURCE_HELP, bitorder, kind, offset
+from strided.cli.operands import Reading, array_of, with_layout
+from strided.cli.options import SHAPE_HELP, SOURCE_HELP, allow_excess, bitorder, kind, offset
 from strided.errors import DumpError
 from strided.escape import visible
+from strided.io.file_array import FileArray
 from strided.layout.parser import is_shape
 
 
@@ -23,9 +24,17 @@ from strided.layout.parser import is_shape
 @click.option("-f", "--force", is_flag=True, help="Overwrite the page.")
 @offset
 @bitorder
+@allow_excess
 @kind
 def explore(
-    operands: tuple[str, ...], out: str, layout: str | None, force: bool, offset: int, bitorder: str, kind: str | None
+    operands: tuple[str, ...],
+    out: str,
+    layout: str | None,
+    force: bool,
+    offset: int,
+    bitorder: str,
+    allow_excess: bool,
+    kind: str | None,
 ) -> None:
     """Write a page that explains a layout, an array or a module.
 
@@ -38,10 +47,12 @@ def explore(
         elif len(operands) == 1 and (program := _program(operands[0])) is not None:
             page = strided.explore(program)
         else:
-            array, rest = array_of(operands, offset, bitorder, kind, stack)
+            array, rest = array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
             if rest:
                 raise click.UsageError(f"one operand too many: {rest[0]!r}")
-            page = strided.explore(array, to=layout)
+            page = strided.explore(
+                array if isinstance(array, FileArray) else with_layout(array, operands[0]), to=layout
+            )
         page.save(out, overwrite=force)
     click.echo(f"{visible(out)}: {len(page.html):,} characters")
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import mmap
+import os
 import sys
+import tempfile
+from typing import Any, BinaryIO
 
 import click
 import numpy as np
 
 from strided import inspect, load_npy
-from strided.cli.options import offset, progress, width
+from strided.cli.operands import STANDARD, Reading, array_of, ending, mapped, open_source, with_layout
+from strided.cli.options import SOURCE_HELP, allow_excess, file_names, kind, offset, progress, width
+from strided.files.magic import NPY_MAGIC
+from strided.io.containers import chosen, open_container
+from strided.io.file_array import FileArray, expanded, open_file
 
 _KNOWN_HELP = (
     "SHAPE is what is known: 'bf16[17,300]', '[17,300]', 'bf16', 'bf16[17,?]', or a whole shape with a layout, as a "
@@ -17,21 +26,71 @@ _KNOWN_HELP = (
 )
 
 
-@click.command(epilog=_KNOWN_HELP)
-@click.argument("file")
+@click.command(epilog="\n\n".join((_KNOWN_HELP, SOURCE_HELP)))
+@click.argument("file", shell_complete=file_names)
 @click.argument("shape", required=False)
-@click.option("--like", metavar="REF.npy", help="What the values should be, in any precision.")
+@click.option("--like", metavar="REF", help="What the values should be, in any precision: a .npy, FILE:NAME, ...")
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Candidates to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @offset
-def identify(file: str, shape: str | None, like: str | None, top: int, as_json: bool, offset: int) -> None:
+@allow_excess
+@kind
+def identify(
+    file: str,
+    shape: str | None,
+    like: str | None,
+    top: int,
+    as_json: bool,
+    offset: int,
+    allow_excess: bool,
+    kind: str | None,
+) -> None:
     """Find the layout of raw bytes.
 
-    Only a sample of the file is read, or with --like as much as it takes to be certain.
+    Only a sample of the file is read, or with --like as much as it takes to be certain. Of an array that has a shape of
+    its own, this is the claim, unless SHAPE says something else.
     """
-    values = None if like is None else load_npy(like, mmap_mode="r")
-    with progress(0 if values is None else int(np.size(values)), "comparing") as advance:
-        found = inspect.identify(file, shape, like=values, offset=offset, limit=top, progress=advance)
+    with contextlib.ExitStack() as stack:
+        reading = Reading(0, "little", kind, False, stack)
+        values = None if like is None else _values(like, reading)
+        buffer, own = _buffer(file, offset, reading)
+        with progress(0 if values is None else int(np.size(values)), "comparing") as advance:
+            found = inspect.identify(
+                buffer, shape or own, like=values, offset=offset, limit=top, allow_excess=allow_excess, progress=advance
+            )
     click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.text(max(20, width())))
     sys.stdout.flush()
     sys.exit(0 if found.best is not None else 1)
+
+
+def _values(name: str, reading: Reading) -> Any:
+    """What the values should be."""
+    if ending(name) == ".npy":
+        return load_npy(name, mmap_mode="r")
+    return np.asarray(mapped(array_of([name], reading)[0]))
+
+
+def _buffer(name: str, offset: int, reading: Reading) -> tuple[Any, str | None]:
+    """The bytes under question, or the path of the file that they are; and the shape that the file gives them."""
+    if name != STANDARD and not os.path.isfile(name):
+        array = with_layout(array_of([name], reading)[0], name)
+    else:
+        given, label = open_source(name, reading.stack)
+        file = expanded(given, label, reading.stack.enter_context(tempfile.TemporaryFile()))
+        found = None if offset else _array_in(file, label, reading.stack)
+        if found is None:
+            return (name if file is given and name != STANDARD else _bytes(file)), None
+        array = found.mapped()
+    return array.buffer, str(array.xla_shape)
+
+
+def _array_in(file: BinaryIO, label: str, stack: contextlib.ExitStack) -> FileArray | None:
+    """The only array of a file that says what it holds; None for raw bytes."""
+    if (container := open_container(file, label)) is not None:
+        return stack.enter_context(container)[chosen(container, None, label)]
+    file.seek(0)
+    return stack.enter_context(open_file(file, label, None)) if file.read(6) == NPY_MAGIC else None
+
+
+def _bytes(file: BinaryIO) -> Any:
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.seek(0, os.SEEK_END) else b""

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 import strided
+from strided.arrays.layout_array import LayoutArray
 from strided.errors import StridedError, UnsupportedError
-from strided.files.magic import HEAD_BYTES, format_of
+from strided.files.magic import HEAD_BYTES, Format, format_of
 from strided.io import file_array
 from strided.io.containers import chosen, hint, name_of, open_container, split_name
-from strided.io.zarr_store import ZarrStore, is_zarr
+from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout.parser import array_shape, is_shape
 
 if TYPE_CHECKING:
@@ -27,19 +28,23 @@ if TYPE_CHECKING:
 STANDARD = "-"
 
 
-def array_of(
-    operands: Sequence[str],
-    offset: int,
-    bitorder: str,
-    kind: str | None,
-    stack: contextlib.ExitStack,
-    *,
-    allow_excess: bool = False,
-) -> tuple[Any, Sequence[str]]:
+def array_of(operands: Sequence[str], reading: Reading) -> tuple[Any, Sequence[str]]:
     """The array that the first operands name, and the operands after it."""
     source, shape, rest = shaped(operands)
-    opened = Reading(offset, bitorder, kind, allow_excess, stack).opened(source, shape)
+    opened = reading.opened(source, shape)
     return opened.array(chosen(opened.arrays, None, opened.path) if opened.name is None else opened.name), rest
+
+
+def mapped(array: Any) -> Any:
+    """The array with its padding, if it is one in a file."""
+    return array.mapped() if isinstance(array, (file_array.FileArray, ZarrArray)) else array
+
+
+def with_layout(array: Any, name: str) -> LayoutArray:
+    """The array with its padding; UsageError if it has no layout, such as texts in a .npy file."""
+    if isinstance(found := mapped(array), LayoutArray):
+        return found
+    raise click.UsageError(f"{name} is in no layout, or in many pieces: name one file with its shape")
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,12 @@ class Reading:
             if shape is not None or ending(label) != ".npy" or (array := strided.load_npy(label)).dtype.kind == "V":
                 raise
         return Opened(label, {name: array}, name)
+
+
+def format_of_file(name: str) -> Format | None:
+    """The format of a file, by its first bytes; None for raw bytes."""
+    with open(name, "rb") as file:
+        return format_of(file.read(HEAD_BYTES), os.path.getsize(name))
 
 
 def _kind_of_dump(file: BinaryIO, path: str) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from strided import inspect
 from strided.cli import forms
-from strided.cli.operands import array_of
+from strided.cli.operands import Reading, array_of
 from strided.cli.options import (
     INDEX_HELP,
     SHAPE_HELP,
@@ -61,7 +61,7 @@ def show(
         raise click.UsageError("--hex, --csv, --json, --stats and --histogram: give one; only --json goes with --stats")
 
     with contextlib.ExitStack() as stack:
-        array, rest = array_of(operands, offset, bitorder, kind, stack, allow_excess=allow_excess)
+        array, rest = array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
         if len(rest) > 1:
             raise click.UsageError(f"one index too many: {rest[1]!r}")
         values = array[inspect.parse_index(rest[0])] if rest else array

@@ -18,7 +18,7 @@ from strided.addressing.address_map import AddressMap
 from strided.arrays import formatting
 from strided.arrays.buffers import GRANULES, extent
 from strided.arrays.keys import Copy, indexed
-from strided.arrays.layout_array import LayoutArray
+from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files import gzipped, zstd
 from strided.files.atomic import named_when_full
@@ -62,6 +62,23 @@ class FileArray:
         """The array in memory; valid until the file is read again."""
         return self._fetched(byte_ranges(self.blank.address_map, self.blank.region.storage, GAP_BYTES))
 
+    def mapped(self) -> LayoutArray:
+        """The whole array, padding included: mapped, or of a pipe or a compressed file in memory."""
+        name, shape = getattr(self._file, "name", None), self.xla_shape
+        bitorder = self.blank.bitorder
+        if isinstance(name, str) and os.path.isfile(name):  # a pipe has another name, a temporary file a number
+            return map_array(name, shape, offset=self._start, bitorder=bitorder, allow_excess=True)
+        content = np.empty(shape.buffer_byte_size, np.uint8)
+        self._file.seek(self._start)
+        have = self._file.readinto(content.data)  # type: ignore[attr-defined]
+        if have < content.size:
+            raise BufferSizeError(
+                f"{self._name} was truncated while it was read: {have} bytes of {content.size} were left",
+                actual=have,
+                needed=content.size,
+            )
+        return LayoutArray(content, shape, bitorder=bitorder)
+
     def to_numpy(self) -> npt.NDArray[Any]:
         """The values as a new ndarray."""
         out = np.empty(self.shape, self.dtype)
@@ -103,13 +120,8 @@ def open_file(
         def scratch() -> BinaryIO:
             return stack.enter_context(tempfile.TemporaryFile())
 
-        if not file.seekable():
-            head = file.read(HEAD_BYTES)
-            stream, expand = _Stream(head, file), _expander(head)
-            pieces = stream.pieces() if expand is None else expand(stream, name)
+        if not _is_exactly(file, given, offset) and (pieces := _pieces(file, name)) is not None:
             file = keep(pieces, given, name, scratch(), offset=offset, has_end=has_end)
-        elif (expand := _expander(_head(file))) is not None and not _is_exactly(file, given, offset):
-            file = keep(expand(file, name), given, name, scratch(), offset=offset, has_end=has_end)
         head = _head(file)
         if head.startswith(NPY_MAGIC) and offset == 0 and not _is_exactly(file, given, offset):
             header = read_npy_header(file, name)
@@ -117,6 +129,16 @@ def open_file(
         if given is None:
             raise no_shape(name)
         yield array_at(file, name, given, offset, bitorder=bitorder, allow_excess=allow_excess, head=head)
+
+
+def expanded(file: BinaryIO, name: str, scratch: BinaryIO) -> BinaryIO:
+    """The file itself, or if it is a pipe or compressed, `scratch` with all that it holds."""
+    if (pieces := _pieces(file, name)) is None:
+        return file
+    with named_when_full(tempfile.gettempdir()):
+        scratch.writelines(pieces)
+        scratch.flush()
+    return scratch
 
 
 def no_shape(name: str) -> UnsupportedError:
@@ -141,6 +163,16 @@ def array_at(
     return FileArray(file, name, start, blank_array(shape, bitorder), Pages(shape.buffer_byte_size))
 
 
+def _pieces(file: BinaryIO, name: str) -> Iterator[bytes] | None:
+    """What a pipe or a compressed file holds, expanded; None for other files."""
+    if file.seekable():
+        expand = _expander(_head(file))
+        return None if expand is None else expand(file, name)
+    head = file.read(HEAD_BYTES)
+    stream, expand = _Stream(head, file), _expander(head)
+    return stream.pieces() if expand is None else expand(stream, name)
+
+
 def _expander(head: bytes) -> Any:
     """What expands data that begin so, or None."""
     return next((expand for magic, expand in _EXPANDERS.items() if head.startswith(magic)), None)
@@ -159,6 +191,8 @@ def _head(file: BinaryIO) -> bytes:
 
 
 def _is_exactly(file: BinaryIO, shape: Shape | None, offset: int) -> bool:
+    if not file.seekable():
+        return False
     size = _size(file)
     file.seek(0)
     return shape is not None and offset == 0 and size == shape.buffer_byte_size

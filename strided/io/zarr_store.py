@@ -65,11 +65,14 @@ class ZarrArray(GridArray):
         """The shape of a chunk inside the array."""
         return tuple(map(min, self.shard_shape, self.shape))
 
-    @property
-    def only_file(self) -> str | None:
-        """The file that holds the whole array, if one does."""
+    def mapped(self, mode: str = "r") -> LayoutArray | ZarrArray:
+        """The array in its only file, padding included. UnsupportedError for another mode if there are several."""
         path = self._path((0,) * self.ndim)
-        return path if self.shard_shape == self.shape and os.path.exists(path) else None
+        if self.shard_shape == self.shape and os.path.exists(path):
+            return map_array(path, self.xla_shape, mode)
+        if mode != "r":
+            raise UnsupportedError(f'{self._folder} holds several chunks: it is read-only, mode "r", not {mode!r}')
+        return self
 
     def _path(self, cell: Cell) -> str:
         """The file of a chunk."""

@@ -322,5 +322,5 @@ def test_the_command_never_writes_its_input(dirty: Path) -> None:
 
 
 def test_the_command_wants_a_shape(dirty: Path) -> None:
-    assert run(dirty, "--scrub", "x").exit_code == 2
+    assert "give the shape" in str(run(dirty, "--scrub", "x").exception)
     assert run().exit_code == 2

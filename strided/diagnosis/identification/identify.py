@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from strided.diagnosis.identification import evidence, verdict
-from strided.diagnosis.identification.candidates import Reading, byte_size, readings, usualness
+from strided.diagnosis.identification.candidates import Reading, byte_size, readings, usual_layouts, usualness
 from strided.diagnosis.identification.dimensions import possible_dimensions, trimmed
 from strided.diagnosis.identification.known import Known, known_of
 from strided.diagnosis.identification.reference import Reference, by_reference
@@ -48,6 +48,7 @@ def identify(
     like: Any = None,
     offset: SupportsIndex = 0,
     limit: SupportsIndex = 10,
+    allow_excess: bool = False,
     progress: Callable[[int], object] | None = None,
 ) -> Identification:
     """Which layout explains these bytes?
@@ -68,6 +69,9 @@ def identify(
         Bytes in front that do not belong to the array.
     limit : int, optional
         The most candidates to return.
+    allow_excess : bool, optional
+        The array takes only the first bytes behind the offset: those of the claimed layout, or of the compiler's own
+        for the dimensions, which must be known.
     progress : callable, optional
         Called with the number of elements just compared with `like`.
 
@@ -86,7 +90,7 @@ def identify(
     UnsupportedError
         Tuples, tokens, split layouts; `like` of complex numbers.
     ValueError
-        `like` does not fit the dimensions, or `limit` is less than 1.
+        `like` does not fit the dimensions, or `limit` is less than 1; excess of unknown dimensions.
     OSError
         The file cannot be opened.
 
@@ -112,8 +116,22 @@ def identify(
         if not 0 <= start < source.size:
             raise BufferSizeError(f"offset {start} is outside a buffer of {source.size} bytes", actual=source.size)
         source.check()
-        result = _identified(source, known, start, like, most, progress)
-        return replace(result, notes=(*result.notes, *_notes(source, known, start, result)))
+        found = []
+        for part in _first_bytes(source, known, start) if allow_excess else [source]:
+            result = _identified(part, known, start, like, most, progress)
+            notes = [f"size: the last {source.size - part.size:,} bytes are left out"] * (part is not source)
+            found.append(replace(result, notes=(*result.notes, *_notes(part, known, start, result), *notes)))
+        return max(found, key=lambda one: (one.best is not None, max((c.score for c in one.candidates), default=0)))
+
+
+def _first_bytes(source: Source, known: Known, start: int) -> list[Source]:
+    """The buffer up to the end of an array of each usual size; the whole one if none is shorter."""
+    if known.sizes is None or known.element_type is None:
+        raise ValueError("what is excess depends on the size: give type and dimensions, as in bf16[17,300]")
+    kind = ELEMENT_TYPES[known.element_type]
+    layouts = usual_layouts(kind.name, known.sizes) if known.claim is None else (known.claim,)
+    stops = dict.fromkeys(start + byte_size(kind, known.sizes, layout) for layout in layouts)
+    return [replace(source, content=source.content[:stop]) for stop in stops if stop < source.size] or [source]
 
 
 def _identified(

@@ -19,6 +19,7 @@ def scrub_file(
     *,
     offset: int = 0,
     bitorder: str = "little",
+    allow_excess: bool = False,
     overwrite: bool = False,
 ) -> int:
     """Copy a file of raw bytes with zeros in the array's padding; returns its size in bytes.
@@ -43,5 +44,7 @@ def scrub_file(
             copy.flush()
             size = copy.tell()
             if shape.size:
-                LayoutArray(mmap.mmap(copy.fileno(), size), shape, offset=offset, bitorder=bitorder).fill_padding()
+                LayoutArray(
+                    mmap.mmap(copy.fileno(), size), shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess
+                ).fill_padding()
             return size

@@ -1,0 +1,194 @@
+"""An array has one name, whichever command reads it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided import cli
+from strided.demo import SHAPE, expected, sample
+from strided.io.convert_file import write_arrays
+from tests import paths
+
+#: Every form of the array of the demonstration.
+FORMS = {
+    "raw bytes": ("x.bin", SHAPE),
+    "gzip": ("x.bin.gz", SHAPE),
+    "zstd": ("x.bin.zst", SHAPE),
+    "npy": ("x.npy",),
+    "npy in gzip": ("x.npy.gz",),
+    "npz": ("x.npz:w",),
+    "compressed npz": ("c.npz:w",),
+    "safetensors": ("x.safetensors:layer/w",),
+    "layout in safetensors": ("t.safetensors",),
+    "zarr": ("x.zarr",),
+    "layout in zarr": ("t.zarr:t",),
+    "zarr group": ("g.zarr:layer/w",),
+    "dump": ("dump:argument0",),
+    "snapshot": ("snapshot.pb:argument0",),
+    "standard input": ("-", SHAPE),
+}
+#: Those whose bytes are in the layout of the demonstration.
+TILED = ("raw bytes", "gzip", "zstd", "layout in safetensors", "layout in zarr", "standard input")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("names")
+    tiled = sd.LayoutArray(np.frombuffer(sample(), np.uint8), SHAPE)
+    values = expected().astype(np.float32)
+    (folder / "x.bin").write_bytes(sample())
+    (folder / "long.bin").write_bytes(sample() + b"\7" * 100_000)
+    (folder / "x.bin.gz").write_bytes(gzip.compress(sample()))
+    np.save(folder / "x.npy", values)
+    (folder / "x.npy.gz").write_bytes(gzip.compress((folder / "x.npy").read_bytes()))
+    np.savez(folder / "x.npz", w=values, b=values[0])
+    np.savez_compressed(folder / "c.npz", w=values)
+    sd.save_safetensors(folder / "x.safetensors", {"layer/w": tiled, "b": np.arange(3)})
+    layout = str(tiled.layout)
+    sd.save_safetensors(folder / "t.safetensors", {"w": tiled}, layout)
+    write_arrays({"t": tiled}, folder / "t.zarr", layout, overwrite=False)
+    write_arrays({"x": tiled}, folder / "x.zarr", None, overwrite=False)
+    write_arrays({"layer/w": tiled, "b": values}, folder / "g.zarr", None, overwrite=False)
+    with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
+        (name,) = (name for name in archive.namelist() if "while_loop.snapshot" in name)
+        archive.extract(name, folder / "dump")
+    sd.write_snapshot(folder / "dump" / name, (tiled.to_numpy(),), ())
+    shutil.copy(folder / "dump" / name, folder / "snapshot.pb")
+    return folder
+
+
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: object
+) -> tuple[int, str, str]:
+    """Run a command in the folder, with raw bytes on standard input."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
+    reading, writing = os.pipe()
+    os.write(writing, sample())  # fits a pipe
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=pipe, isatty=lambda: False, fileno=pipe.fileno))
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("command", ["show", "convert", "diff", "identify", "padding", "explore"])
+def test_every_command_takes_every_form(
+    command: str,
+    form: str,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = FORMS[form]
+    if form == "zstd":
+        pytest.importorskip("zstandard")
+        compressed = __import__("zstandard").compress(sample())
+        (made / "x.bin.zst").write_bytes(compressed)
+    more = {
+        "convert": [str(tmp_path / "out.npy")],
+        "diff": ["x.npy"],
+        "explore": ["-o", str(tmp_path / "page.html")],
+        "identify": ["--like", "x.npz:w"],
+    }
+    code, out, err = run(capsys, monkeypatch, made, command, *names, *more.get(command, []))
+    assert (code, err) == (0, "")
+    match command:
+        case "show":
+            assert "shape (5, 131)" in out
+        case "convert":
+            assert np.array_equal(sd.load_npy(tmp_path / "out.npy").astype(np.float32), expected())
+        case "diff":
+            assert "all 655 elements are equal" in out
+        case "identify":
+            assert out.startswith("certain")
+        case "padding":
+            assert ("no padding" in out) == (form not in TILED)
+        case "explore":
+            assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("command", ["show", "convert", "diff", "identify", "padding", "explore"])
+def test_bytes_behind_the_array_are_taken_on_demand(
+    command: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = {"convert": [tmp_path / "x.npy"], "diff": ["x.bin"], "explore": ["-o", tmp_path / "x.html"]}
+    arguments = [command, "long.bin", SHAPE, *more.get(command, [])]
+    code, out, err = run(capsys, monkeypatch, made, *arguments)
+    if command != "identify":
+        assert (code, out) == (2, "")
+        assert "--allow-excess" in err
+    assert run(capsys, monkeypatch, made, *arguments, "--allow-excess")[::2] == (0, "")
+
+
+def test_identify_leaves_out_what_lies_behind(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, columns = np.mgrid[:17, :300]
+    shape = "bf16[17,300]{1,0:T(8,128)(2,1)}"
+    smooth = sd.LayoutArray.from_numpy(np.sin(rows / 9 + columns / 50).astype(np.float32), shape)
+    (tmp_path / "long.bin").write_bytes(smooth.buffer.tobytes() + b"\7" * 100_000)
+    arguments = ["identify", tmp_path / "long.bin", "bf16[17,300]"]
+    assert f" {shape}\n" not in run(capsys, monkeypatch, made, *arguments)[1]
+    code, out, _ = run(capsys, monkeypatch, made, *arguments, "--allow-excess")
+    assert code == 0
+    assert f" {shape}\n" in out
+    assert "the last 100,000 bytes are left out" in out
+    code, _, err = run(capsys, monkeypatch, made, "identify", "long.bin", "--allow-excess")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "give type and dimensions" in err
+
+
+@pytest.mark.parametrize("source", ["x.safetensors", "x.npz", "g.zarr", "dump"])
+@pytest.mark.parametrize("command", ["show", "diff", "identify", "padding", "explore"])
+def test_a_name_that_is_nearly_right(
+    command: str,
+    source: str,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = {"x.npz": "w", "dump": "argument0"}.get(source, "layer/w")
+    more = {"diff": ["x.npy"], "explore": ["-o", tmp_path / "x.html"]}
+    code, out, err = run(capsys, monkeypatch, made, command, f"{source}:{right}x", *more.get(command, []))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "no array is named" in err
+    assert right in err
+
+
+@pytest.mark.parametrize("arguments", [("x.bin.gz", SHAPE), ("x.safetensors:layer/w",), ("x.npy",)])
+def test_only_raw_bytes_are_scrubbed(
+    arguments: tuple[str, ...],
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code, out, err = run(capsys, monkeypatch, made, "padding", *arguments, "--scrub", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert "--scrub takes a file of raw bytes and its shape" in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes are others there")
+def test_identify_reads_a_pipe(made: Path) -> None:
+    command = [sys.executable, "-m", "strided", "identify", "-", "bf16[5,131]", "--like", made / "x.npy"]
+    done = subprocess.run(command, input=sample(), capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"certain")
