@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -59,13 +59,15 @@ _DTYPES = {name: dtype for dtype, name in _ELEMENT_TYPES.items() if ELEMENT_TYPE
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor in a file: its shape, and the bytes in front of it."""
+    """A tensor in a file: its shape, or the format's type if XLA has none for it; and the bytes in front of it."""
 
-    shape: Shape
+    shape: Shape | str
     offset: int
 
     def located(self, given: Shape | None, name: str) -> tuple[Shape, int]:
-        """Shape and offset. LayoutError for another shape than `given`."""
+        """Shape and offset. LayoutError for another shape than `given`; UnsupportedError for a type that XLA lacks."""
+        if isinstance(self.shape, str):
+            raise UnsupportedError(f"{name} holds {self.shape}, which XLA has no element type for")
         if given not in (None, self.shape):
             raise LayoutError(f"{name} holds {self.shape}, not {given}; leave the shape out")
         return self.shape, self.offset
@@ -121,21 +123,28 @@ def _tensor(name: str, entry: Any, start: int, metadata: Mapping[str, str]) -> T
         raise ValueError(f"{name!r} has {len(dimensions)} dimensions; {MAX_NDIM} at most are read")
     if not _are_sizes(dimensions) or not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ValueError(f"the shape or the data_offsets of {name!r} are none")
-    if not isinstance(dtype, str) or dtype not in _ELEMENT_TYPES:
-        raise ValueError(f"{name!r} is of type {dtype!r}, which is not read")
+    if not isinstance(dtype, str):
+        raise ValueError(f"{name!r} is of type {dtype!r}, which is none")
+    if dtype not in _ELEMENT_TYPES:  # F6_E2M3, F6_E3M2, and what is to come
+        return Tensor(visible(dtype, 100), start + offsets[0])
     size, text = offsets[1] - offsets[0], metadata.get(_SHAPE_KEY + name)
     kind = ELEMENT_TYPES[_ELEMENT_TYPES[dtype]]
     bits = kind.bits if dtype == "F4" else kind.storage_bits
     if math.prod(dimensions) * bits != size * 8:
         raise ValueError(f"{name!r} has {size} bytes, which are no {dtype}{dimensions}")
     if text is None or dtype != "U8":
-        layout = Layout(tuple(reversed(range(len(dimensions)))), element_size_in_bits=4 if dtype == "F4" else 0)
-        shape = Shape(kind.name, dimensions, layout)
+        shape = _packed(dimensions) if dtype == "F4" else Shape(kind.name, dimensions)
     else:
         shape = parse_shape(text, strict=True)
         if shape.buffer_byte_size != size:
             raise ValueError(f"{name!r} has {size} bytes, which are no {shape}")
     return Tensor(shape, start + offsets[0])
+
+
+def _packed(dimensions: Sequence[int]) -> Shape:
+    """The shape of an ``F4``."""
+    layout = Layout(tuple(reversed(range(len(dimensions)))), element_size_in_bits=4)
+    return Shape("f4e2m1fn", tuple(dimensions), layout)
 
 
 def _are_sizes(found: Any) -> bool:
@@ -167,7 +176,9 @@ def safetensors_header(shapes: Mapping[str, Shape]) -> tuple[bytes, dict[str, in
         size = shape.buffer_byte_size
         dtype = _DTYPES.get(shape.element_type)
         dimensions = shape.dimensions
-        if dtype is None or shape != Shape(shape.element_type, dimensions):
+        if shape == _packed(dimensions) and shape.size % 2 == 0:
+            dtype = "F4"
+        elif dtype is None or shape != Shape(shape.element_type, dimensions):
             metadata[_SHAPE_KEY + name] = str(shape)
             dtype, dimensions = "U8", (size,)
         entries[name] = {"dtype": dtype, "shape": dimensions, "data_offsets": (at, at + size)}
