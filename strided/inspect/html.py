@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from strided.errors import LayoutError
 from strided.inspect.describe import rows_of, size_of
 from strided.layout import BufferShape, Layout, Shape, TupleShape
 from strided.pictures.html import Section, card, layout_section, table
@@ -34,11 +35,29 @@ def tuple_as_html(shape: TupleShape) -> str:
 
 
 def layout_as_html(layout: Layout) -> str:
-    """A layout's attributes."""
+    """A layout's attributes, and the picture of a small array in it.
+
+    >>> from strided import parse_layout
+    >>> "an array in it: u8[3,3]{1,0:T(2,2)}" in layout_as_html(parse_layout("{1,0:T(2,2)}"))
+    True
+    """
     rows = [("order", "minor to major: " + ", ".join(map(str, layout.minor_to_major)))]
     if layout.tiles:
         rows.append(("tiles", " ".join(map(str, layout.tiles))))
     if layout.element_size_in_bits:
         rows.append(("element", f"{layout.element_size_in_bits} bits"))
     rows.append(("memory", layout.memory_space_name))
-    return card("Layout", str(layout), rows)
+    sample = _sample(layout)
+    return card("Layout", str(layout), rows, layout_section(sample, f"an array in it: {sample}"))
+
+
+def _sample(layout: Layout) -> Shape | None:
+    """An array of one tile and an element more in each dimension; None if there is none of that layout."""
+    sizes = [3] * len(layout.minor_to_major)
+    tile = layout.tiles[0].dimensions if layout.tiles else ()
+    for dimension, size in zip(layout.minor_to_major, reversed(tile), strict=False):
+        sizes[dimension] = max(size, 2) + 1
+    try:
+        return Shape(f"u{layout.element_size_in_bits or 8}", tuple(sizes), layout)
+    except LayoutError:
+        return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from strided.escape import visible
 from strided.memory import pictures
 from strided.memory.buffers import Buffer, Cure, size_text
-from strided.pictures.html import Section, card, preformatted, table
+from strided.pictures.html import Section, card, picture, preformatted, table
 
 if TYPE_CHECKING:
     from strided.memory.report import MemoryReport
@@ -124,7 +124,7 @@ def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, obj
     heads = ("bytes", "unpadded", "times", "shape", "buffer", "source", "best cure")
     figures = [line.split(None, 1) for line in list(_summary(report))[1:]]
     return [("total", size_text(report.total_bytes)), *((name, value) for name, value in figures)], [
-        Section("memory at the peak", report.svg(), is_open=True),
+        Section("memory at the peak", picture(report.svg()), is_open=True),
         Section("buffers", table(heads, rows, len(report.buffers) - len(shown)), is_open=True),
         Section("what this rests on", preformatted("\n".join(report.notes))),
     ]

@@ -31,6 +31,9 @@ _STYLE = (
     ".strided-value .strided-scroll{overflow-x:auto;max-height:32em}"
 )
 
+#: With a value, so that a page of XML may hold it.
+_OPEN = " open='open'"
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -57,7 +60,7 @@ def card(title: str, about: str, rows: Iterable[tuple[str, object]] = (), sectio
     """
     cells = "".join(f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in rows)
     folded = "".join(
-        f"<details{' open' if part.is_open else ''}><summary>{_text(part.title)}</summary>{part.content}</details>"
+        f"<details{_OPEN * part.is_open}><summary>{_text(part.title)}</summary>{part.content}</details>"
         for part in sections
     )
     return (
@@ -84,14 +87,18 @@ def preformatted(text: str) -> str:
     return f"<pre>{escape(visible(text, keep=chr(10)))}</pre>"
 
 
-def layout_section(shape: object) -> list[Section]:
+def picture(svg: str) -> str:
+    """A picture as HTML, in a frame that scrolls."""
+    return f"<div class='strided-scroll'>{svg}</div>"
+
+
+def layout_section(shape: object, title: str = "layout") -> list[Section]:
     """The picture of a layout, folded; nothing for what has none."""
     if not isinstance(shape, Shape) or shape.layout is None or not shape.rank or not has_addresses(shape):
         return []
     if not shape.size:
         return []
-    drawn = svg(shape, max_rows=9, max_columns=12, memory=16)
-    return [Section("layout", f"<div class='strided-scroll'>{drawn}</div>")]
+    return [Section(title, picture(svg(shape, max_rows=9, max_columns=12, memory=16)))]
 
 
 def _cell(value: object) -> str:

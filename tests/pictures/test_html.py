@@ -74,7 +74,7 @@ def test_values_of_every_kind(dump: Path) -> None:
         (sd.parse("token[]"), ["token[]"]),
         (sd.parse("(f32[3,5], (s4[17]{0:T(1024)(128)(8,1)E(4)}, pred[]))"), ["3 arrays", "s4[17]", "1,0", "512"]),
         (sd.parse("b(f32[4])"), ["BufferShape", "f32[4]"]),
-        (sd.parse_layout("{1,0:T(8,128)(2,1)S(1)}"), ["(8,128) (2,1)", "S(1)"]),
+        (sd.parse_layout("{1,0:T(8,128)(2,1)S(1)}"), ["(8,128) (2,1)", "S(1)", "an array in it: u8[9,129]"]),
         (opened, ["jit_prog_int4_uint4#0", "argument0", "s4[5,7]{1,0}", "missing: a snapshot"]),
         (program.module, ["HloModule", "jit_prog_while_loop", "largest values", "f32[6,6]{1,0}"]),
         (program.snapshots[0], ["HloSnapshot", "2 arguments", "2 results"]),
@@ -87,6 +87,23 @@ def test_values_of_every_kind(dump: Path) -> None:
             assert word in found.text, (type(value), word)
         assert found.identifiers == []  # a page may hold the same picture twice
         assert len(shown) < 40_000
+
+
+def test_reports_fold_and_are_bounded() -> None:
+    array = sd.LayoutArray.from_numpy(np.arange(5100.0).reshape(17, 300), "{1,0:T(8,128)(2,1)}", element_type="bf16")
+    reports: list[tuple[Any, list[str]]] = [
+        (sd.diff(array, np.zeros((17, 300))), ["Difference", "5,099 of 5,100", "byte of a", "map"]),
+        (sd.inspect.padding(array), ["Padding", "8,232 of 18,432", "dimension 0, 17 to 23"]),
+        (sd.inspect.identify(array.buffer, "bf16[17,300]"), ["Identification", "{1,0:T(8,128)(2,1)}", "continuity"]),
+    ]
+    for report, words in reports:
+        shown = report._repr_html_()
+        found = read(shown)
+        for word in words:
+            assert word in found.text, (type(report), word)
+        assert "details" in found.tags
+        assert found.identifiers == []
+        assert len(shown) < 80_000
 
 
 def test_many_rows_are_counted() -> None:

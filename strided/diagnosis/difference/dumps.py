@@ -6,7 +6,6 @@ import itertools
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Module
 from strided.errors import DumpError
 from strided.escape import visible
+from strided.pictures.html import Section, card, preformatted
 
 #: Attributes that say where an instruction comes from, not what it does.
 _ORIGINS = ("metadata", "origin")
@@ -130,7 +130,10 @@ class DumpDifference:
         return self.text()
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.text(100))}</pre>"
+        sections = [Section("modules and values", preformatted("\n".join(self._lines())), is_open=True)]
+        if self.first is not None and self.first.difference is not None:
+            sections.append(Section(f"first to differ: {_named(self.first)}", self.first.difference._repr_html_()))
+        return card("DumpDifference", f"{self.a} {self.b}", (), sections)
 
     def _lines(self) -> Iterator[str]:
         yield f"a: {self.a}"

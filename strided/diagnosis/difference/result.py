@@ -5,12 +5,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
 
+from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
+
+#: What the mismatches of a report are called.
+_HEADS = ("index", "a", "b", "byte of a", "byte of b")
+#: The indents of what is longer than a line, first and further ones.
+_INDENTS = {"a": ("a: ", "   "), "b": ("b: ", "   "), "pattern": ("  ", "    "), "histogram": ("", "  ")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,23 +167,30 @@ class Difference:
         return self.text()
 
     def _repr_html_(self) -> str:
-        report = "\n".join([*self._paragraphs(100), *(["", *self._listed(100)] if self.count else [])])
-        return f"<pre>{escape(report)}</pre>" + (self.svg() if self.count else "")
+        sections = []
+        if self.count:
+            listed = table(_HEADS, self._cells(), self.count - len(self.mismatches))
+            sections = [Section("mismatches", listed, is_open=True), Section("map", picture(self.svg()), is_open=True)]
+        return card("Difference", "", self._facts(), sections)
 
     def _paragraphs(self, width: int) -> Iterator[str]:
-        width = max(20, width)
-        yield from textwrap.wrap(f"a: {self.a}", width, subsequent_indent="   ")
-        yield from textwrap.wrap(f"b: {self.b}", width, subsequent_indent="   ")
-        yield from textwrap.wrap(self._verdict(), width)
+        for name, words in self._facts():
+            first, further = _INDENTS.get(name, ("", ""))
+            yield from textwrap.wrap(words, max(20, width), initial_indent=first, subsequent_indent=further)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """What there is to say, each with a name."""
+        yield "a", self.a
+        yield "b", self.b
+        yield "verdict", self._verdict()
         for pattern in self.patterns:
-            yield from textwrap.wrap(pattern.sentence, width, initial_indent="  ", subsequent_indent="    ")
+            yield "pattern", pattern.sentence
         if self.max_abs or self.unordered:
-            yield from textwrap.wrap(self._figures(), width)
+            yield "largest", self._figures()
         if len(self.histogram) > 1:
-            yield from textwrap.wrap(self._histogram(), width, subsequent_indent="  ")
+            yield "histogram", self._histogram()
         if self.padding_differs:
-            text = f"padding differs in {self.padding_differs:,} bytes, which do not count"
-            yield from textwrap.wrap(text, width)
+            yield "padding", f"padding differs in {self.padding_differs:,} bytes, which do not count"
 
     def _verdict(self) -> str:
         within = f" (equal: {self.tolerance})" if self.tolerance else ""
@@ -203,13 +215,15 @@ class Difference:
 
     def _listed(self, width: int) -> list[str]:
         """The table of the first mismatches."""
-        rows = [
+        more = self.count - len(self.mismatches)
+        lines = _table([_HEADS, *self._cells()], width)
+        return [*lines, f"  ... {more:,} more"] if more else lines
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [
             (f"[{', '.join(map(str, m.index))}]", _shown(m.a), _shown(m.b), str(m.byte_a), str(m.byte_b))
             for m in self.mismatches
         ]
-        more = self.count - len(rows)
-        table = _table([("index", "a", "b", "byte of a", "byte of b"), *rows], width)
-        return [*table, f"  ... {more:,} more"] if more else table
 
 
 def _range(each: Bin) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any, Literal, TypeAlias
 
 from strided.layout import Shape
+from strided.pictures.html import Section, card, table
 
 Verdict: TypeAlias = Literal["certain", "likely", "tied", "none"]
 
@@ -146,18 +146,13 @@ class Identification:
         return self.text()
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{c.score:.2f}</td><td><code>{escape(str(c.shape))}</code>"
-            f"{f'<br>{escape(c.place)}' if c.place else ''}</td>"
-            f"<td>{'<br>'.join(map(escape, c.evidence))}</td>"
-            f"<td>{'<br>'.join(f'<code>{escape(str(t))}</code>' for t in c.ties)}</td></tr>"
+        rows = [
+            (f"{c.score:.2f}", f"{c.shape} {c.place}".rstrip(), "; ".join(c.evidence), ", ".join(map(str, c.ties)))
             for c in self.candidates
-        )
-        notes = "".join(f"<br>{escape(note)}" for note in self.notes)
-        return (
-            f"<p><b>{self.verdict}</b>: {_WORDS[self.verdict]}{notes}</p><table><thead><tr><th>score</th><th>shape</th>"
-            f"<th>evidence</th><th>same values</th></tr></thead><tbody>{rows}</tbody></table>"
-        )
+        ]
+        listed = table(("score", "shape", "evidence", "same values"), rows)
+        facts = [(self.verdict, _WORDS[self.verdict]), *(("", note) for note in self.notes)]
+        return card("Identification", "", facts, [Section("candidates", listed, is_open=True)])
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
+from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
 
 #: Lines of padding that are named as equal to lines of data.
@@ -210,15 +210,14 @@ class Padding:
         return "" if self.map is None else self.map.svg(f"padding of {self.shape}")
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(r.where)}</td><td>{r.bytes:,}</td><td>{escape(r.what)}</td></tr>" for r in self.regions
-        )
-        head = "<tr><th>where</th><th>bytes</th><th>contents</th></tr>"
-        summary = f"{self.bytes:,} of {self.total_bytes:,} bytes are padding ({self.share:.1%}); {self.verdict}"
-        table = f"<table>{head}{rows}</table>" if rows else ""
-        return (
-            f"<div><p><code>{escape(self.shape)}</code>: {escape(summary)}</p>{table}{self.svg() if rows else ''}</div>"
-        )
+        facts = [("padding", f"{self.bytes:,} of {self.total_bytes:,} bytes ({self.share:.1%})")]
+        sections = []
+        if self.regions:
+            rows = [(region.where, region.bytes, region.what) for region in self.regions]
+            sections.append(Section("regions", table(("where", "bytes", "contents"), rows), is_open=True))
+        if self.regions and self.map is not None:
+            sections.append(Section("map", picture(self.svg()), is_open=True))
+        return card("Padding", self.shape, [*facts, ("verdict", self.verdict)], sections)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but the map, in types that JSON has."""

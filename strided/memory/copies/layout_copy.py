@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +13,9 @@ from strided.escape import visible
 from strided.layout import AnyShape
 from strided.memory.copies.causes import Cause, Cure
 from strided.pictures.html import Section, card, table
+
+#: What the attributes of a copy are called in a table.
+_HEADS = ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class LayoutCopy:
         return self.text()
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return card("LayoutCopy", self.instruction.name, zip(_HEADS, _cells(self), strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """The values for JSON."""
@@ -172,8 +174,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         """The `top` dearest copies that are passes of their own, as a table in a part of a page."""
         passes = self.passes
         rows = [_cells(copy) for copy in passes[:top]]
-        heads = ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
-        return Section(self._title(), table(heads, rows, len(passes) - len(rows)), is_open=True)
+        return Section(self._title(), table(_HEADS, rows, len(passes) - len(rows)), is_open=True)
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """The values for JSON: of the `top` dearest copies, or of all."""
