@@ -1,6 +1,7 @@
 """The parts of SVG pictures, as plain strings: boxes, lines, text, and the document around them.
 
-Lines and text take the colour of the page's text, so that a picture reads on light and on dark pages.
+Lines and text take the colour of the page's text, so that a picture reads on light and on dark pages. A picture that is
+a file of its own has no page: it brings its background.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00")
 HATCH = "hatch"
 
 _FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace' font-size='12'"
+#: `svg:root` is a file of its own; nothing of this holds inside a page.
+_ALONE = "<style>svg:root{color-scheme:light dark;color:CanvasText;background:Canvas}</style>"
 #: Units between the lines of a hatch, along an edge.
 _HATCH_STEP = 8
 
@@ -24,7 +27,7 @@ def document(drawn: Iterable[str], width: float, height: float, title: str) -> s
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' role='img' viewBox='0 0 {width:g} {height:g}' width='{width:g}' "
         f"height='{height:g}' {_FONT} fill='currentColor' stroke='none'><title>{escape(title)}</title>"
-        f"{''.join(drawn)}</svg>"
+        f"{_ALONE}{''.join(drawn)}</svg>"
     )
 
 

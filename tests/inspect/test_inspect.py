@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import xml.etree.ElementTree as ET
 
@@ -179,6 +180,13 @@ def test_pictures_show_true_offsets(text: str, width: int) -> None:
             assert int(cell) == shape.offset_of(index)
             checked += 1
     assert checked >= 3
+
+
+def test_svg_has_colours_of_its_own_only_as_a_file() -> None:
+    """A rule of style in a picture holds for the whole page that the picture stands in."""
+    styles = ET.fromstring(svg("f32[3]")).iter("{http://www.w3.org/2000/svg}style")
+    rules = re.findall(r"([^{}]+)\{", "".join(style.text or "" for style in styles))
+    assert rules == ["svg:root"]
 
 
 @pytest.mark.parametrize("text", [*ARRAYS, "f32[0,5]", "pred[3,5]{1,0:E(1)}"])
