@@ -145,18 +145,20 @@ class StaleLines:
         self.is_searched = True
         for wanted in self._wanted.values():
             wanted.close()
-        shape, reader = self._array.shape, Reader(self._array)
+        shape = self._array.shape
         rank = len(shape)
         order = [d for d in self._padded.order if d < rank]
         for along in {place[0] for place in self._wanted}:
             places = [place for place in self._wanted if place[0] == along]
             tile = self._padded.tile.get(along, 1)
+            axes = [*(d for d in range(rank) if d != along), along]
+            reader = Reader(self._array._with_map(self._array._map.transposed(axes)))
             step = max(1, LINE_ELEMENTS // tile) * tile
             for first in range(0, shape[along], step):
                 ranges = [(0, n) for n in shape]
                 ranges[along] = first, min(shape[along], first + step)
                 for box in blocks_of(Area(along, along, tuple(ranges)), order):
-                    self._search_block(box, along, places, patterns(np.moveaxis(reader(box), along, -1)))
+                    self._search_block(box, along, places, patterns(reader(tuple([box[d] for d in axes]))))
                     progress(size_of(box))
 
     def _search_block(self, box: tuple[slice, ...], along: int, places: list[_Place], bits: Lines) -> None:
@@ -175,9 +177,9 @@ class StaleLines:
             first = start + phase if tiled else phase
             count = max(0, (stop - first - length) // tile + 1) if first >= start else 0
             if count:
-                at = first - start + np.arange(count)[:, None] * tile + np.arange(length)
+                windows = np.lib.stride_tricks.sliding_window_view(flat[:, first - start :], length, axis=1)
                 tiles = ((first + np.arange(count) * tile) // (tile if tiled else 1)).astype(np.uint64)
-                hashes = _hashes(flat[:, at])
+                hashes = _hashes(np.moveaxis(windows[:, : count * tile : tile], -1, 2))
                 where = lines[:, None] + (first + np.arange(count) * tile) * strides[along]
                 self._wanted[place].found(hashes.reshape(-1), np.tile(tiles, len(lines)), where.reshape(-1))
 
@@ -194,5 +196,5 @@ def _hashes(part: npt.NDArray[Any]) -> Words:
         flat = np.pad(flat, [(0, 0), (0, 0), (0, room)])
     words = flat.view(np.uint64)
     weights = np.random.default_rng(0).integers(0, 1 << 64, words.shape[-1], np.uint64) | np.uint64(1)
-    found: Words = (words * weights).sum(axis=-1, dtype=np.uint64)
+    found: Words = words @ weights
     return found ^ found >> np.uint64(31)
