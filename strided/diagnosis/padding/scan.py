@@ -81,6 +81,8 @@ class _Tally:
             self.matches.append(found)
 
 
+#: Which elements of lines are of some kind.
+Marks: TypeAlias = npt.NDArray[np.bool_]
 #: The kind of a region, and its dimension.
 _Origin: TypeAlias = tuple[str, int | None]
 #: By origin and kind of contents.
@@ -210,7 +212,7 @@ def _see_slots(
             if noise:
                 kinds[are_numbers(kinds, leaks)] = NOISE
             own = slots[first : first + lines.size].reshape(lines.shape)
-            _count(tallies, (kind, None), kinds, lines, own[:, 0], own[:, -1] + 1)
+            _count(tallies, (kind, None), kinds, lines, leaks, own[:, 0], own[:, -1] + 1)
     done(len(slots))
 
 
@@ -241,7 +243,7 @@ class _Notes:
 
 
 def _pass(array: ArrayBase, padded: Padded, notes: _Notes, done: Callable[[int], object]) -> tuple[_Tallies, MarkMap]:
-    """Count and draw. The first time numbers are noted, the second time it is known which are stale or noise."""
+    """Count and draw. The first time numbers are only noted, the second time it is known which are stale or noise."""
     tallies: _Tallies = {}
     reader, drawing = Reader(array._with_map(padded.map)), _Drawing(array, padded)
     for area in areas(padded):
@@ -262,32 +264,35 @@ class _AreaTally:
         self._cuts = pieces(area.line, tile)
         self._origin: _Origin = ("dimension", area.axis) if area.axis < array.ndim else ("tile", None)
 
-    def see(self, box: Box, values: Array) -> npt.NDArray[np.bool_] | None:
+    def see(self, box: Box, values: Array) -> Marks | None:
         """Count the lines of a block; returns which of its elements look like data, None for none."""
         along, start = self._area.along, box[self._area.axis].start
         if _are_equal(patterns(values.reshape(1, -1))[0]):
             # Most padding holds one value.
             span = np.array([start]), np.array([box[self._area.axis].stop])
             one = values.reshape(1, -1)
-            _count(self._tallies, self._origin, kinds_of(one, patterns(one)), one, *span)
+            _count(self._tallies, self._origin, kinds_of(one, patterns(one)), one, np.zeros(one.shape, np.bool_), *span)
             return None
         moved = np.moveaxis(values, along, -1)
         leaks = self._see_lines(box, moved.reshape(-1, moved.shape[-1]))
-        return np.moveaxis(leaks.reshape(moved.shape), -1, along)
+        return None if leaks is None else np.moveaxis(leaks.reshape(moved.shape), -1, along)
 
-    def _see_lines(self, box: Box, values: Lines) -> npt.NDArray[np.bool_]:
+    def _see_lines(self, box: Box, values: Lines) -> Marks | None:
         bits, leaks = _patterns(values)
         kinds = kinds_of(values, bits)
         is_number = are_numbers(kinds, leaks)
         index = _indices(box, self._area.along)
         starts = index[self._area.axis]
-        self._count(kinds[~is_number], values[~is_number], starts[~is_number])
+        self._count(kinds[~is_number], values[~is_number], leaks[~is_number], starts[~is_number])
         leaks[~is_number] = False
         numbers = np.flatnonzero(is_number)
         if not numbers.size:
             return leaks
-        sources = self._sources(bits[numbers])
-        if self._notes.stale.is_searched and is_noise(self._notes.leading[self._origin]):
+        if not self._notes.stale.is_searched:
+            self._note(bits[numbers])
+            return None
+        sources = self._notes.stale.sources(self._area, bits[numbers])
+        if is_noise(self._notes.leading[self._origin]):
             kinds[numbers] = NOISE
         known = [sources[cut] for cut in self._cuts if cut in sources]
         found = np.concatenate([np.full((len(numbers), 1), UNTOLD), *known], axis=1)
@@ -298,23 +303,20 @@ class _AreaTally:
             source = sources.get(cut, np.full((len(numbers), cut.count), UNTOLD))
             told = _kinds_of_pieces(own, kinds[lines], np.repeat(is_stale, cut.count), source.reshape(-1))
             part = slice(cut.start - first, cut.start - first + cut.count * cut.length)
-            leaks[numbers, part] = self._count(told, own, starts[lines]).reshape(len(numbers), -1)
+            marks = leaks[numbers, part].reshape(own.shape)
+            leaks[numbers, part] = self._count(told, own, marks, starts[lines]).reshape(len(numbers), -1)
             self._match(cut, source, [each[numbers] for each in index])
         return leaks
 
-    def _sources(self, bits: Lines) -> dict[Pieces, Indices]:
-        """Where data equals pieces of lines of numbers, once that is known."""
-        stale, leading = self._notes.stale, self._notes.leading
-        if stale.is_searched:
-            return stale.sources(self._area, bits)
-        stale.want(self._area, bits)
-        counts = leading_bytes(bits, self._array.spec.element_bits)
+    def _note(self, bits: Lines) -> None:
+        """Note lines of numbers: the second time they are counted."""
+        self._notes.stale.want(self._area, bits)
+        leading, counts = self._notes.leading, leading_bytes(bits, self._array.spec.element_bits)
         leading[self._origin] = leading.get(self._origin, 0) + counts
-        return {}
 
-    def _count(self, kinds: Kinds, values: Lines, starts: Indices) -> npt.NDArray[np.bool_]:
+    def _count(self, kinds: Kinds, values: Lines, numbers: Marks, starts: Indices) -> Marks:
         stops = starts + (values.shape[1] if self._area.along == self._area.axis else 1)
-        return _count(self._tallies, self._origin, kinds, values, starts, stops)
+        return _count(self._tallies, self._origin, kinds, values, numbers, starts, stops)
 
     def _match(self, cut: Pieces, source: Indices, index: list[Indices]) -> None:
         """Note which data pieces of the first lines equal."""
@@ -327,10 +329,10 @@ class _AreaTally:
             self._tallies[(*self._origin, STALE)].match(Match(tuple(ranges[0]), tuple(ranges[1])))
 
 
-def _patterns(values: Lines) -> tuple[Lines, npt.NDArray[np.bool_]]:
+def _patterns(values: Lines) -> tuple[Lines, Marks]:
     """The bit patterns of lines, and which elements are neither zero nor NaN."""
     bits = patterns(values)
-    numbers: npt.NDArray[np.bool_] = np.asarray(bits.any(axis=2))
+    numbers: Marks = np.asarray(bits.any(axis=2))
     if numbers.any():
         numbers[is_nan(values)] = False
     return bits, numbers
@@ -358,9 +360,12 @@ def _indices(box: Box, along: int) -> list[Indices]:
 
 
 def _count(
-    tallies: _Tallies, origin: _Origin, kinds: Kinds, values: Lines, starts: Indices, stops: Indices
-) -> npt.NDArray[np.bool_]:
-    """Count lines, whose indices in the padded dimension are given; returns which elements look like data."""
+    tallies: _Tallies, origin: _Origin, kinds: Kinds, values: Lines, numbers: Marks, starts: Indices, stops: Indices
+) -> Marks:
+    """Count lines, whose indices in the padded dimension are given; returns which elements look like data.
+
+    `numbers` says which are neither zero nor NaN.
+    """
     leaks = np.zeros(values.shape, np.bool_)
     for kind in np.flatnonzero(np.bincount(kinds)).tolist():
         own = np.flatnonzero(kinds == kind)
@@ -368,7 +373,7 @@ def _count(
         tally.elements += len(own) * values.shape[1]
         tally.start, tally.stop = min(tally.start, int(starts[own].min())), max(tally.stop, int(stops[own].max()))
         if kind in (FINITE, NAN, STALE):
-            leaks[own] = True if kind == STALE else _patterns(values[own])[1]
+            leaks[own] = kind == STALE or numbers[own]
             tally.leaks += int(np.count_nonzero(leaks[own]))
         if kind == CONSTANT and len(tally.constants) <= _MOST_CONSTANTS:
             first = values[own][:, :1]
@@ -388,7 +393,7 @@ class _Drawing:
         self._cells = folding([padded.shape[d] for d in self._kept], MOST_ROWS, MOST_COLUMNS, tile)
         self._counts, self._flags = self._cells.counts(), self._cells.counts()
 
-    def add(self, box: Box, leaks: npt.NDArray[np.bool_] | None) -> None:
+    def add(self, box: Box, leaks: Marks | None) -> None:
         """A block of padding, and which of its elements look like data, if any do."""
         ordered = [box[d] for d in self._kept]
         self._cells.add_all(self._counts, ordered)

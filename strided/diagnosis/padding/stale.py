@@ -93,6 +93,13 @@ class _Finder:
     def _slots(self, hashes: Words) -> Indices:
         return (hashes & np.uint64(len(self._may_be) - 1)).astype(np.int64)
 
+    def known(self) -> _Finder:
+        """The hashes whose source has been found: the others are then looked up fast."""
+        is_known = self.sources >= 0
+        found = _Finder(self._keys[is_known])
+        found.sources = self.sources[is_known]
+        return found
+
     def find(self, hashes: Words) -> tuple[Indices, Indices]:
         """Which of these hashes are known, and the place of each among the keys."""
         likely = np.flatnonzero(self._may_be[self._slots(hashes)])
@@ -160,6 +167,8 @@ class StaleLines:
                 for box in blocks_of(Area(along, along, tuple(ranges)), order):
                     self._search_block(box, along, places, patterns(reader(tuple([box[d] for d in axes]))))
                     progress(size_of(box))
+        for wanted in self._wanted.values():
+            wanted.finders = [finder.known() for finder in wanted.finders]
 
     def _search_block(self, box: tuple[slice, ...], along: int, places: list[_Place], bits: Lines) -> None:
         shape = self._array.shape
