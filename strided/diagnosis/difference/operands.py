@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,36 +26,51 @@ Array = npt.NDArray[Any]
 Points = tuple[npt.NDArray[np.int64], ...]
 
 
-class Operand(Protocol):
-    """One of two arrays that are compared."""
+class Operand(ABC):
+    """One of two arrays that are compared.
 
-    name: str
-    array: Any
+    Attributes
+    ----------
+    array : LayoutArray, ndarray or ShardedArray
+    name : str
+        What reports call it.
+    edges : sequence of sequence of int
+        Where the array is cut into shards, along each axis.
+    """
+
+    edges: Sequence[Sequence[int]] = ()
+
+    def __init__(self, array: Any, name: str) -> None:
+        self.array, self.name = array, name
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.array.shape
+        return shape
 
     @property
-    def dtype(self) -> np.dtype[Any]: ...
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.array.dtype
+        return dtype
 
     @property
     def whole(self) -> LayoutArray | None:
         """The array if it is all of a buffer in an XLA layout, so that its bytes can be read in other ways."""
-
-    @property
-    def edges(self) -> Sequence[Sequence[int]]:
-        """Where the array is cut into shards, along each axis."""
+        return None
 
     def read(self, box: Box) -> Array:
         """The values in a block; a second call from the same thread may overwrite them."""
+        return np.asarray(self.array[(*box, ...)])
 
     def at(self, points: Points) -> Array:
         """The values at some indices."""
+        return np.atleast_1d(self.array[points])
 
+    @abstractmethod
     def byte_of(self, index: tuple[int, ...]) -> int:
         """The byte at which an element begins."""
 
-    def release(self) -> None:
+    def release(self) -> None:  # noqa: B027  # nothing to do for most
         """Let go of pages of a mapped file that have been read."""
 
 
@@ -93,29 +109,19 @@ def _mapped(path: str | os.PathLike[str], shape: str | AnyShape | None) -> Layou
         return map_array(path, shape_of_npy(header, None, str(name)), offset=header.offset)
 
 
-class Wrapped:
+class Wrapped(Operand):
     """A LayoutArray, or a contiguous ndarray or file wrapped by one."""
 
-    edges: Sequence[Sequence[int]] = ()
-
     def __init__(self, array: LayoutArray, name: str) -> None:
-        self.array, self.name = array, name
-        self.read = Reader(array)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
+        super().__init__(array, name)
+        self._read = Reader(array)
 
     @property
     def whole(self) -> LayoutArray | None:
         return None if self.array.is_view or not isinstance(self.array.spec, Shape) else self.array
 
-    def at(self, points: Points) -> Array:
-        return np.atleast_1d(self.array[points])
+    def read(self, box: Box) -> Array:
+        return self._read(box)
 
     def byte_of(self, index: tuple[int, ...]) -> int:
         return int(self.array.address_map.offset_of(index)) * self.array._memory.bits // 8
@@ -129,63 +135,24 @@ class Wrapped:
         return f"{file}{'a view of ' if self.array.is_view else ''}{self.array.spec}"
 
 
-class Plain:
+class Plain(Operand):
     """An ndarray of other strides, or of the other byte order."""
-
-    whole = None
-    edges: Sequence[Sequence[int]] = ()
-
-    def __init__(self, array: Array, name: str) -> None:
-        self.array, self.name = array, name
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
-
-    def read(self, box: Box) -> Array:
-        key: Any = (*box, ...)
-        values: Array = self.array[key]
-        return values
-
-    def at(self, points: Points) -> Array:
-        return np.atleast_1d(self.array[points])
 
     def byte_of(self, index: tuple[int, ...]) -> int:
         """Counted from the first element, so negative where strides are."""
-        return sum(i * stride for i, stride in zip(index, self.array.strides, strict=True))
-
-    def release(self) -> None: ...
+        strides: tuple[int, ...] = self.array.strides
+        return sum(i * stride for i, stride in zip(index, strides, strict=True))
 
     def __str__(self) -> str:
         return f"{self.dtype.name}{list(self.shape)} with strides {self.array.strides}"
 
 
-class Shards:
+class Shards(Operand):
     """An array in the buffers of many devices."""
 
-    whole = None
-
     def __init__(self, array: ShardedArray, name: str) -> None:
-        self.array, self.name = array, name
+        super().__init__(array, name)
         self.edges = [range(step, n, step) for n, step in zip(array.shape, array.shard_shape, strict=True)]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
-
-    def read(self, box: Box) -> Array:
-        return np.asarray(self.array[(*box, ...)])
-
-    def at(self, points: Points) -> Array:
-        return np.atleast_1d(self.array[points])
 
     def byte_of(self, index: tuple[int, ...]) -> int:
         """Within the buffer of its shard."""
@@ -198,8 +165,6 @@ class Shards:
 
     def _cell(self, index: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(i // step for i, step in zip(index, self.array.shard_shape, strict=True))
-
-    def release(self) -> None: ...
 
     def __str__(self) -> str:
         return f"{self.dtype.name}{list(self.shape)} in shards of {list(self.array.shard_shape)}"
