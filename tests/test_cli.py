@@ -437,7 +437,7 @@ def test_hlo(run: Run, folder: Path) -> None:
         (("show", "DIR"), "is a folder"),
         (("convert", "DUMP", SHAPE, "out.npy", "--to", "{0,1}"), ".npy files are row-major"),
         (("convert", "DUMP", SHAPE, "DIR/none/out.npy"), "No such file or directory"),
-        (("convert", "DUMP", SHAPE, "DIR"), "not a regular file"),
+        (("convert", "DUMP", SHAPE, "DIR"), "is a folder: name a file in it"),
         (("convert", "DUMP", SHAPE, "out.bin", "--to", "{0}"), "dimensions"),
         (("convert", "DUMP", "(f32[3], f32[2])", "out.npy"), "is a tuple"),
         (("convert",), "Missing argument 'FILE'"),
@@ -644,7 +644,7 @@ def test_compressed_files(run: Run, dump: Path, compress: str) -> None:
     np.testing.assert_array_equal(sd.load_npy(dump.parent / "y.npy"), expected())
 
 
-@pytest.mark.parametrize("name", ["out.npz", "out.safetensors"])
+@pytest.mark.parametrize("name", ["out.npz", "out.safetensors", "out.zarr"])
 def test_convert_several_arrays(run: Run, dump: Path, container: Path, name: str) -> None:
     target = dump.parent / name
     code, out, err = run("convert", container, dump, SHAPE, f"{dump.parent}/w.npz:w", target)
@@ -681,7 +681,7 @@ def test_raw_bytes_of_a_layout_are_opened_again_by_name(run: Run, dump: Path) ->
 def test_convert_a_part_to_another_type(
     run: Run, dump: Path, options: tuple[str, ...], dtype: str, key: object
 ) -> None:
-    for name in ("out.npy", "out.npz", "out.safetensors", "out.bin"):
+    for name in ("out.npy", "out.npz", "out.safetensors", "out.zarr", "out.bin"):
         target = dump.parent / name
         code, _, err = run("convert", dump, SHAPE, target, *options)
         assert (code, err) == (0, "")

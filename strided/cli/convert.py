@@ -72,7 +72,7 @@ def convert(
     *sources, out = _checked(operands)
     out, name = found.groups() if (found := _NAMED.fullmatch(out)) else (out, None)
     _check_target(sources, out, layout, force)
-    wanted = None if layout is None else layout_of(layout)
+    wanted = None if layout is None else _layout(layout)
     element_type = None if dtype is None else _element_type(dtype)
     with contextlib.ExitStack() as stack:
         arrays = _arrays(sources, Reading(offset, bitorder, kind, allow_excess, stack))
@@ -104,8 +104,10 @@ def convert(
 
 def _checked(operands: Sequence[str]) -> Sequence[str]:
     """The operands: sources, some with shapes, and OUT."""
-    if len(operands) < 2 or (len(operands) == 2 and is_shape(operands[1])):
-        raise click.UsageError(f"Missing argument {'FILE' if not operands else 'OUT'!r}.")
+    if not operands:
+        raise click.UsageError("Missing argument 'FILE'.")
+    if len(operands) == 1 or (is_shape(operands[-1]) and not os.path.exists(operands[-1])):
+        raise click.UsageError("Missing argument 'OUT': it comes last, behind the files and their shapes.")
     return operands
 
 
@@ -115,6 +117,8 @@ def _check_target(sources: Sequence[str], out: str, layout: str | None, force: b
         if sys.stdout.isatty():
             raise click.UsageError("standard output is a terminal: bytes go to a file, or into a pipe")
         return
+    if os.path.isdir(out) and ending(out) != ".zarr":
+        raise click.UsageError(f"{out} is a folder: name a file in it, as in {os.path.join(out, 'x.npy')}")
     if layout is not None and ending(out) in (".npy", ".npz"):
         raise click.UsageError(
             f"{ending(out)} files are row-major: leave --to out, or choose another name for raw bytes"
@@ -126,13 +130,15 @@ def _check_target(sources: Sequence[str], out: str, layout: str | None, force: b
             f"{out}: the ending does not say what to write; end it in .npy, .npz, .safetensors, .zarr or .bin, "
             "or give a layout with --to"
         )
-    files = [os.fstat(sys.stdin.fileno()) if source == STANDARD else _status(source) for source in sources]
+    files = [_status(source) for source in sources]
     convert_file.check_target([status for status in files if status], out, layout, overwrite=force)
 
 
 def _status(source: str) -> os.stat_result | None:
     """The status of a source's file; None for a shape, and for what is missing."""
     with contextlib.suppress(FileNotFoundError):
+        if source == STANDARD:
+            return None if sys.stdin is None else os.fstat(sys.stdin.fileno())
         return os.stat(split_name(source)[0])
     return None
 
@@ -156,6 +162,14 @@ def _arrays(operands: Sequence[str], reading: Reading) -> dict[str, Any]:
 def _part(array: Any, key: Any) -> Any:
     part = array[key]
     return part if hasattr(part, "shape") and hasattr(part, "size") else np.asarray(part, array.dtype)
+
+
+def _layout(text: str) -> Layout:
+    """The layout that --to names."""
+    text = text.strip("'\" ")
+    if not text.startswith("{"):
+        raise click.UsageError(f"--to takes a layout alone, in braces, as in '{{0,1:T(8,128)}}'; found {text!r}")
+    return layout_of(text)
 
 
 def _element_type(text: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 import strided
+from strided.cli.hlo import module_of_file
 from strided.cli.options import width
 from strided.errors import UnsupportedError
 from strided.tpu import GENERATIONS
@@ -30,7 +31,7 @@ def copies(file: str, top: int | None, verify: bool, before: str | None, generat
     FILE is an HLO module after optimizations, as text or proto. Each copy comes with the bytes it moves, whose layout
     forces it, and the layout of an argument or a result that would spare it.
     """
-    module = strided.read_hlo(Path(file))
+    module = module_of_file(file)
     if verify or before is not None:
         found = strided.layout_copies(
             module, before=strided.read_hlo(_before(file, before)), generation=generation, top=top

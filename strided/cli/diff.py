@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 import strided
-from strided.cli.operands import STANDARD, Reading, array_of, format_of_file, mapped
+from strided.cli.operands import STANDARD, Reading, array_of, format_of_file, mapped, shaped
 from strided.cli.options import SHAPE_HELP, SOURCE_HELP, allow_excess, bitorder, kind, progress, width
 from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
 from strided.errors import UnsupportedError
 from strided.files.atomic import replaced
-from strided.layout.parser import is_shape
 
 
 @click.command("diff", epilog="\n\n".join((f"{SHAPE_HELP} One that is left out is the other array's.", SOURCE_HELP)))
@@ -52,7 +51,7 @@ def diff(
     """
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | DumpDifference
-    if len(operands) == 2 and all(Path(each).is_dir() for each in operands):
+    if len(operands) == 2 and all(map(os.path.isdir, operands)):
         if picture is not None:
             raise click.UsageError("--svg draws one array: name it, as in DUMP:NAME")
         found = diff_dumps(*(strided.open_dump(each) for each in operands), **options)
@@ -74,11 +73,9 @@ def diff(
 def _arrays(operands: Sequence[str], reading: Reading) -> list[Any]:
     """The two arrays that operands name. A shape that is left out is the other one's."""
     names: list[tuple[str, str | None]] = []
-    for operand in operands:
-        if names and names[-1][1] is None and is_shape(operand) and not Path(operand).exists():
-            names[-1] = names[-1][0], operand
-        else:
-            names.append((operand, None))
+    while operands:
+        name, shape, operands = shaped(operands)
+        names.append((name, shape))
     if len(names) != 2:
         raise click.UsageError(f"give two arrays, A [SHAPE] B [SHAPE]; found {len(names)}")
     shapes = [shape for _, shape in names if shape is not None]
@@ -103,4 +100,4 @@ def _array(name: str, shape: str | None, other: str | None, reading: Reading) ->
 
 def _is_raw(name: str) -> bool:
     """Whether a file does not say what it holds, or is a pipe, which is read once."""
-    return format_of_file(name) is None if Path(name).is_file() else name == STANDARD
+    return format_of_file(name) is None if os.path.isfile(name) else name == STANDARD

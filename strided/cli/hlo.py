@@ -13,6 +13,7 @@ import click
 
 import strided
 from strided import inspect
+from strided.cli.operands import refuse_empty
 from strided.cli.options import file_names
 from strided.errors import DumpError
 from strided.escape import visible
@@ -87,7 +88,7 @@ def _programs_in(source: str) -> Mapping[str, Callable[[], Module]]:
     """What reads the modules of a file or dump folder, by the programs' names; ``DIR:NAME`` is one of them."""
     path, name = split_name(source)
     if not os.path.isdir(path):
-        return {"": partial(_module_of_file, source)}
+        return {"": partial(module_of_file, source)}
     programs = strided.open_dump(path, mapped=False).programs
     counts = Counter(program.name for program in programs)
     found = {p.name if counts[p.name] == 1 and p.name else p.label: p for p in programs}
@@ -104,10 +105,15 @@ def _module_of(program: Program, path: str) -> Module:
     return module
 
 
-def _module_of_file(path: str) -> Module:
+def module_of_file(path: str) -> Module:
+    """The module in a file. StridedError for a file of another kind."""
     from strided.dumps.detect import recognise
 
-    if recognise(path) != "snapshot":
+    refuse_empty(path)
+    kind = recognise(path)
+    if kind in ("npy", "npz", "safetensors") or (kind == "binary" and not path.endswith((".pb", ".pb.gz"))):
+        raise click.UsageError(f"{path} holds no HLO, as text or proto; 'strided show' reads arrays")
+    if kind != "snapshot":
         return strided.read_hlo(path)
     module = strided.read_snapshot(path, mapped=False).module
     if module is None:

@@ -14,11 +14,11 @@ import click
 import numpy as np
 
 from strided import inspect, load_npy
-from strided.cli.operands import STANDARD, Reading, array_of, ending, mapped, open_source, with_layout
+from strided.cli.operands import STANDARD, Reading, array_of, ending, mapped, open_source, shaped, with_layout
 from strided.cli.options import SOURCE_HELP, allow_excess, file_names, kind, offset, progress, width
 from strided.files.magic import NPY_MAGIC
 from strided.io.containers import chosen, open_container
-from strided.io.file_array import FileArray, expanded, open_file
+from strided.io.file_array import FileArray, NoShapeError, expanded, open_file
 
 _KNOWN_HELP = (
     "SHAPE is what is known: 'bf16[17,300]', '[17,300]', 'bf16', 'bf16[17,?]', or a whole shape with a layout, as a "
@@ -50,6 +50,7 @@ def identify(
     Only a sample of the file is read, or with --like as much as it takes to be certain. Of an array that has a shape of
     its own, this is the claim, unless SHAPE says something else.
     """
+    shaped([file] if shape is None else [file, shape])  # in this order
     with contextlib.ExitStack() as stack:
         reading = Reading(0, "little", kind, False, stack)
         values = None if like is None else _values(like, reading)
@@ -67,7 +68,12 @@ def _values(name: str, reading: Reading) -> Any:
     """What the values should be."""
     if ending(name) == ".npy":
         return load_npy(name, mmap_mode="r")
-    return np.asarray(mapped(array_of([name], reading)[0]))
+    try:
+        return np.asarray(mapped(array_of([name], reading)[0]))
+    except NoShapeError:
+        raise click.UsageError(
+            f"--like takes values, not raw bytes: let 'strided convert' write {name} as .npy"
+        ) from None
 
 
 def _buffer(name: str, offset: int, reading: Reading) -> tuple[Any, str | None]:

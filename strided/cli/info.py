@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -17,7 +19,7 @@ from strided.files.atomic import replaced
 
 
 @click.command(epilog=SHAPE_HELP)
-@click.argument("shape", required=False)
+@click.argument("operands", nargs=-1, metavar="SHAPE")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,-1.")
 @click.option("--byte", type=int, metavar="N", help="Explain what lies at a byte of the buffer.")
@@ -27,7 +29,7 @@ from strided.files.atomic import replaced
 @click.option("--ranges", metavar="INDEX", help="List the bytes that a window takes, as in --ranges '9, 200:204'.")
 @click.option("--gap", type=click.IntRange(0), default=0, metavar="N", help="Join ranges at most N bytes apart.")
 def info(
-    shape: str | None,
+    operands: tuple[str, ...],
     as_json: bool,
     index: str | None,
     byte: int | None,
@@ -41,6 +43,7 @@ def info(
 
     A picture shows where the elements lie.
     """
+    shape = _one(operands)
     if plan is not None:
         if shape is not None:
             raise click.UsageError("--plan takes two shapes of its own; leave the other one out")
@@ -68,6 +71,16 @@ def info(
         drawn = inspect.captioned_picture(parsed, width=width())
         if drawn:
             click.echo("\n" + drawn)
+
+
+def _one(operands: Sequence[str]) -> str | None:
+    """The only operand. UsageError for a file."""
+    for operand in operands:
+        if os.path.exists(operand):
+            raise click.UsageError(f"info takes a shape alone: 'strided show' reads {operand}")
+    if len(operands) > 1:
+        raise click.UsageError(f"info takes one shape; quote it for the shell; found {len(operands)} operands")
+    return operands[0] if operands else None
 
 
 def _from_the_end(index: Any, shape: Any) -> Any:

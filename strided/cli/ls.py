@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sized
@@ -11,29 +12,36 @@ from typing import Any
 import click
 
 import strided
-from strided.cli.operands import named_arrays
+from strided.cli.operands import named_arrays, refuse_empty
 from strided.cli.options import file_names, kind
 from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC
 from strided.files.regular import open_regular
-from strided.io.containers import open_container
+from strided.io.containers import name_of, open_container
+from strided.io.file_array import NoShapeError, open_file
 from strided.io.npy import read_npy_header, shape_of_npy
 from strided.io.zarr_store import ZarrStore, is_zarr
 
 
 @click.command()
-@click.argument("path", metavar="DIR | FILE", type=click.Path(exists=True), shell_complete=file_names)
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="DIR | FILE...", type=click.Path(exists=True), shell_complete=file_names
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @kind
-def ls(path: str, as_json: bool, kind: str | None) -> None:
+def ls(paths: tuple[str, ...], as_json: bool, kind: str | None) -> None:
     """List the arrays in a dump, a .npz, .safetensors or .zarr.
 
     A dump is a folder or one file of it, such as a snapshot. For a folder, also what is missing, and why. 'strided show
     PATH:NAME' takes the names.
     """
-    text, found = _of_folder(path) if os.path.isdir(path) else _of_file(path, kind)
-    click.echo(json.dumps({"path": path} | found, indent=2) if as_json else text)
+    found = [_of_folder(path) if os.path.isdir(path) else _of_file(path, kind) for path in paths]
+    if as_json:
+        facts = [{"path": path} | one for path, (_, one) in zip(paths, found, strict=True)]
+        click.echo(json.dumps(facts if len(facts) > 1 else facts[0], indent=2))
+    else:
+        click.echo("\n".join(text for text, _ in found))
 
 
 def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
@@ -57,6 +65,7 @@ def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
 
 
 def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
+    refuse_empty(path)
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if kind is None and (container := open_container(file, path)) is not None:
@@ -71,6 +80,9 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
             except UnsupportedError as error:
                 shape = f"unreadable: {error}"
             return visible(f"{path}: {shape}"), {"arrays": [_facts(Path(path).stem, shape)]}
+        file.seek(0)
+        with contextlib.suppress(NoShapeError, UnsupportedError), open_file(file, path, None) as array:
+            return visible(f"{path}: {array.xla_shape}"), {"arrays": [_facts(name_of(path), array.xla_shape)]}
     content = strided.read_dump(Path(path), kind, mapped=False)
     arrays = named_arrays(content)
     return _listed(str(content), {name: arrays.shape(name) for name in arrays})

@@ -7,8 +7,10 @@ import sys
 
 import click
 
+from strided.cli.operands import refuse_empty
 from strided.cli.options import width
 from strided.escape import visible
+from strided.files.atomic import replaced
 
 
 @click.command()
@@ -49,6 +51,8 @@ def memory(
     from strided.memory.printed import report_text
     from strided.memory.verify import with_verified_cures
 
+    for each in files:
+        refuse_empty(each)
     programs = sorted_by_program(files)
     reports = [report_of(one, generation=generation, space=space) for one in programs]
     if verify:
@@ -60,8 +64,8 @@ def memory(
     else:
         click.echo("\n\n".join(report_text(report, width=width(), top=top) for report in reports))
     if picture is not None:
-        with open(picture, "w", encoding="utf-8") as file:
-            file.write(reports[0].svg())
+        with replaced(picture) as file:
+            file.write(reports[0].svg().encode())
     if max_expansion is None:
         return
     expanded = [(report, b) for report in reports for b in report.expanded(max_expansion)]

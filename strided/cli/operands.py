@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import click
 
 import strided
 from strided.arrays.layout_array import LayoutArray
-from strided.errors import StridedError, UnsupportedError
+from strided.errors import BufferSizeError, StridedError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, Format, format_of
 from strided.io import file_array
 from strided.io.containers import chosen, hint, name_of, open_container, split_name
@@ -26,12 +27,21 @@ if TYPE_CHECKING:
 
 #: The name of standard input and output.
 STANDARD = "-"
+#: What the shell makes of ``f32[3,5]{1,0}``: ``f32[3,5]1 f32[3,5]0``.
+_BRACES_TAKEN = re.compile(r"[a-z]\w*\[[\d,]*\]\d")
 
 
 def array_of(operands: Sequence[str], reading: Reading) -> tuple[Any, Sequence[str]]:
     """The array that the first operands name, and the operands after it."""
     source, shape, rest = shaped(operands)
-    opened = reading.opened(source, shape)
+    try:
+        opened = reading.opened(source, shape)
+    except file_array.NoShapeError as error:
+        if not rest:
+            raise
+        if (behind := next(filter(is_shape, rest), None)) is not None:
+            raise click.UsageError(f"the shape comes right behind its file: {source} '{behind}'") from None
+        raise click.UsageError(f"{error}, not {rest[0]!r}") from None
     return opened.array(chosen(opened.arrays, None, opened.path) if opened.name is None else opened.name), rest
 
 
@@ -99,9 +109,13 @@ class Reading:
             if shape is None or name is None:
                 return Opened(path, container, name)
             return Opened(path, {name: container.open(name, array_shape(shape))}, name)
+        if shape is None:
+            refuse_empty(path)
         kind = self.kind or _kind_of_dump(file, path)
         if name is None and kind == "hlo":
             raise click.UsageError(f"{path} holds a program, and no arrays: 'strided hlo' lists its values")
+        if name is None and kind == "text":
+            raise click.UsageError(f"{path} is text, and holds no array that is known here")
         if name is None and kind != "snapshot":
             return self._raw(file, label, shape)
         if shape is not None:
@@ -114,11 +128,22 @@ class Reading:
         options: Any = {"offset": self.offset, "bitorder": self.bitorder, "allow_excess": self.allow_excess}
         try:
             array: Any = self.stack.enter_context(file_array.open_file(file, label, shape, **options))
+        except BufferSizeError as error:
+            raise click.UsageError(f"{error}{_advice(error)}") from None
         except UnsupportedError:
             # .npy files may hold types that XLA lacks.
             if shape is not None or ending(label) != ".npy" or (array := strided.load_npy(label)).dtype.kind == "V":
                 raise
         return Opened(label, {name: array}, name)
+
+
+def _advice(error: BufferSizeError) -> str:
+    """What to try with bytes that do not have a shape's size."""
+    if not error.actual or not error.needed or "begins as" in str(error):
+        return ""
+    factor = max(error.actual, error.needed) / min(error.actual, error.needed)
+    types = f"; sizes that differ by a factor of {factor:g} may be those of two element types" * (factor in (2, 4, 8))
+    return f"{types}; 'strided identify' looks for layouts that fit"
 
 
 def format_of_file(name: str) -> Format | None:
@@ -148,11 +173,21 @@ def named_arrays(content: Any) -> RunArrays:
 def shaped(operands: Sequence[str]) -> tuple[str, str | None, Sequence[str]]:
     """The first source, its shape if one follows, and the operands after it."""
     first, *rest = operands
+    if rest and rest[0][:1] in ("'", '"') and rest[0][:1] == rest[0][-1:] and is_shape(rest[0][1:-1]):
+        rest[0] = rest[0][1:-1]
+    if any(map(_BRACES_TAKEN.match, rest)):
+        raise click.UsageError("the shell has taken a shape's braces: quote it, as in 'bf16[17,300]{1,0:T(8,128)}'")
     if is_shape(first) and rest and os.path.exists(rest[0]) and not os.path.exists(first):
         raise click.UsageError(f"the file comes first, then its shape: {rest[0]} '{first}'")
     if rest and is_shape(rest[0]) and not os.path.exists(rest[0]):
         return first, rest[0], rest[1:]
     return first, None, rest
+
+
+def refuse_empty(path: str) -> None:
+    """UsageError for a file without bytes, of which nothing can be said."""
+    if os.path.isfile(path) and not os.path.getsize(path):
+        raise click.UsageError(f"{path} is empty")
 
 
 def ending(name: str) -> str:
@@ -165,6 +200,8 @@ def open_source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
         if os.path.isdir(name):
             raise click.UsageError(f"{name} is a folder, where a file is expected; 'strided ls' lists what is in it")
         return stack.enter_context(open(name, "rb")), name
+    if sys.stdin is None:
+        raise click.UsageError("standard input is closed: give a file, or pipe bytes in")
     if sys.stdin.isatty():
         raise click.UsageError("standard input is a terminal: give a file, or pipe bytes in")
     return sys.stdin.buffer, "standard input"

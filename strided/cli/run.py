@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
+import itertools
 import os
 import signal
 import sys
@@ -19,6 +22,9 @@ from strided.escape import in_columns, visible
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (by default `sys.argv`) and end the process."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal may lack some characters
@@ -43,12 +49,32 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail(f"{error.filename}: is there already; --force overwrites it")
     except OSError as error:
         path = None if error.filename is None else os.fsdecode(error.filename)
-        _fail(": ".join(str(part) for part in (path, error.strerror or error) if part))
+        hint = _nearby(path) if path and isinstance(error, FileNotFoundError) else ""
+        _fail(": ".join(str(part) for part in (path, error.strerror or error) if part) + hint)
     except MemoryError:
         _fail("not enough memory")
     except (StridedError, ValueError, IndexError) as error:
         _fail(str(error))
     sys.exit(0)
+
+
+def _nearby(path: str) -> str:
+    """What may be meant by a path that leads nowhere."""
+    from strided.dumps.directory.names import parse_name
+
+    there = path
+    while there and not os.path.lexists(there):
+        there = os.path.dirname(there)
+    name = path[len(there) :].lstrip(os.sep)
+    if os.path.isfile(there):
+        return f"; an array in a file is named as in {there}:{name}"
+    with contextlib.suppress(OSError):
+        names = sorted(itertools.islice(os.listdir(there or "."), 10_000))
+        if close := difflib.get_close_matches(name, names, n=1, cutoff=0.8):
+            return f"; did you mean {os.path.join(there, close[0])}?"
+        if there and any(map(parse_name, names)):
+            return f"; an array in a dump is named as in {there}:{name}"
+    return ""
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -61,6 +61,8 @@ def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
         return target, None
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    if stat.S_ISDIR(there.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder, where a file is expected", os.fspath(path))
     if not stat.S_ISREG(there.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     return target, there

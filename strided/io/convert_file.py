@@ -92,6 +92,8 @@ def save_safetensors(
     ...     sd.open(f"{path}:w")[1]
     LayoutArray([0., 1., 0.], dtype=float32, view of f32[3,3]{0,1:T(2,128)})
     """
+    if not isinstance(arrays, Mapping):
+        raise TypeError(f"arrays are given by name, as in {{'w': array}}, not as {type(arrays).__name__}")
     found = {name: _as_array(array) for name, array in arrays.items()}
     shapes = {name: result_shape(array, layout) for name, array in found.items()}
     with replaced(path) as file:

@@ -141,9 +141,13 @@ def expanded(file: BinaryIO, name: str, scratch: BinaryIO) -> BinaryIO:
     return scratch
 
 
-def no_shape(name: str) -> UnsupportedError:
+class NoShapeError(UnsupportedError):
+    """Raw bytes without a shape."""
+
+
+def no_shape(name: str) -> NoShapeError:
     """The error for raw bytes without a shape."""
-    return UnsupportedError(
+    return NoShapeError(
         f"raw bytes do not say what they are: give the shape of {name}, as in 'bf16[17,300]{{1,0:T(8,128)(2,1)}}'"
     )
 

@@ -18,7 +18,7 @@ import pytest
 
 import strided as sd
 from strided.files import atomic
-from strided.files.atomic import replaced, sweep
+from strided.files.atomic import replaced, replaced_folder, sweep
 from tests.thinned import thinned
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks are others there")
@@ -107,7 +107,7 @@ def test_the_longest_names_and_strange_ones(tmp_path: Path, way: str) -> None:
 def test_what_is_no_file_is_refused(tmp_path: Path, way: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     for target, match in (
-        (tmp_path, "not a regular file"),
+        (tmp_path, "a folder, where a file is expected"),
         (tmp_path / "pipe", "not a regular file"),
         (tmp_path / "none" / "x", "No such file"),
     ):
@@ -386,3 +386,33 @@ def test_a_writer_that_loses_its_name_before_it_locks_it_takes_another(
         file.write(b"abc")
     assert names(tmp_path) == ["x"]
     assert (tmp_path / "x").read_bytes() == b"abc"
+
+
+def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "x"
+    for content in ("first", "second"):
+        with replaced_folder(target) as folder:
+            Path(folder, "file").write_text(content)
+            assert target.exists() == (content == "second")
+        assert (target / "file").read_text() == content
+        assert names(tmp_path) == ["x"]
+    with pytest.raises(FileExistsError), replaced_folder(target, overwrite=False):
+        pass
+    with (
+        pytest.raises(ValueError, match="not this one"),
+        replaced_folder(target) as folder,
+        open(folder + "/f", "wb") as f,
+    ):
+        _write_and_fail(f)
+    rename = os.rename
+
+    def interrupted(source: str, place: str) -> None:
+        if place == str(target) and "second" not in Path(source, "file").read_text():
+            raise KeyboardInterrupt  # when the old folder has gone, and the new one has not come
+        rename(source, place)
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), replaced_folder(target) as folder:
+        Path(folder, "file").write_text("third")
+    assert (target / "file").read_text() == "second"
+    assert names(tmp_path) == ["x"]

@@ -1,0 +1,167 @@
+"""What new users get wrong: one or two lines that say what would do, and nothing half written."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided import cli
+from strided.demo import SHAPE, expected, sample
+
+TRIES = {
+    # The order of arguments.
+    "shape before its file": (("show", SHAPE, "x.bin"), "the file comes first, then its shape: x.bin"),
+    "shape before its file, diff": (("diff", SHAPE, "x.bin", "x.npy"), "the file comes first"),
+    "shape before its file, identify": (("identify", "bf16[5,131]", "x.bin"), "the file comes first"),
+    "target first": (("convert", "out.npy", "x.bin", SHAPE), "Missing argument 'OUT': it comes last"),
+    "index before the shape": (("show", "x.bin", "0", SHAPE), f"right behind its file: x.bin '{SHAPE}'"),
+    "file as a shape": (("info", "x.bin"), "info takes a shape alone: 'strided show' reads x.bin"),
+    "file and shape": (("info", "x.bin", SHAPE), "info takes a shape alone"),
+    # No shape, half of one, or two.
+    "no shape": (("show", "x.bin"), "give the shape of x.bin"),
+    "dimensions alone": (("show", "x.bin", "[5,131]"), "not '[5,131]'"),
+    "tuple": (("show", "x.bin", f"({SHAPE}, f32[])"), "is a tuple"),
+    "layout alone": (("show", "x.bin", "{1,0}"), "is a layout alone"),
+    "shape as a layout": (("convert", "x.bin", SHAPE, "o.bin", "--to", "f32[3]{0}"), "--to takes a layout alone"),
+    "tiles as a layout": (("convert", "x.bin", SHAPE, "o.bin", "--to", "T(8,128)"), "in braces, as in"),
+    "braces that the shell took": (("show", "x.bin", "bf16[5,131]1", "bf16[5,131]0"), "quote it"),
+    "type of torch": (("show", "x.bin", "torch.bfloat16[5,131]"), "did you mean bf16?"),
+    "type of NumPy": (("identify", "x.bin", "float32[5,131]"), "did you mean f32?"),
+    # Sizes.
+    "wrong type": (("show", "x.bin", "f32[5,131]{1,0:T(8,128)}"), "a factor of 2 may be those of two element types"),
+    "no tiles": (("show", "long.bin", "bf16[5,131]"), "'strided identify' looks for layouts that fit"),
+    # Another kind of file.
+    "folder": (("show", "folder"), "folder is a folder without arrays"),
+    "folder as the target": (("convert", "x.npy", "folder"), "folder is a folder: name a file in it"),
+    "folder as a picture": (("info", "f32[3]", "--svg", "folder"), "a folder, where a file is expected"),
+    "gzip as HLO": (("hlo", "x.npy.gz"), "x.npy.gz holds no HLO"),
+    "array as HLO": (("copies", "x.npy"), "x.npy holds no HLO"),
+    "raw bytes as HLO": (("hlo", "x.bin"), "x.bin holds no HLO"),
+    "text as an array": (("show", "x.csv"), "x.csv is text, and holds no array"),
+    "raw bytes as values": (("identify", "x.bin", "--like", "x.bin"), "--like takes values, not raw bytes"),
+    "array as memory": (("memory", "x.npy"), "is no HLO, no buffer assignment and no text about memory"),
+    "nothing to show": (("show", "empty.bin"), "empty.bin is empty"),
+    "nothing to list": (("ls", "empty.bin"), "empty.bin is empty"),
+    "nothing as HLO": (("hlo", "empty.bin"), "empty.bin is empty"),
+    "nothing as memory": (("memory", "empty.bin"), "empty.bin is empty"),
+    # Names.
+    "nearly a file": (("show", "x.npi"), "did you mean x.npy?"),
+    "slash before a name": (("show", "w.safetensors/layer/w"), "is named as in w.safetensors:layer/w"),
+    "nearly a name": (("show", "w.safetensors:layer/v"), "did you mean layer/w?"),
+    "nearly a command": (("shwo", "x.bin"), "Did you mean 'show'?"),
+    "glob that found nothing": (("ls", "*.pb"), "does not exist"),
+    "glob of several": (("convert", "x.npy", "y.npy", "out.npy"), "2 arrays: name one of them"),
+    "no name at all": (("diff", "", ""), "No such file"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "x.bin").write_bytes(sample())
+    (tmp_path / "long.bin").write_bytes(sample() + bytes(904))
+    for name in ("x.npy", "y.npy"):
+        np.save(name, expected().astype(np.float32))
+    (tmp_path / "x.npy.gz").write_bytes(gzip.compress((tmp_path / "x.npy").read_bytes()))
+    (tmp_path / "x.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "empty.bin").touch()
+    (tmp_path / "folder").mkdir()
+    sd.save_safetensors("w.safetensors", {"layer/w": np.arange(3), "b": np.arange(3)})
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", TRIES)
+def test_a_try_is_answered(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, words = TRIES[name]
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") <= 2
+    assert len(err) < 500
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_quotes_that_the_shell_left_are_no_part_of_a_shape(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (("show", "x.bin", f"'{SHAPE}'"), ("convert", "x.bin", SHAPE, "o.bin", "--to", "'{0,1}'")):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        assert (ended.value.code, capsys.readouterr().err) == (0, "")
+
+
+def test_ls_takes_what_a_glob_finds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["ls", "x.npy", "x.npy.gz", "w.safetensors"])
+    assert [line for line in capsys.readouterr().out.splitlines() if line[0] == "x"] == [
+        "x.npy: f32[5,131]{1,0}",
+        "x.npy.gz: f32[5,131]{1,0}",
+    ]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="streams are closed by other means there")
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("show x.npy >&-", 0, ""),
+        ("show - 'f32[3]' <&-", 2, "standard input is closed: give a file, or pipe bytes in"),
+        ("convert - 'f32[3]' out.npy <&-", 2, "standard input is closed"),
+    ],
+)
+def test_streams_that_are_closed(command: str, code: int, said: str, folder: Path) -> None:
+    script = f'exec "{sys.executable}" -m strided {command}'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stderr.count("\n") == (1 if said else 0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits are others there")
+def test_a_full_disk_leaves_what_was_there(folder: Path) -> None:
+    commands = [
+        ("convert", "x.npy", "out.zarr", "--force"),
+        ("convert", "x.npy", "out.npz", "--force"),
+        ("info", "f32[30,50]{1,0:T(2,2)}", "--svg", "out.svg", "--force"),
+        ("diff", "x.npy", "y.npy", "--svg", "out.svg"),
+        ("padding", "x.bin", SHAPE, "--scrub", "out.bin", "--force"),
+        ("explore", "f32[3,5]", "-o", "out.html", "--force"),
+    ]
+    sd.convert_file("y.npy", None, "out.zarr")
+    for name in ("out.npz", "out.svg", "out.bin", "out.html"):
+        Path(name).write_bytes(b"as it was")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    script = (
+        "import resource, strided.cli\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))\n"
+        f"for command in {commands}:\n"
+        "    try:\n"
+        "        strided.cli.main(command)\n"
+        "    except SystemExit as ended:\n"
+        "        assert ended.code == 2, command\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"STRIDED_CACHE": "0"},
+    )
+    assert done.returncode == 0, done.stderr
+    targets = [next(word for word in command if word.startswith("out")) for command in commands]
+    assert done.stderr.splitlines() == [f"strided: {target}: File too large" for target in targets]
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_save_safetensors_wants_names() -> None:
+    with pytest.raises(TypeError, match="arrays are given by name"):
+        sd.save_safetensors("nowhere.safetensors", np.zeros(3))  # type: ignore[arg-type]
