@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
@@ -66,6 +68,10 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
+GRAPHS = Path(__file__).parents[1] / "asv_bench" / ".asv" / "html"  # what `asv publish` wrote, if it did
+if GRAPHS.is_dir():
+    tags.add("graphs")  # type: ignore[name-defined] # noqa: F821 # Sphinx gives this file `tags`
+
 html_sidebars = {"index": [], "start": []}  # the other pages list their neighbours
 
 
@@ -96,7 +102,14 @@ def _attributes_apart(app: object, what: str, name: str, thing: object, options:
     lines[:] = kept
 
 
+def _take_graphs_along(app: Any, exception: Exception | None) -> None:
+    """Copy the graphs of the benchmarks beside the pages."""
+    if exception is None and GRAPHS.is_dir():
+        shutil.copytree(GRAPHS, Path(app.outdir) / "graphs", dirs_exist_ok=True)
+
+
 def setup(app: object) -> None:
+    app.connect("build-finished", _take_graphs_along)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _attributes_apart, priority=420)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _whole_sentences, priority=410)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _title_examples, priority=400)  # type: ignore[attr-defined] # before napoleon
