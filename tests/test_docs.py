@@ -21,7 +21,7 @@ ROOT = paths.ROOT
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _IMPORT = re.compile(r"^>>> (?:import|from) (\w+)", re.MULTILINE)
-PARTNERS = {"dask", "jax", "pandas", "torch", "xarray"}
+PARTNERS = {"dask", "fsspec", "jax", "pandas", "torch", "xarray", "zarr"}
 _FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 
 _MODULE = """HloModule example

@@ -3,7 +3,8 @@
     ```{layout-picture} f32[3,5]{1,0:T(2,2)}
     ```
 
-Options: `rows`, `columns` (cells at most) and `memory` (slots of the buffer shown below; 0 for none).
+Options: `rows`, `columns` (cells at most) and `memory` (slots of the buffer shown below; 0 for none). The directive
+`notebook` shows the shape as a notebook does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 
+from strided import parse_shape
 from strided.inspect import svg
 
 
@@ -38,6 +40,19 @@ class LayoutPicture(Directive):
         return [nodes.raw("", f'<div class="layout-picture">{picture}</div>', format="html")]
 
 
+class NotebookValue(Directive):
+    """A shape as a notebook shows it."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        return [
+            nodes.raw("", f'<div class="notebook">{parse_shape(self.arguments[0])._repr_html_()}</div>', format="html")
+        ]
+
+
 def setup(app: Any) -> dict[str, bool]:
     app.add_directive("layout-picture", LayoutPicture)
+    app.add_directive("notebook", NotebookValue)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
