@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-import numpy as np
 import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
@@ -23,12 +22,12 @@ from strided.errors import BufferSizeError, UnsupportedError
 from strided.files import gzipped, zstd
 from strided.files.atomic import named_when_full
 from strided.files.magic import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC, ZSTD_MAGIC
+from strided.io.fetching import values_at, values_of
 from strided.io.npy import read_npy_header, shape_of_npy
-from strided.io.sparse_pages import GAP_BYTES, Pages, affordable, blank_array, byte_ranges, element_ranges, fetch
+from strided.io.sparse_pages import GAP_BYTES, Pages, blank_array, fetch, map_ranges
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
 from strided.runtime.aliases import Table
-from strided.transfer import copy as transfer
 
 _EXPANDERS = {GZIP_MAGIC: gzipped.expanded, ZSTD_MAGIC: zstd.expanded}
 
@@ -46,21 +45,16 @@ class FileArray:
         self.layout, self.xla_shape = blank.layout, blank.xla_shape
 
     def __getitem__(self, key: Any) -> Any:
-        map_ = self.blank.address_map
-        selected = indexed(map_, key)
+        selected = indexed(self.blank.address_map, key)
         if isinstance(selected, (AddressMap, Copy)):
             moved = self.blank._with_map(selected.map if isinstance(selected, Copy) else selected)
             found = FileArray(self._file, self._name, self._start, moved, self._pages)
             return found.to_numpy() if isinstance(selected, Copy) else found
-        if isinstance(selected, int):
-            offsets = np.array([selected])
-        else:
-            offsets = transfer.offsets_at(map_, selected.arrays, selected.shape)
-        return self._fetched(element_ranges(offsets, self.blank.region.storage, GAP_BYTES))[key]
+        return values_at(self.blank, key, selected, self._fetched, GAP_BYTES)
 
     def read(self) -> LayoutArray:
         """The array in memory; valid until the file is read again."""
-        return self._fetched(byte_ranges(self.blank.address_map, self.blank.region.storage, GAP_BYTES))
+        return self._fetched(self.blank, map_ranges(self.blank.address_map, self.blank.region.storage, GAP_BYTES))
 
     def mapped(self) -> LayoutArray:
         """The whole array, padding included: mapped, or of a pipe or a compressed file in memory."""
@@ -81,11 +75,7 @@ class FileArray:
 
     def to_numpy(self) -> npt.NDArray[Any]:
         """The values as a new ndarray."""
-        out = np.empty(self.shape, self.dtype)
-        for box in affordable([tuple(slice(0, n) for n in self.shape)], [self.blank]):
-            key: Any = (*box, ...)
-            self[key].read().to_numpy(out=out[key])
-        return out
+        return values_of(self.blank, self._fetched, GAP_BYTES)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self.to_numpy().astype(self.dtype if dtype is None else dtype, copy=False)
@@ -93,8 +83,8 @@ class FileArray:
     def __str__(self) -> str:
         return formatting.text(self)  # type: ignore[arg-type]  # it uses nothing else of an array
 
-    def _fetched(self, ranges: Table) -> LayoutArray:
-        return fetch(self.blank, ranges, self._pages, self._file, self._start, self._name)
+    def _fetched(self, view: LayoutArray, ranges: Table) -> LayoutArray:
+        return fetch(view, ranges, self._pages, self._file, self._start, self._name)
 
 
 @contextlib.contextmanager

@@ -15,11 +15,11 @@ from strided.arrays.keys import Copy, indexed
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files.magic import HEAD_BYTES
-from strided.io.sparse_pages import affordable, blank_array, byte_ranges, element_ranges
+from strided.io.fetching import values_at, values_of
+from strided.io.sparse_pages import blank_array
 from strided.layout import AnyShape, Layout
 from strided.layout.parser import array_shape
 from strided.runtime.aliases import Table
-from strided.transfer import copy as transfer
 
 #: Bytes between two runs that are read along with them: a request takes about as long as these take to arrive.
 GAP_BYTES = 64 << 10
@@ -86,15 +86,10 @@ class RemoteArray:
 
     def __getitem__(self, key: Any) -> Any:
         selected = indexed(self._blank.address_map, key)
-        if isinstance(selected, AddressMap):
-            return self._values(self._blank._with_map(selected))
-        if isinstance(selected, Copy):
-            return self._values(self._blank._with_map(selected.map))
-        if isinstance(selected, int):
-            offsets: Table = np.array([selected])
-        else:
-            offsets = transfer.offsets_at(self._blank.address_map, selected.arrays, selected.shape)
-        return self._fetched(element_ranges(offsets, self._blank.region.storage, GAP_BYTES))[key]
+        if isinstance(selected, (AddressMap, Copy)):
+            map_ = selected.map if isinstance(selected, Copy) else selected
+            return values_of(self._blank._with_map(map_), self._fetched, GAP_BYTES)
+        return values_at(self._blank, key, selected, self._fetched, GAP_BYTES)
 
     def to_numpy(self) -> npt.NDArray[Any]:
         """All values as a new ndarray."""
@@ -123,17 +118,8 @@ class RemoteArray:
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "strided.RemoteArray", *map(str, self._arguments), str(self._system.ukey(self._path))
 
-    def _values(self, view: LayoutArray) -> npt.NDArray[Any]:
-        out = np.empty(view.shape, view.dtype)
-        for box in affordable([tuple(slice(0, n) for n in view.shape)], [view]):
-            key: Any = (*box, ...)
-            region = view[key].region
-            found = self._fetched(byte_ranges(region.map, region.storage, GAP_BYTES))
-            found._with_map(region.map).to_numpy(out=out[key])
-        return out
-
-    def _fetched(self, ranges: Table) -> LayoutArray:
-        """The whole array with some ranges of its bytes fetched, in memory of its own."""
+    def _fetched(self, view: LayoutArray, ranges: Table) -> LayoutArray:
+        """A view of the array with some ranges of its bytes fetched, in memory of its own."""
         found = blank_array(self.xla_shape, self._blank.bitorder)
         parts = [
             (at, min(at + REQUEST_BYTES, stop))
@@ -145,7 +131,7 @@ class RemoteArray:
         for (start, stop), content in zip(parts, contents, strict=True):
             self._check(content, start, stop)
             found.buffer[start:stop] = np.frombuffer(content, np.uint8)
-        return found
+        return found._with_map(view.address_map)
 
     def _bytes(self, start: int, stop: int) -> bytes:
         content: bytes = self._system.cat_file(self._path, start=start, end=stop) if stop > start else b""

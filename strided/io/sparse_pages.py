@@ -134,11 +134,11 @@ def fetch(view: LayoutArray, ranges: Table, pages: Pages, file: BinaryIO, start:
 def store(view: LayoutArray, values: LayoutArray, pages: Pages, file: BinaryIO, start: int) -> None:
     """Write values to a view of the array whose byte 0 is byte `start` of a file."""
     region = view.region
-    ranges = byte_ranges(region.map, region.storage, 0)
+    ranges = map_ranges(region.map, region.storage, 0)
     # Bytes that also hold other elements, or lie between very short runs, are read first and written back.
     is_whole = region.bits >= 8 and int((ranges[:, 1] - ranges[:, 0]).sum()) >= _LONG_RUN_BYTES * len(ranges)
     if not is_whole:
-        ranges = byte_ranges(region.map, region.storage, GAP_BYTES)
+        ranges = map_ranges(region.map, region.storage, GAP_BYTES)
     found, ranges, base = _on(view, ranges, pages)
     if not is_whole:
         pages.read(ranges, file, start + base, file.name)
@@ -161,13 +161,13 @@ def _on(view: LayoutArray, ranges: Table, pages: Pages) -> tuple[LayoutArray, Ta
 
 
 @lru_cache(maxsize=4)
-def byte_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
+def map_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
     """(start, stop) of the ranges of bytes that hold the elements of a view, in order.
 
     Ranges with at most `gap` bytes between them are joined.
 
     >>> from strided import parse
-    >>> byte_ranges(parse("f32[3,5]{1,0:T(2,4)}").address_map.at(0, 2), Storage(32), 0).tolist()
+    >>> map_ranges(parse("f32[3,5]{1,0:T(2,4)}").address_map.at(0, 2), Storage(32), 0).tolist()
     [[64, 80], [96, 100]]
     """
     if not map_.size:
@@ -183,7 +183,7 @@ def byte_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
 
 
 def element_ranges(offsets: Table, storage: Storage, gap: int) -> Table:
-    """`byte_ranges` of elements at given offsets."""
+    """`map_ranges` of elements at given offsets."""
     bits = offsets.reshape(-1) * storage.unit
     return _merged(bits // 8, -(-(bits + storage.bits) // 8), gap)
 
@@ -218,6 +218,6 @@ def _is_too_large(array: LayoutArray, box: Box) -> bool:
     region = array[(*box, ...)].region
     if region.buffer.size <= BUDGET_BYTES:
         return False
-    low, high = byte_ranges(region.map, region.storage, GAP_BYTES).T
+    low, high = map_ranges(region.map, region.storage, GAP_BYTES).T
     pages = -(-high // mmap.PAGESIZE) - low // mmap.PAGESIZE
     return int(pages.sum()) * mmap.PAGESIZE > BUDGET_BYTES

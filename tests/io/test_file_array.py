@@ -20,7 +20,7 @@ from strided.files import gzipped
 from strided.io import sparse_pages, write_values
 from strided.io.file_array import FileArray, open_file
 from strided.io.npy import npy_header, read_npy_header
-from strided.io.sparse_pages import affordable, blank_array, byte_ranges
+from strided.io.sparse_pages import affordable, blank_array, map_ranges
 from strided.planning.plan import Storage
 from tests.thinned import thinned
 
@@ -69,9 +69,9 @@ def test_every_byte_of_an_element_is_listed_and_no_other(text: str) -> None:
         region = sd.LayoutArray(bytes(shape.buffer_byte_size), shape)[key or ...].region
         first = region.map.offsets().reshape(-1) * region.bits
         wanted = {b for bit in first.tolist() for b in range(bit // 8, -(-(bit + region.bits) // 8))}
-        found = byte_ranges(region.map, Storage(region.bits), 0)
+        found = map_ranges(region.map, Storage(region.bits), 0)
         assert [b for low, high in found.tolist() for b in range(low, high)] == sorted(wanted)
-        joined = byte_ranges(region.map, Storage(region.bits), 40)
+        joined = map_ranges(region.map, Storage(region.bits), 40)
         assert wanted <= {b for low, high in joined.tolist() for b in range(low, high)}
         assert all(low > high + 40 for (_, high), (low, _) in itertools.pairwise(joined))
 
