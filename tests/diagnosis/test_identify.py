@@ -60,25 +60,25 @@ def test_smooth_values(text: str) -> None:
     assert text in named(found)
 
 
-@pytest.mark.parametrize(
-    "text",
-    thinned(["f32[48,200]{1,0}", "bf16[64,256]{1,0:T(8,128)(2,1)}", "f32[33,129]{0,1:T(8,128)}", "s8[64,256]{1,0}"], 4),
-)
-def test_rows_of_different_scale(text: str) -> None:
-    raw, _ = buffer_of(text, weights)
-    found = identify(raw, without_layout(text))
-    assert text in named(found)
-    assert any(sentence.startswith("scale: ") for sentence in found.candidates[0].evidence)
+SCALED = ["f32[48,200]{1,0}", "bf16[64,256]{1,0:T(8,128)(2,1)}", "f32[33,129]{0,1:T(8,128)}", "s8[64,256]{1,0}"]
+SORTED = ["s32[17,300]{1,0:T(8,128)}", "u32[4096]{0:T(1024)}", "s32[8,64,24]{2,1,0}"]
 
 
 @pytest.mark.parametrize(
-    "text", thinned(["s32[17,300]{1,0:T(8,128)}", "u32[4096]{0:T(1024)}", "s32[8,64,24]{2,1,0}"], 3)
+    ("text", "values", "evidence"),
+    thinned(
+        [
+            *((text, weights, "scale: ") for text in SCALED),
+            *((text, ids, "order: the values rise") for text in SORTED),
+        ],
+        4,
+    ),
 )
-def test_sorted_values(text: str) -> None:
-    raw, _ = buffer_of(text, ids)
+def test_rows_of_different_scale_and_sorted_values(text: str, values: Any, evidence: str) -> None:
+    raw, _ = buffer_of(text, values)
     found = identify(raw, without_layout(text))
     assert text in named(found)
-    assert any(sentence.startswith("order: the values rise") for sentence in found.candidates[0].evidence)
+    assert any(sentence.startswith(evidence) for sentence in found.candidates[0].evidence)
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,16 @@ def verified_cures(copies: LayoutCopies) -> list[tuple[str, str, int, int]]:
     return [(c.name, str(c.shape), c.bytes_before or 0, c.bytes_after or 0) for c in cures]
 
 
+def copies_of(recorded, **options) -> LayoutCopies:
+    """The copies of a recorded program, whose cures are tried."""
+    return sd.layout_copies(sd.read_hlo(compiled_as(recorded)), before=sd.read_hlo(recorded["before"]), **options)
+
+
 @pytest.mark.parametrize("name", CURES)
 def test_recorded_cures_spare_their_copies(name, compiler):
     recorded = case(name)
     compiler.update(recorded["compiled"])
-    module, before = sd.read_hlo(compiled_as(recorded)), sd.read_hlo(recorded["before"])
-    found = sd.layout_copies(module, before=before)
+    found = copies_of(recorded)
     assert verified_cures(found) == CURES[name]
     assert "(verified: all copies together move" in str(found)
 
@@ -76,33 +80,26 @@ def test_recorded_cures_spare_their_copies(name, compiler):
 @pytest.mark.skipif(not ahead_of_time.compiler_is_installed(), reason="jax and libtpu are not installed")
 @pytest.mark.parametrize("name", CURES)
 def test_the_compiler_still_says_so(name):
-    recorded = case(name)
-    module, before = sd.read_hlo(compiled_as(recorded)), sd.read_hlo(recorded["before"])
-    assert verified_cures(sd.layout_copies(module, before=before)) == CURES[name]
+    assert verified_cures(copies_of(case(name))) == CURES[name]
 
 
 def test_a_cure_that_does_not_help_is_dropped(compiler):
     recorded = case("table")
-    same = compiled_as(recorded)
-    compiler.update(dict.fromkeys(recorded["compiled"], same))  # whatever it is asked, the copies stay
-    found = sd.layout_copies(sd.read_hlo(same), before=sd.read_hlo(recorded["before"]))
-    assert [copy.cure for copy in found] == [None, None]
+    # Whatever the compiler is asked, the copies stay.
+    compiler.update(dict.fromkeys(recorded["compiled"], compiled_as(recorded)))
+    assert [copy.cure for copy in copies_of(recorded)] == [None, None]
 
 
 def test_a_cure_that_the_compiler_refuses_stays_computed(compiler):
     recorded = case("table")
-    same = compiled_as(recorded)
-    compiler[layouts_asked_for(recorded["before"])] = same
-    found = sd.layout_copies(sd.read_hlo(same), before=sd.read_hlo(recorded["before"]))
-    assert [copy.cure and copy.cure.certainty for copy in found] == ["computed", "computed"]
+    compiler[layouts_asked_for(recorded["before"])] = compiled_as(recorded)
+    assert [copy.cure and copy.cure.certainty for copy in copies_of(recorded)] == ["computed", "computed"]
 
 
 def test_only_the_dearest_are_tried_if_asked(compiler):
     recorded = case("table")
     compiler.update(recorded["compiled"])
-    module = sd.read_hlo(compiled_as(recorded))
-    found = sd.layout_copies(module, before=sd.read_hlo(recorded["before"]), top=1)
-    assert [copy.cure and copy.cure.certainty for copy in found] == ["verified", "computed"]
+    assert [copy.cure and copy.cure.certainty for copy in copies_of(recorded, top=1)] == ["verified", "computed"]
 
 
 def test_a_program_that_the_compiler_refuses_is_an_error(compiler):

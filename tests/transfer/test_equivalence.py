@@ -148,6 +148,18 @@ def _name(way: Way) -> str:
     return f"{way.bits} to {way.other_bits or way.bits} bits {way.source} {way.target}"
 
 
+def check_there_and_back(
+    shape: str, layouts: tuple[str, str], bits: tuple[int, int], phases: tuple[int, int], kernels: tuple[str, str]
+) -> None:
+    """Check the conversion between two layouts, and back, by the kernels of a plan."""
+    maps = [map_of(f"{shape}{layout}") for layout in layouts]
+    for turn, kernel in zip((1, -1), kernels, strict=True):
+        (first, second), (low, high) = maps[::turn], bits[::turn]
+        source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
+        target = Guarded(second, high, seed=2, phase=phases[1])
+        check_both(source, target, kernel)
+
+
 @pytest.mark.parametrize("way", thinned(map(pytest.param, WAYS), 2), ids=_name)
 @pytest.mark.parametrize(
     ("phases", "streaming", "small_tasks"),
@@ -161,13 +173,8 @@ def test_kernels_do_what_the_general_nest_does(
     if small_tasks:
         replace(vector_task_bytes=1 << 12, tiled_block_bytes=1 << 11, staging_bytes=1 << 14, nest_task_elements=1 << 10)
         sd.set_num_threads(3)
-    maps = [map_of(f"f32[75,333]{layout}") for layout in (way.source, way.target)]
     bits = (way.bits, way.other_bits or way.bits)
-    for turn, kernel in ((1, way.there), (-1, way.back)):
-        (first, second), (low, high) = maps[::turn], bits[::turn]
-        source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
-        target = Guarded(second, high, seed=2, phase=phases[1])
-        check_both(source, target, kernel)
+    check_there_and_back("f32[75,333]", (way.source, way.target), bits, phases, (way.there, way.back))
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
@@ -207,12 +214,7 @@ def test_short_runs_that_go_on_along_another_axis(
     tile: str, bits: tuple[int, int], there: str, back: str, phases: tuple[int, int], replace: Callable[..., None]
 ) -> None:
     replace(stream_bytes=0)
-    maps = [map_of(f"f32[100,9,16,5]{layout}") for layout in (f"{{0,2,3,1:{tile}}}", "{3,2,1,0}")]
-    for turn, kernel in ((1, there), (-1, back)):
-        (first, second), (low, high) = maps[::turn], bits[::turn]
-        source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
-        target = Guarded(second, high, seed=2, phase=phases[1])
-        check_both(source, target, kernel)
+    check_there_and_back("f32[100,9,16,5]", (f"{{0,2,3,1:{tile}}}", "{3,2,1,0}"), bits, phases, (there, back))
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
@@ -245,12 +247,7 @@ def test_words_along_one_axis_and_rows_along_another(
     replace: Callable[..., None],
 ) -> None:
     replace(stream_bytes=0, staging_bytes=1 << 16)
-    maps = [map_of(f"f32[{outer},150,70]{layout}") for layout in (f"{{1,0,2:{tile}}}", "{2,1,0}")]
-    for turn, kernel in ((1, there), (-1, back)):
-        (first, second), (low, high) = maps[::turn], bits[::turn]
-        source = Guarded(first, low, seed=1, phase=phases[0], signed=True)
-        target = Guarded(second, high, seed=2, phase=phases[1])
-        check_both(source, target, kernel)
+    check_there_and_back(f"f32[{outer},150,70]", (f"{{1,0,2:{tile}}}", "{2,1,0}"), bits, phases, (there, back))
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
