@@ -19,6 +19,9 @@ from strided.cli.options import width
 from strided.errors import NotationError, StridedError
 from strided.escape import in_columns, visible
 
+#: Commands that map files, with the words they are called by.
+_MAPPING = (["diff"], ["identify"], ["padding"])
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (by default `sys.argv`) and end the process."""
@@ -34,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # Signals may be ignored on purpose, as by nohup.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
+    if arguments is None and sys.argv[1:2] in _MAPPING and hasattr(os, "fork"):
+        _go_on_in_a_child()
     try:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -56,6 +61,34 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (StridedError, ValueError, IndexError) as error:
         _fail(str(error))
     sys.exit(0)
+
+
+def _go_on_in_a_child() -> None:
+    """Return in a child process only; the parent waits, and ends as the child does.
+
+    Truncation of a mapped file kills the process that reads it, without a word.
+    """
+    child = os.fork()
+    if not child:
+        return
+    os.setpgid(child, child)  # the terminal's Ctrl-C comes to the parent, which hands it on
+
+    def hand_on(number: int, *_: object) -> None:
+        os.kill(child, number)
+
+    for name in ("SIGINT", *ENDING):
+        number = getattr(signal, name)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, hand_on)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGBUS:
+        _fail("a file was truncated while it was read")
+    if code < 0:
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
 
 
 def _nearby(path: str) -> str:

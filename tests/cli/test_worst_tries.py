@@ -162,6 +162,32 @@ def test_a_full_disk_leaves_what_was_there(folder: Path) -> None:
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="files are not mapped so there")
+@pytest.mark.parametrize(
+    ("instead", "code", "said"),
+    [
+        # Behind the check of its size.
+        ("os.truncate('x.bin', 0); int(array._memory.file.content[0])", 2, "a file was truncated while it was read"),
+        ("os.kill(os.getppid(), signal.SIGINT); time.sleep(30)", 130, "interrupted"),
+        pytest.param("os.kill(os.getppid(), signal.SIGTERM); time.sleep(30)", 143, "", marks=pytest.mark.slow),
+        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", -9, "", marks=pytest.mark.slow),
+    ],
+)
+def test_a_command_that_maps_a_file_ends_with_a_word(instead: str, code: int, said: str, folder: Path) -> None:
+    script = (
+        "import os, signal, sys, time, strided.cli\n"
+        "from strided import inspect\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        f"def instead(array, **_):\n    {instead}\n"
+        "inspect.padding = instead\n"
+        f"sys.argv[1:] = ['padding', 'x.bin', {SHAPE!r}]\n"
+        "strided.cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (code, "", said and f"strided: {said}")
+
+
 def test_save_safetensors_wants_names() -> None:
     with pytest.raises(TypeError, match="arrays are given by name"):
         sd.save_safetensors("nowhere.safetensors", np.zeros(3))  # type: ignore[arg-type]
