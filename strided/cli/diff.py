@@ -14,14 +14,14 @@ import click
 
 import strided
 from strided.cli.operands import STANDARD, Reading, array_of, format_of_file, mapped, shaped
-from strided.cli.options import SHAPE_HELP, SOURCE_HELP, allow_excess, bitorder, kind, progress, width
+from strided.cli.options import SHAPE_HELP, SOURCE_HELP, allow_excess, bitorder, file_names, kind, progress, width
 from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
 from strided.errors import UnsupportedError
 from strided.files.atomic import replaced
 
 
 @click.command("diff", epilog="\n\n".join((f"{SHAPE_HELP} One that is left out is the other array's.", SOURCE_HELP)))
-@click.argument("operands", nargs=-1, required=True, metavar="A [SHAPE] B [SHAPE]")
+@click.argument("operands", nargs=-1, required=True, metavar="A [SHAPE] B [SHAPE]", shell_complete=file_names)
 @click.option("--rtol", type=float, default=0, metavar="X", help="Equal if |a - b| <= atol + X * |b|.")
 @click.option("--atol", type=float, default=0, metavar="X", help="Equal if |a - b| <= X + rtol * |b|.")
 @click.option("--ulp", type=click.IntRange(0), metavar="N", help="Equal if at most N ULPs apart, instead.")
@@ -47,7 +47,7 @@ def diff(
 ) -> None:
     """Show where two arrays differ, or two dump folders.
 
-    A and B are arrays, or both dump folders. The exit code is 0 if they are equal, 1 if not.
+    A and B are arrays, each a FILE as below, or both dump folders. The exit code is 0 if they are equal, 1 if not.
     """
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | DumpDifference

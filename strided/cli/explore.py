@@ -10,7 +10,7 @@ import click
 
 import strided
 from strided.cli.operands import Reading, array_of, with_layout
-from strided.cli.options import SHAPE_HELP, SOURCE_HELP, allow_excess, bitorder, kind, offset
+from strided.cli.options import SHAPE_HELP, SOURCE_HELP, allow_excess, bitorder, file_names, kind, offset
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.io.file_array import FileArray
@@ -18,7 +18,13 @@ from strided.layout.parser import is_shape
 
 
 @click.command(epilog=f"{SHAPE_HELP} {SOURCE_HELP}")
-@click.argument("operands", nargs=-1, required=True, metavar="SHAPE | FILE [SHAPE] | DUMP:NAME | HLO | REPORT")
+@click.argument(
+    "operands",
+    nargs=-1,
+    required=True,
+    metavar="SHAPE | FILE [SHAPE] | DUMP:NAME | HLO | REPORT",
+    shell_complete=file_names,
+)
 @click.option("-o", "--out", required=True, type=click.Path(dir_okay=False), help="The page to write, as in page.html.")
 @click.option("--to", "layout", metavar="LAYOUT", help="Another layout, shown beside it.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite the page.")

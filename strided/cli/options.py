@@ -16,19 +16,19 @@ _LONG = 1 << 26
 SHAPE_HELP = "SHAPE is XLA's text, as in 'bf16[17,300]{1,0:T(8,128)(2,1)}'; quote it for the shell."
 INDEX_HELP = "INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'."
 SOURCE_HELP = (
-    "FILE is a file of raw bytes with its SHAPE; a .npy file; FILE.npz:NAME, FILE.safetensors:NAME, SNAPSHOT:NAME or "
-    "DUMP:NAME, with a name that 'strided ls' prints; or - for standard input. Raw bytes and .npy files may be "
-    "compressed by gzip or zstd."
+    "FILE is a file of raw bytes with its SHAPE; a .npy file; FILE.npz:NAME, FILE.safetensors:NAME, FILE.zarr:NAME, "
+    "SNAPSHOT:NAME or DUMP:NAME, with a name that 'strided ls' prints; or - for standard input. Raw bytes and .npy "
+    "files may be compressed by gzip or zstd."
 )
 TARGET_HELP = (
-    "The ending of OUT says what it holds: .npy, .npz, .safetensors (or OUT.safetensors:NAME), and .bin, .raw, .dat or "
-    "none for raw bytes, row-major without --to; - is standard output. With --to a .safetensors file holds the raw "
-    "bytes and their shape, and other endings raw bytes, except those of other formats, such as .csv. An OUT that "
-    "exists is kept without --force; OUT is never a FILE itself."
+    "The ending of OUT says what it holds: .npy, .npz, .safetensors, .zarr (or OUT.zarr:NAME and so on), and .bin, "
+    ".raw, .dat or none for raw bytes, row-major without --to; - is standard output. With --to a .safetensors file "
+    "holds the raw bytes and their shape, a .zarr its chunks in the layout, and other endings raw bytes, except those "
+    "of other formats, such as .csv. An OUT that exists is kept without --force; OUT is never a FILE itself."
 )
 offset = click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Bytes in front of the array.")
 allow_excess = click.option(
-    "--allow-excess", is_flag=True, help="Accept a file of raw bytes that is longer than padding explains."
+    "--allow-excess", is_flag=True, help="Accept raw bytes that are more than padding explains."
 )
 force = click.option("-f", "--force", is_flag=True, help="Overwrite a file that exists.")
 kind = click.option(
