@@ -41,15 +41,14 @@ class LayoutPicture(Directive):
 
 
 class NotebookValue(Directive):
-    """A shape as a notebook shows it."""
+    """A shape as a notebook shows it, unfolded."""
 
     required_arguments = 1
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        return [
-            nodes.raw("", f'<div class="notebook">{parse_shape(self.arguments[0])._repr_html_()}</div>', format="html")
-        ]
+        card = (parse_shape(self.arguments[0])._repr_html_() or "").replace("<details>", "<details open>")
+        return [nodes.raw("", f'<div class="notebook">{card}</div>', format="html")]
 
 
 def setup(app: Any) -> dict[str, bool]:
