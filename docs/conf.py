@@ -46,7 +46,7 @@ autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_ivar = True  # attributes that a class names in its docstring are not listed a second time
 autosummary_generate = True
-autodoc_mock_imports = ["dask", "jax", "jaxlib", "torch"]  # the pages are built without the partners
+autodoc_mock_imports = ["dask", "jax", "jaxlib", "torch", "xarray", "zarr"]  # the pages are built without the partners
 toc_object_entries_show_parents = "hide"
 
 intersphinx_mapping = inventories.write(Path(__file__).parent / "_build" / "inventories")
@@ -102,6 +102,12 @@ def _attributes_apart(app: object, what: str, name: str, thing: object, options:
     lines[:] = kept
 
 
+def _without_mocks(app: object, what: str, name: str, *rest: Any) -> tuple[str, None] | None:
+    """Leave out the signature that a class gets from a base of a library that is not there."""
+    signature = rest[2] or ""
+    return ("", None) if what == "class" and signature.startswith("(*args: ") else None
+
+
 def _take_graphs_along(app: Any, exception: Exception | None) -> None:
     """Copy the graphs of the benchmarks beside the pages."""
     if exception is None and GRAPHS.is_dir():
@@ -109,6 +115,7 @@ def _take_graphs_along(app: Any, exception: Exception | None) -> None:
 
 
 def setup(app: object) -> None:
+    app.connect("autodoc-process-signature", _without_mocks)  # type: ignore[attr-defined]
     app.connect("build-finished", _take_graphs_along)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _attributes_apart, priority=420)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _whole_sentences, priority=410)  # type: ignore[attr-defined]
