@@ -103,9 +103,9 @@ def _attributes_apart(app: object, what: str, name: str, thing: object, options:
 
 
 def _without_mocks(app: object, what: str, name: str, *rest: Any) -> tuple[str, None] | None:
-    """Leave out the signature that a class gets from a base of a library that is not there."""
+    """Leave out the signature that a class gets from a base: a library that is not there, or a protocol."""
     signature = rest[2] or ""
-    return ("", None) if what == "class" and signature.startswith("(*args: ") else None
+    return ("", None) if what == "class" and signature.startswith("(*args") else None
 
 
 def _take_graphs_along(app: Any, exception: Exception | None) -> None:
