@@ -327,3 +327,17 @@ def test_threads_and_one_thread_find_the_same() -> None:
             sd.set_num_threads(None)
     assert len(texts) == 1
     assert threading.active_count() < 20
+
+
+def test_the_map_marks_nan() -> None:
+    a = sd.LayoutArray.from_numpy(np.zeros((16, 256), np.float32), "{1,0:T(8,128)}")
+    b = a.copy()
+    b[9, 200:203] = np.nan
+    b[0, :5] = 1
+    found = diff(a, b)
+    assert found.map.flags is not None
+    assert found.map.flags.sum() == found.unordered == 3
+    assert found.map.flags[9].sum() == 3
+    assert "! NaN" in found.text()
+    b[9, 200:203] = 2
+    assert "! NaN" not in diff(a, b).text()

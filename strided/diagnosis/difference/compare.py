@@ -110,7 +110,7 @@ def compared(a: Operand, b: Operand, tolerance: Tolerance, limit: int, progress:
         padding_differs=tally.padding_bytes,
         patterns=tuple(_patterns(a, b, tolerance, tally)) if tally.count else (),
         has_ulps=has_ulps,
-        map=MarkMap(tally.cells, tally.map_counts, "differs"),
+        map=MarkMap(tally.cells, tally.map_counts, "differs", tally.nan_counts, "NaN"),
     )
 
 

@@ -210,7 +210,7 @@ class Difference:
 
     def _histogram(self) -> str:
         unit = "ULPs" if self.has_ulps else "|a - b|"
-        bins = (f"{_range(each)}: {each.count:,}" for each in self.histogram)
+        bins = (f"{range_text(each)}: {each.count:,}" for each in self.histogram)
         return f"mismatches by {unit}: " + "; ".join(bins)
 
     def _listed(self, width: int) -> list[str]:
@@ -226,7 +226,7 @@ class Difference:
         ]
 
 
-def _range(each: Bin) -> str:
+def range_text(each: Bin) -> str:
     if each.stop == each.start + 1:
         return f"{each.start:,}"
     if each.stop > 1 << 20:

@@ -57,10 +57,10 @@ Places = npt.NDArray[np.int64]
 
 
 class _Part(NamedTuple):
-    """What some elements add to a `Tally`, whose attributes these are; `unequal` is a mask."""
+    """What some elements add to a `Tally`, whose attributes these are; the first two are masks."""
 
     unequal: Mask
-    unordered: int
+    unordered: Mask
     max_abs: float
     max_rel: float
     max_steps: int
@@ -84,8 +84,8 @@ class Tally:
     per_axis : list of ndarray of int64
         Mismatches at each index of each axis.
     cells : Folding
-    map_counts : ndarray
-        Mismatches in each cell.
+    map_counts, nan_counts : ndarray
+        Mismatches in each cell, and those of them in which one is NaN.
     places : ndarray of int64
         Flat indices of the mismatches, or of an even sample.
     level : int
@@ -111,6 +111,7 @@ class Tally:
     histogram: Counts = field(default_factory=lambda: np.zeros(64, np.int64))
     per_axis: list[Counts] = field(default_factory=list)
     map_counts: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    nan_counts: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
     places: Places = field(default_factory=lambda: np.zeros(0, np.int64))
     level: int = 0
     first: list[int] = field(default_factory=list)
@@ -120,7 +121,7 @@ class Tally:
 
     def __post_init__(self) -> None:
         self.per_axis = [np.zeros(n, np.int64) for n in self.shape]
-        self.map_counts = self.cells.counts()
+        self.map_counts, self.nan_counts = self.cells.counts(), self.cells.counts()
 
     def points(self, places: Places | Sequence[int]) -> Points:
         """The indices of flat ones."""
@@ -129,7 +130,7 @@ class Tally:
     def add(self, part: _Part) -> None:
         """Add what was found in a part of a block."""
         self.count += int(np.count_nonzero(part.unequal))
-        self.unordered += part.unordered
+        self.unordered += int(np.count_nonzero(part.unordered))
         self.max_abs = max(self.max_abs, part.max_abs)
         self.max_rel = max(self.max_rel, part.max_rel)
         self.max_steps = max(self.max_steps, part.max_steps)
@@ -247,7 +248,11 @@ class _Scan:
         element_bytes = _changed_bytes(self.a, box, mask, x, y) if self.counts_bytes else 0
         parts = [slice(k, k + _PART_ELEMENTS) for k in range(0, len(x), _PART_ELEMENTS)]
         seen = [self._measured(x[part], y[part]) for part in parts]
-        unequal = np.concatenate([each.unequal for each in seen])
+        unequal, unordered = (np.concatenate(masks) for masks in zip(*(each[:2] for each in seen), strict=True))
+        nan = None
+        if unordered.any():
+            nan = mask.copy()
+            nan[mask] = unordered
         if not unequal.all():
             mask[mask] = unequal
         is_full, axes = bool(mask.all()), range(mask.ndim)
@@ -266,6 +271,8 @@ class _Scan:
                 tally.cells.add_all(tally.map_counts, box)
             else:
                 tally.cells.add(tally.map_counts, box, mask)
+            if nan is not None:
+                tally.cells.add(tally.nan_counts, box, nan)
             tally.keep(first, places, level)
             self.element_bytes += element_bytes
 
@@ -278,7 +285,7 @@ class _Scan:
         has_bits = self.a.dtype == self.b.dtype and x.dtype.itemsize <= 8
         return _Part(
             unequal,
-            int(np.count_nonzero(found.unordered)),
+            found.unordered,
             found.distance.max().item(),
             found.relative.max().item(),
             found.steps.max().item(),
