@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from strided.escape import visible
 from strided.memory.buffers import Buffer, size_text
-from strided.pictures.svg_elements import box, document, line, text
+from strided.pictures.svg_elements import HATCH, box, document, line, text
 
 if TYPE_CHECKING:
     from strided.memory.report import MemoryReport
@@ -97,10 +97,12 @@ def _cut(name: str, width: int) -> str:
 def svg(report: MemoryReport) -> str:
     """Both pictures as SVG text. The pointer on a part shows its name and size."""
     title = f"{report.module or 'program'}: {size_text(report.peak_bytes)} at the peak"
-    drawn = [text(0, 14, f"{visible(title, 60)}, {size_text(report.padding_bytes)} of it padding", anchor="start")]
-    drawn += _svg_bar(report, 24)
+    is_known = bool(report.buffers) or not report.padding_bytes
+    more = f"{size_text(report.padding_bytes)} of it padding" if is_known else "no buffers are listed"
+    drawn = [text(0, 14, f"{visible(title, 60)}, {more}", anchor="start")]
+    drawn += [*_svg_bar(report, 24), *_svg_capacity(report, 24)]
     bottom = 24 + _BAR
-    for n, (opacity, word) in enumerate(((_DARK, "data"), (_LIGHT, "padding"))):
+    for n, (opacity, word) in enumerate(((_DARK, "data"), (_LIGHT, "padding")) if is_known else ()):
         drawn += [box(90 * n, bottom + 8, 12, 12, _COLOUR, opacity)]
         drawn += [text(90 * n + 18, bottom + 18, word, anchor="start")]
     life, height = _svg_lives(report, bottom + 34)
@@ -123,6 +125,17 @@ def _svg_bar(report: MemoryReport, top: int) -> list[str]:
         drawn.append(_titled(b, "".join(parts)))
         start += wide
     return [*drawn, box(0, top, _WIDTH, _BAR, "none", edge=1)]
+
+
+def _svg_capacity(report: MemoryReport, top: int) -> list[str]:
+    """Where the device's memory ends, if the program needs more: what lies beyond is hatched."""
+    if report.capacity is None or not 0 < report.capacity < report.peak_bytes:
+        return []
+    x, bottom = _WIDTH * report.capacity / report.peak_bytes, top + _BAR
+    label = f"capacity {size_text(report.capacity)}"
+    start, anchor = (x, "end") if x > _WIDTH / 2 else (max(x, _LABEL), "start")
+    beyond = box(x, top, _WIDTH - x, _BAR, HATCH, edge=0)
+    return [beyond, line(x, top - 4, x, bottom + 4, 2), text(start, bottom + 18, label, anchor=anchor)]
 
 
 def _svg_lives(report: MemoryReport, top: int) -> tuple[list[str], int]:

@@ -123,11 +123,11 @@ def report_parts(report: MemoryReport, *, top: int) -> tuple[list[tuple[str, obj
     ]
     heads = ("bytes", "unpadded", "times", "shape", "buffer", "source", "best cure")
     figures = [line.split(None, 1) for line in list(_summary(report))[1:]]
-    return [("total", size_text(report.total_bytes)), *((name, value) for name, value in figures)], [
-        Section("memory at the peak", picture(report.svg()), is_open=True),
-        Section("buffers", table(heads, rows, len(report.buffers) - len(shown)), is_open=True),
-        Section("what this rests on", preformatted("\n".join(report.notes))),
-    ]
+    sections = [Section("memory at the peak", picture(report.svg()), is_open=True)]
+    if rows:
+        sections.append(Section("buffers", table(heads, rows, len(report.buffers) - len(shown)), is_open=True))
+    sections.append(Section("what this rests on", preformatted("\n".join(report.notes)), is_open=not rows))
+    return [("total", size_text(report.total_bytes)), *((name, value) for name, value in figures)], sections
 
 
 def _shape(b: Buffer) -> str:

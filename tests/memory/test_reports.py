@@ -204,6 +204,14 @@ def test_the_bar_shows_data_and_padding_in_proportion() -> None:
     assert abs(cells.count("░") - 1000 * half.padding_bytes / half.peak_bytes) <= len(half.buffers)
 
 
+def test_the_picture_shows_where_memory_ends() -> None:
+    message = sd.memory_report(DATA / "memory" / "hbm_train_step_v4.txt")
+    assert "no buffers are listed" in message.svg()
+    assert "capacity 15.25GiB" in message.svg()
+    assert "of it padding" in sd.memory_report(MATMUL[:2]).svg()
+    assert "capacity" not in sd.memory_report(MATMUL[:2]).svg()
+
+
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [
