@@ -64,6 +64,11 @@ class LayoutBuffer:
             return np.arange(1 << self.bits, dtype=np.uint8).view(self.dtype)
         return self.buffer[: self.buffer.size // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
 
+    @lazy
+    def region(self) -> transfer.Region:
+        """The whole array, as conversions take it."""
+        return transfer.Region(self.buffer, self.spec.address_map, self.bits, self.bitorder == "little")
+
     def value_at(self, offset: int) -> Any:
         """The element at an offset, as a NumPy scalar."""
         if self.file is not None:
@@ -236,7 +241,10 @@ class ArrayBase:
         memory = self._memory
         if memory.file is not None:
             memory.file.check()
-        return transfer.Region(memory.buffer, self._map, memory.bits, memory.bitorder == "little")
+        whole = memory.region
+        if self._map is whole.map:
+            return whole
+        return transfer.Region(whole.buffer, self._map, whole.bits, whole.low_first)
 
     # Conversion to an ndarray.
 
@@ -249,12 +257,18 @@ class ArrayBase:
             `out` has another shape or dtype, or is read-only.
         """
         if out is None:
-            out = transfer.empty_aligned(self.nbytes).view(self.dtype).reshape(self.shape)
-        elif not isinstance(out, np.ndarray) or out.shape != self.shape or out.dtype != self.dtype:
+            return np.ndarray(self.shape, self.dtype, self.dense_bytes())
+        if not isinstance(out, np.ndarray) or out.shape != self.shape or out.dtype != self.dtype:
             found = f"{out.dtype}{list(out.shape)}" if isinstance(out, np.ndarray) else type(out).__name__
             raise ValueError(f"out must be an ndarray {self.dtype}{list(self.shape)}, not {found}")
         move(self.region, transfer.region_of_ndarray(out))
         return out
+
+    def dense_bytes(self) -> npt.NDArray[np.uint8]:
+        """The values in row-major order as the bytes of a new ndarray."""
+        dense = transfer.dense_region(self.shape, self.itemsize)
+        transfer.copy(self.region, dense)
+        return dense.buffer
 
     def as_strided(self) -> Array:
         """An ndarray on the same memory, if the layout is plain strides over whole bytes.

@@ -60,7 +60,7 @@ def _spec_for(
     """As `spec_for`, cached: small conversions would spend most of their time here."""
     wanted = parse(layout) if isinstance(layout, str) else layout
     if wanted is None or isinstance(wanted, Layout):
-        return spec_of(Shape(name or element_type_of_dtype(dtype).name, dimensions, wanted))
+        return _laid_out(name or element_type_of_dtype(dtype).name, dimensions, wanted)
     spec = spec_of(wanted)
     if spec.dimensions != dimensions:
         raise LayoutError(f"{spec} does not have the dimensions of the array, {list(dimensions)}")
@@ -69,6 +69,12 @@ def _spec_for(
     ):
         raise LayoutError(f"{spec} is not of the element type {name}")
     return spec
+
+
+@lru_cache(maxsize=512)
+def _laid_out(name: str, dimensions: tuple[int, ...], layout: Layout | None) -> BufferSpec:
+    """The spec of a layout: the same object each time, which is quick to compare."""
+    return spec_of(Shape(name, dimensions, layout))
 
 
 def encode(
@@ -84,10 +90,9 @@ def encode(
         `out` is too short.
     """
     memory = _target(spec, out, bitorder)
-    if not memory.buffer.flags.writeable:
+    target, scalar = memory.region, _scalar(spec, fill)
+    if not target.buffer.flags.writeable:
         raise ValueError("out is read-only")
-    scalar = _scalar(spec, fill)
-    target = transfer.Region(memory.buffer, spec.address_map, memory.bits, bitorder == "little")
     if isinstance(values, ArrayBase) and values.dtype == memory.dtype:
         source = values.region
     else:
@@ -109,9 +114,11 @@ def _scalar(spec: BufferSpec, fill: Any) -> Any:
 
 def _target(spec: BufferSpec, out: Any, bitorder: str) -> LayoutBuffer:
     if isinstance(out, ArrayBase):
-        if out.is_view or out.spec != spec or out.bitorder != bitorder:
-            raise ValueError(f"out holds {out.spec}, not {spec}")
-        return out._memory
+        memory = out._memory
+        is_other = memory.spec is not spec and memory.spec != spec
+        if is_other or out.is_view or memory.bitorder != bitorder:
+            raise ValueError(f"out holds {memory.spec}, not {spec}")
+        return memory
     if out is None:
         out = transfer.empty_aligned(spec.buffer_byte_size)
         out[: prefix_bytes(spec)] = 0
@@ -121,10 +128,10 @@ def _target(spec: BufferSpec, out: Any, bitorder: str) -> LayoutBuffer:
 
 def cast(value: Any, dtype: np.dtype[Any]) -> Array:
     """Values cast to a dtype as in assignment."""
-    if isinstance(value, ArrayBase):
-        value = value.to_numpy()
     if isinstance(value, np.ndarray) and value.dtype == dtype:
         return value
+    if isinstance(value, ArrayBase):
+        return cast(value.to_numpy(), dtype)
     found = np.empty(np.shape(value), dtype)
     found[...] = value
     return found

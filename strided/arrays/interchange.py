@@ -38,16 +38,18 @@ class Interchange(ArrayBase):
                 "Unable to avoid copy while creating an array as requested.\n"
                 f"{self._why_no_strides()}; with copy=None it is converted."
             )
+        if not copy and (dtype is None or dtype == self.dtype):
+            # For an ndarray this would be its own memory, so writes to the copy must not be lost silently.
+            return overlap.shown(self.dense_bytes(), self)
         values = self.to_numpy()
-        cast = values if dtype is None else values.astype(dtype, copy=False)
-        # For an ndarray this would be its own memory, so writes to the copy must not be lost silently.
-        return overlap.shown(values, self) if cast is values and not copy else cast
+        return values if dtype is None else values.astype(dtype, copy=False)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if not is_builtin(self.dtype):
-            raise AttributeError(f"the array interface has no name for {self.dtype}")
-        return self._attribute(self.as_strided).__array_interface__
+        # NumPy asks each time before it converts, so the message names nothing: that would take as long.
+        if not (is_builtin(self.dtype) and self.is_strided):
+            raise AttributeError("only plain strides of NumPy's own types have an array interface; to_numpy() converts")
+        return self.as_strided().__array_interface__
 
     @property
     def strides(self) -> tuple[int, ...]:

@@ -22,31 +22,25 @@ from strided.planning.plan import span_of
 _MOST_ELEMENTS = 1 << 24
 
 
-class _Values:
-    """Converted values and the buffer that they were read from: the ``base`` of an ndarray that shows them."""
+class _Values(np.ndarray):
+    """Bytes of converted values that know the buffer that they were read from."""
 
-    def __init__(self, values: Array, buffer: Array) -> None:
-        self.values = values
-        self.buffer = weakref.ref(buffer)
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": (values.nbytes,),
-            "typestr": "|u1",
-            "data": (address_of(values), True),
-        }
+    source: weakref.ref[Array]
 
 
-def shown(values: Array, array: ArrayBase) -> Array:
-    """Converted values of an array as an ndarray that can never be made writeable."""
-    owner = _Values(values, array._memory.buffer)
-    return np.asarray(owner).view(values.dtype).reshape(values.shape)
+def shown(values: npt.NDArray[np.uint8], array: ArrayBase) -> Array:
+    """Converted values of an array, given as bytes, as an ndarray that can never be made writeable."""
+    known = values.view(_Values)
+    known.source = weakref.ref(array._memory.buffer)
+    return np.ndarray(array.shape, array.dtype, np.frombuffer(known.data.toreadonly(), np.uint8))
 
 
 def _shows(x: Any, array: Any) -> bool:
     """Whether an ndarray holds values converted from the buffer of an array."""
     while type(x) is np.ndarray:
         x = x.base
-    buffer = x.buffer() if isinstance(x, _Values) and isinstance(array, ArrayBase) else None
+    values: Any = x.obj if isinstance(x, memoryview) else None
+    buffer = values.source() if isinstance(values, _Values) and isinstance(array, ArrayBase) else None
     return buffer is not None and bool(np.may_share_memory(buffer, array._memory.buffer))
 
 

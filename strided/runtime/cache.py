@@ -6,6 +6,7 @@ value is computed. A forked child gets a new one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from strided.runtime.locks import own_lock
@@ -51,15 +52,13 @@ class BoundedCache(Generic[K, V]):
     (None, 16, 2)
     """
 
-    __slots__ = ("_limit", "_values")
+    __slots__ = ("_limit", "_values", "get")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._values: dict[K, V] = {}
-
-    def get(self, key: K) -> V | None:
-        """The value of a key, or None."""
-        return self._values.get(key)
+        #: The value of a key, or None. Small conversions would notice a function of our own.
+        self.get: Callable[[K], V | None] = self._values.get
 
     def keep(self, key: K, value: V) -> V:
         """Add or replace a value, and return it."""

@@ -34,11 +34,20 @@ from strided.transfer.gather_scatter import (
     scatter,
 )
 from strided.transfer.readahead import few_pages, mapping_of
-from strided.transfer.region import Box, Region, chunks, empty_aligned, may_overlap, region_of_ndarray
+from strided.transfer.region import (
+    Box,
+    Region,
+    chunks,
+    dense_region,
+    empty_aligned,
+    may_overlap,
+    region_of_ndarray,
+)
 
 __all__ = [
     "Region",
     "copy",
+    "dense_region",
     "empty_aligned",
     "fill",
     "gather",
@@ -66,10 +75,6 @@ class _Conversion(NamedTuple):
     plan: Plan
     run: Copy | None
     ends: tuple[int, int]
-
-    def fits(self, source: Region, destination: Region) -> bool:
-        """Whether buffers hold all that the plan touches."""
-        return source.buffer.size >= self.ends[0] and destination.buffer.size >= self.ends[1]
 
 
 #: By the identity of both maps, which is quick to hash, and the widths. Bare maps were asked for once and are not
@@ -125,13 +130,14 @@ def _copy(source: Region, destination: Region) -> None:
 
 
 def _copy_by_plan(key: tuple[object, ...], known: object, source: Region, destination: Region) -> None:
-    if not isinstance(known, _Conversion) or not known.fits(source, destination):
+    from_, to = source.buffer, destination.buffer
+    if not isinstance(known, _Conversion) or from_.size < known.ends[0] or to.size < known.ends[1]:
         known = _conversion(source, destination)
         _remembered.keep(key, known)
     if known.run is None:
         copy_by_offsets(source, destination, chunks(source.map.shape))
     else:
-        known.run(source.buffer, destination.buffer)
+        known.run(from_, to)
 
 
 def _copy_meanwhile(source: Region, destination: Region, missing: str, by_kernels: Callable[[], None]) -> None:

@@ -218,9 +218,14 @@ def bound(
         behind = (bits, orders[1])
     elif name == "transpose_runs":
         behind = (bits // 8,)
-    if is_nest or name == "copy":
-        return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before)
-    return lambda tables: lambda from_, to: kernel(from_, to, *tables, *before, scratch(), *behind)
+
+    def with_tables(tables: tuple[Any, ...]) -> Copy:
+        first = (*tables, *before)
+        if is_nest or name == "copy":
+            return lambda from_, to: kernel(from_, to, *first)
+        return lambda from_, to: kernel(from_, to, *first, scratch(), *behind)
+
+    return with_tables
 
 
 def _streams(step: VectorStep | NestStep | StagedCopy, bits: int) -> int:
@@ -233,8 +238,9 @@ _own = threading.local()
 
 def scratch() -> Bytes:
     """This thread's scratch memory for kernels."""
-    memory: Bytes | None = getattr(_own, "scratch", None)
-    if memory is None:
+    try:
+        memory: Bytes = _own.scratch
+    except AttributeError:
         memory = _own.scratch = empty_aligned(kernels.SCRATCH_BYTES)
     return memory
 
