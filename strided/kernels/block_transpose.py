@@ -119,6 +119,28 @@ def _turn(bits):
             put_columns(builder, lambda row, offset: builder.add(base, INT64(row * LINE + offset)), places)
         builder.ret_void()
 
+    def put_low(builder, sources, source, targets, target, room, wide, quarters):
+        """Write all columns of 4 or 8 words, in order, as far as `wide`: as many quarters of a line of each."""
+
+        def columns(first):
+            for turn in range(each):
+                if each > 1:
+                    lines = [builder.add(room, INT64((turn * count + first + k) * LINE)) for k in range(4)]
+                else:
+                    lines = [entry(builder, sources, source, INT64(first + k)) for k in range(4)]
+                rows = [loaded(builder, line, VECTOR, 32) for line in lines]
+                yield from (builder.bitcast(column, rows[0].type) for column in units(builder, rows, 32, 128))
+
+        found = [list(columns(4 * quarter)) for quarter in range(quarters)]
+        for run in range(4):
+            with builder.if_then(builder.icmp_signed(">", wide, INT64(run * 4 * each))):
+                for k, parts in enumerate(zip(*found, strict=True)):
+                    place = entry(builder, targets, target, INT64(run * 4 * each + k))
+                    for quarter, part in enumerate(parts):
+                        words = shuffled(builder, part, part, range(4 * run, 4 * run + 4))
+                        at = builder.add(place, INT64(16 * quarter))
+                        builder.store(words, pointer_to(builder, at, words.type), align=1)
+
     def part_of_square(builder, sources, source, targets, target, room, high, wide):
         def up(number, unit):
             return builder.udiv(builder.add(number, INT64(unit - 1)), INT64(unit))
@@ -128,6 +150,10 @@ def _turn(bits):
             with cgutils.for_range(builder, groups) as loop:
                 put_units(builder, sources, source, room, loop.index, builder.mul(loop.index, INT64(each)))
             wall(builder)
+        for quarters in (1, 2):
+            with builder.if_then(builder.icmp_signed("<=", groups, INT64(4 * quarters))):
+                put_low(builder, sources, source, targets, target, room, wide, quarters)
+                builder.ret_void()
         with cgutils.for_range(builder, up(wide, 4)) as four, cgutils.for_range(builder, up(groups, 8)) as half:
             first, column = builder.mul(half.index, INT64(8)), builder.mul(four.index, INT64(4))
             if each > 1:
@@ -161,8 +187,9 @@ def _turn(bits):
     def turn_part(builder, sources, source, targets, target, room, high, wide):
         """The same for the first `high` rows and `wide` columns of a block; what lies behind them is undefined.
 
-        Rows and columns are done in groups, so that 8 rows of `sources` and 4 of `targets` more may be touched. If
-        `high` elements are at most 32 bytes, 32 bytes of each row of the target are written, one row after the other.
+        Rows and columns are done in groups, so that 8 rows of `sources` and all of `targets` may be touched, and 64
+        bytes of a row of the source. If `high` elements are at most 32 bytes, 16 or 32 bytes of each row of the target
+        are written, one row after the other.
         """
         name, arguments = f"strided_turn_part{bits}", [sources, source, targets, target, room, high, wide]
         function = function_of(builder.module, name, ir.VoidType(), [INT64] * 7, part_of_square)

@@ -228,7 +228,7 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
         to = room + _RUN + end - (begin & -64)
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
         if rest:
-            asked = _ask(wanted, whole, count, side, room)
+            asked = _ask(wanted, whole, count, _listed(width, rest, new), room)
             at = last, s + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
@@ -239,7 +239,7 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
                 for k in range(new):
                     simd_bytes.store(to + size * k + 64 * whole, simd_bytes.load(room + _SQUARE + 64 * k))
         for j in range(whole):
-            asked = _ask(wanted, j, count, side, room)
+            asked = _ask(wanted, j, count, _listed(width, side, new), room)
             at = rows + 8 * side * j, s + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
@@ -319,11 +319,11 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
             if p < extent[0]:
                 wanted = _wanted(here, following, p, extent[0], width, bounds)
                 for k in range(across):
-                    asked = _ask(wanted, k, across, side, room)
+                    present = min(side, count - side * k), min(side, extent[0] - p)
+                    asked = _ask(wanted, k, across, _listed(width, present[0], present[1]), room)
                     at = sources + 8 * side * k, origin[1] + p * width
                     if not safe:
                         at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-                    present = min(side, count - side * k), min(side, extent[0] - p)
                     turn(at[0], at[1], targets + 8 * slot, 64 * k, room, asked, present)
                 if carries and not ends[0]:
                     for k in range(min(side, extent[0] - p)):
@@ -383,7 +383,7 @@ def _ask(wanted, k, across, most, room):
     rows, s, count, size = wanted
     if count <= 0:
         return ZERO
-    each = (count + across - 1) // across
+    each = count if across == 1 else (count + across - 1) // across
     listed = ZERO
     for n in range(k * each, min(k * each + each, count)):
         place = s + simd_bytes.integer(rows + 8 * n)
@@ -396,6 +396,12 @@ def _ask(wanted, k, across, most, room):
     for n in range(listed, most):
         simd_bytes.put_integer(room + _ASKED + 8 * n, room)
     return room + _ASKED if listed else ZERO
+
+
+@part
+def _listed(width, rows, columns):
+    """How many lines the turning of a square asks for itself: none where it turns a small part of one, alone."""
+    return ZERO + 64 // width if width == 8 or width * min(rows, columns) > 32 else ZERO
 
 
 @part
@@ -443,12 +449,9 @@ def _turning(width, whole, some):
     @part
     def turn(sources, source, targets, target, room, asked, present):
         """Turn what is present (rows, columns) of a square; of a small part of one, alone."""
-        if width * min(present[0], present[1]) > 32:
+        if _listed(width, present[0], present[1]):
             whole(sources, source, targets, target, room, asked)
             return
-        if asked:
-            for k in range(64 // width):
-                simd_bytes.prefetch(simd_bytes.integer(asked + 8 * k))
         some(sources, source, targets, target, room, present[0], present[1])
 
     return turn

@@ -47,6 +47,10 @@ _COST = {
 #: Those that turn squares, and the time that a bit of a square takes which is not there.
 _SQUARES = {"transpose64", "transpose32", "transpose16", "transpose8"}
 _GAP_COST = 0.35
+#: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and where
+#: transposed runs lie on few pages.
+_RUN_COST, _NEAR_RUN_COST = 1000.0, 250.0
+_LONG_RUN_BITS = 1024
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 _FAR_WORDS = 1.1
 #: The same for each element that the nest moves, in bits.
@@ -183,8 +187,13 @@ def _cost(steps: Sequence[VectorStep], rest: Sequence[tuple[Box, tuple[int, int]
 
 
 def _bit_cost(step: VectorStep) -> float:
-    gaps = 1 / step.fullness - 1 if step.kernel in _SQUARES else 0.0
-    return _COST.get(step.kernel, 1.0) + _GAP_COST * gaps
+    cost = _COST.get(step.kernel, 1.0)
+    if step.kernel in _SQUARES:
+        cost += _GAP_COST * (1 / step.fullness - 1)
+    if 0 < step.run_bits < _LONG_RUN_BITS:
+        run = _NEAR_RUN_COST if step.is_transposition and not step.is_scattered else _RUN_COST
+        cost += run * (1 / step.run_bits - 1 / _LONG_RUN_BITS)
+    return cost
 
 
 def staged_copy_of(
@@ -293,7 +302,10 @@ def _near(box: Box, side: int, bits: int) -> _Near:
     words = [k for k, own in enumerate(sides) if own.unit_stride == WORD_BITS]
     each = WORD_BITS // bits if bits < WORD_BITS and words else 0
     rows = [k for k in near if each in (m.unit for m in sides[k].radix_maps) or box.axes[k].extent <= each]
-    return _Near([*words, *(k for k in near if k not in rows)], rows) if each and rows else _Near(near, [])
+    # Without neighbours, every row is the only one of its words.
+    return (
+        _Near([*words, *(k for k in near if k not in rows)], rows) if each and (rows or not near) else _Near(near, [])
+    )
 
 
 def _are_apart(box: Box, own: _Near, other: _Near) -> bool:

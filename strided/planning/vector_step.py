@@ -117,6 +117,21 @@ class VectorStep:
         return math.prod(side / (-(-side // half) * half) for side in sides)
 
     @property
+    def run_bits(self) -> int:
+        """Bits of a run that is written alone; 0 if transposed runs go on where the ones before them end."""
+        lane, row = self.axes[self.lane], self.axes[self.row]
+        if not self.is_transposition:
+            together = self.rows if self.interleaved == 2 else 1
+            return min(lane.extent, *(side.unit or lane.extent for side in lane[1:])) * max(self.widths) * together
+        run = min(row.target.unit or row.extent, row.extent) * self.bits
+        return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether the rows of a transposition's target lie on many pages."""
+        return any(abs(s) >= _PAGE_BYTES for m in self.axes[self.lane].target.radix_maps for s in m.strides)
+
+    @property
     def spans(self) -> Spans:
         """The bytes, from and to, that the kernel touches in the source and in the target."""
         return self._span(1), self._span(2)
