@@ -180,6 +180,8 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
         box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
     strides = [s for k, a in enumerate(box.axes) if k != row for m in _side(a, side).radix_maps for s in m.strides]
     inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
+    if row is not None:
+        box, lane, row = _lanes_joined(box, lane, row, side, rows)
     if row is None:
         # Every row is the only one of its words.
         member = 0 if inside % bits else inside // bits
@@ -204,6 +206,15 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     axis = axis._replace(source=shared) if side == 1 else axis._replace(target=shared)
     box = box._replace(axes=(*box.axes[:row], axis, *box.axes[row + 1 :]))
     return _step_of(kernel, box, bits, row, lane, interleaved=side, rows=rows)
+
+
+def _lanes_joined(box: Box, lane: int, row: int, side: int, rows: int) -> tuple[Box, int, int]:
+    """The same box, and where lanes and rows are now: the lanes longer if those of the next word's rows follow on."""
+    parts = split(box, row, rows) if box.axes[row].extent > rows else None
+    if parts is None or len(parts) > 1:
+        return box, lane, row
+    longer, lane_then, row_then = _lengthened(parts[0], lane + (lane > row), row + 1, WORD_BITS, side)
+    return (box, lane, row) if len(longer.axes) > len(box.axes) else (longer, lane_then, row_then)
 
 
 def _moved(box: Box, side: int, by: int) -> Box:

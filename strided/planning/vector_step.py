@@ -246,8 +246,8 @@ class VectorStep:
         """Rows and lanes of one block; 0 means all.
 
         If the target is tiled: one of its tiles, so that it is written front to back, or some rows of a few tiles if
-        tiles are tall. If only the source is: the rows of its tiles, and as many tiles side by side as stay in the
-        first-level cache until they are used up.
+        tiles are tall, or a page of tiles that are a single row of words. If only the source is: the rows of its tiles,
+        and as many tiles side by side as stay in the first-level cache until they are used up.
         """
         lane, row = self.axes[self.lane], self.axes[self.row]
         if row.extent * lane.extent * self.bits <= 8 * 2 * limits.current.tiled_block_bytes:
@@ -256,7 +256,10 @@ class VectorStep:
             rows = max(self.rows, tile_period_of(row._replace(source=_STILL)))
             # More rows at once are more streams than the CPU fetches ahead.
             few = max(self.rows, limits.current.streams)
-            return (few, 4 * lane.target.unit) if rows > few and rows % few == 0 else (rows, lane.target.unit)
+            if rows > few and rows % few == 0:
+                return few, 4 * lane.target.unit
+            tiles = _PAGE_BYTES * 8 // (rows * lane.target.unit * self.bits) if rows == self.rows else 1
+            return rows, max(1, tiles) * lane.target.unit
         if not lane.source.unit:
             return self.rows, 0
         rows = max(self.rows, tile_period_of(row._replace(target=_STILL)))

@@ -272,6 +272,21 @@ def test_words_whose_lanes_count_on_in_the_target(
     assert str(step).startswith(f"{kernel} over 3 x 21 x 329")
 
 
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize(("bits", "tile", "rows"), [(16, "(2,1)", 2), (8, "(4,1)", 4)])
+def test_lanes_that_go_on_in_the_next_words(
+    bits: int, tile: str, rows: int, phases: tuple[int, int], replace: Callable[..., None]
+) -> None:
+    replace(stream_bytes=0, vector_task_bytes=1 << 12)
+    maps = [map_of(f"f32[{20 * 1024}]{layout}") for layout in (f"{{0:T(1024)(128){tile}}}", "{0}")]
+    for turn, kernel in ((1, f"deinterleave{bits}"), (-1, f"interleave{bits}")):
+        first, second = maps[::turn]
+        source, target = Guarded(first, bits, seed=1, phase=phases[0]), Guarded(second, bits, seed=2, phase=phases[1])
+        check_both(source, target, kernel)
+        (step,) = plan_copy(first, second, source.region.storage, target.region.storage).steps
+        assert str(step).startswith(f"{kernel} over {rows} x {20 * 1024 // rows}")
+
+
 def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
     used = {name for way in WAYS for kernels in (way.there, way.back) for name in re.split(", | or ", kernels)} - {
         "nest_bits"
