@@ -41,10 +41,13 @@ def window(map_: AddressMap, *slices: slice) -> AddressMap:
 
 
 class Guarded:
-    """A region inside memory full of random bytes; `phase` is how far its buffer begins past a line."""
+    """A region inside memory full of random bytes.
 
-    def __init__(self, map_: AddressMap, bits: int, *, seed: int, phase: int = 0, **how: Any) -> None:
-        size = -(-map_.upper_bound * bits // 8)
+    Its buffer begins `phase` bytes past a line, and has `spare` bytes behind the last element.
+    """
+
+    def __init__(self, map_: AddressMap, bits: int, *, seed: int, phase: int = 0, spare: int = 0, **how: Any) -> None:
+        size = -(-map_.upper_bound * bits // 8) + spare
         self.memory = np.random.default_rng(seed).integers(0, 256, size + 2 * GUARD + 128, dtype=np.uint8)
         start = GUARD - (self.memory.ctypes.data + GUARD) % 64 + 64 + phase % 64
         self.start, self.stop = start, start + size

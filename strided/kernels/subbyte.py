@@ -20,6 +20,7 @@ from strided.kernels.row_driver import (
     no_patch,
     spill_run,
 )
+from strided.kernels.transpose import move_run
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 
@@ -224,7 +225,27 @@ def _put_field(t, element, value, how):
 
 
 @part
-def _pack_run(s, target, element, count, how, streaming, room):
+def _pack_end(s, t, count, how, ends, room):
+    """Copy elements at `s`, up to 64 bytes of them, to whole bytes at `t` and a part of one more.
+
+    Nothing from `ends` on is read.
+    """
+    bits, _, _, flip = how
+    each = 8 // bits
+    if s + 64 * each > ends:
+        simd_bytes.move(room, s, count)
+        s = room
+    simd_bytes.store(room + 1024, _gather(s, bits, flip))
+    whole, rest = count // each, count % each
+    move_run(t, room + 1024, whole)
+    if rest:
+        mask = (1 << rest * bits) - 1 << (8 - rest * bits) * flip
+        own = simd_bytes.byte(room + 1024 + whole)
+        simd_bytes.put_byte(t + whole, simd_bytes.byte(t + whole) & ~mask | own & mask)
+
+
+@part
+def _pack_run(s, target, element, count, how, streaming, ends, room):
     """Copy `count` bytes at `s` to packed elements, the first of which is number `element` of the target.
 
     Elements outside that share a byte with the first or the last one keep their bits.
@@ -232,29 +253,25 @@ def _pack_run(s, target, element, count, how, streaming, room):
     bits, _, _, flip = how
     each = 8 // bits
     base = simd_bytes.address(target)
-    while count > 0 and (element % each or count < each):
+    while count > 0 and element % each:
         _put_field(base, element, simd_bytes.byte(s), how)
         element, s, count = element + 1, s + 1, count - 1
-    # Where lines may be written twice, those at both ends reach over the next.
-    long = not streaming and count >= 64 * each
-    while count >= each:
-        t = base + element // each
-        made = min(count // each, 64 - (t & 63))
-        if made == 64:
-            for k in range(each):
-                simd_bytes.prefetch(s + 64 * k + _AHEAD)
+    t = base + element // each
+    if streaming and t & 63:
+        # Up to the next line.
+        made = min(count, (64 - (t & 63)) * each)
+        _pack_end(s, t, made, how, ends, room)
+        t, s, count = t + made // each, s + made, count - made
+    while count >= 64 * each:
+        for k in range(each):
+            simd_bytes.prefetch(s + 64 * k + _AHEAD)
+        if streaming:
             simd_bytes.put(t, _gather(s, bits, flip), streaming)
-        elif long:
-            back = 0 if count >= 64 * each else 64 - made
-            simd_bytes.store(t - back, _gather(s - back * each, bits, flip))
         else:
-            simd_bytes.move(room, s, made * each)
-            simd_bytes.store(room + 1024, _gather(room, bits, flip))
-            simd_bytes.move(t, room + 1024, made)
-        element, s, count = element + made * each, s + made * each, count - made * each
-    while count > 0:
-        _put_field(base, element, simd_bytes.byte(s), how)
-        element, s, count = element + 1, s + 1, count - 1
+            simd_bytes.store(t, _gather(s, bits, flip))
+        t, s, count = t + 64, s + 64 * each, count - 64 * each
+    if count > 0:
+        _pack_end(s, t, count, how, ends, room)
 
 
 _RUNS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER)
@@ -291,12 +308,12 @@ def pack(source, target, outer, rows, pieces, bits, high_first, streaming, scrat
     that no table names stay as they are, by reading and writing whole bytes: threads may not share those.
     """
     how = bits, (1 << bits) - 1, ZERO, high_first
-    room = simd_bytes.address(scratch)
+    room, ends = simd_bytes.address(scratch), simd_bytes.address(source) + source.size
     for o in range(outer.shape[0]):
         for r in range(rows.shape[0]):
             for p in range(pieces.shape[0]):
                 s = simd_bytes.address(source) + outer[o, 0] + rows[r, 0] + pieces[p, 0]
                 element = outer[o, 1] + rows[r, 1] + pieces[p, 1]
-                _pack_run(s, target, element, pieces[p, 2], how, streaming, room)
+                _pack_run(s, target, element, pieces[p, 2], how, streaming, ends, room)
     if streaming:
         simd_bytes.fence()

@@ -286,7 +286,8 @@ def _steps(
                 waiting += apart
                 continue
             may_pack = signature.same_order or max(signature.bits) == 8
-            staged = staged_copy_of(part, *signature.bits, may_pack=may_pack, instead=None if is_poor else found)
+            instead = None if is_poor else found
+            staged = staged_copy_of(part, *signature.bits, may_pack=may_pack, whole_words=whole_words, instead=instead)
         if found is not None and staged is None:
             steps += found.steps
             rest += found.rest

@@ -37,7 +37,7 @@ _COST = {
     "deinterleave_bits": 1.2,
     "interleave_bits": 1.0,
     "unpack": 1.05,
-    "pack": 1.4,
+    "pack": 1.0,
     "transpose64": 1.15,
     "transpose32": 1.5,
     "transpose16": 1.55,
@@ -99,6 +99,8 @@ class StagedCopy:
         The layouts of the blocks between one kernel and the next.
     lengths : tuple of int
         Extents of a block.
+    words : (int, int)
+        Places of the axes along which the source and the target are read and written by whole words, -1 for none.
     divides : bool
         Whether threads may share it: not if two could meet in a byte of packed elements.
     """
@@ -108,6 +110,7 @@ class StagedCopy:
     bits: tuple[int, int]
     staging: tuple[StagingLayout, ...]
     lengths: tuple[int, ...]
+    words: tuple[int, int] = (-1, -1)
     divides: bool = True
 
     @property
@@ -128,15 +131,25 @@ class StagedCopy:
     @property
     def spans(self) -> Spans:
         """The bytes, from and to, touched in the source and in the target; both begin with a word."""
-        return room_of(self.box, self.bits)
+        source, target = (
+            room_of(self.box._replace(axes=_in_words(self.box.axes, place, width)), self.bits)
+            for place, width in zip(self.words, self.bits, strict=True)
+        )
+        return source[0], target[1]
 
     def stages(
         self, parts: TaskRanges, phase: tuple[int, int] = (0, 0)
     ) -> tuple[tuple[VectorStep | NestStep, ...], ...]:
         """The steps of each stage of one block, as if its ranges had no shift but `phase`, in bits on either side."""
-        bases = self.box.source_base + phase[0], self.box.target_base + phase[1]
-        stages = _stages(Box(*bases, self.box.axes), parts, self.staging, self.bits)
-        return tuple((*stage.steps, *(nest_step_of(box, bits) for box, bits in stage.rest)) for stage in stages)
+        return tuple(stage.all_steps for stage in _stages(self._at(phase), parts, self.staging, self.bits, self.words))
+
+    def kept(self, parts: TaskRanges, phase: tuple[int, int] = (0, 0)) -> tuple[VectorStep | NestStep, ...]:
+        """The steps, before all others, that bring words of the target into the last block that it fills in part."""
+        stage = _kept(self._at(phase), parts, self.staging[-1], self.bits[1], self.words[1])
+        return () if stage is None else stage.all_steps
+
+    def _at(self, phase: tuple[int, int]) -> Box:
+        return Box(self.box.source_base + phase[0], self.box.target_base + phase[1], self.box.axes)
 
 
 class _Stage(NamedTuple):
@@ -153,6 +166,11 @@ class _Stage(NamedTuple):
     def kernel(self) -> str:
         """The kernel that does most of it."""
         return self.steps[0].kernel if self.steps else nest_step_of(*self.rest[0]).kernel
+
+    @property
+    def all_steps(self) -> tuple[VectorStep | NestStep, ...]:
+        """The steps, those for what is left over last."""
+        return (*self.steps, *(nest_step_of(box, bits) for box, bits in self.rest))
 
     @property
     def is_worth_it(self) -> bool:
@@ -197,11 +215,18 @@ def _bit_cost(step: VectorStep) -> float:
 
 
 def staged_copy_of(
-    box: Box, source_bits: int, target_bits: int, *, may_pack: bool = True, instead: Matched | None = None
+    box: Box,
+    source_bits: int,
+    target_bits: int,
+    *,
+    may_pack: bool = True,
+    whole_words: bool = True,
+    instead: Matched | None = None,
 ) -> StagedCopy | None:
     """The cheapest staged copy of a box, or None; None, too, if it takes longer than what it is `instead` of.
 
-    `may_pack` is false if packed elements lie in opposite orders on the two sides.
+    `may_pack` is false if packed elements lie in opposite orders on the two sides; `whole_words` if nothing behind the
+    last element may be touched.
     """
     bits = source_bits, target_bits
     widths = [max(8, *bits)]
@@ -218,10 +243,11 @@ def staged_copy_of(
         if _are_apart(box, own, other) and box.axes[own.rows[0]].extent <= WORD_BITS // width and width in widths:
             inner = other.lanes[0], own.rows[0]
             staging.append(StagingLayout(width, (*(k for k in range(len(box.axes)) if k not in inner), *inner)))
-    found = [way for layout in staging if (way := _candidate(box, bits, near, (layout,))) is not None]
+    ways = (_candidate(box, bits, near, (layout,), whole_words) for layout in staging)
+    found = [way for way in ways if way is not None]
     if max(bits) < 8 and not any(way.is_good for way in found):
-        pairs = itertools.permutations(staging, 2)
-        found += [way for pair in pairs if (way := _candidate(box, bits, near, pair)) is not None and way.is_good]
+        ways = (_candidate(box, bits, near, pair, whole_words) for pair in itertools.permutations(staging, 2))
+        found += [way for way in ways if way is not None and way.is_good]
     best = min(found, key=lambda way: (not way.is_good, way.cost), default=None)
     if best is not None and instead is not None and not (best.is_good and best.cost * box.elements < _cost(*instead)):
         return None
@@ -244,14 +270,18 @@ class _Candidate(NamedTuple):
 
 
 def _candidate(
-    box: Box, bits: tuple[int, int], near: Sequence[_Near], staging: tuple[StagingLayout, ...]
+    box: Box, bits: tuple[int, int], near: Sequence[_Near], staging: tuple[StagingLayout, ...], whole_words: bool
 ) -> _Candidate | None:
     """The staged copy through blocks of these layouts, or None if it gains nothing."""
     lengths = _lengths(box.axes, near, staging, bits)
     if any(layout.strides(lengths)[1] > 8 * (limits.current.staging_bytes // len(staging)) for layout in staging):
         return None
+    parts = tuple(AxisRange(0, length) for length in lengths)
+    words = -1, -1
+    if whole_words:
+        words = _words_of(box, 1, near, bits, staging[0], lengths), _words_of(box, 2, near, bits, staging[-1], lengths)
     stages = []
-    for stage in _stages(box, tuple(AxisRange(0, length) for length in lengths), staging, bits):
+    for stage in _stages(box, parts, staging, bits, words):
         if stage.is_scattered or (len(staging) > 1 and not stage.is_good):
             return None
         stages.append(stage)
@@ -261,8 +291,9 @@ def _candidate(
         return None
     names = ", ".join(stage.kernel for stage in stages)
     divides = bits[1] >= 8 or _divides(box, bits[1], lengths)
-    step = StagedCopy(kernel=names, box=box, bits=bits, staging=staging, lengths=lengths, divides=divides)
-    cost = sum(stage.cost for stage in stages)
+    step = StagedCopy(kernel=names, box=box, bits=bits, staging=staging, lengths=lengths, words=words, divides=divides)
+    kept = _kept(box, parts, staging[-1], bits[1], words[1])
+    cost = sum(stage.cost for stage in stages) + (0.0 if kept is None else kept.cost)
     first = staging[0].order[-1]
     if first in near[0].rows and lengths[first] * bits[0] <= WORD_BITS and stages[0].kernel.startswith("transpose"):
         cost += (_FAR_WORDS - 1) * stages[0].cost
@@ -369,20 +400,80 @@ def is_short_row(axis: Axis, bits: int) -> bool:
     return axis.extent * bits <= 8 * SHORT_ROW_BYTES and not any(m.sizes for m in axis.target.radix_maps)
 
 
-def _stages(box: Box, parts: TaskRanges, staging: Sequence[StagingLayout], bits: tuple[int, int]) -> Iterator[_Stage]:
+def _words_of(
+    box: Box,
+    side: int,
+    near: Sequence[_Near],
+    bits: tuple[int, int],
+    layout: StagingLayout,
+    lengths: Sequence[int],
+) -> int:
+    """The axis along which one side of a box is moved by whole words, whatever lies in them besides; -1 if none.
+
+    Its words are those of the block, whose rows are whole words.
+    """
+    place, width = layout.order[-1], bits[side - 1]
+    sides = [axis.source if side == 1 else axis.target for axis in box.axes]
+    each, own = WORD_BITS // width, sides[place].radix_map
+    if width >= 8 or layout.bits != width or place not in near[side - 1].rows or own is None or own.start % each:
+        return -1
+    base = box.source_base if side == 1 else box.target_base
+    strides = [s for k, other in enumerate(sides) for m in other.radix_maps for s in m.strides[k == place :]]
+    if any(s % WORD_BITS for s in (base, *strides)) or (own.sizes and own.unit % each):
+        return -1
+    return place if lengths[place] in (box.axes[place].extent, lengths[place] // each * each) else -1
+
+
+def _in_words(axes: Sequence[Axis], place: int, bits: int) -> tuple[Axis, ...]:
+    """The axes, that at `place` as long as its words; for -1 as they are."""
+    return tuple(
+        axis._replace(extent=axis.extent + -axis.extent % (WORD_BITS // bits)) if k == place else axis
+        for k, axis in enumerate(axes)
+    )
+
+
+def _kept(box: Box, parts: TaskRanges, layout: StagingLayout, bits: int, place: int) -> _Stage | None:
+    """The stage from the target to the last block of its words that are filled in part, or None."""
+    left = 0 if place < 0 else (parts[place].stop - parts[place].start) % (WORD_BITS // bits)
+    if not left:
+        return None
+    axes = [cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True)]
+    strides, size = layout.strides([axis.extent for axis in axes])
+    first = axes[place].extent - left
+    stage = Box(box.target_base + axes[place].target.at(first), first * bits, ())
+    for k, (axis, step) in enumerate(zip(axes, strides, strict=True)):
+        if k != place:
+            stage = stage.with_axes(len(stage.axes), [Axis(axis.extent, axis.target, _dense(step))])
+    words = WORD_BITS, WORD_BITS
+    return _matched(joined(stage), words, (room_of(stage, words)[0], (0, size // 8)), packed=False)
+
+
+def _dense(step: int) -> AxisMap:
+    return AxisMap(0, (RadixMap(0, 1, (), (step,)),))
+
+
+def _stages(
+    box: Box,
+    parts: TaskRanges,
+    staging: Sequence[StagingLayout],
+    bits: tuple[int, int],
+    words: tuple[int, int],
+) -> Iterator[_Stage]:
     """The stages from the source through the blocks to the target.
 
-    No stage touches anything behind the last element in the source and the target, nor behind a block.
+    No stage touches anything behind the last element in the source and the target, or behind the last word along the
+    axes `words`, nor behind a block.
     """
-    axes = [cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True)]
+    axes = tuple(cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True))
     widths = bits[0], *(layout.bits for layout in staging), bits[1]
     lengths = [axis.extent for axis in axes]
     strides = [layout.strides(lengths) for layout in staging]
-    dense = [[AxisMap(0, (RadixMap(0, 1, (), (step,)),)) for step in steps] for steps, _ in strides]
+    dense = [[_dense(step) for step in steps] for steps, _ in strides]
     sides = [axis.source for axis in axes], *dense, [axis.target for axis in axes]
     for k in range(len(staging) + 1):
         stage = Box(0 if k else box.source_base, box.target_base if k == len(staging) else 0, ())
-        for axis, source, target in zip(axes, sides[k], sides[k + 1], strict=True):
+        own = _in_words(axes, words[k > 0], bits[k > 0]) if k in (0, len(staging)) else axes
+        for axis, source, target in zip(own, sides[k], sides[k + 1], strict=True):
             stage = stage.with_axes(len(stage.axes), [Axis(axis.extent, source, target)])
         first, last = room_of(stage, widths[k : k + 2])
         room = (0, strides[k - 1][1] // 8) if k else first, (0, strides[k][1] // 8) if k < len(staging) else last

@@ -93,8 +93,8 @@ class Limits(NamedTuple):
     turned_rows: int = 6
     #: Longest runs on both sides that are moved as elements of a transposition. `compare.py`, rows "runs".
     moved_run_bits: int = 2048
-    #: The same for runs of packed elements: a vector of bytes. `convert`.
-    packed_run_elements: int = 64
+    #: The same for runs of packed elements: more than a word, which is better moved as a whole. `sweep.py`.
+    packed_run_elements: int = 33
     #: The same for runs that are filled; shorter ones go through the nest. Not measured.
     fill_run_bytes: int = 16
     #: Shorter runs of a transposition are made longer at the cost of those on the other side: a cache line. `specs`.

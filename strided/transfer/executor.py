@@ -157,13 +157,16 @@ class _Staged:
     def _block(self, parts: TaskRanges, place: tuple[int, int]) -> Copy:
         """The copy of one block at `place`, in bits."""
         phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
-        stages = self._calls(parts, phase)
+        calls_kept, *stages = self._calls(parts, phase)
         shifts = [(0, 0)] * len(stages)
         shifts[0], shifts[-1] = (place[0] - phase[0], 0), (0, place[1] - phase[1])
         copies = [[call.at(shift) for call in calls] for shift, calls in zip(shifts, stages, strict=True)]
+        kept = [call.at((place[1] - phase[1], 0)) for call in calls_kept]
 
         def copy(source: Bytes, target: Bytes) -> None:
             buffers = source, *_blocks(len(stages) - 1), target
+            for each in kept:
+                each(target, buffers[-2])
             for (from_, to), stage in zip(pairwise(buffers), copies, strict=True):
                 for each in stage:
                     each(from_, to)
@@ -171,12 +174,17 @@ class _Staged:
         return copy
 
     def _calls(self, parts: TaskRanges, phase: tuple[int, int]) -> list[list[_Call]]:
-        """The calls of all stages of a block, as if it had no shift but `phase`."""
+        """The calls that keep what lies in words of the target besides, and those of all stages of a block.
+
+        As if it had no shift but `phase`.
+        """
         key = (phase, *(part[:2] for part in parts))
         calls = self._known.get(key)
         if calls is None:
             streaming = [0] * (len(self._formats) - 1) + [_streams(self._step, self._step.bits[1])]
-            calls = [
+            # Words of the target go to the last block as they are.
+            calls = [[_call_of(step, *self._formats[-1][::-1], 0) for step in self._step.kept(parts, phase)]]
+            calls += [
                 [_call_of(step, *self._formats[k], streaming[k]) for step in steps]
                 for k, steps in enumerate(self._step.stages(parts, phase))
             ]

@@ -28,7 +28,7 @@ def test_plans_of_other_limits_are_forgotten() -> None:
     question = map_of("bf16[96,300]{1,0:T(8,128)(2,1)}"), row_major((96, 300)), Storage(16), Storage(16)
     before = plan_copy(*question)
     with limits.replaced(run_bits=1 << 20):
-        assert plan_copy(*question).kernel == "nest16"
+        assert plan_copy(*question).kernel != before.kernel
     assert plan_copy(*question) == before
 
 

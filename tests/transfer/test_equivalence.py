@@ -138,7 +138,7 @@ WAYS = [
         "{0,1:T(8,128)(8,1)}",
         "{1,0:T(8,128)(8,1)}",
         "transpose32, unpack, interleave_bits or deinterleave_bits, transpose8, interleave_bits",
-        "deinterleave_bits, pack, transpose32 or deinterleave_bits, transpose8, interleave_bits",
+        "transpose32, unpack, interleave_bits or deinterleave_bits, pack, transpose32",
         4,
     ),
 ]
@@ -226,13 +226,13 @@ def test_short_runs_that_go_on_along_another_axis(
         (
             "T(4,128)(2,1)",
             (16, 16),
-            "deinterleave16, transpose16 or transpose32, deinterleave16",
+            "deinterleave16, transpose16 or transpose32, deinterleave16 or rows, transpose16",
             "interleave16, transpose32",
         ),
         (
             "T(4,128)(4,1)",
             (8, 8),
-            "transpose32, deinterleave8 or transpose8",
+            "transpose32, deinterleave8 or transpose8 or deinterleave8, transpose8",
             "interleave8, transpose32 or transpose8, interleave8 or transpose8",
         ),
         ("T(8,128)(8,1)", (4, 8), "transpose32, deinterleave_bits", "interleave_bits, transpose32"),
@@ -249,6 +249,28 @@ def test_words_along_one_axis_and_rows_along_another(
 ) -> None:
     replace(stream_bytes=0, staging_bytes=1 << 16)
     check_there_and_back(f"f32[{outer},150,70]", (f"{{1,0,2:{tile}}}", "{2,1,0}"), bits, phases, (there, back))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "layout", "bits", "there", "back"),
+    [
+        ("69,300", "{0,1:T(8,128)(8,1)}", 4, "transpose32, unpack", "pack, transpose32"),
+        ("5,300,69", "{1,2,0:T(16,128)(16,1)}", 2, "transpose32, unpack", "pack, transpose32"),
+        ("300,99", "{0,1:T(32,128)(32,1)}", 1, "transpose32, unpack", "pack, transpose32"),
+        ("15,50,300", "{1,0,2:T(16,128)(16,1)}", 2, "transpose32, deinterleave_bits", "interleave_bits, transpose32"),
+    ],
+)
+@pytest.mark.parametrize("staging_bytes", [1 << 13, 1 << 20])
+def test_words_that_rows_fill_in_part(
+    sizes: str, layout: str, bits: int, there: str, back: str, staging_bytes: int, replace: Callable[..., None]
+) -> None:
+    """What lies in them besides stays; where the last one does not end in the buffer, words are not moved whole."""
+    replace(stream_bytes=0, staging_bytes=staging_bytes)
+    maps = [map_of(f"f32[{sizes}]{text}") for text in (layout, "")]
+    for turn, kernel in ((1, there), (-1, back)):
+        (first, second), (low, high) = maps[::turn], (bits, 8)[::turn]
+        check_both(Guarded(first, low, seed=1, spare=3), Guarded(second, high, seed=2, spare=3), kernel)
+        check(Guarded(first, low, seed=3), Guarded(second, high, seed=4))
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
