@@ -124,7 +124,8 @@ class Wrapped(Operand):
         return self._read(box)
 
     def byte_of(self, index: tuple[int, ...]) -> int:
-        return int(self.array.address_map.offset_of(index)) * self.array._memory.bits // 8
+        array: LayoutArray = self.array
+        return int(array.address_map.offset_of(index)) * array._memory.bits // 8
 
     def release(self) -> None:
         if self.array.file is not None:
