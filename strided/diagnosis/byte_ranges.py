@@ -23,7 +23,7 @@ from strided.arrays.keys import Flag, Item, Selection, Span, index_arrays, norma
 from strided.errors import UnsupportedError
 from strided.layout import AnyShape
 from strided.planning.axis_maps import axis_map_of
-from strided.planning.runs import Loop, leaves_of, spread
+from strided.planning.runs import Loop, leaves_of, merged, spread
 from strided.runtime.aliases import Table
 from strided.transfer.region import chunks
 
@@ -87,8 +87,8 @@ def byte_ranges(shape: str | AnyShape | BufferSpec, key: Any = ..., gap: Support
     for starts, run in _runs(spec.address_map, selection, bits, gap):
         waiting.append(_in_bytes(starts, run, bits) + front)
         if sum(map(len, waiting)) > max(_BATCH, len(found)):
-            found, waiting = _union([found, *waiting], gap), []
-    return _union([found, *waiting], gap)
+            found, waiting = merged(np.concatenate([found, *waiting]), gap), []
+    return merged(np.concatenate([found, *waiting]), gap)
 
 
 def _in_bytes(starts: Table, run: int, bits: int) -> Table:
@@ -98,18 +98,6 @@ def _in_bytes(starts: Table, run: int, bits: int) -> Table:
         return np.stack([low, low + run * (bits // 8)], axis=1)
     each = 8 // bits
     return np.stack([starts // each, -(-(starts + run) // each)], axis=1)
-
-
-def _union(tables: Sequence[Table], gap: int) -> Table:
-    """The ranges of tables as few, sorted ones."""
-    ranges = np.concatenate(tables)
-    if len(ranges) < 2:
-        return ranges
-    if (ranges[1:, 0] < ranges[:-1, 0]).any():
-        ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
-    reached = np.maximum.accumulate(ranges[:, 1])
-    begins = np.append(True, ranges[1:, 0] - gap > reached[:-1])
-    return np.stack([ranges[begins, 0], reached[np.append(begins[1:], True)]], axis=1)
 
 
 def _runs(map_: AddressMap, selection: Selection, bits: int, gap: int) -> Iterator[tuple[Table, int]]:

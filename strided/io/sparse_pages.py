@@ -25,7 +25,7 @@ from strided.errors import BufferSizeError
 from strided.files.regular import READS_AT_PLACES, read_at, write_at
 from strided.layout import Shape
 from strided.planning.plan import Storage
-from strided.planning.runs import runs_of, table_of
+from strided.planning.runs import merged, runs_of, table_of
 from strided.runtime.aliases import Bytes, Table
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.region import chunks
@@ -175,27 +175,16 @@ def map_ranges(map_: AddressMap, storage: Storage, gap: int) -> Table:
     runs = runs_of(map_, storage.bits, storage.unit)
     if runs and sum(part.number for part in runs) <= _MOST_RUNS:
         first, lengths = table_of(runs)
-        return _merged(first, first + lengths, gap)
+        return merged(np.stack([first, first + lengths], axis=1), gap)
     # Irregular steps, or elements that share bytes: element by element, in chunks.
     parts = [element_ranges(map_.offsets(box), storage, gap) for box in chunks(map_.shape)]
-    first, behind = np.concatenate(parts).T
-    return _merged(first, behind, gap)
+    return merged(np.concatenate(parts), gap)
 
 
 def element_ranges(offsets: Table, storage: Storage, gap: int) -> Table:
     """`map_ranges` of elements at given offsets."""
     bits = offsets.reshape(-1) * storage.unit
-    return _merged(bits // 8, -(-(bits + storage.bits) // 8), gap)
-
-
-def _merged(first: Table, behind: Table, gap: int) -> Table:
-    """Sorted ranges; those that overlap or have at most `gap` bytes between them are joined."""
-    if not first.size:
-        return np.empty((0, 2), np.int64)
-    order = np.argsort(first, kind="stable")
-    low, high = first[order], np.maximum.accumulate(behind[order])
-    begins = np.append(True, low[1:] > high[:-1] + gap)
-    return np.stack([low[begins], high[np.append(begins[1:], True)]], axis=1)
+    return merged(np.stack([bits // 8, -(-(bits + storage.bits) // 8)], axis=1), gap)
 
 
 def affordable(boxes: Iterable[Box], arrays: Sequence[LayoutArray]) -> Iterator[Box]:

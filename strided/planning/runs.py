@@ -128,6 +128,21 @@ def leaves_of(radix_map: RadixMap, start: int, stop: int, depth: int) -> list[Le
     return found
 
 
+def merged(ranges: Table, gap: int) -> Table:
+    """Ranges, each from and to, as few sorted ones: those that overlap or have at most `gap` between them are one.
+
+    >>> merged(np.array([[8, 12], [0, 4], [3, 6]]), 1).tolist(), merged(np.array([[8, 12], [0, 6]]), 2).tolist()
+    ([[0, 6], [8, 12]], [[0, 12]])
+    """
+    if len(ranges) < 2:
+        return ranges
+    if (ranges[1:, 0] < ranges[:-1, 0]).any():
+        ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
+    reached = np.maximum.accumulate(ranges[:, 1])
+    begins = np.append(True, ranges[1:, 0] - gap > reached[:-1])
+    return np.stack([ranges[begins, 0], reached[np.append(begins[1:], True)]], axis=1)
+
+
 def _joined(base: int, loops: list[Loop], bits: int) -> Runs | None:
     """The runs of loops in bits, or None if one begins or ends inside a byte."""
     # Backwards is the same as forwards from the other end.
