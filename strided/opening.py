@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import numpy as np
-
 from strided.arrays.buffers import extent
 from strided.arrays.layout_array import LayoutArray, map_array
-from strided.errors import BufferSizeError, UnsupportedError
+from strided.errors import UnsupportedError
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
-from strided.files.regular import open_regular
+from strided.files.regular import open_regular, read_exactly
 from strided.io.remote import RemoteArray, is_url
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape, is_shape
@@ -152,14 +150,6 @@ def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, al
     with open_regular(path) as file:
         head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
         _, stop = extent(size, shape, offset, allow_excess, head)
-        content = np.empty(stop - offset, np.uint8)
-        file.seek(offset)
-        have = file.readinto(content.data)  # type: ignore[attr-defined]
-    if have < content.size:
-        raise BufferSizeError(
-            f"{os.fspath(path)!r} was truncated while it was read: {have} bytes of {content.size} were left",
-            actual=have,
-            needed=content.size,
-        )
+        content = read_exactly(file, offset, stop - offset, repr(os.fspath(path)))
     content.flags.writeable = mode == "c"
     return content, size - stop

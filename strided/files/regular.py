@@ -7,7 +7,10 @@ import os
 import stat
 from typing import BinaryIO
 
-from strided.errors import DumpError
+import numpy as np
+
+from strided.errors import BufferSizeError, DumpError
+from strided.runtime.aliases import Bytes
 
 _KINDS = (
     (stat.S_ISFIFO, "a FIFO"),
@@ -49,6 +52,17 @@ def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
         return os.preadv(file.fileno(), [content], at)
     file.seek(at)
     return file.readinto(content)  # type: ignore[attr-defined,no-any-return]
+
+
+def read_exactly(file: BinaryIO, at: int, size: int, name: str) -> Bytes:
+    """So many bytes of a file from byte `at` on, in memory of their own. BufferSizeError if it ends before."""
+    content = np.empty(size, np.uint8)
+    file.seek(at)
+    have = file.readinto(content.data)  # type: ignore[attr-defined]
+    if have < size:
+        message = f"{name} was truncated while it was read: {have} bytes of {size} were left"
+        raise BufferSizeError(message, actual=have, needed=size)
+    return content
 
 
 def write_at(file: BinaryIO, content: memoryview, at: int) -> int:

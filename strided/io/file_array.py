@@ -22,6 +22,7 @@ from strided.errors import BufferSizeError, UnsupportedError
 from strided.files import gzipped, zstd
 from strided.files.atomic import named_when_full
 from strided.files.magic import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC, ZSTD_MAGIC
+from strided.files.regular import read_exactly
 from strided.io.fetching import values_at, values_of
 from strided.io.npy import read_npy_header, shape_of_npy
 from strided.io.sparse_pages import GAP_BYTES, Pages, blank_array, fetch, map_ranges
@@ -62,15 +63,7 @@ class FileArray:
         bitorder = self.blank.bitorder
         if isinstance(name, str) and os.path.isfile(name):  # a pipe has another name, a temporary file a number
             return map_array(name, shape, offset=self._start, bitorder=bitorder, allow_excess=True)
-        content = np.empty(shape.buffer_byte_size, np.uint8)
-        self._file.seek(self._start)
-        have = self._file.readinto(content.data)  # type: ignore[attr-defined]
-        if have < content.size:
-            raise BufferSizeError(
-                f"{self._name} was truncated while it was read: {have} bytes of {content.size} were left",
-                actual=have,
-                needed=content.size,
-            )
+        content = read_exactly(self._file, self._start, shape.buffer_byte_size, self._name)
         return LayoutArray(content, shape, bitorder=bitorder)
 
     def to_numpy(self) -> npt.NDArray[Any]:
