@@ -73,8 +73,8 @@ def spec_of(given: Any) -> BufferSpec:
     TypeError
         Neither text, nor a shape, nor a spec.
     """
-    # A Shape is recognised first: testing for the protocol would compute its addresses.
-    if isinstance(given, Shape) or not isinstance(given, BufferSpec):
+    # Text and shapes are recognised first: testing for the protocol takes long, and would compute addresses.
+    if isinstance(given, (str, Shape)) or not isinstance(given, BufferSpec):
         return _readable(array_shape(given))
     bits, dtype = given.element_bits, given.dtype
     if bits != 8 * dtype.itemsize and not (bits in (1, 2, 4) and dtype.itemsize == 1):
