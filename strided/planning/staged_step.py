@@ -47,9 +47,10 @@ _COST = {
 #: Those that turn squares, and the time that a bit of a square takes which is not there.
 _SQUARES = {"transpose64", "transpose32", "transpose16", "transpose8"}
 _GAP_COST = 0.35
-#: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and where
-#: transposed runs lie on few pages.
-_RUN_COST, _NEAR_RUN_COST = 1000.0, 250.0
+#: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and a
+#: transposition whose runs lie on few pages, or at few places of many, where they fight for the same few lines of the
+#: caches.
+_RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST = 1000.0, 250.0, 2500.0
 _LONG_RUN_BITS = 1024
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 _FAR_WORDS = 1.1
@@ -209,7 +210,10 @@ def _bit_cost(step: VectorStep) -> float:
     if step.kernel in _SQUARES:
         cost += _GAP_COST * (1 / step.fullness - 1)
     if 0 < step.run_bits < _LONG_RUN_BITS:
-        run = _NEAR_RUN_COST if step.is_transposition and not step.is_scattered else _RUN_COST
+        run = _RUN_COST
+        if step.is_transposition:
+            places = step.run_places
+            run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
         cost += run * (1 / step.run_bits - 1 / _LONG_RUN_BITS)
     return cost
 

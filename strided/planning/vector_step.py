@@ -127,9 +127,10 @@ class VectorStep:
         return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
 
     @property
-    def is_scattered(self) -> bool:
-        """Whether the rows of a transposition's target lie on many pages."""
-        return any(abs(s) >= _PAGE_BYTES for m in self.axes[self.lane].target.radix_maps for s in m.strides)
+    def run_places(self) -> int:
+        """At how many places of pages the rows of a transposition's target begin; 0 if they share pages."""
+        steps = [abs(s) for m in self.axes[self.lane].target.radix_maps for s in m.strides]
+        return min((_PAGE_BYTES // math.gcd(s, _PAGE_BYTES) for s in steps if s >= _PAGE_BYTES), default=0)
 
     @property
     def spans(self) -> Spans:
