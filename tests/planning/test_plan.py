@@ -147,6 +147,20 @@ def test_leftovers_of_wide_elements_go_through_the_nest() -> None:
     assert plan.steps[0].elements * 2 + plan.steps[1].elements == plan.elements
 
 
+def test_short_runs_on_pages_of_their_own_are_written_from_the_cache() -> None:
+    far = plan_between("u8[64,4468,4,22]{0,2,3,1:T(4,128)(4,1)}", "u8[64,4468,4,22]{3,2,1,0}")
+    assert far.kernel == "deinterleave8, transpose8"
+    near = plan_between("bf16[5460,4,32,9]{2,1,3,0:T(4,128)(2,1)}", "bf16[5460,4,32,9]{3,2,1,0}")
+    assert near.kernel == "transpose16"
+
+
+@pytest.mark.parametrize("turn", [1, -1], ids=["read", "written"])
+def test_a_last_row_alone_in_its_words_takes_no_nest(turn: int) -> None:
+    tiled, dense = "u8[54,455,41,18]{0,2,3,1:T(8,128)(4,1)}", "u8[54,455,41,18]{3,2,1,0}"
+    plan = plan_between(*(tiled, dense)[::turn])
+    assert "nest" not in str(plan)
+
+
 def test_packed_elements_in_opposite_orders_are_not_moved_together() -> None:
     map_ = map_of("f32[64,256]{1,0:T(8,128)}")
     same, other = Storage(4), Storage(4, low_first=False)
