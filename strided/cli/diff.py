@@ -14,7 +14,19 @@ import click
 
 import strided
 from strided.cli.operands import STANDARD, Reading, array_of, format_of_file, mapped, shaped
-from strided.cli.options import SHAPE_HELP, SOURCE_HELP, allow_excess, bitorder, file_names, kind, progress, width
+from strided.cli.options import (
+    SHAPE_HELP,
+    SOURCE_HELP,
+    allow_excess,
+    atol,
+    bitorder,
+    file_names,
+    kind,
+    progress,
+    rtol,
+    ulp,
+    width,
+)
 from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
 from strided.errors import UnsupportedError
 from strided.files.atomic import replaced
@@ -22,9 +34,9 @@ from strided.files.atomic import replaced
 
 @click.command("diff", epilog="\n\n".join((f"{SHAPE_HELP} One that is left out is the other array's.", SOURCE_HELP)))
 @click.argument("operands", nargs=-1, required=True, metavar="A [SHAPE] B [SHAPE]", shell_complete=file_names)
-@click.option("--rtol", type=float, default=0, metavar="X", help="Equal if |a - b| <= atol + X * |b|.")
-@click.option("--atol", type=float, default=0, metavar="X", help="Equal if |a - b| <= X + rtol * |b|.")
-@click.option("--ulp", type=click.IntRange(0), metavar="N", help="Equal if at most N ULPs apart, instead.")
+@rtol
+@atol
+@ulp
 @click.option("--strict-nan", is_flag=True, help="NaN differs from NaN.")
 @click.option("--top", type=click.IntRange(0), default=10, metavar="N", help="List N mismatches (default: 10).")
 @click.option("--svg", "picture", metavar="FILE", help="Write the map of the mismatches to FILE as SVG.")
@@ -57,7 +69,7 @@ def diff(
         found = diff_dumps(*(strided.open_dump(each) for each in operands), **options)
     else:
         with contextlib.ExitStack() as stack:
-            a, b = _arrays(operands, Reading(0, bitorder, kind, allow_excess, stack))
+            a, b = two_arrays(operands, Reading(0, bitorder, kind, allow_excess, stack))
             shape = getattr(a, "shape", ())
             with progress(math.prod(shape), "comparing") as advance:
                 found = strided.diff(a, b, **options, progress=advance)
@@ -70,7 +82,7 @@ def diff(
         sys.exit(1)
 
 
-def _arrays(operands: Sequence[str], reading: Reading) -> list[Any]:
+def two_arrays(operands: Sequence[str], reading: Reading) -> list[Any]:
     """The two arrays that operands name. A shape that is left out is the other one's."""
     names: list[tuple[str, str | None]] = []
     while operands:

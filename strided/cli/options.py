@@ -31,6 +31,9 @@ allow_excess = click.option(
     "--allow-excess", is_flag=True, help="Accept raw bytes that are more than padding explains."
 )
 force = click.option("-f", "--force", is_flag=True, help="Overwrite a file that exists.")
+rtol = click.option("--rtol", type=float, default=0, metavar="X", help="Equal if |a - b| <= atol + X * |b|.")
+atol = click.option("--atol", type=float, default=0, metavar="X", help="Equal if |a - b| <= X + rtol * |b|.")
+ulp = click.option("--ulp", type=click.IntRange(0), metavar="N", help="Equal if at most N ULPs apart, instead.")
 kind = click.option(
     "--kind", type=click.Choice(["hlo", "snapshot", "allocations"]), help="What the file is, if its content misleads."
 )
