@@ -14,6 +14,7 @@ from strided.escape import visible
 from strided.layout import Shape
 from strided.layout.sizes import has_addresses
 from strided.pictures.svg import svg
+from strided.pictures.svg_elements import ALONE
 
 _STYLE = (
     ".strided-value{font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;max-width:100%}"
@@ -88,8 +89,8 @@ def preformatted(text: str) -> str:
 
 
 def picture(svg: str) -> str:
-    """A picture as HTML, in a frame that scrolls."""
-    return f"<div class='strided-scroll'>{svg}</div>"
+    """A picture as HTML, in a frame that scrolls. Its style as a file is left out: a page's policy may refuse it."""
+    return f"<div class='strided-scroll'>{svg.replace(ALONE, '')}</div>"
 
 
 def layout_section(shape: object, title: str = "layout") -> list[Section]:

@@ -17,7 +17,7 @@ HATCH = "hatch"
 
 _FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace' font-size='12'"
 #: `svg:root` is a file of its own; nothing of this holds inside a page.
-_ALONE = "<style>svg:root{color-scheme:light dark;color:CanvasText;background:Canvas}</style>"
+ALONE = "<style>svg:root{color-scheme:light dark;color:CanvasText;background:Canvas}</style>"
 #: Units between the lines of a hatch, along an edge.
 _HATCH_STEP = 8
 
@@ -27,7 +27,7 @@ def document(drawn: Iterable[str], width: float, height: float, title: str) -> s
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' role='img' viewBox='0 0 {width:g} {height:g}' width='{width:g}' "
         f"height='{height:g}' {_FONT} fill='currentColor' stroke='none'><title>{escape(title)}</title>"
-        f"{_ALONE}{''.join(drawn)}</svg>"
+        f"{ALONE}{''.join(drawn)}</svg>"
     )
 
 
