@@ -280,6 +280,14 @@ class RunArrays(Mapping[str, Any]):
         except DumpError as error:
             return f"unreadable: {reason_of(error)}"
 
+    def instruction(self, name: str) -> str:
+        """The name of the module's instruction that has a value; empty if it is unknown."""
+        values, number = self._place(name)
+        try:
+            return values.names[number] if values.names else ""
+        except DumpError:
+            return ""
+
     def __contains__(self, name: object) -> bool:
         return name in self._places or name in self._by_parameter
 
