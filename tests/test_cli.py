@@ -847,7 +847,7 @@ def test_warmup_names_each_kernel_before_it_is_compiled(
 def test_explore(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     code, said, _ = run("explore", TEXT, "-o", out)
-    assert (code, said) == (0, f"{out}: {len(out.read_text()):,} characters\n")
+    assert (code, said) == (0, f"{out}: {out.stat().st_size / 1000:,.0f} KB\n")
     assert run("explore", TEXT, "-o", out)[0] == 2
     sd.LayoutArray.from_numpy(np.arange(15.0, dtype=np.float32).reshape(3, 5), TEXT).buffer.tofile(tmp_path / "x.bin")
     assert run("explore", tmp_path / "x.bin", TEXT, "-o", out, "--force", "--to", "{0,1}")[0] == 0
@@ -863,3 +863,25 @@ def test_explore(run: Run, tmp_path: Path) -> None:
     assert run("explore", tmp_path / "words.txt", "-o", tmp_path / "w.html")[0] == 2
     assert run("explore", "token[]", "-o", tmp_path / "y.html")[:2] == (2, "")
     assert not (tmp_path / "y.html").exists()
+
+
+def test_explore_a_dump_and_two_runs(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert run("explore", folder, "-o", out)[0] == 0
+    assert '{"dump":' in out.read_text()
+    snapshot = next(folder.glob("*.snapshot.*"))
+    assert run("explore", snapshot, "-o", out, "-f")[0] == 0
+    assert f"<h1>{snapshot.name}</h1>" in out.read_text()
+    assert run("explore", folder, "--against", folder, "-o", out, "-f")[0] == 0
+    assert "the modules are equal" in out.read_text()
+    values = np.arange(15.0, dtype=np.float32).reshape(3, 5)
+    for k, name in enumerate(("a.bin", "b.bin")):
+        sd.LayoutArray.from_numpy(values + k * 1e-6, TEXT).buffer.tofile(tmp_path / name)
+    pair = "explore", tmp_path / "a.bin", TEXT, "--against", tmp_path / "b.bin", "-o", out, "-f"
+    pages = []
+    for options in ((), ("--rtol", "1e-2", "--atol", "1e-2"), ("--against-shape", "f32[3,5]{0,1:T(2,2)}")):
+        assert run(*pair, *options)[0] == 0
+        pages.append(out.read_text())
+    assert '"runs":' in pages[0]
+    assert len(set(pages)) == 3
+    assert run("explore", tmp_path / "a.bin", "--against", tmp_path / "b.bin", "-o", out, "-f")[0] == 2

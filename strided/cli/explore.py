@@ -1,4 +1,4 @@
-"""`strided explore`: a page that explains a layout, an array or a module."""
+"""`strided explore`: a page that explains a layout, an array, a program, a dump, or where two runs differ."""
 
 from __future__ import annotations
 
@@ -9,8 +9,20 @@ from typing import Any
 import click
 
 import strided
+from strided.cli.diff import two_arrays
 from strided.cli.operands import Reading, array_of, with_layout
-from strided.cli.options import SHAPE_HELP, SOURCE_HELP, allow_excess, bitorder, file_names, kind, offset
+from strided.cli.options import (
+    SHAPE_HELP,
+    SOURCE_HELP,
+    allow_excess,
+    atol,
+    bitorder,
+    file_names,
+    kind,
+    offset,
+    rtol,
+    ulp,
+)
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.io.file_array import FileArray
@@ -22,11 +34,21 @@ from strided.layout.parser import is_shape
     "operands",
     nargs=-1,
     required=True,
-    metavar="SHAPE | FILE [SHAPE] | DUMP:NAME | HLO | REPORT",
+    metavar="SHAPE | FILE [SHAPE] | DUMP[:NAME] | HLO | REPORT",
     shell_complete=file_names,
 )
 @click.option("-o", "--out", required=True, type=click.Path(dir_okay=False), help="The page to write, as in page.html.")
 @click.option("--to", "layout", metavar="LAYOUT", help="Another layout, shown beside it.")
+@click.option(
+    "--against",
+    metavar="B",
+    shell_complete=file_names,
+    help="Another run: a dump folder or an array; the page shows what differs.",
+)
+@click.option("--against-shape", metavar="SHAPE", help="The shape of B, if it is not that of FILE.")
+@rtol
+@atol
+@ulp
 @click.option("-f", "--force", is_flag=True, help="Overwrite the page.")
 @offset
 @bitorder
@@ -36,42 +58,58 @@ def explore(
     operands: tuple[str, ...],
     out: str,
     layout: str | None,
+    against: str | None,
+    against_shape: str | None,
+    rtol: float,
+    atol: float,
+    ulp: int | None,
     force: bool,
     offset: int,
     bitorder: str,
     allow_excess: bool,
     kind: str | None,
 ) -> None:
-    """Write a page that explains a layout, an array or a module.
+    """Write a page that explains a layout, an array, a program or a dump.
 
-    One HTML file, which needs no network: an array beside its memory, the sum behind each address, the values; or the
-    instructions of an HLO module with its memory; or a report of the compiler on memory.
+    One HTML file, which needs no network: an array beside its memory, the sum behind each address, the values; the
+    instructions of an HLO module with its memory; a report of the compiler on memory; the arrays and programs of a dump
+    folder or a snapshot; or, with --against, where two arrays or two dump folders differ.
     """
     with contextlib.ExitStack() as stack:
-        if len(operands) == 1 and is_shape(operands[0]):
+        reading = Reading(offset, bitorder, kind, allow_excess, stack)
+        if against is not None:
+            both = [*operands, against, *([against_shape] if against_shape else [])]
+            are_dumps = len(both) == 2 and all(Path(each).is_dir() for each in both)
+            a, b = map(strided.open_dump, both) if are_dumps else two_arrays(both, reading)
+            page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
+        elif len(operands) == 1 and is_shape(operands[0]):
             page = strided.explore(operands[0], to=layout)
-        elif len(operands) == 1 and (program := _program(operands[0])) is not None:
+        elif len(operands) == 1 and (program := _program(operands[0], kind)) is not None:
             page = strided.explore(program)
         else:
-            array, rest = array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
+            array, rest = array_of(operands, reading)
             if rest:
                 raise click.UsageError(f"one operand too many: {rest[0]!r}")
             page = strided.explore(
                 array if isinstance(array, FileArray) else with_layout(array, operands[0]), to=layout
             )
         page.save(out, overwrite=force)
-    click.echo(f"{visible(out)}: {len(page.html):,} characters")
+    click.echo(f"{visible(out)}: {len(page.html.encode()) / 1000:,.0f} KB")
 
 
-def _program(name: str) -> Any:
-    """The module in a file, or the report on a program's memory; None for another file."""
+def _program(name: str, kind: str | None) -> Any:
+    """The dump in a folder, the program or the snapshot in a file, or the report on a program's memory; else None."""
     from strided.dumps.detect import recognise
 
+    if Path(name).is_dir():
+        return strided.open_dump(name)
     if not Path(name).is_file():
         return None
-    kind = recognise(name)
+    kind = kind or recognise(name)
     if kind == "hlo":
         return strided.read_hlo(Path(name))
+    if kind == "snapshot":
+        return strided.read_snapshot(name)
     if kind in ("allocations", "memory report"):
         return strided.memory_report(Path(name))
     try:

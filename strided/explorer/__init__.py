@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import html
+from pathlib import Path
 from typing import Any
 
+from strided.diagnosis.difference import Difference, DumpDifference, diff, diff_dumps
+from strided.dumps.directory.dump import Dump
 from strided.dumps.hlo.module import Module
-from strided.errors import UnsupportedError
-from strided.escape import visible
+from strided.dumps.snapshots.snapshot import Snapshot
+from strided.errors import DumpError, StridedError, UnsupportedError
+from strided.escape import some, visible
+from strided.explorer.dumps import ArraysData, ProgramPart, dump_data, part_of_snapshot, parts_of_dump
 from strided.explorer.layouts import layout_data
-from strided.explorer.modules import module_data
-from strided.explorer.page import Page, assemble
+from strided.explorer.modules import Layouts, module_data
+from strided.explorer.page import Page, assemble, packed
+from strided.explorer.runs import difference_data, runs_data
 from strided.explorer.values import MOST_VALUES, map_data, values_data
 from strided.inspect.describe import rows_of
 from strided.inspect.plans import plan_between
@@ -30,8 +36,8 @@ _MOST_BUFFERS = 100
 __all__ = ["Page", "explore"]
 
 
-def explore(target: Any, *, to: str | Layout | None = None) -> Page:
-    """A page that shows where the elements of an array lie, or what a program is made of.
+def explore(target: Any, *, to: str | Layout | None = None, against: Any = None, **tolerance: Any) -> Page:
+    """A page that shows where the elements of an array lie, what a program is made of, or where two runs differ.
 
     Of an array, it and its memory lie side by side. Pointing at an element or a slot lights the other; an index, a
     slice or a byte can be typed. The sum behind each address is shown step by step, and for a slice the bytes that it
@@ -40,10 +46,15 @@ def explore(target: Any, *, to: str | Layout | None = None) -> Page:
 
     Parameters
     ----------
-    target : Shape, str, LayoutArray, an array behind a URL, Module, or MemoryReport
-        An array shows its values too, one by one if it has at most 65,536 elements, and as a map of cells.
+    target : Shape, str, LayoutArray, an array behind a URL, Module, MemoryReport, Dump, Snapshot, or what `diff` finds
+        An array shows its values too, one by one if it has at most 65,536 elements, and as a map of cells. A dump has
+        its arrays with statistics and maps, and the instructions of its largest programs.
     to : str or Layout, optional
         Another layout, to be shown beside it, with the plan of the conversion.
+    against : array or Dump, optional
+        Another run of the same: the page shows where the two differ. An array may be a (path, shape), too.
+    **tolerance
+        With `against`: `rtol`, `atol`, `max_ulp` and more, as for `strided.diff`.
 
     Returns
     -------
@@ -56,6 +67,10 @@ def explore(target: Any, *, to: str | Layout | None = None) -> Page:
         The text is not a shape.
     UnsupportedError
         The shape has no addresses (a tuple, a dimension of unknown size, a split layout), or the array is a view.
+    ValueError
+        The two arrays have different shapes.
+    DumpError
+        The folder holds no program.
 
     Examples
     --------
@@ -63,6 +78,18 @@ def explore(target: Any, *, to: str | Layout | None = None) -> Page:
     >>> page
     <Page bf16[17,300]{1,0:T(8,128)(2,1)}: ... characters; save() writes it>
     """
+    if against is not None:
+        if isinstance(target, Dump):
+            return _of_runs(diff_dumps(target, against, **tolerance))
+        return _of_difference(diff(target, against, **tolerance), target, against)
+    if tolerance:
+        raise TypeError(f"{some(tolerance)}: a tolerance goes with `against`")
+    if isinstance(target, DumpDifference):
+        return _of_runs(target)
+    if isinstance(target, Difference):
+        return _of_difference(target)
+    if isinstance(target, (Dump, Snapshot)):
+        return _of_dump(target)
     if isinstance(target, Module):
         if to is not None:
             raise TypeError("`to` is for a shape or an array: a module has many")
@@ -104,13 +131,73 @@ def _of_module(module: Module) -> Page:
     ]
     figures, sections = report_parts(memory_report(module), top=_MOST_BUFFERS)
     sections.append(layout_copies(module).section(_MOST_BUFFERS))
-    return assemble(module.name, facts + figures, "main", {"module": module_data(module)}, _as_html(sections))
+    return assemble(module.name, facts + figures, "programs", {"module": module_data(module)}, _as_html(sections))
 
 
 def _of_report(report: MemoryReport) -> Page:
     """The page of a report: the memory at the peak, and its buffers with cures."""
     figures, sections = report_parts(report, top=_MOST_BUFFERS)
-    return assemble(report.module or "a program", figures, "main", {}, _as_html(sections))
+    return assemble(report.module or "a program", figures, "programs", {}, _as_html(sections))
+
+
+def _of_dump(dump: Dump | Snapshot) -> Page:
+    """The page of a dump: its arrays and its programs, each with its memory and its copies."""
+    if isinstance(dump, Dump):
+        if not dump.programs:
+            raise DumpError("the folder holds no program that XLA dumped", path=str(dump.path))
+        title, parts = dump.path.name or str(dump.path), list(parts_of_dump(dump))
+    else:
+        title, parts = Path(dump.path or "a snapshot").name, [part_of_snapshot(dump)]
+    arrays = ArraysData()
+    data = dump_data(parts, arrays)
+    files = [size for part in parts for _, _, size in part.files]
+    left_out = f", {arrays.left_out:,} are left out: the page lists {len(arrays.rows):,}" if arrays.left_out else ""
+    count = len(arrays.rows) + arrays.left_out
+    facts: list[tuple[str, object]] = [("programs", f"{len(parts):,}"), ("arrays", f"{count:,}{left_out}")]
+    facts += [("files", f"{len(files):,}, {sum(files):,} bytes")] * bool(files)
+    others = len(dump.others) if isinstance(dump, Dump) else 0
+    facts += [("other files", f"{others:,}, which are none of XLA's")] * bool(others)
+    more = "".join(
+        f"<div class='program' data-program='{number}' hidden>{_of_program(part)}</div>\n"
+        for number, part in enumerate(parts)
+        if data["modules"][number] is not None
+    )
+    return assemble(title, facts, "programs", data, more)
+
+
+def _of_program(part: ProgramPart) -> str:
+    """The memory and the copies of a program, as far as it can be read."""
+    sections = []
+    try:
+        sections += report_parts(memory_report(part.source), top=_MOST_BUFFERS)[1]
+        module = part.module()
+        sections += [] if module is None else [layout_copies(module).section(_MOST_BUFFERS)]
+    except StridedError as error:
+        sections.append(Section("memory", f"<p>{html.escape(visible(str(error)))}</p>"))
+    return _as_html(sections)
+
+
+def _of_runs(found: DumpDifference) -> Page:
+    """The page of two runs: how their modules differ, and the values that differ, the worst first."""
+    facts: list[tuple[str, object]] = [("a", found.a), ("b", found.b)]
+    facts += [(name, f"the modules {how or 'are equal'}") for name, how in [*found.modules.items()][:_MOST_BUFFERS]]
+    facts += [("only in a", some(found.only_in_a))] * bool(found.only_in_a)
+    facts += [("only in b", some(found.only_in_b))] * bool(found.only_in_b)
+    facts += [("first to differ", found.first.name)] if found.first is not None else []
+    facts += [("values", "none is in both: run with --xla_dump_hlo_snapshots")] * (not found.values)
+    return assemble(f"{found.a.name} against {found.b.name}", facts, "programs", {"runs": packed(runs_data(found))})
+
+
+def _of_difference(found: Difference, *arrays: Any) -> Page:
+    """The page of two arrays: where they differ, and their layouts as far as they are known."""
+    layouts = Layouts()
+    shapes = [getattr(array, "xla_shape", None) for array in arrays]
+    places = [layouts.place(shape) if isinstance(shape, Shape) else None for shape in shapes]
+    content = {
+        "difference": difference_data(found),
+        "layouts": [None if place is None else layouts.data[place] for place in places],
+    }
+    return assemble(f"{found.a} against {found.b}", [], "programs", {"runs": packed(content)})
 
 
 def _as_html(sections: list[Section]) -> str:

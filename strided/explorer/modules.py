@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from strided.dumps.hlo.module import Module
-from strided.errors import DumpError, LayoutError
+from strided.errors import DumpError, LayoutError, UnsupportedError
+from strided.explorer.layouts import layout_data
+from strided.explorer.page import packed
 from strided.layout import AnyShape, BufferShape, Shape, TupleShape
 
 
@@ -22,6 +21,29 @@ class _Texts:
     def place(self, text: str) -> int:
         """The number of a text."""
         return self.places.setdefault(text, len(self.places))
+
+
+class Layouts:
+    """Layouts as data for a page, each once, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.data: list[dict[str, Any]] = []
+        self._places: dict[Shape, int | None] = {}
+
+    def place(self, shape: Shape) -> int | None:
+        """The number of a layout; None if its shape has no addresses, or none that a page can compute."""
+        if shape not in self._places:
+            try:
+                self.data.append(layout_data(shape))
+                self._places[shape] = len(self.data) - 1
+            except (UnsupportedError, LayoutError):
+                self._places[shape] = None
+        return self._places[shape]
+
+    def places(self, shape: AnyShape | None) -> list[int]:
+        """The numbers of the layouts of an array, or of those of a tuple, each once."""
+        found = (self.place(array) for array in arrays_of(shape))
+        return list(dict.fromkeys(place for place in found if place is not None))
 
 
 def module_data(module: Module) -> dict[str, str]:
@@ -54,7 +76,8 @@ def module_data(module: Module) -> dict[str, str]:
             )
         )
     columns = list(zip(*rows, strict=True)) if rows else [()] * 7
-    sizes = [_bytes_of(shape) for shape in shapes]
+    sizes = [bytes_of(shape) for shape in shapes]
+    layouts = Layouts()
     content = {
         "names": columns[0],
         "opcode": columns[1],
@@ -70,9 +93,10 @@ def module_data(module: Module) -> dict[str, str]:
         "shapes": ["unknown" if shape is None else str(shape) for shape in shapes],
         "bytes": [size for size, _ in sizes],
         "unpadded_bytes": [size for _, size in sizes],
+        "layouts_of": [layouts.places(shape) for shape in shapes],
+        "layouts": layouts.data,
     }
-    packed = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 6, mtime=0)
-    return {"gzip": base64.b64encode(packed).decode()}
+    return packed(content)
 
 
 def _origin(one: Any, places: dict[Any, str]) -> str:
@@ -85,18 +109,23 @@ def _origin(one: Any, places: dict[Any, str]) -> str:
     return f"{found.get('op_name', '')}\n{places[frame]}"
 
 
-def _bytes_of(shape: AnyShape | None) -> tuple[int, int]:
+def bytes_of(shape: AnyShape | None) -> tuple[int, int]:
     """Bytes with padding and without; of a tuple those of its arrays."""
-    arrays: Iterable[Any] = (leaf for _, leaf in shape.leaves()) if isinstance(shape, TupleShape) else (shape,)
     whole = values = 0
-    for leaf in arrays:
+    for array in arrays_of(shape):
+        try:
+            whole, values = whole + array.byte_size, values + array.unpadded_byte_size
+        except LayoutError:  # a dimension of unknown size
+            continue
+    return whole, values
+
+
+def arrays_of(shape: AnyShape | None) -> Iterator[Shape]:
+    """The arrays with a layout in a shape: itself, or those of a tuple."""
+    for leaf in (leaf for _, leaf in shape.leaves()) if isinstance(shape, TupleShape) else (shape,):
         array = leaf.shape if isinstance(leaf, BufferShape) else leaf
         if isinstance(array, Shape) and array.layout is not None:
-            try:
-                whole, values = whole + array.byte_size, values + array.unpadded_byte_size
-            except LayoutError:  # a dimension of unknown size
-                continue
-    return whole, values
+            yield array
 
 
 def _if_whole(ask: Any, otherwise: Any) -> Any:

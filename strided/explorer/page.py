@@ -7,6 +7,7 @@ The page's content security policy allows only this style and this script, by th
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 import json
@@ -22,6 +23,8 @@ from strided.escape import visible
 from strided.files.atomic import replaced
 
 _ASSETS = resources.files("strided.explorer") / "assets"
+#: The styles of a page by its main script.
+_STYLES = {"main": ("page.css",), "programs": ("page.css", "programs.css")}
 _IMPORT = re.compile(r'^import (?:\{[^}]*\}|\* as \w+) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=class|const|function|async)", re.MULTILINE)
 
@@ -62,13 +65,13 @@ def assemble(
     title: str, facts: Sequence[tuple[str, object]], main: str, data: Mapping[str, Any], more: str = ""
 ) -> Page:
     """A page with a title, rows of facts, the view of a main script, and more HTML below it."""
-    style, script = asset("page.css"), bundled(main)
+    style, script = "".join(map(asset, _STYLES[main])), bundled(main)
     rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts)
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    packed = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    content = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return Page(
         title,
         "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
@@ -79,18 +82,24 @@ def assemble(
         f"<main id='view'></main>\n{more}"
         "<noscript>This page needs JavaScript, all of which is in this file.</noscript>\n"
         "<footer>Made by strided. This file is complete: it loads nothing.</footer>\n"
-        f'<script type="application/json" id="data">{packed}</script>\n'
+        f'<script type="application/json" id="data">{content}</script>\n'
         f'<script type="module">{script}</script>\n</body>\n</html>\n',
     )
 
 
-@lru_cache(maxsize=16)
+def packed(content: Mapping[str, Any]) -> dict[str, str]:
+    """Data that a page unpacks: compressed JSON as base64."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+    return {"gzip": base64.b64encode(gzip.compress(text, 6, mtime=0)).decode()}
+
+
+@lru_cache(maxsize=32)
 def asset(name: str) -> str:
     """The text of a file among the assets."""
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def bundled(main: str) -> str:
     """A script with the modules that it imports before it, in one; their names are unique."""
     ordered: list[str] = []

@@ -43,7 +43,7 @@ def values_data(array: Any) -> dict[str, Any] | None:
     return found | {"kind": name, "data": _packed(numbers, numbers.dtype.str)}
 
 
-def map_data(array: Any) -> dict[str, Any] | None:
+def map_data(array: Any, most_rows: int = MOST_ROWS, most_columns: int = MOST_COLUMNS) -> dict[str, Any] | None:
     """Least, largest and mean value, and the number of NaNs and infinities, of each cell of a map of an array.
 
     The array is read once, block by block; of a large one, rows at even distances in every cell, which `sample` names:
@@ -52,7 +52,7 @@ def map_data(array: Any) -> dict[str, Any] | None:
     if array.size < 2 or array.dtype.kind == "c":
         return None
     order, tile = array.layout.minor_to_major[::-1], tile_of(array_shape(array.xla_shape))
-    cells = folding(array.shape, MOST_ROWS, MOST_COLUMNS, tile)
+    cells = folding(array.shape, most_rows, most_columns, tile)
     steps = _steps(cells, len(array.shape))
     array, labels, cells = array[tuple(slice(None, None, step) for step in steps)], cells, _sampled(cells, steps)
     least, largest, total = (np.full(cells.cells, start) for start in (np.inf, -np.inf, 0.0))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,56 +11,11 @@ import pytest
 
 import strided as sd
 from strided.explorer import explore
-from tests import hlo_samples, paths
+from tests.explorer.conftest import text_of
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-pytestmark = [
-    pytest.mark.partners,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium, which shows the pages, is not installed"),
-]
+pytestmark = pytest.mark.partners
 
 SHAPE = "bf16[17,300]{1,0:T(8,128)(2,1)}"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """Opens a page, and checks at the end that it said nothing and asked for nothing."""
-    contexts: list[Any] = []
-    noises: list[str] = []
-
-    def opened(page: Any, width: int = 1400, scheme: str = "light", **options: Any) -> Any:
-        path = tmp_path / "page.html"
-        page.save(path)
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
-        contexts.append(context)
-        shown = context.new_page()
-        shown.on("console", lambda message: noises.append(message.text))
-        shown.on("pageerror", lambda error: noises.append(str(error)))
-        shown.on("request", lambda request: request.url != path.as_uri() and noises.append(request.url))
-        shown.goto(path.as_uri())
-        shown.wait_for_selector("html.ready")
-        return shown
-
-    opened.expected = "^$"  # type: ignore[attr-defined]  # what a test itself makes the browser say
-    yield opened
-    for context in contexts:
-        context.close()
-    assert [noise for noise in noises if not re.search(opened.expected, noise)] == []  # type: ignore[attr-defined]
-
-
-def text_of(shown: Any, selector: str) -> str:
-    text: str = shown.inner_text(selector)
-    return re.sub(r"\s+", " ", text).strip()
 
 
 def test_an_index_a_slice_a_byte(show: Any) -> None:
@@ -230,96 +182,6 @@ def test_a_large_array_moves_at_once(show: Any) -> None:
                    return performance.now() - start; }"""
     )
     assert took < 20_000  # it draws what is in view, not ten billion cells
-
-
-MODULE = hlo_samples.text_path("control_flow_cond_switch_while")
-
-
-def test_a_module(show: Any) -> None:
-    module = sd.read_hlo(MODULE)
-    shown = show(explore(module))
-    insides = {
-        callee.name for one in module.instructions if one.opcode == "fusion" for callee in one.called_computations
-    }
-    outside = [one for one in module.instructions if one.computation.name not in insides]
-    count = "[role=status]"
-    assert text_of(shown, count) == f"{len(outside)} instructions"
-    shown.check("#fused")
-    assert text_of(shown, count) == f"{len(module.instructions)} instructions"
-    for words in ("while", "f32 parameter", "no such thing"):
-        shown.fill("#search", words)
-        wanted = [
-            one
-            for one in module.instructions
-            if all(
-                word in f"{one.name} {one.opcode} {one.shape} {one.metadata.get('op_name', '')}".lower()
-                for word in words.split()
-            )
-        ]
-        assert text_of(shown, count).split()[0] == str(len(wanted))
-    shown.fill("#search", "")
-    shown.select_option("#order", "bytes")
-    largest = shown.locator(".list .row").first.inner_text().split("\n")[0]
-    assert largest in {one.name for one in module.instructions}
-    root = module.entry.root
-    shown.select_option("#order", "program")
-    shown.fill("#search", root.name)
-    shown.locator(".list .row", has_text=root.name).first.click()
-    assert text_of(shown, ".detail h2").startswith(root.name)
-    assert "of which it is the result" in text_of(shown, ".detail")
-    shown.click(f".detail .link >> text='{root.operands[0].name}'")
-    assert text_of(shown, ".detail h2").startswith(f"{root.operands[0].name}:")
-    assert root.name in text_of(shown, ".detail .links >> nth=-1")
-    shown.focus(".list")
-    shown.keyboard.press("Home")
-    assert text_of(shown, ".detail h2").startswith(f"{module.instructions[0].name}:")
-    shown.keyboard.press("ArrowDown")
-    assert text_of(shown, ".detail h2").startswith(f"{module.instructions[1].name}:")
-
-
-def test_buffers_and_copies_lead_to_instructions(show: Any) -> None:
-    with zipfile.ZipFile(paths.DATA / "memory" / "step.zip") as archive:
-        module = sd.read_hlo(archive.read("step_dump/module_0000.jit_step.after_optimizations.txt"))
-    shown = show(explore(module))
-    report = sd.memory_report(module)
-    assert shown.locator(".part svg").count() == 1
-    titles = shown.locator(".part h2").all_inner_texts()
-    assert titles[:2] == ["memory at the peak", "buffers"]
-    assert "only to change a layout" in titles[-1]
-    links = shown.locator(".part .link")
-    assert links.count() > 0
-    text = links.first.inner_text()
-    assert any(f"{b.kind} {b.name}" == text for b in report.buffers)
-    links.first.click()
-    assert text_of(shown, ".detail h2").split(":")[0] in text
-    assert text_of(shown, ".facts").startswith("module")
-
-
-def test_a_report_of_the_compiler(show: Any) -> None:
-    report = sd.memory_report(paths.DATA / "memory" / "hbm_attention_scores_v5e.report.txt.gz")
-    shown = show(explore(report))
-    assert "total" in text_of(shown, "header .facts")
-    assert shown.locator(".part tbody tr").count() >= min(100, len(report.buffers))
-    assert shown.locator("#search").count() == 0
-
-
-def test_a_long_module_is_drawn_in_part(show: Any) -> None:
-    lines = ["p0 = f32[8,128]{1,0:T(8,128)} parameter(0)"]
-    lines += [f"n{k} = f32[8,128]{{1,0:T(8,128)}} negate({'p0' if k == 0 else f'n{k - 1}'})" for k in range(20_000)]
-    shown = show(explore(sd.read_hlo(hlo_samples.module_text("\n".join([*lines, "ROOT r = f32[8,128] copy(n19999)"])))))
-    assert shown.locator(".list .row").count() < 100
-    shown.focus(".list")
-    shown.keyboard.press("End")
-    assert text_of(shown, ".detail h2") == "r: copy"
-
-
-def test_names_of_a_module_are_text(show: Any) -> None:
-    hostile = "<img src=x onerror=alert(1)>"
-    text = hlo_samples.module_text(f'ROOT p = f32[2] parameter(0), metadata={{op_name="{hostile}"}}')
-    shown = show(explore(sd.read_hlo(text)))
-    shown.locator(".list .row").first.click()
-    assert hostile in text_of(shown, ".detail")
-    assert shown.locator("img").count() == 0
 
 
 @pytest.mark.parametrize("width", [400, 800, 1400, 2560])
