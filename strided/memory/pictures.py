@@ -24,8 +24,8 @@ _LIVES = 12
 #: Okabe and Ito's blue, which shows on light and on dark ground.
 _COLOUR, _DARK, _LIGHT = "#0072b2", 1, 0.3
 _WIDTH, _BAR, _ROW, _LABEL = 720, 36, 18, 230
-#: Parts that are narrower than this are left out.
-_LEAST = 0.25
+#: Buffers that are narrower than this are one part together.
+_LEAST = 4
 
 
 def _largest(report: MemoryReport) -> list[Buffer]:
@@ -110,19 +110,24 @@ def svg(report: MemoryReport) -> str:
 
 
 def _svg_bar(report: MemoryReport, top: int) -> list[str]:
+    """A part for each buffer that is wide enough to be seen, and one for the rest."""
     scale = _WIDTH / max(report.peak_bytes, 1)
+    buffers = _largest(report)
+    wide_ones = sum(b.bytes * scale >= _LEAST for b in buffers)
+    parts = [(str(b), b.bytes, b.unpadded_bytes) for b in buffers[:wide_ones]]
+    if rest := buffers[wide_ones:]:
+        size = sum(b.bytes for b in rest)
+        parts.append((f"{len(rest):,} smaller buffers, {size_text(size)}", size, sum(b.unpadded_bytes for b in rest)))
     drawn, start = [], 0.0
-    for b in _largest(report):
-        wide = min(b.bytes * scale, _WIDTH - start)
-        if wide < _LEAST:
-            break
-        data = wide * b.unpadded_bytes / b.bytes
-        parts = [
-            box(start, top, data, _BAR, _COLOUR, _DARK),
-            box(start + data, top, wide - data, _BAR, _COLOUR, _LIGHT),
+    for title, size, unpadded in parts:
+        wide = min(size * scale, _WIDTH - start)
+        data = wide * unpadded / size
+        boxes = [
+            box(start, top, data, _BAR, _COLOUR, _DARK, 0),
+            box(start + data, top, wide - data, _BAR, _COLOUR, _LIGHT, 0),
             box(start, top, wide, _BAR, "none", edge=0.8),
         ]
-        drawn.append(_titled(b, "".join(parts)))
+        drawn.append(_titled(title, "".join(boxes)))
         start += wide
     return [*drawn, box(0, top, _WIDTH, _BAR, "none", edge=1)]
 
@@ -157,7 +162,7 @@ def _svg_lives(report: MemoryReport, top: int) -> tuple[list[str], int]:
         length = max(1.0, (buffer.live.stop + 1 - buffer.live.start) * wide / places)
         label = f"{_cut(visible(buffer.name), 20)} {size_text(buffer.bytes)}"
         drawn.append(text(0, y + 13, label, anchor="start"))
-        drawn.append(_titled(buffer, box(x, y + 3, length, _ROW - 6, _COLOUR, _DARK, 0)))
+        drawn.append(_titled(str(buffer), box(x, y + 3, length, _ROW - 6, _COLOUR, _DARK, 0)))
     bottom = first + len(shown) * _ROW
     if report.peak_at is not None:
         x = _LABEL + (report.schedule.index(report.peak_at) + 0.5) * wide / places
@@ -165,5 +170,5 @@ def _svg_lives(report: MemoryReport, top: int) -> tuple[list[str], int]:
     return drawn, bottom + 20
 
 
-def _titled(buffer: Buffer, drawn: str) -> str:
-    return f"<g><title>{escape(str(buffer))}</title>{drawn}</g>"
+def _titled(title: str, drawn: str) -> str:
+    return f"<g><title>{escape(title)}</title>{drawn}</g>"

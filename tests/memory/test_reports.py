@@ -11,6 +11,7 @@ import pytest
 
 import strided as sd
 from strided.layout import TupleShape
+from strided.memory.buffers import Buffer
 from strided.memory.report import MemoryReport
 from tests.paths import DATA
 
@@ -210,6 +211,13 @@ def test_the_picture_shows_where_memory_ends() -> None:
     assert "capacity 15.25GiB" in message.svg()
     assert "of it padding" in sd.memory_report(MATMUL[:2]).svg()
     assert "capacity" not in sd.memory_report(MATMUL[:2]).svg()
+
+
+def test_the_picture_of_many_buffers_is_small() -> None:
+    buffers = tuple(Buffer(name=f"b{k}", bytes=1024, unpadded_bytes=16) for k in range(10_000))
+    report = MemoryReport(total_bytes=1024 * 10_000, peak_bytes=1024 * 10_000, padding_bytes=0, buffers=buffers)
+    assert "10,000 smaller buffers, 9.77MiB" in report.svg()
+    assert len(report.svg()) < 10_000
 
 
 @pytest.mark.parametrize(
