@@ -61,7 +61,10 @@ def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
     ]
     others = [{"name": f.path.name, "bytes": f.size} for f in dump.others]
     arrays = [_facts(name, shape) for name, shape in zip(dump, shapes, strict=True)]
-    return str(dump), {"programs": programs, "others": others, "arrays": arrays}
+    text = str(dump)
+    if len(dump.programs) > 1 and dump:
+        text += visible(f"\nan array is named as in {path}:{next(iter(dump))}", keep="\n")
+    return text, {"programs": programs, "others": others, "arrays": arrays}
 
 
 def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:

@@ -99,6 +99,15 @@ def test_quotes_that_the_shell_left_are_no_part_of_a_shape(folder: Path, capsys:
         assert (ended.value.code, capsys.readouterr().err) == (0, "")
 
 
+def test_a_slash_behind_a_folder_does_not_matter(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for target in ("o.zarr/", "o.zarr/", "p.zarr/"):
+        with pytest.raises(SystemExit):
+            cli.main(["convert", "x.npy", target, "--force"])
+    assert np.array_equal(sd.open("o.zarr/"), np.load("x.npy"))
+    sd.convert_file("x.npy", None, "q.zarr/")
+    assert np.array_equal(sd.open("q.zarr"), np.load("x.npy"))
+
+
 def test_ls_takes_what_a_glob_finds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["ls", "x.npy", "x.npy.gz", "w.safetensors"])
