@@ -67,7 +67,7 @@ def open_array(
 
     Examples
     --------
-    >>> import os, tempfile
+    >>> import os, tempfile, numpy as np
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "dump.bin")
     ...     _ = LayoutArray.from_numpy(np.eye(3, dtype=np.float32), "{0,1:T(2,128)}").buffer.tofile(path)
