@@ -171,6 +171,7 @@ def test_larger_ones_over_threads(text: str, threads: int, monkeypatch: pytest.M
         ("bf16[24,384]{1,0:T(8,128)(2,1)}", "deinterleave16"),
         ("u8[24,384]{1,0:T(8,128)(4,1)}", "deinterleave8"),
         ("s4[24,384]{1,0:T(8,128)(8,1)E(4)}", "deinterleave_bits"),
+        ("u1[64,384]{1,0:T(32,128)(32,1)E(1)}", "deinterleave_bits"),
         ("u2[24,384]{1,0:T(8,128)E(2)}", "unpack"),
         ("f32[24,384]{0,1}", None),
         ("bf16[24,384]{1,0:T(4,128)(4,1)}", None),
@@ -191,7 +192,7 @@ def test_whole_rows_are_taken_by_the_kernel_of_their_layout(
     shape = sd.parse(text)
     values = np.random.default_rng(0).integers(0, 100, shape.dimensions).astype(shape.dtype)
     a = sd.LayoutArray.from_numpy(values, shape)
-    rows = np.array([5, -1, 5, 0, 23, 7, 12])
+    rows = np.array([5, -1, 5, 0, 23, 7, 12, *range(8, 20)])
     same_values(a[rows], values[rows])
     same_values(a[rows, 3:-5], values[rows, 3:-5])
     assert found == [kernel] * 2
