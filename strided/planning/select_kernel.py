@@ -169,7 +169,7 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     Words begin at multiples of 32 bits if all of them can, else with the byte of their first element: neither begins
     before the buffer.
     """
-    if bits not in (2, 4, 8, 16) or _side(box.axes[lane], side).unit_stride != WORD_BITS:
+    if bits not in (1, 2, 4, 8, 16) or _side(box.axes[lane], side).unit_stride != WORD_BITS:
         return None
     rows = WORD_BITS // bits
     kernel = f"{name}{bits}" if bits >= 8 else f"{name}_bits"

@@ -191,6 +191,7 @@ def test_reversed_lanes_and_odd_steps_take_the_general_nest() -> None:
         ("bf16[400,900]{1,0:T(8,128)(2,1)}", "deinterleave16", "interleave16"),
         ("s8[400,900]{1,0:T(8,128)(4,1)}", "deinterleave8", "interleave8"),
         ("s4[400,900]{1,0:T(8,128)(8,1)E(4)}", "deinterleave_bits", "interleave_bits"),
+        ("u1[400,900]{1,0:T(32,128)(32,1)E(1)}", "deinterleave_bits", "interleave_bits"),
         ("f32[400,900]{0,1}", "transpose32", "transpose32"),
     ],
 )
