@@ -121,7 +121,8 @@ class VectorStep:
         """Bits of a run that is written alone; 0 if transposed runs go on where the ones before them end."""
         lane, row = self.axes[self.lane], self.axes[self.row]
         if not self.is_transposition:
-            together = self.rows if self.interleaved == 2 else 1
+            # Rows of words are written together, but not read.
+            together = max(1, self.rows // 2) if self.interleaved == 2 else 1
             return min(lane.extent, *(side.unit or lane.extent for side in lane[1:])) * max(self.widths) * together
         run = min(row.target.unit or row.extent, row.extent) * self.bits
         return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
