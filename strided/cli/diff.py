@@ -21,15 +21,16 @@ from strided.cli.options import (
     atol,
     bitorder,
     file_names,
+    force,
     kind,
     progress,
     rtol,
     ulp,
     width,
 )
+from strided.cli.pictures import svg, write_svg
 from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
 from strided.errors import UnsupportedError
-from strided.files.atomic import replaced
 
 
 @click.command("diff", epilog="\n\n".join((f"{SHAPE_HELP} One that is left out is the other array's.", SOURCE_HELP)))
@@ -39,7 +40,8 @@ from strided.files.atomic import replaced
 @ulp
 @click.option("--strict-nan", is_flag=True, help="NaN differs from NaN.")
 @click.option("--top", type=click.IntRange(0), default=10, metavar="N", help="List N mismatches (default: 10).")
-@click.option("--svg", "picture", metavar="FILE", help="Write the map of the mismatches to FILE as SVG.")
+@svg
+@force
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @bitorder
 @allow_excess
@@ -52,6 +54,7 @@ def diff(
     strict_nan: bool,
     top: int,
     picture: str | None,
+    force: bool,
     as_json: bool,
     bitorder: str,
     allow_excess: bool,
@@ -73,10 +76,10 @@ def diff(
             shape = getattr(a, "shape", ())
             with progress(math.prod(shape), "comparing") as advance:
                 found = strided.diff(a, b, **options, progress=advance)
-        if picture is not None:
-            with replaced(picture) as file:
-                file.write(found.svg().encode())
-    click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.text(width()))
+    if as_json or picture != STANDARD:
+        click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.text(width()))
+    if picture is not None and isinstance(found, Difference):
+        write_svg(found.svg(), picture, force=force)
     if not found.equal:
         sys.stdout.flush()
         sys.exit(1)

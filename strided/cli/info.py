@@ -13,9 +13,9 @@ import strided
 from strided import inspect
 from strided.cli.operands import STANDARD
 from strided.cli.options import SHAPE_HELP, force, width
+from strided.cli.pictures import write_svg
 from strided.diagnosis.window import window
 from strided.escape import visible
-from strided.files.atomic import replaced
 
 
 @click.command(epilog=SHAPE_HELP)
@@ -57,7 +57,9 @@ def info(
     if isinstance(parsed, strided.Layout):
         raise click.UsageError(f"{parsed} is a layout alone; write the shape with it, as in 'f32[3,5]{parsed}'")
     if svg is not None:
-        _write_svg(inspect.svg(strided.parse_shape(shape)), svg, force)
+        write_svg(inspect.svg(strided.parse_shape(shape)), svg, force=force)
+        if svg != STANDARD:
+            click.echo(f"{visible(svg)}: {os.path.getsize(svg):,} bytes")
     elif ranges is not None:
         read = window(parsed, inspect.parse_index(ranges), gap, ranges.strip())
         click.echo(json.dumps(read.to_dict()) if as_json else str(read))
@@ -90,12 +92,3 @@ def _from_the_end(index: Any, shape: Any) -> Any:
     if len(numbers) != len(sizes):
         return index
     return tuple(i + n if type(i) is int and -n <= i < 0 else i for i, n in zip(numbers, sizes, strict=True))
-
-
-def _write_svg(picture: str, target: str, force: bool) -> None:
-    if target == STANDARD:
-        click.echo(picture)
-        return
-    with replaced(target, overwrite=force) as file:
-        file.write(picture.encode())
-    click.echo(f"{visible(target)}: {len(picture.encode()):,} bytes")

@@ -7,10 +7,10 @@ import sys
 
 import click
 
-from strided.cli.operands import refuse_empty
-from strided.cli.options import width
+from strided.cli.operands import STANDARD, refuse_empty
+from strided.cli.options import force, width
+from strided.cli.pictures import svg, write_svg
 from strided.escape import visible
-from strided.files.atomic import replaced
 
 
 @click.command()
@@ -29,7 +29,8 @@ from strided.files.atomic import replaced
     is_flag=True,
     help="Let libtpu's compiler try the cures; needs the module before optimisations, in the dump or beside it.",
 )
-@click.option("--svg", "picture", metavar="OUT", help="Write the pictures to a file, too.")
+@svg
+@force
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def memory(
     files: tuple[str, ...],
@@ -39,6 +40,7 @@ def memory(
     max_expansion: float | None,
     verify: bool,
     picture: str | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Show where a program's memory goes, and what would take less.
@@ -61,11 +63,10 @@ def memory(
     if as_json:
         found = [report.to_dict() | {"buffers": [b.to_dict() for b in report.buffers[:top]]} for report in reports]
         click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=2))
-    else:
+    elif picture != STANDARD:
         click.echo("\n\n".join(report_text(report, width=width(), top=top) for report in reports))
     if picture is not None:
-        with replaced(picture) as file:
-            file.write(reports[0].svg().encode())
+        write_svg(reports[0].svg(), picture, force=force)
     if max_expansion is None:
         return
     expanded = [(report, b) for report in reports for b in report.expanded(max_expansion)]

@@ -57,6 +57,10 @@ def test_different_arrays(folder: Path, capsys: pytest.CaptureFixture[str], oper
     assert code == 1
     assert len(json.loads(out)["mismatches"]) == 2
     assert (folder / "map.svg").read_text().startswith("<svg")
+    code, out, error = run(capsys, *operands, "--svg", "map.svg")
+    assert (code, "mismatches" in out, "--force overwrites it" in error) == (2, True, True)
+    assert run(capsys, *operands, "--svg", "map.svg", "--force")[2] == ""
+    assert run(capsys, *operands, "--svg", "-")[1].startswith("<svg")
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,8 @@ def test_other_spaces_and_pictures(run: Run, tmp_path: Path) -> None:
     assert "33.07MiB in vmem" in out
     assert run(*MATMUL, "--svg", tmp_path / "out.svg")[0] == 0
     assert (tmp_path / "out.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert "--force overwrites it" in run(*MATMUL, "--svg", tmp_path / "out.svg")[2]
+    assert run(*MATMUL, "--svg", "-")[1].startswith("<svg")
 
 
 def test_an_assertion_names_buffer_source_and_cure() -> None:
