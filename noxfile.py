@@ -31,13 +31,14 @@ def oldest(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def lint(session: nox.Session) -> None:
-    """Format, style, types and the layers of imports."""
+    """Format, style, types, the layers of imports, and the scripts of pages."""
     session.install(".[lint,docs,bench]")
     session.run("pip", "uninstall", "--yes", "strided", silent=True)
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
     session.run("mypy")
     session.run("lint-imports", "--no-cache")
+    session.run(".ci/scripts/check", external=True)
 
 
 @nox.session(python=PYTHONS[0])
