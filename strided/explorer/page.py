@@ -58,7 +58,8 @@ class Page:
 
     def _repr_html_(self) -> str:
         frame = html.escape(self.html, quote=True)
-        return f"<iframe title='{html.escape(self.title)}' srcdoc=\"{frame}\" style='width:100%;height:46rem;border:0'>"
+        style = "width:100%;height:46rem;border:0"
+        return f"<iframe title='{html.escape(self.title)}' srcdoc=\"{frame}\" style='{style}'></iframe>"
 
 
 def assemble(

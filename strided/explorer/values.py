@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.blocks import boxes, even_cuts, run_block
+from strided.layout.element_types import is_builtin
 from strided.layout.parser import array_shape
 from strided.layout.sizes import tile_of
 from strided.pictures.folding import Folding, folding
@@ -31,7 +32,7 @@ def values_data(array: Any) -> dict[str, Any] | None:
         return None
     values = array.to_numpy()
     kind = values.dtype.kind
-    found: dict[str, Any] = {"digits": _digits(values.dtype), "is_boolean": kind == "b"}
+    found: dict[str, Any] = {**_printing(values.dtype), "is_boolean": kind == "b"}
     if kind in "iu" and values.dtype.itemsize == 8:
         name = f"{kind}8"
         numbers = values.astype(f"<{name}")
@@ -117,9 +118,9 @@ def _packed(numbers: npt.NDArray[Any], dtype: str) -> str:
         return base64.b64encode(np.ascontiguousarray(numbers, np.dtype(dtype)).tobytes()).decode()
 
 
-def _digits(dtype: np.dtype[Any]) -> int:
-    """Significant decimal digits that tell values of a type apart."""
-    if dtype.kind == "c":
-        dtype = np.finfo(dtype).dtype
-    bits = dtype.itemsize * 8
-    return {64: 17, 32: 9, 16: 5}.get(bits, 4)
+def _printing(dtype: np.dtype[Any]) -> dict[str, int]:
+    """How NumPy prints a value: with as few digits as tell it apart, or ml_dtypes: with six. Nothing for integers."""
+    if dtype.kind in "fc" and is_builtin(dtype):
+        kind = np.finfo(dtype)
+        return {"bits": kind.nmant + 1, "least_exponent": int(kind.minexp)}
+    return {} if dtype.kind in "biu" or dtype.name.startswith(("int", "uint")) else {"digits": 6}

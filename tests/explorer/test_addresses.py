@@ -6,13 +6,16 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import strided as sd
 from strided.explorer.layouts import layout_data
 from strided.explorer.page import bundled
+from strided.explorer.values import values_data
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node, which runs a page's script, is not installed")
@@ -114,6 +117,53 @@ def test_keys() -> None:
             assert ", ," in text or text.strip().startswith(",") or text.endswith(", "), (text, found)
             continue
         assert [int(grid[tuple(index)]) for index in found] == wanted, text
+
+
+def printed(value: Any) -> str:
+    """A value as NumPy prints it, with exponents from 1e16 on: where they begin depends on NumPy's version."""
+    if isinstance(value, np.complexfloating):
+        real, imaginary = (printed(part).removesuffix(".0") for part in (value.real, value.imag))
+        return f"{imaginary}j" if real == "0" else f"({real}{'' if imaginary[0] == '-' else '+'}{imaginary}j)"
+    if not isinstance(value, np.floating) or not np.isfinite(value):
+        return str(value)
+    if value == 0 or 1e-4 <= abs(float(value)) < 1e16:
+        return np.format_float_positional(value, trim="0")
+    return np.format_float_scientific(value, trim="-", exp_digits=2)
+
+
+@needs_node
+def test_values_as_numpy_prints_them() -> None:
+    rng = np.random.default_rng(0)
+    spread = rng.normal(size=60) * 10.0 ** rng.integers(-8, 5, 60)
+    edges = [0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -2.5, 0.1, 1e-4, 9e-5, 1e4, 65504.0, 2.0**-24, 1e-45, 123456.0]
+    types = "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int4 uint8 int64 bool complex64 complex128"
+    program = """
+    import { readFileSync } from "node:fs";
+    const all = JSON.parse(readFileSync(0, "utf8"));
+    console.log(JSON.stringify(all.map(({ values, size }) => {
+      const valueOf = reader(values);
+      return Array.from({ length: size }, (_, at) => valueOf(at));
+    })));
+    """
+    arrays = []
+    for name in types.split():
+        with np.errstate(all="ignore"):
+            floats = np.array([*edges, *spread, 1e15, 1e16, 3e20, 16777216.0, 1e-300])
+            if "int" in name:
+                floats = np.array([-8.0, -1.0, 0.0, 1.0, 7.0]) if name != "uint8" else np.array([0.0, 255.0])
+            numbers = floats + 1j * floats[::-1] if "complex" in name else floats
+            values = numbers.astype(np.dtype(getattr(ml_dtypes, name, name)))
+        arrays.append(sd.LayoutArray.from_numpy(values, "{0}"))
+    done = subprocess.run(
+        [str(NODE), "--input-type=module", "-e", bundled("values") + program],
+        input=json.dumps([{"values": values_data(array), "size": array.size} for array in arrays]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for array, found in zip(arrays, json.loads(done.stdout), strict=True):
+        for value, text in zip(array.to_numpy(), found, strict=True):
+            assert text == printed(value), (array.dtype, value)
 
 
 def test_names_in_the_modules_are_unique() -> None:

@@ -17,7 +17,8 @@ export function parseKey(text, dimensions) {
   if (dots !== parts.lastIndexOf("...")) throw new Error("only one ... is possible");
   const given = parts.length - (dots >= 0 ? 1 : 0);
   if (given > dimensions.length) {
-    throw new Error(`${given} indices for an array of ${dimensions.length} dimension${dimensions.length === 1 ? "" : "s"}`);
+    const indices = given === 1 ? "1 index" : `${given} indices`;
+    throw new Error(`${indices} for an array of ${dimensions.length} dimension${dimensions.length === 1 ? "" : "s"}`);
   }
   const missing = new Array(dimensions.length - given).fill(":");
   const all = dots >= 0 ? [...parts.slice(0, dots), ...missing, ...parts.slice(dots + 1)] : [...parts, ...missing];

@@ -2,7 +2,7 @@
 
 import { indexAt, offsetOf, placeOf, runsOf, steps } from "./address.js";
 import { make, number, plural } from "./dom.js";
-import { Grid } from "./grid.js";
+import { Grid, marginOf } from "./grid.js";
 import { indicesOf, MOST_SELECTED, parseKey } from "./key.js";
 import { reader } from "./values.js";
 
@@ -44,10 +44,13 @@ export class LayoutView {
     this.search.addEventListener("input", () => this.find(this.search.value));
     this.message = make("p", { className: "message", role: "status" });
     this.controls = make("div", { className: "controls" });
-    this.controls.append(make("label", { htmlFor: "search" }, "index, slice or byte"), this.search, ...this.choices());
+    this.controls.append(labelled("index, slice or byte", this.search), ...this.choices());
     const panes = make("div", { className: "panes" });
+    this.captions = [];
     const pane = (title, label, on) => {
-      const box = make("section", { className: "pane" }, make("h2", {}, title));
+      const caption = make("span");
+      this.captions.push(caption);
+      const box = make("section", { className: "pane" }, make("h2", {}, title, caption));
       const grid = new Grid(box.appendChild(make("div", { className: "grid" })), label, on);
       panes.append(box);
       return grid;
@@ -71,6 +74,10 @@ export class LayoutView {
     this.detail = make("section", { className: "detail", ariaLive: "polite" });
     host.append(this.controls, this.message, panes, this.detail);
     this.search.addEventListener("keydown", (event) => event.key === "Escape" && this.clear());
+    new ResizeObserver(() => {
+      this.update();
+      if (this.active) this.reveal(this.active);
+    }).observe(panes);
   }
 
   choices() {
@@ -81,15 +88,15 @@ export class LayoutView {
         const list = make("select", { id: name });
         dimensions.forEach((size, k) => list.append(make("option", { value: k, selected: k === current }, `dimension ${k} (${size})`)));
         list.addEventListener("change", () => change(Number(list.value)));
-        chosen.push(make("label", { htmlFor: name }, name), list);
+        chosen.push(labelled(name, list));
+        return list;
       };
-      select("rows", this.rowDimension, (k) => this.turn(k, k === this.columnDimension ? this.rowDimension : this.columnDimension));
-      select("columns", this.columnDimension, (k) => this.turn(k === this.rowDimension ? this.columnDimension : this.rowDimension, k));
+      this.rowChoice = select("rows", this.rowDimension, (k) => this.turn(k, k === this.columnDimension ? this.rowDimension : this.columnDimension));
+      this.columnChoice = select("columns", this.columnDimension, (k) => this.turn(k === this.rowDimension ? this.columnDimension : this.rowDimension, k));
       this.positions = dimensions.map((size, k) => {
         const input = make("input", { type: "number", id: `at${k}`, min: 0, max: size - 1, value: 0 });
         input.addEventListener("input", () => this.moveTo(k, Number(input.value)));
-        const label = make("label", { htmlFor: input.id }, `d${k} =`);
-        chosen.push(make("span", { className: "position" }, label, input));
+        chosen.push(labelled(`d${k} =`, input));
         return input;
       });
     }
@@ -111,8 +118,8 @@ export class LayoutView {
 
   turn(rows, columns) {
     [this.rowDimension, this.columnDimension] = [rows, columns];
-    document.getElementById("rows").value = rows;
-    document.getElementById("columns").value = columns;
+    this.rowChoice.value = rows;
+    this.columnChoice.value = columns;
     this.array.scrollTo(0, 0);
     this.update();
   }
@@ -186,23 +193,37 @@ export class LayoutView {
     return Math.max(30, 12 + 6.8 * Math.min(12, longest));
   }
 
+  /** Slots side by side, as many as fit: one row of the array, or else a power of two. */
   slotsOfRow(layout) {
+    const fitting = this.roomFor(layout) / this.slotWidth(layout);
     const minor = layout.parts.toReversed().find((part) => part.bound > 1);
-    return minor && minor.bound >= 8 && minor.bound <= 32 ? minor.bound : 16;
+    if (minor && minor.bound >= 4 && minor.bound <= fitting) return minor.bound;
+    return 2 ** Math.floor(Math.log2(Math.min(32, Math.max(4, fitting))));
+  }
+
+  /** Pixels beside the row labels of a layout's memory. */
+  roomFor(layout) {
+    const { width } = this.memories[this.layouts.indexOf(layout)].canvas.getBoundingClientRect();
+    return width - marginOf(number(layout.slots).length) - 2;
+  }
+
+  slotWidth(layout) {
+    const widest = layout.dimensions.map((size) => Math.max(0, size - 1)).join(",").length;
+    return Math.max(34, 10 + 6.6 * Math.min(14, this.showsValues ? 7 : widest));
   }
 
   memoryModel(layout) {
     const columns = this.slotsOfRow(layout);
-    const name = (index) => index.join(",");
-    const widest = name(layout.dimensions.map((size) => Math.max(0, size - 1))).length;
+    const isShared = layout.tile_sizes[1].some((size) => size > 1);
+    const ofWord = isShared ? Math.floor(32 / layout.element_bits) : 0;
     return {
       rows: Math.max(1, Math.ceil(layout.slots / columns)),
       columns,
-      width: Math.max(34, 10 + 6.6 * Math.min(14, this.showsValues ? 7 : widest)),
+      width: Math.max(this.slotWidth(layout), Math.min(90, this.roomFor(layout) / columns)),
       height: 22,
       labelLength: number(layout.slots).length,
       rowEdge: () => 0,
-      columnEdge: () => 0,
+      columnEdge: (column) => (ofWord > 1 && column % ofWord === 0 ? 1 : 0),
       rowLabel: (row) => number(row * columns),
       columnLabel: (column) => `+${column}`,
       cell: (row, column) => {
@@ -211,7 +232,7 @@ export class LayoutView {
         const { index } = indexAt(layout, slot);
         if (!index) return { hatched: true, marked: this.padding?.layout === layout && this.padding.slot === slot ? 2 : 0 };
         const inPlane = index.every((at, k) => k === this.rowDimension || k === this.columnDimension || at === this.position[k]);
-        const text = this.showsValues ? this.textOf(index, slot) : name(index);
+        const text = this.showsValues ? this.textOf(index, slot) : index.join(",");
         return { colour: this.colourOf(index), text, faint: !inPlane, marked: this.markOf(offsetOf(this.layout, index)) };
       },
     };
@@ -272,17 +293,22 @@ export class LayoutView {
 
   clear() {
     this.search.value = "";
-    this.selected = new Set();
-    this.active = this.layout.dimensions.length ? null : [];
-    this.padding = null;
+    this.forget();
     this.say("");
-    this.detail.replaceChildren();
     this.update();
   }
 
-  find(text) {
+  /** Nothing is chosen any more. */
+  forget() {
     this.selected = new Set();
+    this.active = this.layout.dimensions.length ? null : [];
+    this.padding = null;
+    this.detail.replaceChildren();
+  }
+
+  find(text) {
     if (!text.trim()) return this.clear();
+    this.forget();
     try {
       const key = parseKey(text, this.layout.dimensions);
       if (key.byte !== undefined) this.findByte(key.byte);
@@ -298,7 +324,10 @@ export class LayoutView {
     if (byte >= layout.byte_size + layout.prefix_bytes) {
       throw new Error(`byte ${byte} is behind the buffer, which has ${number(layout.byte_size + layout.prefix_bytes)}`);
     }
-    if (byte < layout.prefix_bytes) return this.say(`byte ${byte} is metadata in front of the array`);
+    if (byte < layout.prefix_bytes) {
+      this.say(`byte ${byte} is metadata in front of the array`);
+      return this.update();
+    }
     const slot = Math.floor(((byte - layout.prefix_bytes) * 8) / layout.element_bits);
     const columns = this.slotsOfRow(layout);
     this.say("");
@@ -308,7 +337,6 @@ export class LayoutView {
   findElements(axes) {
     const count = axes.reduce((product, axis) => product * axis.count, 1);
     if (!count) {
-      this.active = null;
       this.say("no elements");
       return this.update();
     }
@@ -332,16 +360,27 @@ export class LayoutView {
   async animate() {
     const [from, to] = this.layouts;
     const most = Math.min(64, to.slots);
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return this.showBlock(most);
     this.play.disabled = true;
     for (let slot = 0; slot < most && this.play.isConnected; slot++) {
       const { index } = indexAt(to, slot);
       if (!index) continue;
       this.choose(index);
       this.say(`slot ${slot} of the target takes element [${index.join(", ")}], slot ${offsetOf(from, index)} of the source`);
-      const wait = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 90;
-      await new Promise((resolve) => setTimeout(resolve, wait));
+      await new Promise((resolve) => setTimeout(resolve, 90));
     }
     this.play.disabled = false;
+  }
+
+  /** The first slots of the target at once, and where they come from: the animation for those who want no motion. */
+  showBlock(most) {
+    const [from, to] = this.layouts;
+    const indices = Array.from({ length: most }, (_, slot) => indexAt(to, slot).index).filter(Boolean);
+    if (!indices.length) return;
+    this.choose(indices[0]);
+    this.selected = new Set(indices.map((index) => offsetOf(from, index)));
+    this.say(`the marked ${plural(indices.length, "slot")} of the source become the first ${number(most)} of the target`);
+    this.redraw();
   }
 
   // ---- words ---------------------------------------------------------------------------------------------------------
@@ -394,6 +433,8 @@ export class LayoutView {
       input.parentElement.hidden = k === this.rowDimension || k === this.columnDimension;
       if (document.activeElement !== input) input.value = this.position[k];
     });
+    const words = this.showsValues ? ["values", "values"] : ["offsets", "indices"];
+    this.captions.forEach((caption, k) => (caption.textContent = words[Math.min(k, 1)]));
     this.array.show(this.arrayModel());
     this.layouts.forEach((layout, k) => this.memories[k].show(this.memoryModel(layout)));
     if (this.active && !this.detail.hasChildNodes()) this.describe(this.active);
@@ -403,6 +444,10 @@ export class LayoutView {
     this.array.draw();
     this.memories.forEach((memory) => memory.draw());
   }
+}
+
+function labelled(text, control) {
+  return make("span", { className: "labelled" }, make("label", { htmlFor: control.id }, text), control);
 }
 
 function row(...cells) {
