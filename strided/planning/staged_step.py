@@ -57,6 +57,8 @@ _FAR_WORDS = 1.1
 #: The same for each element that the nest moves, in bits.
 _NEST_COST = 400.0
 _NEST_BITS_COST = 4000.0
+#: The same for each word that the nest fetches from the target: it waits for memory.
+_FETCH_COST = 8000.0
 
 
 class StagingLayout(NamedTuple):
@@ -297,7 +299,9 @@ def _candidate(
     divides = bits[1] >= 8 or _divides(box, bits[1], lengths)
     step = StagedCopy(kernel=names, box=box, bits=bits, staging=staging, lengths=lengths, words=words, divides=divides)
     kept = _kept(box, parts, staging[-1], bits[1], words[1])
-    cost = sum(stage.cost for stage in stages) + (0.0 if kept is None else kept.cost)
+    cost = sum(stage.cost for stage in stages)
+    if kept is not None:
+        cost += _cost(kept.steps, ()) + _FETCH_COST * sum(words.elements for words, _ in kept.rest)
     first = staging[0].order[-1]
     if first in near[0].rows and lengths[first] * bits[0] <= WORD_BITS and stages[0].kernel.startswith("transpose"):
         cost += (_FAR_WORDS - 1) * stages[0].cost

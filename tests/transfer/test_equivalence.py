@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.kernels import HOMES
-from strided.planning import plan
+from strided.planning import plan, staged_step
 from strided.planning.plan import plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
@@ -262,9 +262,17 @@ def test_words_along_one_axis_and_rows_along_another(
 )
 @pytest.mark.parametrize("staging_bytes", [1 << 13, 1 << 20])
 def test_words_that_rows_fill_in_part(
-    sizes: str, layout: str, bits: int, there: str, back: str, staging_bytes: int, replace: Callable[..., None]
+    sizes: str,
+    layout: str,
+    bits: int,
+    there: str,
+    back: str,
+    staging_bytes: int,
+    replace: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What lies in them besides stays; where the last one does not end in the buffer, words are not moved whole."""
+    monkeypatch.setattr(staged_step, "_FETCH_COST", 0.0)
     replace(stream_bytes=0, staging_bytes=staging_bytes)
     maps = [map_of(f"f32[{sizes}]{text}") for text in (layout, "")]
     for turn, kernel in ((1, there), (-1, back)):
