@@ -183,7 +183,7 @@ export class Grid {
         }
         if (cell.marked) {
           context.globalAlpha = cell.marked === 2 ? 0.9 : 0.45;
-          context.fillStyle = colour("--mark");
+          context.fillStyle = colour(cell.marked === 2 ? "--mark" : "--soft-mark"); // text on it stays readable
           context.fillRect(x(column) + 1, y(row) + 1, model.width - 2, model.height - 2);
           context.globalAlpha = 1;
         }
