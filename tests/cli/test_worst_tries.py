@@ -140,7 +140,7 @@ def test_a_full_disk_leaves_what_was_there(folder: Path) -> None:
         ("convert", "x.npy", "out.zarr", "--force"),
         ("convert", "x.npy", "out.npz", "--force"),
         ("info", "f32[30,50]{1,0:T(2,2)}", "--svg", "out.svg", "--force"),
-        ("diff", "x.npy", "y.npy", "--svg", "out.svg"),
+        ("diff", "x.npy", "y.npy", "--svg", "out.svg", "--force"),
         ("padding", "x.bin", SHAPE, "--scrub", "out.bin", "--force"),
         ("explore", "f32[3,5]", "-o", "out.html", "--force"),
     ]
