@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import strided as sd
-from strided import cli
+from strided import cli, demo
 from strided.inspect import Candidate, Identification, identify
 from tests.cases import RAW_BUFFERS
 from tests.diagnosis.campaign import buffer_of, ids, noise, smooth, weights
@@ -58,6 +58,22 @@ def test_smooth_values(text: str) -> None:
     found = identify(raw, without_layout(text))
     assert found.verdict == "likely"
     assert text in named(found)
+
+
+@pytest.mark.parametrize("known", ["bf16[5,131]", "[5,131]"])
+def test_the_buffer_of_the_demonstration(known: str) -> None:
+    found = identify(demo.sample(), known)
+    assert found.best is not None
+    assert (found.verdict, str(found.best.shape), found.best.offset) == ("likely", demo.SHAPE, 0)
+    assert any("hold one of 4 constants" in sentence for sentence in found.best.evidence)
+
+
+@pytest.mark.parametrize(("filling", "known"), [(np.nan, None), (np.nan, "bf16[5,131]"), (-1, "[5,131]")])
+def test_filling_says_nothing_of_the_type(filling: float, known: str | None) -> None:
+    raw = sd.LayoutArray.from_numpy(demo.expected(), demo.SHAPE, padding=filling).buffer
+    found = identify(raw, known)
+    assert found.best is not None
+    assert (found.verdict, str(found.best.shape), found.best.byteorder) == ("likely", demo.SHAPE, "little")
 
 
 SCALED = ["f32[48,200]{1,0}", "bf16[64,256]{1,0:T(8,128)(2,1)}", "f32[33,129]{0,1:T(8,128)}", "s8[64,256]{1,0}"]

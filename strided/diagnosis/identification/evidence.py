@@ -36,9 +36,13 @@ _UNLIKE, _SHORT = 0.6, 16
 _POSITIONS = 12
 #: The most points that count, so that they weigh about as much as neighbours do.
 _COUNTED = 4096
-#: Slots looked at for padding: anywhere in the buffer, and at its end; and how rare a constant is among values that
-#: fills nothing but padding.
+#: Slots looked at for padding: anywhere in the buffer, and at its end; and how rare constants are among values that
+#: fill nothing but padding.
 _SLOTS, _TAIL, _RARE = 2048, 64, 20
+#: The most constants that padding holds, as words of a pattern do, and how many slots each but the first one costs.
+_CONSTANTS, _PRICE = 8, 16
+#: The share of a sample beyond which one number is a filling: its exponent says nothing of the type.
+_FILLING = 1 / 8
 #: Values looked at for the signs of a type, and how many count.
 _WORDS, _TYPE_WORDS = 2048, 64
 _LN2 = math.log(2)
@@ -285,12 +289,13 @@ def placement(reading: Reading, size: int) -> Evidence:
     return Evidence("size", 0.0, f"size: the array takes exactly the {size:,} bytes")
 
 
-def padding(source: Source, reading: Reading) -> tuple[Evidence, bytes]:
-    """Whether one constant fills what would be padding, while the values are others; and the constant, or b""."""
+def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ...]]:
+    """Whether a few constants fill what would be padding, while the values are others; and the constants, if so."""
+    nothing = Evidence("padding", 0.0, ""), ()
     shape = reading.shape
     slots = shape.expansion.allocated_elements
     if slots == shape.size:
-        return Evidence("padding", 0.0, ""), b""
+        return nothing
     rng = np.random.default_rng(11)
     count = min(slots, _SLOTS)
     offsets = (
@@ -300,20 +305,26 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, bytes]:
     )
     values, inside = source.fetch(reading, offsets)
     empty = (shape.expansion.coordinates_at(offsets)[1] >= 0) & inside
-    if empty.sum() < 2:
-        return Evidence("padding", 0.0, ""), b""
+    number = int(np.count_nonzero(empty))
+    if number < 2:
+        return nothing
     words = values.view(np.uint8).reshape(len(values), -1)
-    constant = words[np.argmax(empty)]
-    same = (words == constant).all(axis=1)
-    if not same[empty].all():
-        return Evidence("padding", 0.0, ""), b""
+    constants: list[npt.NDArray[np.uint8]] = []
+    same = np.zeros(len(words), np.bool_)
+    while (others := empty & ~same).any():
+        if len(constants) == _CONSTANTS or len(constants) * _PRICE >= number:
+            return nothing
+        constants.append(words[np.argmax(others)])
+        same |= (words == constants[-1]).all(axis=1)
     full = inside & ~empty
     rare = (np.count_nonzero(full) + 2) / (np.count_nonzero(full & same) + 1)
-    number = int(np.count_nonzero(empty))
-    weight = number * math.log(rare / 2) if rare > 2 else 0.0
-    shown = "0x" + constant[::-1].tobytes().hex()
+    if len(constants) > 1 and rare <= _RARE:
+        return nothing
+    weight = (number - _PRICE * (len(constants) - 1)) * math.log(rare / 2) if rare > 2 else 0.0
+    one = "" if len(constants) == 1 else f"one of {len(constants)} constants, such as "
+    shown = f"{one}0x{constants[0][::-1].tobytes().hex()}"
     found = Evidence("padding", weight, f"padding: all {number:,} slots of it that were looked at hold {shown}")
-    return found, constant.tobytes() if rare > _RARE else b""
+    return found, tuple(c.tobytes() for c in constants) if rare > _RARE else ()
 
 
 def type_signs(source: Source, reading: Reading) -> Evidence:
@@ -330,9 +341,9 @@ def type_signs(source: Source, reading: Reading) -> Evidence:
             f"type: {strange:.0%} of the bytes are no {kind.name}" if strange else f"type: all bytes are {kind.name}"
         )
     else:
-        numbers = as_numbers(source.fetch(reading, offsets)[0])
+        values = source.fetch(reading, offsets)[0]
         signs = _float_signs if _is_float(kind) else _integer_signs
-        saved, sentence = signs(numbers, kind)
+        saved, sentence = signs(values, kind)
     rare = 0.0 if kind.name in _COMMON else _RARITY
     return Evidence("type", _TYPE_WORDS * _LN2 * saved * 32 / bits - rare, sentence)
 
@@ -341,10 +352,15 @@ def _is_float(kind: ElementType) -> bool:
     return kind.name.startswith(("f", "bf", "c"))
 
 
-def _float_signs(numbers: Floats, kind: ElementType) -> tuple[float, str]:
+def _float_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, str]:
     """Bits that narrow exponents save of each value."""
+    numbers = as_numbers(values)
     nan, inf = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
-    held = numbers[np.isfinite(numbers) & (numbers != 0)]
+    times = _times(values)
+    finite = np.isfinite(numbers)
+    held = numbers[finite & (numbers != 0) & (times <= _FILLING * len(numbers))]
+    # One NaN over and over is a poison, or masks values; those of a wrong type have all sorts of payloads.
+    strange = int(np.count_nonzero(~finite)) - int(times[~finite].max(initial=0))
     shown = f"NaN {nan:,}, Inf {inf:,}" if nan or inf else "no NaN, no Inf"
     if len(held) < 2:
         return 0.0, f"type: {shown}"
@@ -352,12 +368,21 @@ def _float_signs(numbers: Floats, kind: ElementType) -> tuple[float, str]:
     low, high = np.percentile(exponents, [1, 99]) - 1
     named = re.search(r"e(\d)m", kind.name)
     bits = int(named[1]) if named else _EXPONENT_BITS[kind.name]
-    saved = bits - _entropy(exponents) - 16 * (nan + inf) / len(numbers) - abs(float(np.median(exponents))) / 32
+    saved = bits - _entropy(exponents) - 16 * strange / len(numbers) - abs(float(np.median(exponents))) / 32
     return saved, f"type: 98% of the exponents lie from 2^{low:.0f} to 2^{high:.0f}; {shown}"
 
 
-def _integer_signs(numbers: Floats, kind: ElementType) -> tuple[float, str]:
+def _times(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """How often the bytes of each value occur."""
+    words = values.view(f"V{values.dtype.itemsize}")
+    _, inverse, counts = np.unique(words, return_inverse=True, return_counts=True)
+    found: npt.NDArray[np.int64] = counts[inverse]
+    return found
+
+
+def _integer_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, str]:
     """Bits that small integers save of each value."""
+    numbers = as_numbers(values)
     held = numbers[numbers != 0]
     if not len(held):
         return 0.0, "type: all values that were looked at are zero"

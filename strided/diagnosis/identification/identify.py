@@ -33,7 +33,7 @@ _KEPT, _LEAST_KEPT = 48, 10
 _HOPELESS = 0.25
 #: Less usual ones, in terms of `usualness`, must be among the best of a small sample.
 _USUAL = 4
-#: Nats that a constant in the padding must be worth for values that equal it to be left out elsewhere.
+#: Nats that constants in the padding must be worth for values that equal them to be left out elsewhere.
 _SURE = 50.0
 #: Nats that each pair of neighbours says in smooth values.
 _SMOOTH = 0.8
@@ -220,14 +220,14 @@ def _of_type(reading: Reading) -> tuple[str, int, str]:
 
 def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) -> list[Judged]:
     """Readings with the evidence for each, the weightiest ones after a closer look."""
-    scouted = _judged(source, found, _SCOUT, b"", False)
+    scouted = _judged(source, found, _SCOUT, (), False)
     sure = max(scouted, key=lambda j: j.padding.weight, default=None)
-    constant = sure.constant if sure is not None and sure.padding.weight > _SURE else b""
-    if constant:
-        scouted = _judged(source, found, _SCOUT, constant, False)
+    constants = sure.constants if sure is not None and sure.padding.weight > _SURE else ()
+    if constants:
+        scouted = _judged(source, found, _SCOUT, constants, False)
     smooth = max((j.structure.smoothness for j in scouted if j.reading.is_exact), default=0.0) > _SMOOTH
     if smooth:
-        scouted = _judged(source, found, _SCOUT, constant, True)
+        scouted = _judged(source, found, _SCOUT, constants, True)
     scouted.sort(key=lambda j: -j.weight)
     least = _HOPELESS * scouted[0].weight if scouted and scouted[0].weight > _SURE else -math.inf
     kept = [j for k, j in enumerate(scouted[:_KEPT]) if k < _LEAST_KEPT or j.weight >= least]
@@ -236,7 +236,7 @@ def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) ->
         like_best = [j for j in scouted[_KEPT:] if j.weight >= least and j.reading.place == kept[0].reading.place]
         kept += [j for j in like_best if usualness(j.reading.shape) <= _USUAL]
     return _judged(
-        source, [(j.reading, j.type_signs) for j in kept], _FULL if source.file is None else _LARGE, constant, smooth
+        source, [(j.reading, j.type_signs) for j in kept], _FULL if source.file is None else _LARGE, constants, smooth
     )
 
 
@@ -244,7 +244,7 @@ def _judged(
     source: Source,
     found: Sequence[tuple[Reading, evidence.Evidence]],
     size: tuple[int, int],
-    constant: bytes,
+    constants: tuple[bytes, ...],
     smooth: bool,
 ) -> list[Judged]:
     judged: list[Judged] = []
@@ -264,7 +264,7 @@ def _judged(
         table, mark = offsets[key]
         same = mark, shape.element_type, shape.element_bits, reading.place, reading.byteorder, reading.bitorder
         if same not in fetched:
-            fetched[same] = _structure(source, reading, table, samples[dimensions], constant, smooth)
+            fetched[same] = _structure(source, reading, table, samples[dimensions], constants, smooth)
         structure, values = fetched[same]
         padding, own = evidence.padding(source, reading)
         placed = evidence.placement(reading, source.size)
@@ -273,12 +273,13 @@ def _judged(
 
 
 def _structure(
-    source: Source, reading: Reading, offsets: Table, sample: Sample, constant: bytes, smooth: bool
+    source: Source, reading: Reading, offsets: Table, sample: Sample, constants: tuple[bytes, ...], smooth: bool
 ) -> tuple[evidence.Structure, int]:
-    """The structure of a reading, without elements that hold a constant, and a hash of its values."""
+    """The structure of a reading, without elements that hold a constant of padding, and a hash of its values."""
     values, inside = source.fetch(reading, offsets)
     mark = hash((evidence.as_numbers(values).tobytes(), inside.tobytes()))
-    if len(constant) == values.dtype.itemsize:
-        words = values.view(np.uint8).reshape(len(values), -1)
-        inside &= (words != np.frombuffer(constant, np.uint8)).any(axis=1)
+    words = values.view(np.uint8).reshape(len(values), -1)
+    for constant in constants:
+        if len(constant) == values.dtype.itemsize:
+            inside &= (words != np.frombuffer(constant, np.uint8)).any(axis=1)
     return evidence.structure(values, inside, sample, smooth), mark

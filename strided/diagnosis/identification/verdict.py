@@ -37,7 +37,7 @@ class Judged:
     padding: Evidence
     placement: Evidence
     type_signs: Evidence
-    constant: bytes
+    constants: tuple[bytes, ...]
 
     @property
     def weight(self) -> float:
