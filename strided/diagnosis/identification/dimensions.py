@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from strided.diagnosis.identification.candidates import Reading, byte_size, layouts, usual_layouts
+from strided.diagnosis.identification.evidence import CONSTANTS
 from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.sampling import Source
 from strided.layout import Shape
@@ -18,6 +19,8 @@ from strided.layout.element_types import ELEMENT_TYPES, ElementType
 _MOST = 64
 #: Lines, and indices at their ends, that are looked at for padding.
 _LINES, _ENDS = 64, 2048
+#: The share of other lines that several constants of padding make up at most; a few values that recur make up more.
+_FEW = 0.75
 
 
 def possible_dimensions(known: Known, kind: ElementType, size: int) -> Iterator[tuple[int, ...]]:
@@ -72,7 +75,7 @@ def _completed(dimensions: tuple[int | None, ...], kind: ElementType, size: int)
 def trimmed(source: Source, reading: Reading, known: Known) -> Reading:
     """A reading without the rows, or columns, at the end of an unknown dimension that may be padding and are constant.
 
-    The array takes as many bytes as before.
+    So are those that hold a few constants in turn. The array takes as many bytes as before.
     """
     shape = reading.shape
     layout, kind = shape.layout, ELEMENT_TYPES[shape.element_type]
@@ -95,8 +98,14 @@ def trimmed(source: Source, reading: Reading, known: Known) -> Reading:
         offsets = np.broadcast_to(shape.address_map.offset_of(index), (len(ends), _LINES))
         values, inside = source.fetch(reading, np.ascontiguousarray(offsets, np.int64).reshape(-1))
         words = values.view(np.uint8).reshape(len(ends), _LINES, -1)
-        constant = (words == words[-1, 0]).all(axis=(1, 2)) & inside.reshape(len(ends), -1).all(axis=1)
+        constants = np.unique(words[-1], axis=0)
+        if len(constants) > CONSTANTS:
+            continue
+        same = np.logical_or.reduce([(words == c).all(axis=2) for c in constants])
+        constant = same.all(axis=1) & inside.reshape(len(ends), -1).all(axis=1)
         others = np.flatnonzero(~constant)
+        if len(constants) > 1 and (not len(others) or same[others].mean() > _FEW):
+            continue  # the values themselves are few
         dimensions[axis] = least + int(others[-1]) + 1 if len(others) else least
     if tuple(dimensions) == shape.dimensions:
         return reading

@@ -40,7 +40,7 @@ _COUNTED = 4096
 #: fill nothing but padding.
 _SLOTS, _TAIL, _RARE = 2048, 64, 20
 #: The most constants that padding holds, as words of a pattern do, and how many slots each but the first one costs.
-_CONSTANTS, _PRICE = 8, 16
+CONSTANTS, _PRICE = 8, 16
 #: The share of a sample beyond which one number is a filling: its exponent says nothing of the type.
 _FILLING = 1 / 8
 #: Values looked at for the signs of a type, and how many count.
@@ -312,7 +312,7 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ..
     constants: list[npt.NDArray[np.uint8]] = []
     same = np.zeros(len(words), np.bool_)
     while (others := empty & ~same).any():
-        if len(constants) == _CONSTANTS or len(constants) * _PRICE >= number:
+        if len(constants) == CONSTANTS or len(constants) * _PRICE >= number:
             return nothing
         constants.append(words[np.argmax(others)])
         same |= (words == constants[-1]).all(axis=1)
@@ -335,7 +335,8 @@ def type_signs(source: Source, reading: Reading) -> Evidence:
     if kind.bits < bits:
         words = source.fetch(replace(reading, shape=Shape("u8", (count,))), offsets)[0]
         high = words >> kind.bits
-        strange = 1 - float(((high == 0) | ((high == (255 >> kind.bits)) & (kind.name[0] == "s"))).mean())
+        fits = (high == 0) | ((high == (255 >> kind.bits)) & (kind.name[0] == "s"))
+        strange = float((~fits & (_times(words) <= _FILLING * len(words))).mean())
         saved = 8 - kind.bits - 255 * strange
         sentence = (
             f"type: {strange:.0%} of the bytes are no {kind.name}" if strange else f"type: all bytes are {kind.name}"
