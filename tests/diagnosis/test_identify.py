@@ -79,8 +79,8 @@ def test_filling_says_nothing_of_the_type(filling: float, known: str | None) -> 
 def test_few_values_are_no_padding() -> None:
     raw = np.random.default_rng(0).integers(0, 6, 8 * 384).astype(np.uint8)
     found = identify(raw, "u8[8,?]", limit=1000)
-    assert sd.parse_shape("u8[8,384]{1,0}") in {c.shape for c in found.candidates}
-    assert all(c.shape.dimensions != (8, 257) for c in found.candidates)
+    assert {c.shape.dimensions for c in found.candidates} >= {(8, 384)}
+    assert not any(256 < c.shape.dimensions[1] < 384 for c in found.candidates)
 
 
 SCALED = ["f32[48,200]{1,0}", "bf16[64,256]{1,0:T(8,128)(2,1)}", "f32[33,129]{0,1:T(8,128)}", "s8[64,256]{1,0}"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from strided.diagnosis.identification.candidates import Reading, byte_size, layouts, usual_layouts
-from strided.diagnosis.identification.evidence import CONSTANTS
+from strided.diagnosis.identification.evidence import CONSTANTS, PRICE
 from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.sampling import Source
 from strided.layout import Shape
@@ -104,7 +104,8 @@ def trimmed(source: Source, reading: Reading, known: Known) -> Reading:
         same = np.logical_or.reduce([(words == c).all(axis=2) for c in constants])
         constant = same.all(axis=1) & inside.reshape(len(ends), -1).all(axis=1)
         others = np.flatnonzero(~constant)
-        if len(constants) > 1 and (not len(others) or same[others].mean() > _FEW):
+        held = (len(ends) - 1 - others.max(initial=-1)) * min(_LINES, shape.size // n)
+        if len(constants) > 1 and (held < PRICE * len(constants) or not len(others) or same[others].mean() > _FEW):
             continue  # the values themselves are few
         dimensions[axis] = least + int(others[-1]) + 1 if len(others) else least
     if tuple(dimensions) == shape.dimensions:

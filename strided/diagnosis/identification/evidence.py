@@ -40,7 +40,7 @@ _COUNTED = 4096
 #: fill nothing but padding.
 _SLOTS, _TAIL, _RARE = 2048, 64, 20
 #: The most constants that padding holds, as words of a pattern do, and how many slots each but the first one costs.
-CONSTANTS, _PRICE = 8, 16
+CONSTANTS, PRICE = 8, 16
 #: The share of a sample beyond which one number is a filling: its exponent says nothing of the type.
 _FILLING = 1 / 8
 #: Values looked at for the signs of a type, and how many count.
@@ -312,7 +312,7 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ..
     constants: list[npt.NDArray[np.uint8]] = []
     same = np.zeros(len(words), np.bool_)
     while (others := empty & ~same).any():
-        if len(constants) == CONSTANTS or len(constants) * _PRICE >= number:
+        if len(constants) == CONSTANTS or len(constants) * PRICE >= number:
             return nothing
         constants.append(words[np.argmax(others)])
         same |= (words == constants[-1]).all(axis=1)
@@ -320,7 +320,7 @@ def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ..
     rare = (np.count_nonzero(full) + 2) / (np.count_nonzero(full & same) + 1)
     if len(constants) > 1 and rare <= _RARE:
         return nothing
-    weight = (number - _PRICE * (len(constants) - 1)) * math.log(rare / 2) if rare > 2 else 0.0
+    weight = (number - PRICE * (len(constants) - 1)) * math.log(rare / 2) if rare > 2 else 0.0
     one = "" if len(constants) == 1 else f"one of {len(constants)} constants, such as "
     shown = f"{one}0x{constants[0][::-1].tobytes().hex()}"
     found = Evidence("padding", weight, f"padding: all {number:,} slots of it that were looked at hold {shown}")
