@@ -205,10 +205,10 @@ class Counted:
             yield found
             position = found.end() + (found.end() == found.start())
 
-    def findall(self, text: Any) -> list[Any]:
-        for _ in self.finditer(text):
+    def findall(self, text: Any, position: int = 0) -> list[Any]:
+        for _ in self.finditer(text, position):
             pass
-        return self._real.findall(text)
+        return self._real.findall(text, position)
 
     def sub(self, new: Any, text: Any) -> Any:
         for _ in self.finditer(text):

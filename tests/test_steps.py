@@ -27,6 +27,7 @@ def test_the_machine_ends_where_python_does(pattern, text, position):
     for name in ("match", "fullmatch", "search"):
         found, expected = getattr(counted, name)(text, position), getattr(real, name)(text, position)
         assert (found and found.span()) == (expected and expected.span())
+    assert counted.findall(text, position) == real.findall(text, position)
     assert [m.span() for m in counted.finditer(text)][:1] == [m.span() for m in real.finditer(text)][:1]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 import strided
-from strided.cli.operands import STANDARD, Reading, array_of, format_of_file, mapped, shaped
+from strided.cli.operands import STANDARD, Reading, array_of, format_of_file, is_dump_folder, mapped, shaped
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
@@ -66,7 +66,7 @@ def diff(
     """
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | DumpDifference
-    if len(operands) == 2 and all(map(os.path.isdir, operands)):
+    if len(operands) == 2 and all(map(is_dump_folder, operands)):
         if picture is not None:
             raise click.UsageError("--svg draws one array: name it, as in DUMP:NAME")
         found = diff_dumps(*(strided.open_dump(each) for each in operands), **options)

@@ -10,7 +10,7 @@ import click
 
 import strided
 from strided.cli.diff import two_arrays
-from strided.cli.operands import Reading, array_of, with_layout
+from strided.cli.operands import Reading, array_of, is_dump_folder, with_layout
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
@@ -79,7 +79,7 @@ def explore(
         reading = Reading(offset, bitorder, kind, allow_excess, stack)
         if against is not None:
             both = [*operands, against, *([against_shape] if against_shape else [])]
-            are_dumps = len(both) == 2 and all(Path(each).is_dir() for each in both)
+            are_dumps = len(both) == 2 and all(map(is_dump_folder, both))
             a, b = map(strided.open_dump, both) if are_dumps else two_arrays(both, reading)
             page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
         elif len(operands) == 1 and is_shape(operands[0]):
@@ -101,7 +101,7 @@ def _program(name: str, kind: str | None) -> Any:
     """The dump in a folder, the program or the snapshot in a file, or the report on a program's memory; else None."""
     from strided.dumps.detect import recognise
 
-    if Path(name).is_dir():
+    if is_dump_folder(name):
         return strided.open_dump(name)
     if not Path(name).is_file():
         return None

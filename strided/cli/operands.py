@@ -45,6 +45,11 @@ def array_of(operands: Sequence[str], reading: Reading) -> tuple[Any, Sequence[s
     return opened.array(chosen(opened.arrays, None, opened.path) if opened.name is None else opened.name), rest
 
 
+def is_dump_folder(path: str) -> bool:
+    """Whether a path is a folder that is not a zarr store."""
+    return os.path.isdir(path) and not is_zarr(path)
+
+
 def mapped(array: Any) -> Any:
     """The array with its padding, if it is one in a file."""
     return array.mapped() if isinstance(array, (file_array.FileArray, ZarrArray)) else array

@@ -123,6 +123,19 @@ def test_every_command_takes_every_form(
             assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
+def test_two_stores_are_two_arrays(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = run(capsys, monkeypatch, made, "diff", "x.zarr", "x.zarr")
+    assert code == 0
+    assert "all 655 elements are equal" in out
+    assert "a: x.zarr: " in out
+    assert (
+        run(capsys, monkeypatch, made, "explore", "x.zarr", "--against", "x.zarr", "-o", str(tmp_path / "p.html"))[0]
+        == 0
+    )
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_bytes_behind_the_array_are_taken_on_demand(
     command: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -132,8 +132,13 @@ class Wrapped(Operand):
             self.array.file.release()
 
     def __str__(self) -> str:
-        file = "" if self.array.file is None else f"{visible(os.path.basename(self.array.file.path))}: "
+        file = "" if self.array.file is None else f"{visible(_name_of(self.array.file.path))}: "
         return f"{file}{'a view of ' if self.array.is_view else ''}{self.array.spec}"
+
+
+def _name_of(path: str) -> str:
+    """The name of a file; of a chunk in a zarr store, which is called ``0``, the store's."""
+    return next((part for part in reversed(path.split(os.sep)) if part.endswith(".zarr")), os.path.basename(path))
 
 
 class Plain(Operand):
