@@ -183,20 +183,21 @@ def coarser(fine: Folding, max_rows: int, max_columns: int) -> Folding:
     return folding(fine.shape, max_rows, max_columns, dict(enumerate(fine.tile)), of=fine)
 
 
-def refolded(counts: Counts, fine: Folding, coarse: Folding) -> Counts:
-    """The counts of a coarser map, of shape (rows, columns).
+def refolded(counts: npt.NDArray[Any], fine: Folding, coarse: Folding, ufunc: np.ufunc = np.add) -> npt.NDArray[Any]:
+    """The counts of a coarser map, or what another ufunc makes of cells, of shape (rows, columns).
 
     >>> fine = folding((4, 6), 4, 6)
     >>> refolded(np.ones(fine.cells, np.int64), fine, coarser(fine, 2, 3)).tolist()
     [[4, 4, 4], [4, 4, 4]]
     """
     columns = range(0, fine.columns, coarse.width // fine.width)
-    counts = np.add.reduceat(counts.reshape(fine.cells), columns, axis=-1)
+    counts = ufunc.reduceat(counts.reshape(fine.cells), columns, axis=-1)
     # Down to the dimension that the coarser map cuts, all rows below are one.
-    counts = counts.reshape(*fine.cells[: coarse.split], fine.cells[coarse.split], -1, len(columns)).sum(axis=-2)
+    counts = counts.reshape(*fine.cells[: coarse.split], fine.cells[coarse.split], -1, len(columns))
+    counts = ufunc.reduce(counts, axis=-2)
     step = coarse.height // (fine.height if fine.split == coarse.split else 1)
     rows = range(0, counts.shape[-2], step)
-    return np.add.reduceat(counts, rows, axis=-2).reshape(coarse.rows, coarse.columns)
+    return np.asarray(ufunc.reduceat(counts, rows, axis=-2)).reshape(coarse.rows, coarse.columns)
 
 
 def _cell_size(size: int, tile: int, limit: int, unit: int) -> int:
