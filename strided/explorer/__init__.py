@@ -17,7 +17,7 @@ from strided.explorer.layouts import layout_data
 from strided.explorer.modules import Layouts, module_data
 from strided.explorer.page import Page, assemble, packed
 from strided.explorer.runs import difference_data, runs_data
-from strided.explorer.values import MOST_VALUES, map_data, values_data
+from strided.explorer.values import MOST_VALUES, SCALES, map_data, values_data
 from strided.inspect.describe import rows_of
 from strided.inspect.plans import plan_between
 from strided.layout import Layout, Shape
@@ -109,7 +109,7 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
         facts.append(("values", f"as a map: there are more than {MOST_VALUES:,}"))
     data: dict[str, Any] = {"layouts": [layout_data(shape, bitorder)], "values": values}
     if array is not None:
-        data["map"] = found = map_data(array)
+        data["map"] = found = map_data(array, scales=SCALES)
         if found is not None and max(found["sample"]) > 1:
             steps = " by ".join(map(str, found["sample"]))
             facts.append(("sample", f"the map shows one element of {steps} along the dimensions"))

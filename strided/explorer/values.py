@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,16 +15,22 @@ from strided.arrays.blocks import boxes, even_cuts, run_block
 from strided.layout.element_types import is_builtin
 from strided.layout.parser import array_shape
 from strided.layout.sizes import tile_of
-from strided.pictures.folding import Folding, folding
+from strided.pictures.folding import Counts, Folding, coarser, folding, refolded
 
 #: Elements of the largest array whose values a page holds: about half a megabyte.
 MOST_VALUES = 1 << 16
 #: Cells of a map: 128 KB for each of its four planes.
 MOST_ROWS, MOST_COLUMNS = 128, 256
+#: How many times as many rows and columns the levels of a large map have.
+SCALES = (1, 2, 4)
+#: Cells of the largest finer level that has extremes beside the means, a byte each.
+_MOST_EXTREMES = 1 << 17
 #: About how many elements of an array are read for its map.
 MOST_SAMPLED = 1 << 24
 #: Elements of one block.
 _BLOCK_ELEMENTS = 1 << 21
+
+_Part = tuple[np.ufunc, npt.NDArray[Any]]
 
 
 def values_data(array: Any) -> dict[str, Any] | None:
@@ -44,18 +51,57 @@ def values_data(array: Any) -> dict[str, Any] | None:
     return found | {"kind": name, "data": _packed(numbers, numbers.dtype.str)}
 
 
-def map_data(array: Any, most_rows: int = MOST_ROWS, most_columns: int = MOST_COLUMNS) -> dict[str, Any] | None:
+def map_data(
+    array: Any, most_rows: int = MOST_ROWS, most_columns: int = MOST_COLUMNS, scales: Sequence[int] = (1,)
+) -> dict[str, Any] | None:
     """Least, largest and mean value, and the number of NaNs and infinities, of each cell of a map of an array.
 
-    The array is read once, block by block; of a large one, rows at even distances in every cell, which `sample` names:
-    the step along each dimension. None for an array of complex numbers, of one element or of none.
+    The array is read once; of a large one, rows at even distances in every cell, which `sample` names: the step along
+    each dimension. `finer` has a level for each further scale, with about so many times as many rows and columns, and a
+    byte for each value. None for an array of complex numbers, of one element or of none.
     """
     if array.size < 2 or array.dtype.kind == "c":
         return None
     order, tile = array.layout.minor_to_major[::-1], tile_of(array_shape(array.xla_shape))
-    cells = folding(array.shape, most_rows, most_columns, tile)
-    steps = _steps(cells, len(array.shape))
-    array, labels, cells = array[tuple(slice(None, None, step) for step in steps)], cells, _sampled(cells, steps)
+    for rows in (most_rows * scales[-1], most_rows):
+        finest = folding(array.shape, rows, most_columns * scales[-1], tile)
+        steps = _steps(finest, len(array.shape))
+        cells = _sampled(finest, steps)
+        if math.prod(cells.shape) <= 2 * MOST_SAMPLED:
+            break  # else more rows would mean to read more
+    array = array[tuple(slice(None, None, step) for step in steps)]
+    other, parts = _reductions(array, cells, order)
+    count = cells.sizes().reshape(cells.cells) - other
+    levels: dict[tuple[int, int], dict[str, Any]] = {}
+    for scale in scales:
+        cells = coarser(finest, min(rows, scale * most_rows), scale * most_columns)
+        if (cells.rows, cells.columns) in levels:
+            continue
+        is_element = bool(cells.sizes().max() == 1)
+        is_small = cells.rows * cells.columns <= _MOST_EXTREMES and not is_element
+        number, not_finite = refolded(count, finest, cells), refolded(other, finest, cells)
+        planes = {}
+        for name, (ufunc, part) in parts.items() if is_small or not levels else [("mean", parts["mean"])]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                plane = refolded(part, finest, cells, ufunc)
+                plane = np.where(number, plane / number if name == "mean" else plane, np.nan)
+            planes[name] = _in_bytes(plane) if levels else _packed(plane, "<f4")
+        found = _labels(finest, cells) | {"planes": planes}
+        if levels:
+            marks = np.packbits(not_finite > 0, bitorder="little")
+            found |= {"is_element": is_element, "marks": _packed(marks, "u1") if marks.any() else None}
+        else:
+            found["planes"]["not finite"] = _packed(not_finite, "<f4")
+        levels[cells.rows, cells.columns] = found
+    coarsest, *finer = levels.values()
+    return coarsest | {"sample": list(steps), "finer": finer}
+
+
+def _reductions(array: Any, cells: Folding, order: Sequence[int]) -> tuple[Counts, dict[str, _Part]]:
+    """The number of elements of each cell that are not finite; the sum, least and largest of the others.
+
+    The array is read once, block by block, in an order of its dimensions.
+    """
     least, largest, total = (np.full(cells.cells, start) for start in (np.inf, -np.inf, 0.0))
     other = cells.counts()
     for box in boxes(even_cuts(array.shape, run_block(array.shape, _BLOCK_ELEMENTS, order)), order):
@@ -67,22 +113,33 @@ def map_data(array: Any, most_rows: int = MOST_ROWS, most_columns: int = MOST_CO
             cells.add(other, box, ~is_finite)
         cells.accumulate(np.minimum, least, box, low)
         cells.accumulate(np.maximum, largest, box, high)
-        cells.accumulate(np.add, total, box, summed)
-    count = cells.sizes().reshape(cells.cells) - other
-    with np.errstate(invalid="ignore"):
-        mean = total / count
-    planes = {"mean": mean, "least": least, "largest": largest, "not finite": other}
+        with np.errstate(over="ignore", invalid="ignore"):
+            cells.accumulate(np.add, total, box, summed)
+    return other, {"mean": (np.add, total), "least": (np.minimum, least), "largest": (np.maximum, largest)}
+
+
+def _labels(finest: Folding, cells: Folding) -> dict[str, Any]:
+    """The indices of rows and columns, and where they start among those of the finest level."""
+    narrow_finest, narrow = (replace(each, shape=(*each.shape[:-1], 1), width=1) for each in (finest, cells))
+    rows = refolded(np.arange(finest.rows), narrow_finest, narrow, np.minimum)
     return {
         "rows": cells.rows,
         "columns": cells.columns,
-        "row_labels": labels.row_labels(),
-        "column_labels": labels.column_labels(),
-        "sample": list(steps),
-        "planes": {
-            name: _packed(np.where(count, plane, np.nan) if plane is not other else plane, "<f4")
-            for name, plane in planes.items()
-        },
+        "row_labels": cells.row_labels(),
+        "column_labels": cells.column_labels(),
+        "row_starts": rows[:, 0].tolist(),
+        "column_starts": [*range(0, finest.columns, cells.width // finest.width)],
     }
+
+
+def _in_bytes(plane: npt.NDArray[Any]) -> dict[str, Any]:
+    """Values in even steps from the lowest, 0, to the highest, 254; 255 is for what is not finite."""
+    codes, is_finite = np.full(plane.shape, 255, np.uint8), np.isfinite(plane)
+    finite = plane[is_finite]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    half = high / 2 - low / 2  # the difference could overflow
+    codes[is_finite] = np.rint(254 * ((finite / 2 - low / 2) / half)) if half else 0
+    return {"low": low, "high": high, "data": _packed(codes, "u1")}
 
 
 def _steps(cells: Folding, ndim: int) -> tuple[int, ...]:

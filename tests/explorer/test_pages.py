@@ -144,6 +144,61 @@ def test_a_map_of_the_values(show: Any) -> None:
     assert text_of(shown, ".scale") == "0 to 24"
 
 
+def test_the_map_zooms(show: Any) -> None:
+    values = np.add.outer(np.arange(600.0), np.zeros(900)).astype(np.float32)
+    values[300, 100] = np.nan
+    shown = show(explore(sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)}")))
+    assert text_of(shown, ".window") == "rows 0 to 599, columns 0 to 899"
+    drawn = shown.locator("canvas").last
+    drawn.scroll_into_view_if_needed()
+    drawn.focus()
+
+    def window() -> list[int]:
+        return [int(number) for number in re.findall(r"\d+", text_of(shown, ".window"))]
+
+    for zooms, closer in enumerate(("+", "button", "+", "button"), 1):
+        drawn.press("+") if closer == "+" else shown.get_by_label("zoom in").click()
+        top, bottom, left, right = window()
+        assert 0 <= top <= 300 <= bottom <= 599
+        assert 0 <= left <= 450 <= right <= 899
+        assert bottom - top < 1.1 * 600 / 2**zooms
+        assert right - left < 1.1 * 900 / 2**zooms
+    assert shown.get_by_label("zoom in").is_disabled()
+    drawn.focus()
+    for _ in range(8):
+        shown.keyboard.press("ArrowLeft")
+    message = shown.locator(".message").last.inner_text()
+    assert re.match(r"\[\d+:\d+, \d+\]: mean about \d+.* \(in \[\d+:\d+, \d+:\d+\]: mean .*, largest \d+\)", message)
+    shown.select_option("#plane", "not finite")
+    assert "finer cells have the mean alone" in text_of(shown, ".window")
+    drawn.focus()
+    shown.keyboard.press("0")
+    assert window() == [0, 599, 0, 899]
+    assert shown.get_by_label("zoom out").is_disabled()
+    shown.keyboard.press("-")
+    drawn.dblclick(position={"x": 400, "y": 200})
+    assert window()[3] - window()[2] < 500
+    drawn.hover(position={"x": 300, "y": 100})
+    shown.keyboard.down("Control")
+    shown.mouse.wheel(0, 100)
+    shown.keyboard.up("Control")
+    shown.wait_for_function("document.querySelector('.window').textContent === 'rows 0 to 599, columns 0 to 899'")
+
+
+@pytest.mark.parametrize("width", [400, 2560])
+def test_the_map_shows_all_at_first(show: Any, width: int) -> None:
+    values = np.random.default_rng(0).normal(size=(3, 200, 900)).astype(np.float32)
+    shown = show(explore(sd.LayoutArray.from_numpy(values, "{2,1,0}")), width)
+    assert re.fullmatch(r"rows \[0,0:\d+\] to \[2,\d+:200\], columns 0 to 899", text_of(shown, ".window"))
+    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_map_of_single_elements_does_not_zoom(show: Any) -> None:
+    shown = show(explore(sd.LayoutArray.from_numpy(np.eye(20, 30, dtype=np.int8), "{1,0}")))
+    assert shown.locator(".ramp").count() == 1
+    assert shown.get_by_label("zoom in").count() == 0
+
+
 def test_more_dimensions_and_another_layout(show: Any) -> None:
     shown = show(explore("s4[3,20,200]{2,1,0:T(8,128)(8,1)E(4)}", to="{1,2,0}"))
     shown.fill("#search", "2, 9, 190")

@@ -7,7 +7,7 @@ export class Grid {
   /**
    * model: { rows, columns, width, height, labelLength, isDense, cell(row, column) -> {text, colour, fill, hatched, faint, marked},
    *          rowLabel(row), columnLabel(column), rowEdge(row), columnEdge(column) -> 0, 1 or 2 }
-   * on: { hover(row, column), leave(), choose(row, column) }
+   * on: { hover(row, column), leave(), choose(row, column), and perhaps move() }
    */
   constructor(host, label, on) {
     this.host = host;
@@ -48,16 +48,15 @@ export class Grid {
 
   get visible() {
     const { width, height } = this.canvas.getBoundingClientRect();
-    return {
-      rows: Math.max(1, Math.floor((height - HEADER) / this.model.height)),
-      columns: Math.max(1, Math.floor((width - this.margin) / this.model.width)),
-    };
+    const whole = (cells) => Math.max(1, Math.floor(cells + 1e-6)); // 128 rows that fill the height are not 127.99
+    return { rows: whole((height - HEADER) / this.model.height), columns: whole((width - this.margin) / this.model.width) };
   }
 
   scrollTo(top, left) {
     const { rows, columns } = this.visible;
     this.top = Math.round(Math.max(0, Math.min(top, this.model.rows - rows)));
     this.left = Math.round(Math.max(0, Math.min(left, this.model.columns - columns)));
+    this.on.move?.();
     this.draw();
   }
 
