@@ -193,6 +193,19 @@ def test_the_map_shows_all_at_first(show: Any, width: int) -> None:
     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_the_coarse_cell_is_named_if_there_is_one(show: Any) -> None:
+    shown = show(explore(sd.LayoutArray.from_numpy(np.ones((300, 300), np.float32), "{1,0}")))
+    drawn = shown.locator("canvas").last
+    for key in ("+", "Control+Home"):
+        drawn.press(key)
+    words = shown.locator(".message").last
+    assert words.inner_text().startswith(
+        "[0:2, 0]: mean about 1, least about 1, largest about 1 (in [0:3, 0:2]: mean 1"
+    )
+    drawn.press("ArrowDown")
+    assert words.inner_text() == "[2:4, 0]: mean about 1, least about 1, largest about 1"
+
+
 def test_a_map_of_single_elements_does_not_zoom(show: Any) -> None:
     shown = show(explore(sd.LayoutArray.from_numpy(np.eye(20, 30, dtype=np.int8), "{1,0}")))
     assert shown.locator(".ramp").count() == 1

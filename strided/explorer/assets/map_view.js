@@ -175,8 +175,14 @@ export class MapView {
     const { level } = this;
     const [index, words] = wordsOf(level, row, column);
     const coarsest = this.levels[0];
-    const around = [cellOf(coarsest.row_starts, level.row_starts[row]), cellOf(coarsest.column_starts, level.column_starts[column])];
-    const [outer, exactly] = level === coarsest ? ["", ""] : wordsOf(coarsest, ...around);
+    const around = (axis, k) => {
+      const starts = level[axis];
+      return [starts[k], (starts[k + 1] ?? Infinity) - 1].map((position) => cellOf(coarsest[axis], position));
+    };
+    const [first, last] = around("row_starts", row);
+    const [left, right] = around("column_starts", column);
+    const isInOne = level !== coarsest && first === last && left === right;
+    const [outer, exactly] = isInOne ? wordsOf(coarsest, first, left) : ["", ""];
     this.words.textContent = `[${index}]: ${words}${outer && ` (in [${outer}]: ${exactly})`}`;
   }
 }
