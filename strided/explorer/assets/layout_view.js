@@ -38,6 +38,7 @@ export class LayoutView {
       type: "search",
       id: "search",
       placeholder: "9, 200:204 or byte 36",
+      size: 26,
       autocomplete: "off",
       spellcheck: false,
     });
