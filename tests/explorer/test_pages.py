@@ -212,6 +212,21 @@ def test_a_map_of_single_elements_does_not_zoom(show: Any) -> None:
     assert shown.get_by_label("zoom in").count() == 0
 
 
+def test_a_print_is_light_in_both_themes(show: Any) -> None:
+    page = explore("bf16[17,300]{1,0:T(8,128)(2,1)}")
+    drawings = []
+    for scheme in ("dark", "light"):
+        shown = show(page, scheme=scheme)
+        shown.emulate_media(media="print")
+        drawn = shown.locator("canvas").first
+        drawings.append(drawn.evaluate("canvas => canvas.toDataURL()"))
+        assert drawn.evaluate("canvas => canvas.height === Math.round(canvas.getBoundingClientRect().height)")
+        shown.emulate_media(media="screen")
+        drawings.append(drawn.evaluate("canvas => canvas.toDataURL()"))
+    assert drawings[0] == drawings[2]
+    assert drawings[1] != drawings[3]
+
+
 def test_more_dimensions_and_another_layout(show: Any) -> None:
     shown = show(explore("s4[3,20,200]{2,1,0:T(8,128)(8,1)E(4)}", to="{1,2,0}"))
     shown.fill("#search", "2, 9, 190")

@@ -24,6 +24,10 @@ export class Grid {
     this.model = null;
     this.listen();
     new ResizeObserver(() => this.draw()).observe(host);
+    // Another theme has other colours, paper has its own and other sizes; a print does not wait for the next frame.
+    for (const medium of ["print", "(prefers-color-scheme: dark)"]) {
+      matchMedia(medium).addEventListener("change", () => this.model && this.paint());
+    }
   }
 
   bar(direction, what, move) {
