@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -48,6 +49,23 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
     for context in contexts:
         context.close()
     assert [noise for noise in noises if not re.search(opened.expected, noise)] == []  # type: ignore[attr-defined]
+
+
+def wait_until_drawn(shown: Any) -> None:
+    """Waits until the page has drawn what is due: events of scrolling and of media come with a frame, too."""
+    shown.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def wait_until(shown: Any, condition: str) -> None:
+    """Waits until something holds, in JavaScript; Playwright's own function needs `eval`, which pages refuse."""
+    otherwise = json.dumps(f"it never holds: {condition}")
+    shown.evaluate(
+        f"""new Promise((done, failed) => {{
+            const look = (frames) =>
+                ({condition}) ? done() : frames ? requestAnimationFrame(() => look(frames - 1)) : failed({otherwise});
+            look(600);
+        }})"""
+    )
 
 
 def text_of(shown: Any, selector: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import strided as sd
 from strided.explorer import explore
-from tests.explorer.conftest import text_of
+from tests.explorer.conftest import text_of, wait_until, wait_until_drawn
 
 pytestmark = pytest.mark.partners
 
@@ -62,7 +62,7 @@ def test_pointing_at_either_side_lights_the_other(show: Any) -> None:
 
     before = blue(array), blue(memory)
     array.hover(position={"x": 100, "y": 60})
-    shown.wait_for_timeout(80)
+    wait_until_drawn(shown)
     assert blue(array) > before[0] + 200
     assert blue(memory) > before[1] + 200
     assert "element [" in text_of(shown, ".detail")
@@ -182,7 +182,7 @@ def test_the_map_zooms(show: Any) -> None:
     shown.keyboard.down("Control")
     shown.mouse.wheel(0, 100)
     shown.keyboard.up("Control")
-    shown.wait_for_function("document.querySelector('.window').textContent === 'rows 0 to 599, columns 0 to 899'")
+    wait_until(shown, "document.querySelector('.window').textContent === 'rows 0 to 599, columns 0 to 899'")
 
 
 @pytest.mark.parametrize("width", [400, 2560])
@@ -218,10 +218,12 @@ def test_a_print_is_light_in_both_themes(show: Any) -> None:
     for scheme in ("dark", "light"):
         shown = show(page, scheme=scheme)
         shown.emulate_media(media="print")
+        wait_until_drawn(shown)
         drawn = shown.locator("canvas").first
         drawings.append(drawn.evaluate("canvas => canvas.toDataURL()"))
         assert drawn.evaluate("canvas => canvas.height === Math.round(canvas.getBoundingClientRect().height)")
         shown.emulate_media(media="screen")
+        wait_until_drawn(shown)
         drawings.append(drawn.evaluate("canvas => canvas.toDataURL()"))
     assert drawings[0] == drawings[2]
     assert drawings[1] != drawings[3]
@@ -241,9 +243,16 @@ def test_more_dimensions_and_another_layout(show: Any) -> None:
     shown.select_option("#columns", "0")
     assert shown.input_value("#rows") != "0"
     assert "kernel" in text_of(shown, "pre.plan") or "step" in text_of(shown, "pre.plan")
+    shown.evaluate(
+        """() => { const message = document.querySelector(".message");
+                   const listen = () => window.said.push(message.textContent);
+                   window.said = [];
+                   new MutationObserver(listen).observe(message, { childList: true }); }"""
+    )
     shown.click("text=play one block")
-    shown.wait_for_selector("button:disabled")
-    shown.wait_for_selector("text=slot 2 of the target takes element [0, 2, 0]")
+    assert shown.locator("button:disabled").count() == 1
+    wait_until(shown, "window.said.length >= 3")
+    assert shown.evaluate("window.said[2]").startswith("slot 2 of the target takes element [0, 2, 0]")
 
 
 def test_no_animation_for_those_who_want_none(show: Any) -> None:

@@ -17,7 +17,7 @@ import strided as sd
 from strided.explorer import Page, explore
 from strided.explorer import dumps as dump_pages
 from tests import hlo_samples, paths
-from tests.explorer.conftest import text_of
+from tests.explorer.conftest import text_of, wait_until_drawn
 
 pytestmark = pytest.mark.partners
 
@@ -107,7 +107,7 @@ def test_a_hundred_thousand_rows(show: Any) -> None:
             "share => { const { list } = window.strided.module.rows; list.scrollTop = share * list.scrollHeight; }",
             share,
         )
-        shown.wait_for_timeout(50)
+        wait_until_drawn(shown)
         rows = shown.locator(".list .row")
         assert rows.count() < 60
         places = [int(row.split("\n")[0][1:]) for row in rows.all_inner_texts()]
