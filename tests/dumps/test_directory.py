@@ -48,6 +48,13 @@ LAST = "after_optimizations"
         (f"17.module_0001.jit_f.sm_8.0_gpu_{LAST}.txt", "module", "jit_f", 1, f"sm_8.0_gpu_{LAST}"),
         ("module_0001.before_optimizations.txt", "module", "", 1, "before_optimizations"),
         ("module_0003.a.b.0012.pipeline.after_x.before_y.txt", "module", "a.b", 3, "0012.pipeline.after_x.before_y"),
+        ("module_0001.S.12.before_optimizations.txt", "module", "S.12", 1, "before_optimizations"),
+        ("module_0001.S.6698.before_optimizations.txt", "module", "S.6698", 1, "before_optimizations"),
+        (f"module_0001.S.6698.cpu_{LAST}.hlo.txt", "module", "S.6698", 1, f"cpu_{LAST}"),
+        (f"module_0001.S.6698.sm_8.0_gpu_{LAST}.txt", "module", "S.6698", 1, f"sm_8.0_gpu_{LAST}"),
+        (f"module_0001.S.6698.sm_8.0_gpu_{LAST}-live-range.txt", "live ranges", "S.6698", 1, f"sm_8.0_gpu_{LAST}"),
+        ("module_0001.S.6698.0012.p.after_x.before_y.txt", "module", "S.6698", 1, "0012.p.after_x.before_y"),
+        ("module_0001.S.6698.snapshot.7.pb", "snapshot", "S.6698", 1, ""),
         (f"module_0000.f.cpu_{LAST}-buffer-assignment.txt", "allocations", "f", 0, f"cpu_{LAST}"),
         (f"module_0000.f.{LAST}-buffer-assignment-values.txt", "used values", "f", 0, LAST),
         (f"module_0000.f.{LAST}-memory-usage-report.pb", "memory report", "f", 0, LAST),
@@ -87,6 +94,17 @@ def test_any_name_is_read_or_not(name):
 
 
 # ---- a folder ----
+
+
+@pytest.mark.parametrize("name", ["SyncTensorsGraph.12", "SyncTensorsGraph.6698"])
+def test_a_program_whose_name_has_a_dot_is_one(tmp_path, name):
+    for number in (1, 2):
+        for end in ("before_optimizations.txt", f"cpu_{LAST}.txt", "thunk_sequence.txt", "ir-with-opt.ll", "x.y.o"):
+            (tmp_path / f"module_{number:04}.{name}.{end}").touch()
+    (tmp_path / "module_0001.SyncTensorsGraph.before_optimizations.txt").touch()
+    (tmp_path / f"module_0002.{name}").mkdir()
+    found = {program.label: len(program.files) for program in open_dump(tmp_path).programs}
+    assert found == {"SyncTensorsGraph#1": 1, f"{name}#1": 5, f"{name}#2": 6}
 
 
 def test_programs_are_found(dump):

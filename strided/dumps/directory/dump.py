@@ -9,11 +9,12 @@ import os
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from strided.dumps.detect import READERS, recognise
-from strided.dumps.directory.names import DumpName, parse_name
+from strided.dumps.directory.names import DumpName, parse_name, with_modules
 from strided.dumps.directory.programs import DumpFile, Program, reason_of
 from strided.errors import DumpError
 from strided.escape import some, visible
@@ -46,15 +47,12 @@ class Dump(Mapping[str, Any]):
 
     def __init__(self, path: Path, files: list[DumpFile], *, mapped: bool = True) -> None:
         self.path = path
+        self.others = tuple(file for file in files if file.name is None)
+        named = [(file, file.name) for file in files if file.name is not None]
         groups: dict[_Key, list[DumpFile]] = {}
-        others = []
-        for file in files:
-            if file.name is None:
-                others.append(file)
-                continue
-            number = -1 if file.name.number is None else file.name.number
-            groups.setdefault((file.name.time, number, file.name.module), []).append(file)
-        self.others = tuple(others)
+        for (file, _), name in zip(named, with_modules([name for _, name in named]), strict=True):
+            number = -1 if name.number is None else name.number
+            groups.setdefault((name.time, number, name.module), []).append(replace(file, name=name))
         self.programs = tuple(
             Program(name, None if number < 0 else number, time, tuple(own), mapped=mapped)
             for (time, number, name), own in sorted(_adopted(groups).items())
@@ -191,7 +189,8 @@ def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:
     if stat.S_ISDIR(status.st_mode):
         if name is None or name.number is None:
             return None
-        return DumpFile(Path(entry.path), DumpName("folder", name.module, name.number, name.time), 0)
+        folder = DumpName("folder", name.module, name.number, name.time, rest=name.rest)
+        return DumpFile(Path(entry.path), folder, 0)
     # A FIFO or a device is listed by its name alone; reading it says what it is.
     return DumpFile(Path(entry.path), name if stat.S_ISREG(status.st_mode) else None, status.st_size)
 

@@ -9,6 +9,10 @@
 * ``snapshot.<run>.pb``, ``execution_<run>.hlo_snapshot.pb``, ``execution_<run>.hlo_unoptimized_snapshot.pb`` or
   ``.txt``: what went into one run, and what came out.
 
+A module's name may hold dots and numbers (``SyncTensorsGraph.6698``), as an intermediate stage does
+(``0012.pipeline.after_x.before_y``): a number is a stage's only if a pipeline and a pass follow it. What other files
+hold is not known, so `with_modules` asks the rest of the folder where their module's name ends.
+
 If the whole name would be longer than 255 characters, the module's is left out. Renamed files (``<program>.hlo.txt``,
 ``<program>.buffer-assignment.txt``) are understood too.
 """
@@ -16,12 +20,16 @@ If the whole name would be longer than 255 characters, the module's is left out.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 #: The kinds of files, in the order in which they are listed.
 KINDS = ("module", "snapshot", "allocations", "memory report", "used values", "live ranges", "folder", "other")
 
-_STAGE = r"(?P<stage>(?:sm_\d+\.\d+_)?[A-Za-z0-9_]*(?:before|after)_[A-Za-z0-9_]+|\d{4}\.[^/]*)"
+_NAMED_STAGE = r"(?:sm_\d+\.\d+_)?[A-Za-z0-9_]*(?:before|after)_[A-Za-z0-9_]+"
+_NUMBERED_STAGE = r"\d{4,}\.(?!\d+\.)[^./]+\.[^/]*(?<!_optimizations)(?<!_optimizations\.hlo)"
+_STAGE = rf"(?P<stage>{_NAMED_STAGE}|{_NUMBERED_STAGE})"
 _WHAT = (
     ("snapshot", r"snapshot\.(?P<run>-?\d+)\.pb"),
     ("snapshot", r"execution_(?P<run>\d+)\.hlo_(?P<unoptimized>unoptimized_)?snapshot\.(?:pb|txt)"),
@@ -67,6 +75,8 @@ class DumpName:
         Of a snapshot: which run.
     is_unoptimized : bool
         Of a snapshot: whether it holds the module before optimisation, and only arguments.
+    rest : str
+        Of other files: what follows the number. `module` is then what precedes its first dot.
     """
 
     kind: str
@@ -76,6 +86,7 @@ class DumpName:
     stage: str = ""
     run: str = ""
     is_unoptimized: bool = False
+    rest: str = ""
 
     @property
     def is_final(self) -> bool:
@@ -106,5 +117,24 @@ def parse_name(name: str) -> DumpName | None:
             found = match.groupdict("")
             module, unoptimized = _CL.sub("", found["module"]), bool(found.get("unoptimized"))
             return DumpName(kind, module, number, time, found.get("stage", ""), found.get("run", ""), unoptimized)
-    module = xla["rest"].split(".")[0]
-    return DumpName("other", module, number, time) if number is not None else None
+    module, rest = xla["rest"].split(".")[0], xla["rest"]
+    return DumpName("other", module, number, time, rest=rest) if number is not None else None
+
+
+def with_modules(names: Sequence[DumpName]) -> list[DumpName]:
+    """The names of a folder, where other files have the longest module name that the rest of the folder shows.
+
+    >>> names = ["module_0001.f.12.before_optimizations.txt", "module_0001.f.12.thunk_sequence.txt"]
+    >>> [name.module for name in with_modules([parse_name(name) for name in names])]
+    ['f.12', 'f.12']
+    """
+    known: dict[tuple[str, int | None], set[str]] = defaultdict(set)
+    for name in names:
+        if not name.rest:
+            known[name.time, name.number].add(name.module)
+    return [
+        replace(name, module=max(fitting, key=len))
+        if (fitting := [m for m in known[name.time, name.number] if m and f"{name.rest}.".startswith(f"{m}.")])
+        else name
+        for name in names
+    ]
