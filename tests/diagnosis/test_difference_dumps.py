@@ -13,6 +13,7 @@ import pytest
 
 import strided as sd
 from strided.diagnosis.difference import DumpDifference, diff_dumps
+from strided.errors import UnsupportedError
 from tests import paths
 
 SNAPSHOT = "module_0000.jit_prog_while_loop.snapshot.461367650.pb"
@@ -46,6 +47,16 @@ def test_equal_folders(folders: list[Path]) -> None:
     assert found.first is None
     assert len(found.values) == 15
     assert "0 of 15 arguments and results differ" in str(found)
+
+
+def test_diff_of_whole_dumps_says_what_compares_them(folders: list[Path]) -> None:
+    dump = sd.open_dump(folders[0])
+    with pytest.raises(UnsupportedError, match=r"a is a whole dump folder: .* as in dump\['jit_.*'\], .*diff_dumps"):
+        sd.diff(dump, dump)
+    with pytest.raises(UnsupportedError, match="b is a whole dump folder"):
+        sd.diff(next(iter(dump.values())), dump)
+    with pytest.raises(UnsupportedError, match="dump\\['NAME'\\]"):
+        sd.diff(sd.open_dump(folders[0].parent), 0)
 
 
 def test_the_first_instruction_that_differs_and_both_files_are_named(folders: list[Path]) -> None:

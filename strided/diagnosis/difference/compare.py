@@ -62,7 +62,8 @@ def diff(
     ValueError
         The shapes differ, or a tolerance is negative.
     UnsupportedError
-        XLA has no such element type, or raw bytes come without a shape.
+        XLA has no such element type, raw bytes come without a shape, or a whole dump folder is given;
+        `strided.diagnosis.difference.diff_dumps` compares two of them.
     DumpError
         A shard is missing.
 

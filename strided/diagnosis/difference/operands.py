@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from strided.arrays.blocks import Box, Reader
 from strided.arrays.layout_array import LayoutArray, map_array
+from strided.dumps.directory.dump import Dump
 from strided.dumps.sharded.sharded_array import ShardedArray
 from strided.errors import UnsupportedError
 from strided.escape import visible
@@ -80,8 +81,14 @@ def operand_of(given: Any, name: str) -> Operand:
     Raises
     ------
     UnsupportedError
-        XLA has no such element type, or a file of raw bytes has no shape.
+        XLA has no such element type, a file of raw bytes has no shape, or a whole dump is given.
     """
+    if isinstance(given, Dump):
+        example = f"dump[{next(iter(given), 'NAME')!r}]"
+        raise UnsupportedError(
+            f"{name} is a whole dump folder: name one of its arrays, as in {example}, "
+            "or compare two folders with strided.diagnosis.difference.diff_dumps"
+        )
     if isinstance(given, (str, os.PathLike)):
         given = given, None
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], (str, os.PathLike)):
