@@ -268,6 +268,13 @@ def test_a_report_prints_itself() -> None:
         report.bytes = 0
 
 
+def test_a_small_share_is_not_rounded_to_nothing() -> None:
+    shape = "f32[2047,1024]{1,0:T(8,128)}"
+    found = padding(sd.LayoutArray(np.zeros(2048 * 1024 * 4, np.uint8), shape))
+    assert "4,096 of 8,388,608 bytes (under 0.1%)" in str(found)
+    assert "(under 0.1%)" in found._repr_html_()
+
+
 def test_a_view_is_refused() -> None:
     array = sd.LayoutArray(bytes(18432), TILED)
     for view in (array[1:], array.T, array.view(np.uint16)):

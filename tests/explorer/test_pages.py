@@ -42,6 +42,23 @@ def test_an_index_a_slice_a_byte(show: Any) -> None:
         assert text_of(shown, ".detail") == ""  # nothing of what was typed before
 
 
+def test_runs_of_bytes_are_worded_well(show: Any) -> None:
+    shown = show(explore("u8[40,50000]{1,0}"))
+    for key, words in (
+        ("1, 7:10", "3 elements 1 run of 3 bytes: bytes 50,007 to 50,009"),
+        ("0:2, 7:8", "2 elements 2 runs of bytes, 2 bytes between byte 7 and 50,007 (under 0.01% of them) 7 50,007"),
+    ):
+        shown.fill("#search", key)
+        assert text_of(shown, ".detail") == words
+    shown.fill("#search", ":, 7:9")
+    assert len(shown.locator(".detail li").all()) == 24
+    assert text_of(shown, ".detail").endswith("1,150,007 to 1,150,008 and 16 more")
+    assert text_of(shown, ".detail li:last-child") == "1,150,007 to 1,150,008"
+    packed = show(explore("s4[2,8]{1,0:E(4)}"))
+    packed.fill("#search", "1, 2:4")
+    assert text_of(packed, ".detail") == "2 elements 1 run of 1 byte: byte 5"
+
+
 def test_pointing_at_either_side_lights_the_other(show: Any) -> None:
     shown = show(explore(SHAPE))
     show.expected = "willReadFrequently"

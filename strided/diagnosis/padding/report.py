@@ -149,6 +149,11 @@ class Padding:
         return self.bytes / self.total_bytes if self.total_bytes else 0.0
 
     @property
+    def _size(self) -> str:
+        share = "under 0.1%" if 0 < self.share < 0.001 else f"{self.share:.1%}"
+        return f"{self.bytes:,} of {self.total_bytes:,} bytes ({share})"
+
+    @property
     def leaks(self) -> int:
         """Bytes of padding that look like data."""
         return sum(region.leaks for region in self.regions)
@@ -183,7 +188,7 @@ class Padding:
         """The report, in lines of at most `width` columns."""
         lines = textwrap.wrap(self.shape, width, break_on_hyphens=False)
         rows = [
-            ("padding", f"{self.bytes:,} of {self.total_bytes:,} bytes ({self.share:.1%})"),
+            ("padding", self._size),
             ("verdict", self.verdict),
         ]
         rows += [("" if k else "regions", str(region)) for k, region in enumerate(self.regions)]
@@ -210,7 +215,7 @@ class Padding:
         return "" if self.map is None else self.map.svg(f"padding of {self.shape}")
 
     def _repr_html_(self) -> str:
-        facts = [("padding", f"{self.bytes:,} of {self.total_bytes:,} bytes ({self.share:.1%})")]
+        facts = [("padding", self._size)]
         sections = []
         if self.regions:
             rows = [(region.where, region.bytes, region.what) for region in self.regions]

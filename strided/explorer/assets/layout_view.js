@@ -1,7 +1,7 @@
 // A shape or an array: the array beside its memory, the sum behind each address, the bytes that a slice touches.
 
 import { indexAt, offsetOf, placeOf, runsOf, steps } from "./address.js";
-import { make, number, plural } from "./dom.js";
+import { make, number, percent, plural } from "./dom.js";
 import { Grid, marginOf } from "./grid.js";
 import { indicesOf, MOST_SELECTED, parseKey } from "./key.js";
 import { reader } from "./values.js";
@@ -9,6 +9,8 @@ import { reader } from "./values.js";
 const COLOURS = 6;
 /** Significant digits of a value in a cell; below the grids it has all of them. */
 const CELL_DIGITS = 4;
+/** Runs of bytes that are listed. */
+const MOST_RUNS = 24;
 
 export class LayoutView {
   constructor(host, data) {
@@ -421,10 +423,15 @@ export class LayoutView {
     const runs = runsOf(this.layout, offsets);
     const read = runs.reduce((sum, [start, stop]) => sum + stop - start, 0);
     const span = runs.at(-1)[1] - runs[0][0];
-    const words = `${plural(runs.length, "run")} of bytes, ${plural(read, "byte")} between byte ${number(runs[0][0])} and ${number(runs.at(-1)[1] - 1)} (${((100 * read) / span).toFixed(1)}% of them)`;
-    const shown = runs.slice(0, 24).map(([start, stop]) => make("li", {}, `${number(start)} to ${number(stop - 1)}`));
-    if (runs.length > shown.length) shown.push(make("li", {}, `and ${number(runs.length - shown.length)} more`));
-    this.detail.replaceChildren(make("h2", {}, plural(count, "element")), make("p", {}, words), make("ol", { className: "runs" }, ...shown));
+    const words =
+      runs.length === 1
+        ? `1 run of ${plural(read, "byte")}: ${bytesInWords(runs[0][0], runs[0][1] - 1)}`
+        : `${plural(runs.length, "run")} of bytes, ${plural(read, "byte")} between byte ${number(runs[0][0])} and ${number(runs.at(-1)[1] - 1)} (${percent(read / span)} of them)`;
+    const shown = runs.length === 1 ? [] : runs.slice(0, MOST_RUNS);
+    const items = shown.map(([start, stop]) => make("li", {}, rangeInWords(start, stop - 1)));
+    const list = items.length ? [make("ol", { className: "runs" }, ...items)] : [];
+    if (runs.length > MOST_RUNS) list.push(make("p", {}, `and ${number(runs.length - MOST_RUNS)} more`));
+    this.detail.replaceChildren(make("h2", {}, plural(count, "element")), make("p", {}, words), ...list);
   }
 
   // ---- drawing -------------------------------------------------------------------------------------------------------
@@ -461,7 +468,15 @@ function placeInWords(layout, offset) {
     const end = bit + layout.element_bits - 1;
     return `byte ${number(first)}, ${end > bit ? `bits ${bit} to ${end}` : `bit ${bit}`}`;
   }
-  return first === last ? `byte ${number(first)}` : `bytes ${number(first)} to ${number(last)}`;
+  return bytesInWords(first, last);
+}
+
+function bytesInWords(first, last) {
+  return `byte${first === last ? "" : "s"} ${rangeInWords(first, last)}`;
+}
+
+function rangeInWords(first, last) {
+  return first === last ? number(first) : `${number(first)} to ${number(last)}`;
 }
 
 /** The byte of a packed element, bit by bit, from the most significant. */

@@ -1,6 +1,6 @@
 // An HLO module: its instructions with sizes, searched and sorted; the layout, operands and users of the chosen one.
 
-import { make, number, plural } from "./dom.js";
+import { make, number, percent, plural } from "./dom.js";
 import { Rows } from "./rows.js";
 
 /** Users and operands that are listed. */
@@ -139,7 +139,7 @@ export class ModuleView {
     const facts = [
       ["shape", layouts.length === 1 ? "" : cut(module.shapes[shape])],
       [layouts.length > 1 ? "layouts" : "layout", layouts],
-      ["memory", `${plural(bytes, "byte")}${padding ? `, ${number(padding)} of them padding (${((100 * padding) / bytes).toFixed(1)}%)` : ", no padding"}`],
+      ["memory", `${plural(bytes, "byte")}${padding ? `, ${number(padding)} of them padding (${percent(padding / bytes)})` : ", no padding"}`],
       ["computation", module.computations[module.computation[k]] + (module.is_root[k] ? ", of which it is the result" : "")],
       ["made by", operation],
       ["source", place],

@@ -1,6 +1,6 @@
 // Two arrays or two runs: which values differ, where, and by how much; the worst first.
 
-import { make, number, plural } from "./dom.js";
+import { make, number, percent, plural } from "./dom.js";
 import { Grid, marginOf } from "./grid.js";
 import { differenceColour, differencePicture } from "./heat.js";
 import { LayoutPanel } from "./layout_panel.js";
@@ -189,10 +189,6 @@ export class RunsView {
     });
     return make("ol", {}, ...items);
   }
-}
-
-function percent(share) {
-  return share === 1 ? "all" : share < 1e-4 ? "under 0.01%" : `${(100 * share).toPrecision(3)}%`;
 }
 
 function tableOf(heads, rows) {
