@@ -449,6 +449,17 @@ def test_a_sub_axis_at_the_end_of_its_axis_may_be_manual() -> None:
     assert Sharding.from_proto(sharding.to_proto()) == sharding
 
 
+def test_a_sub_axis_that_cuts_nothing_is_refused() -> None:
+    with pytest.raises(NotationError, match="a sub-axis needs a size of 2 or more") as caught:
+        Sharding.parse("{mesh['a'=4], [{'a':(2)1}]}")
+    assert caught.value.position == 16
+    sub = {"mesh_axis_index": 0, "sub_axis_info": {"pre_size": 0, "size": 0}}
+    mesh = {"axes": [{"name": "a", "size": 4}]}
+    proto = serialized("OpSharding", named_sharding={"mesh": mesh, "replicated_axes": [sub]})
+    with pytest.raises(DumpError, match="a sub-axis needs a size of 2 or more"):
+        Sharding.from_proto(proto)
+
+
 def test_a_negative_device_of_a_maximal_proto_is_named() -> None:
     proto = serialized("OpSharding", type=1, tile_assignment_dimensions=[1], tile_assignment_devices=[-1])
     with pytest.raises(DumpError, match="a device number is at least 0, found -1"):

@@ -28,6 +28,13 @@ class Axis:
     pre_size: int = 0
     size: int = 0
 
+    @classmethod
+    def part(cls, index: int, pre_size: int, size: int) -> Axis:
+        """A sub-axis; LayoutError if it cuts nothing."""
+        if pre_size < 1 or size < 2:
+            raise LayoutError("a sub-axis needs a size of 2 or more behind a factor of 1 or more")
+        return cls(index, pre_size, size)
+
     def bounds(self, axis_size: int) -> tuple[int, int]:
         """The factors of the axis before and up to its end: ``(1, axis_size)`` for a whole axis."""
         return (self.pre_size, self.pre_size * self.size) if self.size else (1, axis_size)

@@ -6,18 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from strided.dumps.sharding.named import Axis, DimensionSharding, Mesh, NamedSharding
-from strided.dumps.sharding.tile_assignment import TileAssignment
+from strided.dumps.sharding.tile_assignment import TileAssignment, device_number
 from strided.layout.lexer import Lexer
 
 T = TypeVar("T")
 
 
 def read_device(lexer: Lexer) -> int:
-    at = lexer.start
-    device = lexer.required_integer("a device number")
-    if device < 0:
-        lexer.fail(f"a device number is at least 0, found {device}", at)
-    return device
+    return lexer.build(lexer.start, device_number, lexer.required_integer("a device number"))
 
 
 def read_iota(lexer: Lexer, start: int, dimensions: list[int]) -> TileAssignment:
@@ -147,9 +143,7 @@ def _axis(lexer: Lexer, index: Mapping[str, int]) -> Axis:
     pre_size = lexer.required_integer("the factor before a sub-axis")
     lexer.expect(")")
     size = lexer.required_integer("the size of a sub-axis")
-    if pre_size < 1 or size < 2:
-        lexer.fail("a sub-axis needs a size of 2 or more behind a factor of 1 or more", at)
-    return Axis(number, pre_size, size)
+    return lexer.build(at, Axis.part, number, pre_size, size)
 
 
 def read_metadata(lexer: Lexer) -> tuple[str, ...]:

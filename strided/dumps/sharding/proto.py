@@ -11,7 +11,7 @@ from typing import TypeVar
 from strided.dumps.protobuf.decode import Fields
 from strided.dumps.protobuf.wire import MAX_DEPTH, bytes_field, integer_field, integers_field
 from strided.dumps.sharding.named import Axis, DimensionSharding, Mesh, NamedSharding
-from strided.dumps.sharding.tile_assignment import TileAssignment
+from strided.dumps.sharding.tile_assignment import TileAssignment, device_number
 from strided.dumps.sharding.value import Group, ShardingValue
 from strided.errors import DumpError, LayoutError
 
@@ -61,9 +61,7 @@ def _unnamed(found: Fields, make: Callable[..., T], depth: int) -> T:
     if kind == "maximal" or (kind == "tiled" and len(devices) == 1 and not reshape):
         if len(devices) != 1:
             raise DumpError(f"a maximal OpSharding needs one device, found {len(devices)}", position=at)
-        if devices[0] < 0:
-            raise DumpError(f"a device number is at least 0, found {devices[0]}", position=at)
-        return make(kind="maximal", device=devices[0], group=group)
+        return make(kind="maximal", device=device_number(devices[0]), group=group)
     if kind != "tiled":
         return make(kind=kind, group=group)
     if reshape:
@@ -109,9 +107,7 @@ def _axes(found: Fields, name: str) -> tuple[Axis, ...]:
             axes.append(Axis(index))
             continue
         sub = axis.message("sub_axis_info")
-        axes.append(Axis(index, sub.integer("pre_size"), sub.integer("size")))
-        if axes[-1].size < 2 or axes[-1].pre_size < 1:
-            raise DumpError("a sub-axis needs a size of 2 or more behind a factor of 1 or more", position=sub.at)
+        axes.append(Axis.part(index, sub.integer("pre_size"), sub.integer("size")))
     return tuple(axes)
 
 

@@ -187,6 +187,13 @@ class TileAssignment:
         return f"[{_join(reshape)}]" + (f"T({_join(transpose)})" if len(reshape) > 1 else "")
 
 
+def device_number(device: int) -> int:
+    """The same number; LayoutError if it is negative."""
+    if device < 0:
+        raise LayoutError(f"a device number is at least 0, found {device}")
+    return device
+
+
 def split_digits(digits: Sequence[Digit], dimensions: Sequence[int]) -> list[list[Digit]] | None:
     """The digits cut so that each belongs to one dimension of the grid, or None if they do not divide.
 
