@@ -10,7 +10,7 @@ import click
 
 import strided
 from strided.cli.diff import two_arrays
-from strided.cli.operands import Reading, array_of, is_dump_folder, with_layout
+from strided.cli.operands import Reading, is_dump_folder, only_array_of, with_layout
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
@@ -87,9 +87,7 @@ def explore(
         elif len(operands) == 1 and (program := _program(operands[0], kind)) is not None:
             page = strided.explore(program)
         else:
-            array, rest = array_of(operands, reading)
-            if rest:
-                raise click.UsageError(f"one operand too many: {rest[0]!r}")
+            array = only_array_of(operands, reading)
             page = strided.explore(
                 array if isinstance(array, FileArray) else with_layout(array, operands[0]), to=layout
             )

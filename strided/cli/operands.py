@@ -45,6 +45,14 @@ def array_of(operands: Sequence[str], reading: Reading) -> tuple[Any, Sequence[s
     return opened.array(chosen(opened.arrays, None, opened.path) if opened.name is None else opened.name), rest
 
 
+def only_array_of(operands: Sequence[str], reading: Reading) -> Any:
+    """The array that all operands name."""
+    array, rest = array_of(operands, reading)
+    if rest:
+        raise click.UsageError(f"one operand too many: {rest[0]!r}")
+    return array
+
+
 def is_dump_folder(path: str) -> bool:
     """Whether a path is a folder that is not a zarr store."""
     return os.path.isdir(path) and not is_zarr(path)

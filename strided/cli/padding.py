@@ -8,7 +8,7 @@ import json
 import click
 
 from strided import inspect
-from strided.cli.operands import Reading, array_of, format_of_file, with_layout
+from strided.cli.operands import Reading, format_of_file, only_array_of, with_layout
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
@@ -48,9 +48,7 @@ def padding(
     Zeros, a constant, NaN, old data of the array, other numbers, or noise. A map shows where.
     """
     with contextlib.ExitStack() as stack:
-        array, rest = array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
-        if rest:
-            raise click.UsageError(f"one operand too many: {rest[0]!r}")
+        array = only_array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
         array = with_layout(array, operands[0])
         if out is not None and (len(operands) == 1 or format_of_file(operands[0]) is not None):
             raise click.UsageError(f"--scrub takes a file of raw bytes and its shape, which {operands[0]} is not")

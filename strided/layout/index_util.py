@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 Index: TypeAlias = Sequence[Any]
 
 
+def refuse_split(shape: object, layout: Layout) -> None:
+    """Raise UnsupportedError if the layout of `shape` is split."""
+    if layout.split_configs:
+        raise UnsupportedError(f"{shape} is split (SC): where its pieces lie is not public, so it has no addresses")
+
+
 class Addressing:
     """The addresses of a shape's elements."""
 
@@ -42,8 +48,7 @@ class Addressing:
     @lazy
     def address_map(self) -> AddressMap:
         """From logical index to element offset; UnsupportedError for a split layout."""
-        if self._array_layout.split_configs:
-            raise UnsupportedError(f"{self} is split (SC): where its pieces lie is not public, so it has no addresses")
+        refuse_split(self, self._array_layout)
         return self.expansion.address_map
 
     def in_bounds(self, index: Index) -> bool:

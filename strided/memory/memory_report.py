@@ -25,7 +25,7 @@ from strided.memory.from_text import report_from_text
 from strided.memory.heap_trace import HeapTrace, read_traces
 from strided.memory.report import MemoryReport
 from strided.memory.usage_text import SPACES, UsageText, is_usage_text, read_usage_text
-from strided.tpu.default_layout import GENERATIONS
+from strided.tpu.default_layout import check_generation
 
 #: What every message of a program that ran out of memory holds.
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
@@ -249,8 +249,8 @@ def sorted_by_program(paths: Sequence[str]) -> list[Material]:
 
 def report_of(found: Material, *, generation: str | None = None, space: int | str = 0) -> MemoryReport:
     """The report from what is known; parameters and errors as for `memory_report`."""
-    if generation is not None and generation not in GENERATIONS:
-        raise UnsupportedError(f"no default layouts are known for {generation!r}, but for {', '.join(GENERATIONS)}")
+    if generation is not None:
+        check_generation(generation)
     number = space_number(space)
     module = found.module if found.module is not None else found.module_before
     if found.assignment is not None:

@@ -31,6 +31,12 @@ _UNOBSERVED = frozenset({"s1", "u1", "f6e3m2fn", "f6e2m3fn"})
 _COLUMNS = 128
 
 
+def check_generation(generation: str) -> None:
+    """Raise UnsupportedError for a generation of TPUs whose layouts are not known."""
+    if generation not in GENERATIONS:
+        raise UnsupportedError(f"no default layouts are known for {generation!r}, but for {', '.join(GENERATIONS)}")
+
+
 def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
     """The layout that the TPU compiler chooses for a parameter of this element type and these dimensions.
 
@@ -67,8 +73,7 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
     {1,0:T(8,128)(4,1)} 131072
     {1,0:T(64,128)(8,1)E(4)} 65536
     """
-    if generation not in GENERATIONS:
-        raise UnsupportedError(f"no default layouts are known for {generation!r}, but for {', '.join(GENERATIONS)}")
+    check_generation(generation)
     shape = array_shape(shape)
     if shape.is_dynamic:
         raise UnsupportedError(f"no default layouts are known for dynamic dimensions, as in {shape.text(layout=False)}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from strided.errors import LayoutError, NotationError, UnsupportedError
 from strided.layout import UNBOUNDED, AnyShape, Layout
 from strided.layout.element_types import ELEMENT_TYPES
+from strided.layout.index_util import refuse_split
 from strided.layout.parser import array_shape, parse_shape
 
 #: Stands for the type that a text leaves out.
@@ -68,8 +69,7 @@ def known_of(shape: str | AnyShape | None) -> Known:
             raise NotationError(error.message, text=text, position=place) from None
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} is no array: it has no bytes")
-    if parsed.layout.split_configs:
-        raise UnsupportedError(f"{parsed} is split (SC): where its pieces lie is not public, so it has no addresses")
+    refuse_split(parsed, parsed.layout)
     if 0 in parsed.dimensions:
         raise LayoutError(f"{parsed.text(layout=False)} has no elements, so every layout explains them")
     dimensions = tuple(None if n == UNBOUNDED else n for n in parsed.dimensions)
