@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays.base import Array, ArrayBase, address_of
+from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import IndexRange, IndexRanges, index_ranges_of
+from strided.transfer.region import address_of
 
 
 class Arguments:

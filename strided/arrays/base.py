@@ -348,12 +348,6 @@ class ArrayBase:
         return np.ndarray(self.shape, self.dtype, memory, 0, (0,) * self.ndim)
 
 
-def address_of(x: Array) -> int:
-    """The address of an ndarray's first element."""
-    address: int = x.__array_interface__["data"][0]
-    return address
-
-
 def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     """Whether a shape broadcasts to another one."""
     return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(to), strict=False))

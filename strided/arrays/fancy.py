@@ -21,7 +21,7 @@ import numpy.typing as npt
 from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.arrays import blocks
-from strided.arrays.base import Array, ArrayBase, address_of
+from strided.arrays.base import Array, ArrayBase
 from strided.kernels import CHECK, DIVIDE, SHIFT, SPLIT
 from strided.runtime import limits
 from strided.runtime.aliases import Table
@@ -30,7 +30,7 @@ from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
 from strided.transfer.executor import BoundKernel, ElementFormat, bound, scratch
 from strided.transfer.gather_scatter import Offsets
-from strided.transfer.region import Region, read_only
+from strided.transfer.region import Region, address_of, read_only
 
 Integers: TypeAlias = npt.NDArray[np.intp]
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays import formatting
-from strided.arrays.keys import Selection, Span, index_arrays, normalise
+from strided.arrays.keys import Selection, Span, index_arrays, length_of, normalise
 from strided.arrays.layout_array import LayoutArray
 
 Array = npt.NDArray[Any]
@@ -63,9 +63,7 @@ class GridArray:
         return self.size * self.dtype.itemsize
 
     def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
+        return length_of(self.shape)
 
     def to_numpy(self, out: Array | None = None) -> Array:
         """All values, in `out` if it is given.

@@ -11,13 +11,14 @@ import numpy as np
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays import array_functions, dlpack, formatting, overlap, partners
-from strided.arrays.base import Array, ArrayBase, LayoutBuffer, address_of
+from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.encode import encode, spec_for
 from strided.files.mapping import map_file
 from strided.layout import Layout
 from strided.layout.element_types import is_builtin
+from strided.transfer.region import address_of
 
 #: ``PyBUF_FORMAT``: the consumer of a buffer asks for its type.
 _WITH_FORMAT = 4

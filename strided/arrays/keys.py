@@ -115,6 +115,13 @@ def refuse(shape: tuple[int, ...], key: Any, value_shape: tuple[int, ...] | None
     raise IndexError(f"key {key!r} does not fit an array of shape {shape}")
 
 
+def length_of(shape: tuple[int, ...]) -> int:
+    """What ``len`` gives for an array; TypeError for a 0-d one."""
+    if not shape:
+        raise TypeError("len() of unsized object")
+    return shape[0]
+
+
 def _stand_in(shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     """An array of a shape that takes no memory."""
     return np.lib.stride_tricks.as_strided(np.zeros((), np.bool_), shape, (0,) * len(shape))

@@ -12,6 +12,7 @@ import numpy as np
 
 from strided.arrays import blocks, reductions
 from strided.arrays.base import Array, ArrayBase
+from strided.arrays.keys import length_of
 from strided.layout.element_types import is_builtin
 
 
@@ -222,9 +223,7 @@ class Methods(ArrayBase):
     # Python's protocols.
 
     def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
+        return length_of(self.shape)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 
-from strided.arrays.base import Array, ArrayBase, address_of
+from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import IndexRange, index_ranges_of
 from strided.planning.plan import span_of
+from strided.transfer.region import address_of
 
 #: The most elements, of both arrays together, that are enumerated.
 _MOST_ELEMENTS = 1 << 24

@@ -102,9 +102,7 @@ class RemoteArray:
         return self.to_numpy().astype(self.dtype if dtype is None else dtype, copy=False)
 
     def __len__(self) -> int:
-        if not self.ndim:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
+        return len(self._blank)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))

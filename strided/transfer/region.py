@@ -97,11 +97,10 @@ def region_of_ndarray(x: npt.NDArray[Any], *, signed: bool = False) -> Region:
         # A third of the time that Region takes, which small copies notice.
         return tuple.__new__(Region, (x.ravel().view(_BYTE), _row_major(x.shape), bits, True, signed, 0))
     low, high = np.lib.array_utils.byte_bounds(x)
-    address = x.__array_interface__["data"][0]
     # Fields of records may lie at steps that are no multiple of their size.
     unit = math.gcd(x.itemsize, *x.strides)
     strides = [s // unit for s in x.strides]
-    map_ = AddressMap.from_strides(x.shape, strides, (address - low) // unit)
+    map_ = AddressMap.from_strides(x.shape, strides, (address_of(x) - low) // unit)
     flat = np.asarray(_Memory(x, low, high - low))
     return Region(flat, map_, bits, True, signed, 0 if unit == x.itemsize else 8 * unit)
 
@@ -139,8 +138,8 @@ def _populate(memory: Bytes) -> None:
     madvise = _madvise()
     if madvise is None:
         return
-    first = -(-_address(memory) // mmap.PAGESIZE) * mmap.PAGESIZE
-    end = (_address(memory) + memory.size) // mmap.PAGESIZE * mmap.PAGESIZE
+    first = -(-address_of(memory) // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (address_of(memory) + memory.size) // mmap.PAGESIZE * mmap.PAGESIZE
     pieces = (
         (at, min(limits.current.populated_piece_bytes, end - at), _POPULATE_WRITE)
         for at in range(first, end, limits.current.populated_piece_bytes)
@@ -162,7 +161,8 @@ def _madvise() -> Callable[[int, int, int], int] | None:
     return found
 
 
-def _address(x: npt.NDArray[Any]) -> int:
+def address_of(x: npt.NDArray[Any]) -> int:
+    """The address of an ndarray's first element."""
     address: int = x.__array_interface__["data"][0]
     return address
 
@@ -178,7 +178,7 @@ def may_overlap(first: Region, second: Region) -> bool:
 
 
 def _addresses(region: Region) -> tuple[int, int]:
-    address = _address(region.buffer)
+    address = address_of(region.buffer)
     span = span_of(region.map, region.storage) or (0, region.buffer.size)
     return address + span[0], address + span[1]
 

@@ -37,6 +37,7 @@ from strided.layout.sizes import tile_of
 from strided.pictures.folding import Counts, Folding, folding
 from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS
 from strided.runtime.threads import get_num_threads, run
+from strided.transfer.region import address_of
 
 Progress = Callable[[int], object]
 
@@ -340,7 +341,7 @@ def _unequal_chunks(a: LayoutArray, b: LayoutArray, work: _Scan) -> tuple[Mask, 
     size = min(a._memory.buffer.size, b._memory.buffer.size)
     x, y = a._memory.buffer[:size], b._memory.buffer[:size]
     found = np.zeros(-(-size // _CHUNK_BYTES), bool)
-    words = all(each.__array_interface__["data"][0] % 8 == 0 for each in (x, y))
+    words = all(address_of(each) % 8 == 0 for each in (x, y))
     differing = [0] * len(found)
 
     def compare(first: int) -> None:
