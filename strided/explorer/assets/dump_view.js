@@ -17,7 +17,10 @@ const ARRAY_ORDERS = {
 export class DumpView {
   /** modules: of each program its packed instructions, or null. */
   constructor(host, dump, modules) {
-    Object.assign(this, { dump, modules, pictures: new Map(), unpacked: new Map() });
+    this.dump = dump;
+    this.modules = modules;
+    this.pictures = new Map();
+    this.unpacked = new Map();
     dump.arrays.forEach((array) => {
       array.program_label = dump.programs[array.program].label;
       array.text = `${array.program_label}/${array.name} ${array.shape ?? ""} ${array.instruction}`.toLowerCase();
@@ -167,7 +170,7 @@ export class DumpView {
       ...notes.map((note) => make("p", { className: note.startsWith("broken") ? "message wrong" : "message" }, note)),
       ...(listed.length ? [make("details", {}, make("summary", {}, plural(listed.length, "file")), make("ul", {}, ...listed))] : []),
     );
-    const sections = [...document.querySelectorAll(".program")];
+    const sections = [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".program"))];
     for (const section of sections) section.hidden = section.dataset.program !== String(k);
     this.instructions.replaceChildren();
     this.module = null;

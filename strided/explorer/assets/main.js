@@ -5,7 +5,8 @@ import { MapView } from "./map_view.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const view = document.getElementById("view");
-window.strided = {};
-if (data.layouts) window.strided.layout = new LayoutView(view, data);
-if (data.map) window.strided.map = new MapView(view, data.map);
+const views = {}; // for tests, and for the curious
+Object.assign(window, { strided: views });
+if (data.layouts) views.layout = new LayoutView(view, data);
+if (data.map) views.map = new MapView(view, data.map);
 document.documentElement.classList.add("ready");

@@ -13,8 +13,10 @@ export class ModuleView {
    * panel: shows layouts. sections: elements whose tables name instructions. linksOf(name): buttons to the values that
    * an instruction has in a dump.
    */
-  constructor(host, module, panel, sections, linksOf = () => []) {
-    Object.assign(this, { module, panel, linksOf });
+  constructor(host, module, panel, sections, linksOf = (_name) => []) {
+    this.module = module;
+    this.panel = panel;
+    this.linksOf = linksOf;
     this.search = make("input", { type: "search", id: "find", placeholder: "name, opcode, shape or op_name", autocomplete: "off", spellcheck: false });
     this.order = make("select", { id: "order" }, ...["program", "bytes", "padding"].map((name) => make("option", { value: name }, name)));
     this.fused = make("input", { type: "checkbox", id: "fused" });

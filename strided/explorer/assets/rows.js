@@ -11,7 +11,14 @@ export class Rows {
    * cells(item): texts or elements. on: { choose(item), key(event, item) }, of which `key` may be missing.
    */
   constructor({ kind, label, height, heads, cells, on }) {
-    Object.assign(this, { kind, height, cells, on, items: [], places: new Map(), drawn: new Map(), chosen: null });
+    this.kind = kind;
+    this.height = height;
+    this.cells = cells;
+    this.on = on;
+    this.items = [];
+    this.places = new Map();
+    this.drawn = new Map();
+    this.chosen = null;
     this.list = make("div", { className: "list", tabIndex: 0, role: "listbox", ariaLabel: label });
     this.space = this.list.appendChild(make("div", { className: "space", role: "none" }));
     const head = make("div", { className: "row head", ariaHidden: "true" }, ...heads.map((name) => make("span", {}, name)));
