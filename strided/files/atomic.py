@@ -4,9 +4,9 @@ A new file replaces an old one once it is complete and on disk: its bytes are sy
 folder is synced. A full disk, a signal, a crash or a loss of power leaves the old file or the whole new one.
 
 Until then the file has no name, if the system can do that (``O_TMPFILE``, on Linux), so that it is freed however the
-process ends. Elsewhere it lies beside its target under a name of ours, locked while its writer lives. The next writer
-to the folder removes what a killed one left: only names of this form and machine, only files of this user, and only
-those whose lock nobody holds.
+process ends. Elsewhere it lies beside its target under a name of ours, locked while its writer lives, and so does a
+folder everywhere. The next writer beside it removes what a killed one left: only names of this form and machine, only
+what is this user's, and only that whose lock nobody holds.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if sys.platform != "win32":
 
 #: Bytes of the target's name that the temporary one shows; file systems allow 255 in all.
 _SHOWN_BYTES = 180
+#: How temporary names end.
+_PART = ".part"
 #: The files that this process has open.
 _OWN_FILES = "/proc/self/fd"
 #: Errors of a file system that lacks an operation, such as syncing.
@@ -119,7 +121,8 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
 def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[str]:
     """The path of a new folder that replaces `path`, and all that is in it, when the block ends without an error.
 
-    Until then it lies beside it, under a name of ours; a process that is killed (SIGKILL) leaves it there.
+    Until then it lies beside it, under a name of ours. A process that is killed while it swaps the two folders may
+    leave the earlier one beside it under a hidden name that ends in ``.old``, which nothing removes.
 
     Raises
     ------
@@ -132,9 +135,11 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     if os.path.lexists(target) and not overwrite:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
     folder, name = os.path.split(target)
-    temporary, old = (os.path.join(folder, _temporary_name(name)) for _ in range(2))
+    sweep(folder)
+    temporary = os.path.join(folder, _temporary_name(name))
+    old = f"{temporary.removesuffix(_PART)}.old"
     try:
-        os.mkdir(temporary)
+        lock = _made_folder(temporary)
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
@@ -154,9 +159,12 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
                 os.rename(old, target)
             raise
         _sync_folder(folder)
-        shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.rename(old, temporary)  # from now on anybody may remove it
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
 
 
 def _made(folder: str, temporary: str, path: str | os.PathLike[str]) -> BinaryIO:
@@ -164,7 +172,7 @@ def _made(folder: str, temporary: str, path: str | os.PathLike[str]) -> BinaryIO
     if hasattr(os, "O_TMPFILE") and os.path.isdir(_OWN_FILES):
         with contextlib.suppress(OSError):  # the file system cannot, or says why below
             file = os.fdopen(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), "w+b")
-            _lock(file)
+            _lock(file.fileno())
             return file
     try:
         return _made_with_name(temporary)
@@ -175,16 +183,30 @@ def _made(folder: str, temporary: str, path: str | os.PathLike[str]) -> BinaryIO
 def _made_with_name(temporary: str) -> BinaryIO:
     while True:
         file = open(temporary, "x+b")
-        _lock(file)
+        _lock(file.fileno())
         # Before it was locked, another writer may have removed it as left behind.
-        if _is_at(file, temporary):
+        if _is_at(file.fileno(), temporary):
             return file
         file.close()
 
 
+def _made_folder(temporary: str) -> int | None:
+    """Make a folder; the descriptor that locks it, or None where folders have no locks."""
+    while True:
+        os.mkdir(temporary)
+        if sys.platform == "win32":
+            return None
+        with contextlib.suppress(FileNotFoundError):  # removed as left behind, as above
+            descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+            _lock(descriptor)
+            if _is_at(descriptor, temporary):
+                return descriptor
+            os.close(descriptor)
+
+
 def _publish(file: BinaryIO, temporary: str, target: str, *, overwrite: bool) -> None:
     """Give a complete file its name."""
-    if not _is_at(file, temporary):
+    if not _is_at(file.fileno(), temporary):
         try:
             _link(file, temporary if overwrite else target)
         except FileExistsError:
@@ -224,9 +246,9 @@ def _link(file: BinaryIO, name: str) -> None:
         os.close(folder)
 
 
-def _is_at(file: BinaryIO, path: str) -> bool:
+def _is_at(descriptor: int, path: str) -> bool:
     try:
-        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
 
@@ -258,13 +280,13 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-# ---- files that killed writers left behind --------------------------------------------------------------------------
+# ---- what killed writers left behind --------------------------------------------------------------------------------
 
 
 def _temporary_name(name: str) -> str:
     """A hidden name that shows the target's name and the machine."""
     shown = os.fsdecode(os.fsencode(name)[:_SHOWN_BYTES])
-    return f".{shown}.strided-{_machine()}-{secrets.token_hex(8)}.part"
+    return f".{shown}.strided-{_machine()}-{secrets.token_hex(8)}{_PART}"
 
 
 def _machine() -> str:
@@ -278,15 +300,16 @@ def sweep(folder: str) -> None:
     """Remove what killed writers left in a folder; once a process, because listing it takes time."""
     if sys.platform == "win32":
         return
-    ours = re.compile(rf"\..*\.strided-{_machine()}-[0-9a-f]{{16}}\.part", re.DOTALL)
+    ours = re.compile(rf"\..*\.strided-{_machine()}-[0-9a-f]{{16}}{re.escape(_PART)}", re.DOTALL)
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            is_plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+            if ours.fullmatch(entry.name) and is_plain:
                 _remove_abandoned(entry.path)
 
 
 def _remove_abandoned(path: str) -> None:
-    """Remove a file of ours whose lock nobody holds: its writer is dead."""
+    """Remove a file or folder of ours whose lock nobody holds: its writer is dead."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):
@@ -296,14 +319,14 @@ def _remove_abandoned(path: str) -> None:
             if status.st_uid == os.geteuid():
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(status, os.lstat(path)):
-                    os.unlink(path)
+                    (shutil.rmtree if stat.S_ISDIR(status.st_mode) else os.unlink)(path)
         finally:
             os.close(descriptor)
 
 
-def _lock(file: BinaryIO) -> None:
-    """Lock a file while it is open. Systems without locks remove nothing either."""
+def _lock(descriptor: int) -> None:
+    """Lock a file or folder while it is open. Systems without locks remove nothing either."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)

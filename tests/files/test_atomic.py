@@ -276,6 +276,30 @@ with atomic.replaced(sys.argv[1]) as file:
     stop("written")
 stop("end")
 """
+
+#: The same for a folder.
+_FOLDER_WRITER = """
+import os, shutil, sys, time
+from strided.files import atomic
+
+def stop(name):
+    if name == sys.argv[2]:
+        print("there", flush=True)
+        time.sleep(60)
+
+rename, renames = os.rename, []
+def renamed(*arguments):
+    stop(f"before rename {len(renames)}")
+    renames.append(rename(*arguments))
+    stop(f"after rename {len(renames) - 1}")
+os.rename = renamed
+with atomic.replaced_folder(sys.argv[1]) as folder:
+    stop("begun")
+    os.mkdir(f"{folder}/inner")
+    with open(f"{folder}/inner/file", "w") as file:
+        file.write("new")
+    stop("written")
+"""
 PLACES = ["start", "begun", "written", "before fsync", "after fsync", "before link", "after link", "before replace",
           "after replace", "end"]  # fmt: skip
 
@@ -309,6 +333,35 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(way: str, place: str
     assert names(tmp_path) == ["other", "x"]
 
 
+@pytest.mark.parametrize("place", ["begun", "written", "after rename 0", "after rename 1", "after rename 2"])
+def test_what_a_killed_writer_of_a_folder_leaves_is_removed(place: str, tmp_path: Path) -> None:
+    target = tmp_path / "x"
+    (target / "inner").mkdir(parents=True)
+    (target / "inner" / "file").write_text("old")
+    process = subprocess.Popen([sys.executable, "-c", _FOLDER_WRITER, str(target), place], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"there\n"
+    before = names(tmp_path)
+    sweep.cache_clear()
+    with replaced_folder(tmp_path / "other") as folder:
+        Path(folder, "file").write_text("other")
+    if not place.endswith("2"):  # then only the earlier folder is left, which nobody needs
+        assert names(tmp_path) == sorted([*before, "other"]), "the living are left alone"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    sweep.cache_clear()
+    with replaced(tmp_path / "more") as file:
+        file.write(b"more")
+    left = [name for name in names(tmp_path) if name not in ("other", "more")]
+    kept = {name: (tmp_path / name / "inner" / "file").read_text() for name in left}
+    if place in ("after rename 0", "after rename 1"):  # between the two renames, and before the third
+        old = kept.pop(next(name for name in left if name.endswith(".old")))
+        assert old == "old"
+    assert kept == {"after rename 0": {}, "after rename 1": {"x": "new"}, "after rename 2": {"x": "new"}}.get(
+        place, {"x": "old"}
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_writer_killed_at_any_moment(way: str, tmp_path: Path) -> None:
@@ -339,11 +392,12 @@ def test_only_what_is_surely_ours_and_dead_is_removed(tmp_path: Path) -> None:
     folder, link = f".d.strided-{machine}-0123456789abcdef.part", f".l.strided-{machine}-0123456789abcdef.part"
     for name in (dead, *kept):
         (tmp_path / name).write_bytes(b"")
-    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "inner").mkdir(parents=True)
+    (tmp_path / folder / "inner" / "file").write_bytes(b"")
     (tmp_path / link).symlink_to(tmp_path / kept[0])
     sweep.cache_clear()
     sweep(str(tmp_path))
-    assert names(tmp_path) == sorted([*kept, folder, link])
+    assert names(tmp_path) == sorted([*kept, link])
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files to others")
