@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from strided.diagnosis.difference import diff
 from strided.diagnosis.difference.values import is_float
 from strided.dumps.sharded.assemble import assemble, shard
 from strided.errors import BufferSizeError, DumpError, UnsupportedError
+from strided.io.convert_file import write_arrays
 from strided.layout.element_types import ELEMENT_TYPES
 from tests.cases import Case
 from tests.strategies import cases
@@ -244,6 +247,24 @@ def test_many_blocks_and_chunks() -> None:
         assert sum(done) == x.size
         assert diff(a[3:, ::2], b[3:, ::2]).count == np.count_nonzero(x[3:, ::2] != y[3:, ::2])
         assert int(found.map.counts.sum()) == found.count
+
+
+def test_a_store_of_many_chunks_is_read_in_part(tmp_path: Path) -> None:
+    x = np.arange(4096 * 2048, dtype=np.float32).reshape(4096, 2048)
+    write_arrays({"x": x}, tmp_path / "x.zarr", None, overwrite=False)
+    store = sd.open(tmp_path / "x.zarr")
+    chunk = store.chunk_shape
+    x[-1, -1] += 2
+    diff(store, x)  # what is kept for later calls
+    tracemalloc.start()
+    found = diff(store, x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert chunk < x.shape
+    assert peak < x.nbytes // 2
+    assert (found.count, found.first, found.max_abs) == (1, (4095, 2047), 2)
+    assert found.mismatches[0].byte_a == 4 * (math.prod(chunk) - 1), "in the file of its chunk"
+    assert found.a == f"float32[4096, 2048] in chunks of {list(chunk)}"
 
 
 def test_shards_beside_a_whole_array() -> None:

@@ -37,7 +37,7 @@ def diff(
 
     Parameters
     ----------
-    a, b : LayoutArray, ShardedArray, ndarray, or (path, shape)
+    a, b : LayoutArray, ShardedArray, ZarrArray, ndarray, or (path, shape)
         Arrays of one shape, in any layouts and types. A file is read in part, never as a whole; the path of a ``.npy``
         file needs no shape.
     rtol, atol : float

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.blocks import Box, Reader
+from strided.arrays.grid_array import GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.directory.dump import Dump
 from strided.dumps.sharded.sharded_array import ShardedArray
@@ -32,11 +33,11 @@ class Operand(ABC):
 
     Attributes
     ----------
-    array : LayoutArray, ndarray or ShardedArray
+    array : LayoutArray, ndarray or GridArray
     name : str
         What reports call it.
     edges : sequence of sequence of int
-        Where the array is cut into shards, along each axis.
+        Where the array is cut into chunks, along each axis.
     """
 
     edges: Sequence[Sequence[int]] = ()
@@ -97,6 +98,8 @@ def operand_of(given: Any, name: str) -> Operand:
         return Wrapped(given, name)
     if isinstance(given, ShardedArray):
         return Shards(given, name)
+    if isinstance(given, GridArray):
+        return Chunks(given, name)
     values = np.asarray(given)
     element_type = element_type_of_dtype(values.dtype).name
     if values.flags.c_contiguous and values.dtype.isnative:
@@ -160,24 +163,28 @@ class Plain(Operand):
         return f"{self.dtype.name}{list(self.shape)} with strides {self.array.strides}"
 
 
-class Shards(Operand):
-    """An array in the buffers of many devices."""
+class Chunks(Operand):
+    """An array in many buffers, such as the files of a zarr store."""
 
-    def __init__(self, array: ShardedArray, name: str) -> None:
+    def __init__(self, array: GridArray, name: str) -> None:
         super().__init__(array, name)
         self.edges = [range(step, n, step) for n, step in zip(array.shape, array.shard_shape, strict=True)]
 
     def byte_of(self, index: tuple[int, ...]) -> int:
-        """Within the buffer of its shard."""
+        """Within its own buffer."""
         local = tuple(i % step for i, step in zip(index, self.array.shard_shape, strict=True))
         return operand_of(self.array._tile(self._cell(index)), self.name).byte_of(local)
-
-    def holder_of(self, index: tuple[int, ...]) -> str:
-        """The numbers of the devices that hold the shard of an element."""
-        return ", ".join(map(str, self.array._holders[self._cell(index)]))
 
     def _cell(self, index: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(i // step for i, step in zip(index, self.array.shard_shape, strict=True))
 
     def __str__(self) -> str:
-        return f"{self.dtype.name}{list(self.shape)} in shards of {list(self.array.shard_shape)}"
+        return f"{self.dtype.name}{list(self.shape)} in {type(self).__name__.lower()} of {list(self.array.shard_shape)}"
+
+
+class Shards(Chunks):
+    """An array in the buffers of many devices."""
+
+    def holder_of(self, index: tuple[int, ...]) -> str:
+        """The numbers of the devices that hold the shard of an element."""
+        return ", ".join(map(str, self.array._holders[self._cell(index)]))

@@ -400,7 +400,7 @@ def _touching(map_: AddressMap, bits: int, chunks: Mask, itemsize: int) -> Itera
 
 
 def _boxes(a: Operand, b: Operand) -> Iterator[Box]:
-    """Blocks that are read fast from both arrays, none across an edge of a shard."""
+    """Blocks that are read fast from both arrays, none across an edge of a chunk."""
     shape, elements = a.shape, max(1, _BLOCK_BYTES // max(a.dtype.itemsize, b.dtype.itemsize))
     if a.whole is not None and b.whole is not None:
         cuts = even_cuts(shape, common_block(a.whole.xla_shape, b.whole.xla_shape, elements))
