@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from strided import inspect
-from strided.cli.operands import STANDARD, Reading, ending, shaped
+from strided.cli.operands import STANDARD, Reading, ending, shaped, statuses
 from strided.cli.options import (
     INDEX_HELP,
     SHAPE_HELP,
@@ -32,7 +32,6 @@ from strided.cli.options import (
 from strided.escape import visible
 from strided.files.atomic import named_when_full
 from strided.io import convert_file
-from strided.io.containers import split_name
 from strided.io.write_values import write_at
 from strided.layout import Layout
 from strided.layout.element_types import ELEMENT_TYPES, element_type_meant
@@ -131,17 +130,7 @@ def _check_target(sources: Sequence[str], out: str, layout: str | None, force: b
             f"{out}: the ending does not say what to write; end it in .npy, .npz, .safetensors, .zarr or .bin, "
             "or give a layout with --to"
         )
-    files = [_status(source) for source in sources]
-    convert_file.check_target([status for status in files if status], out, layout, overwrite=force)
-
-
-def _status(source: str) -> os.stat_result | None:
-    """The status of a source's file; None for a shape, and for what is missing."""
-    with contextlib.suppress(FileNotFoundError):
-        if source == STANDARD:
-            return None if sys.stdin is None else os.fstat(sys.stdin.fileno())
-        return os.stat(split_name(source)[0])
-    return None
+    convert_file.check_target(statuses(sources), out, layout, overwrite=force)
 
 
 def _arrays(operands: Sequence[str], reading: Reading) -> dict[str, Any]:

@@ -13,7 +13,16 @@ from typing import Any
 import click
 
 import strided
-from strided.cli.operands import STANDARD, Reading, array_of, format_of_file, is_dump_folder, mapped, shaped
+from strided.cli.operands import (
+    STANDARD,
+    Reading,
+    array_of,
+    check_target,
+    format_of_file,
+    is_dump_folder,
+    mapped,
+    shaped,
+)
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
@@ -64,6 +73,8 @@ def diff(
 
     A and B are arrays, each a FILE as below, or both dump folders. The exit code is 0 if they are equal, 1 if not.
     """
+    if picture is not None:
+        check_target(picture, operands, ".svg")
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | DumpDifference
     if len(operands) == 2 and all(map(is_dump_folder, operands)):

@@ -10,7 +10,7 @@ import click
 
 import strided
 from strided.cli.diff import two_arrays
-from strided.cli.operands import Reading, is_dump_folder, only_array_of, with_layout
+from strided.cli.operands import Reading, check_target, is_dump_folder, only_array_of, with_layout
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
@@ -75,6 +75,9 @@ def explore(
     instructions of an HLO module with its memory; a report of the compiler on memory; the arrays and programs of a dump
     folder or a snapshot; or, with --against, where two arrays or two dump folders differ.
     """
+    check_target(out, [*operands, *([] if against is None else [against])], ".html", ".htm")
+    if against is None and (rtol or atol or ulp is not None):
+        raise click.UsageError("--rtol, --atol and --ulp go with --against")
     with contextlib.ExitStack() as stack:
         reading = Reading(offset, bitorder, kind, allow_excess, stack)
         if against is not None:
@@ -85,6 +88,8 @@ def explore(
         elif len(operands) == 1 and is_shape(operands[0]):
             page = strided.explore(operands[0], to=layout)
         elif len(operands) == 1 and (program := _program(operands[0], kind)) is not None:
+            if layout is not None:
+                raise click.UsageError(f"--to goes with a shape or an array, which {operands[0]} is not")
             page = strided.explore(program)
         else:
             array = only_array_of(operands, reading)

@@ -11,7 +11,7 @@ import click
 
 import strided
 from strided import inspect
-from strided.cli.operands import STANDARD
+from strided.cli.operands import STANDARD, check_target
 from strided.cli.options import SHAPE_HELP, force, width
 from strided.cli.pictures import write_svg
 from strided.diagnosis.window import window
@@ -57,6 +57,7 @@ def info(
     if isinstance(parsed, strided.Layout):
         raise click.UsageError(f"{parsed} is a layout alone; write the shape with it, as in 'f32[3,5]{parsed}'")
     if svg is not None:
+        check_target(svg, (), ".svg")
         write_svg(inspect.svg(strided.parse_shape(shape)), svg, force=force)
         if svg != STANDARD:
             click.echo(f"{visible(svg)}: {os.path.getsize(svg):,} bytes")

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from strided.cli.operands import STANDARD, refuse_empty
+from strided.cli.operands import STANDARD, check_target, refuse_empty
 from strided.cli.options import force, width
 from strided.cli.pictures import svg, write_svg
 from strided.escape import visible
@@ -53,6 +53,8 @@ def memory(
     from strided.memory.printed import report_text
     from strided.memory.verify import with_verified_cures
 
+    if picture is not None:
+        check_target(picture, files, ".svg")
     for each in files:
         refuse_empty(each)
     programs = sorted_by_program(files)

@@ -16,6 +16,7 @@ import click
 import strided
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, StridedError, UnsupportedError
+from strided.files.atomic import refuse_same
 from strided.files.magic import HEAD_BYTES, Format, format_of
 from strided.io import file_array
 from strided.io.containers import chosen, hint, name_of, open_container, split_name
@@ -205,6 +206,28 @@ def refuse_empty(path: str) -> None:
 
 def ending(name: str) -> str:
     return os.path.splitext(name)[1].lower()
+
+
+def check_target(target: str, sources: Sequence[str], *endings: str) -> None:
+    """UsageError for a file to write that is one of the sources, or has the ending of another format."""
+    if target == STANDARD:
+        return
+    for status in statuses(sources):
+        refuse_same(status, target)
+    if ending(target) not in ("", *endings):
+        raise click.UsageError(f"{target}: end the name in {endings[0]}, which is what is written")
+
+
+def statuses(sources: Sequence[str]) -> list[os.stat_result]:
+    """The status of each file among sources; shapes and what is missing have none."""
+    found = []
+    for source in sources:
+        with contextlib.suppress(FileNotFoundError):
+            if source != STANDARD:
+                found.append(os.stat(split_name(source)[0]))
+            elif sys.stdin is not None:
+                found.append(os.fstat(sys.stdin.fileno()))
+    return found
 
 
 def open_source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:

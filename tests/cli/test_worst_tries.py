@@ -42,6 +42,10 @@ TRIES = {
     "folder as the target": (("convert", "x.npy", "folder"), "folder is a folder: name a file in it"),
     "folder as a picture": (("info", "f32[3]", "--svg", "folder"), "a folder, where a file is expected"),
     "gzip as HLO": (("hlo", "x.npy.gz"), "x.npy.gz holds no HLO"),
+    "picture in another format": (("info", "f32[3]", "--svg", "x.png"), "x.png: end the name in .svg"),
+    "page in another format": (("explore", "f32[3]", "-o", "x.pdf"), "x.pdf: end the name in .html"),
+    "layout of a program": (("explore", "m.txt", "--to", "{0}", "-o", "x.html"), "--to goes with a shape or an array"),
+    "tolerance of one array": (("explore", "x.npy", "--ulp", "0", "-o", "x.html"), "go with --against"),
     "array as HLO": (("copies", "x.npy"), "x.npy holds no HLO"),
     "raw bytes as HLO": (("hlo", "x.bin"), "x.bin holds no HLO"),
     "text as an array": (("show", "x.csv"), "x.csv is text, and holds no array"),
@@ -73,6 +77,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "x.npy.gz").write_bytes(gzip.compress((tmp_path / "x.npy").read_bytes()))
     (tmp_path / "x.csv").write_text("1,2\n3,4\n")
     (tmp_path / "empty.bin").touch()
+    (tmp_path / "m.txt").write_text("HloModule m\n\nENTRY main {\n  ROOT p = f32[3]{0} parameter(0)\n}\n")
     (tmp_path / "folder").mkdir()
     sd.save_safetensors("w.safetensors", {"layer/w": np.arange(3), "b": np.arange(3)})
     return tmp_path
@@ -90,6 +95,29 @@ def test_a_try_is_answered(name: str, folder: Path, capsys: pytest.CaptureFixtur
     assert err.count("\n") <= 2
     assert len(err) < 500
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explore", "x.html", SHAPE, "-o", "x.html"),
+        ("explore", "y.npy", "--against", "x.html", "--against-shape", SHAPE, "-o", "./x.html"),
+        ("diff", "x.html", SHAPE, "x.npy", "--svg", "x.html"),
+        ("memory", "x.html", "--svg", "x.html"),
+        ("convert", "x.html", SHAPE, "x.html"),
+        ("padding", "x.html", SHAPE, "--scrub", "x.html"),
+    ],
+)
+def test_a_source_is_never_written_over(
+    arguments: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "x.html").write_bytes(sample())
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*arguments, "--force"])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert "x.html: " in err
+    assert (folder / "x.html").read_bytes() == sample()
 
 
 def test_quotes_that_the_shell_left_are_no_part_of_a_shape(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
