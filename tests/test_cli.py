@@ -230,7 +230,7 @@ def test_what_is_there_stays_without_force(run: Run, dump: Path, tmp_path: Path)
     target.write_bytes(b"as it was")
     code, out, err = run("convert", dump, SHAPE, target)
     assert (code, out) == (2, "")
-    assert err == f"strided: {target}: is there already; --force overwrites it\n"
+    assert err == f"strided: {target} already exists; --force overwrites it\n"
     with pytest.raises(FileExistsError):
         sd.convert_file(dump, SHAPE, target, overwrite=False)
     assert target.read_bytes() == b"as it was"
@@ -420,7 +420,7 @@ def test_hlo(run: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("frob",), "No such command 'frob'"),
+        (("frob",), "no command is called 'frob'"),
         (("info",), "missing argument 'SHAPE'"),
         (("info", "f32[3,,5]"), "expected a dimension size"),
         (("info", "{1,0}"), "is a layout alone"),
@@ -432,7 +432,7 @@ def test_hlo(run: Run, folder: Path) -> None:
         (("show", "DUMP", "f32[5,131]{1,0:T(8,128)}"), "takes 8192 bytes, but the buffer has 4096"),
         (("show", "DUMP", SHAPE, "9"), "index 9 is out of bounds for axis 0 with size 5"),
         (("show", "DUMP", SHAPE, "__import__('os')"), "expected integers, slices"),
-        (("show", "DUMP", SHAPE, "0", "1"), "one index too many"),
+        (("show", "DUMP", SHAPE, "0", "1"), "an index is one operand"),
         (("show", "DUMP", SHAPE, "--frob"), "--frob"),
         (("show", "DIR"), "is a folder"),
         (("convert", "DUMP", SHAPE, "out.npy", "--to", "{0,1}"), ".npy files are row-major"),
@@ -448,14 +448,14 @@ def test_hlo(run: Run, folder: Path) -> None:
         (("info", TEXT, "--at", "1"), "has 2 numbers, not 1"),
         (("info", TEXT, "--at", "1,:"), "one integer for each dimension"),
         (("hlo", "nowhere.txt"), "No such file"),
-        (("ls", "nowhere"), "does not exist"),
+        (("ls", "nowhere"), "No such file"),
         (("show", SHAPE, "DUMP"), "the file comes first, then its shape"),
         (("show", "DIR", SHAPE), "is a folder"),
         (("convert", "DIR", "out.npy"), "is a folder"),
         (("info", "bfloat16[3]"), "did you mean bf16?"),
         (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "frob"), "is no element type"),
         (("convert", "DUMP", SHAPE, "DUMP", SHAPE, "out.npz"), "two arrays are called 'dump'"),
-        (("convert", "DUMP", SHAPE, "DUMP:x", "out.npz"), "is binary data"),
+        (("convert", "DUMP", SHAPE, "DUMP:x", "out.npz"), "holds one array, which has no name"),
         (("convert", "DUMP", SHAPE, "out.npz", "--to", "{0,1}"), ".npz files are row-major"),
         (("info", "(f32[3])", "--svg", "out.svg"), "expected the shape of one array"),
     ],

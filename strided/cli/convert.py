@@ -165,8 +165,9 @@ def _layout(text: str) -> Layout:
 def _element_type(text: str) -> str:
     """XLA's name of a type that may have another library's."""
     meant = text if text in ELEMENT_TYPES else element_type_meant(text)
-    if meant is None or not ELEMENT_TYPES[meant].is_array:
-        raise click.UsageError(f"--dtype {text} is no element type; there are {', '.join(ELEMENT_TYPES)}")
+    arrays = [name for name, known in ELEMENT_TYPES.items() if known.is_array]
+    if meant not in arrays:
+        raise click.UsageError(f"--dtype {text} is no element type; there are {', '.join(arrays)}")
     return meant
 
 

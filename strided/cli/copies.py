@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 
 import strided
-from strided.cli.hlo import module_of_file
-from strided.cli.options import width
+from strided.cli.hlo import programs_in
+from strided.cli.options import file_names, width
 from strided.errors import UnsupportedError
+from strided.io.containers import chosen
 from strided.tpu import GENERATIONS
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("source", metavar="FILE | DIR[:PROGRAM]", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), metavar="N", help="Copies to list, by default 10; in JSON all.")
 @click.option("--verify", is_flag=True, help="Try the cures with the TPU compiler. Needs jax and libtpu, but no TPU.")
 @click.option(
@@ -25,16 +26,17 @@ from strided.tpu import GENERATIONS
 )
 @click.option("--generation", type=click.Choice(GENERATIONS), default="v5e", show_default=True, help="For --verify.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def copies(file: str, top: int | None, verify: bool, before: str | None, generation: str, as_json: bool) -> None:
+def copies(source: str, top: int | None, verify: bool, before: str | None, generation: str, as_json: bool) -> None:
     """Show what a program copies only to change layouts.
 
-    FILE is an HLO module after optimizations, as text or proto. Each copy comes with the bytes it moves, whose layout
-    forces it, and the layout of an argument or a result that would spare it.
+    FILE is an HLO module after optimizations, as text or proto; of a dump folder, its program's. Each copy comes with
+    the bytes it moves, whose layout forces it, and the layout of an argument or a result that would spare it.
     """
-    module = module_of_file(file)
+    programs = programs_in(source)
+    module = programs[chosen(programs, None, source, what="program")]()
     if verify or before is not None:
         found = strided.layout_copies(
-            module, before=strided.read_hlo(_before(file, before)), generation=generation, top=top
+            module, before=strided.read_hlo(_before(source, before)), generation=generation, top=top
         )
     else:
         found = strided.layout_copies(module)

@@ -28,10 +28,13 @@ def hexadecimal(array: Any) -> str:
 
     >>> print(hexadecimal(np.array([1, -2], np.int16)))
     [0001 fffe]
+    >>> print(hexadecimal(np.array([1, -2], ">i2")))
+    [0001 fffe]
     """
     threshold = int(np.get_printoptions()["threshold"])
     values, threshold = (array, threshold) if isinstance(array, np.ndarray) else formatting.corners(array)
     bits = _bits(values.dtype)
+    values = values.astype(values.dtype.newbyteorder("<")) if values.dtype.byteorder == ">" else values
 
     def text(element: Any) -> str:
         return f"{int.from_bytes(element.tobytes(), 'little') & ((1 << bits) - 1):0{-(-bits // 4)}x}"

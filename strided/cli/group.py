@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from typing import Any, NoReturn
@@ -46,6 +47,16 @@ class Commands(click.Group):
         """Write what each command does, whole at every width."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in self.commands.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which may be meant."""
+        if args[0] in self.commands or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        close = difflib.get_close_matches(args[0], self.commands, n=1)
+        meant = f"did you mean {close[0]}?" if close else "'strided --help' lists the commands"
+        raise click.UsageError(f"no command is called {args[0]!r}; {meant}")
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -50,7 +50,7 @@ def hlo(
     Their sizes are given with and without padding, after a line on the entry computation. Of a dump folder, the module
     after optimisations; of one with several programs, their names.
     """
-    programs = _programs_in(source)
+    programs = programs_in(source)
     if len(programs) > 1:
         names = [f"{source}:{name}" for name in programs]
         click.echo(json.dumps({"programs": names}, indent=2) if as_json else visible("\n".join(names), keep="\n"))
@@ -84,7 +84,7 @@ def hlo(
         click.echo(f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {v.growth:>6.3g}  {visible(v.name)}  {v.shape}")
 
 
-def _programs_in(source: str) -> Mapping[str, Callable[[], Module]]:
+def programs_in(source: str) -> Mapping[str, Callable[[], Module]]:
     """What reads the modules of a file or dump folder, by the programs' names; ``DIR:NAME`` is one of them."""
     path, name = split_name(source)
     if not os.path.isdir(path):
@@ -93,6 +93,7 @@ def _programs_in(source: str) -> Mapping[str, Callable[[], Module]]:
     counts = Counter(program.name for program in programs)
     found = {p.name if counts[p.name] == 1 and p.name else p.label: p for p in programs}
     if name is not None or not found:
+        name = next((key for key, p in found.items() if p.label == name), name)
         name = chosen(found, name, path, what="program")
         found = {name: found[name]}
     return {name: partial(_module_of, program, path) for name, program in found.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from strided.cli.options import SHAPE_HELP, force, width
 from strided.cli.pictures import write_svg
 from strided.diagnosis.window import window
 from strided.escape import visible
+from strided.io.containers import split_name
 
 
 @click.command(epilog=SHAPE_HELP)
@@ -44,6 +46,10 @@ def info(
     A picture shows where the elements lie.
     """
     shape = _one(operands)
+    chosen = {"--plan": plan, "--svg": svg, "--ranges": ranges, "--at": index, "--byte": byte}
+    given = [name for name, value in chosen.items() if value is not None]
+    if len(given) > 1 or (as_json and given not in ([], ["--ranges"])):
+        raise click.UsageError(f"{' and '.join([*given, *['--json'] * as_json])} do not go together: give one of them")
     if plan is not None:
         if shape is not None:
             raise click.UsageError("--plan takes two shapes of its own; leave the other one out")
@@ -64,9 +70,10 @@ def info(
     elif ranges is not None:
         read = window(parsed, inspect.parse_index(ranges), gap, ranges.strip())
         click.echo(json.dumps(read.to_dict()) if as_json else str(read))
-    elif index is not None or byte is not None:
-        at = _from_the_end(inspect.parse_index(index or ""), parsed)
-        click.echo(str(inspect.explain(parsed, at) if byte is None else inspect.explain_byte(parsed, byte)))
+    elif index is not None:
+        click.echo(str(inspect.explain(parsed, _at(index, parsed))))
+    elif byte is not None:
+        click.echo(str(inspect.explain_byte(parsed, byte)))
     elif as_json:
         click.echo(json.dumps(inspect.facts(parsed), indent=2))
     else:
@@ -79,17 +86,21 @@ def info(
 def _one(operands: Sequence[str]) -> str | None:
     """The only operand. UsageError for a file."""
     for operand in operands:
-        if os.path.exists(operand):
-            raise click.UsageError(f"info takes a shape alone: 'strided show' reads {operand}")
+        with contextlib.suppress(FileNotFoundError):
+            path = operand if operand == STANDARD else split_name(operand)[0]
+            raise click.UsageError(f"info takes a shape alone: 'strided show' reads {path}")
     if len(operands) > 1:
         raise click.UsageError(f"info takes one shape; quote it for the shell; found {len(operands)} operands")
     return operands[0] if operands else None
 
 
-def _from_the_end(index: Any, shape: Any) -> Any:
-    """An index, its negative numbers counted from the end as NumPy does."""
+def _at(text: str, shape: Any) -> Any:
+    """The index of an element, its negative numbers counted from the end as NumPy does."""
+    index = inspect.parse_index(text)
     numbers = index if isinstance(index, tuple) else (index,)
+    if any(type(number) is not int for number in numbers):
+        raise click.UsageError(f"--at takes one integer for each dimension, as in 9,200, not {text!r}; see --ranges")
     sizes = getattr(shape, "dimensions", ())
     if len(numbers) != len(sizes):
         return index
-    return tuple(i + n if type(i) is int and -n <= i < 0 else i for i, n in zip(numbers, sizes, strict=True))
+    return tuple(i + n if -n <= i < 0 else i for i, n in zip(numbers, sizes, strict=True))

@@ -18,24 +18,25 @@ from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC
 from strided.files.regular import open_regular
-from strided.io.containers import name_of, open_container
+from strided.io.containers import name_of, open_container, split_name
 from strided.io.file_array import NoShapeError, open_file
 from strided.io.npy import read_npy_header, shape_of_npy
 from strided.io.zarr_store import ZarrStore, is_zarr
 
 
 @click.command()
-@click.argument(
-    "paths", nargs=-1, required=True, metavar="DIR | FILE...", type=click.Path(exists=True), shell_complete=file_names
-)
+@click.argument("paths", nargs=-1, required=True, metavar="DIR | FILE...", shell_complete=file_names)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @kind
 def ls(paths: tuple[str, ...], as_json: bool, kind: str | None) -> None:
-    """List the arrays in a dump, a .npz, .safetensors or .zarr.
+    """List the arrays in a dump or a file.
 
-    A dump is a folder or one file of it, such as a snapshot. For a folder, also what is missing, and why. 'strided show
-    PATH:NAME' takes the names.
+    Files are .npy, .npz, .safetensors and those of a dump; folders are dumps and .zarr. Of a dump folder, also what is
+    missing, and why. 'strided show PATH:NAME' takes the names.
     """
+    for path, name in map(split_name, paths):
+        if name is not None:
+            raise click.UsageError(f"ls lists all arrays of {path}: leave ':{name}' out")
     found = [_of_folder(path) if os.path.isdir(path) else _of_file(path, kind) for path in paths]
     if as_json:
         facts = [{"path": path} | one for path, (_, one) in zip(paths, found, strict=True)]

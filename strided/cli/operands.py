@@ -17,7 +17,7 @@ import strided
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, StridedError, UnsupportedError
 from strided.files.atomic import refuse_same
-from strided.files.magic import HEAD_BYTES, Format, format_of
+from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
 from strided.io import file_array
 from strided.io.containers import chosen, hint, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
@@ -132,6 +132,8 @@ class Reading:
             raise click.UsageError(f"{path} is text, and holds no array that is known here")
         if name is None and kind != "snapshot":
             return self._raw(file, label, shape)
+        if kind == "binary" or _is_npy(file):
+            raise click.UsageError(f"{path} holds one array, which has no name: leave ':{name}' out")
         if shape is not None:
             raise click.UsageError(f"{source} has a shape of its own: leave {shape!r} out")
         return Opened(path, named_arrays(strided.read_dump(Path(path), self.kind, mapped=False)), name)
@@ -175,6 +177,11 @@ def _kind_of_dump(file: BinaryIO, path: str) -> str | None:
     return recognise(path) if format_of(file.read(HEAD_BYTES), size) is None else None
 
 
+def _is_npy(file: BinaryIO) -> bool:
+    file.seek(0)
+    return file.read(len(NPY_MAGIC)) == NPY_MAGIC
+
+
 def named_arrays(content: Any) -> RunArrays:
     """The values of a snapshot, named as in a dump folder; other contents have none."""
     from strided.dumps.directory.programs import RunArrays
@@ -193,6 +200,8 @@ def shaped(operands: Sequence[str]) -> tuple[str, str | None, Sequence[str]]:
         raise click.UsageError("the shell has taken a shape's braces: quote it, as in 'bf16[17,300]{1,0:T(8,128)}'")
     if is_shape(first) and rest and os.path.exists(rest[0]) and not os.path.exists(first):
         raise click.UsageError(f"the file comes first, then its shape: {rest[0]} '{first}'")
+    if is_shape(first) and not rest and not os.path.exists(first):
+        raise click.UsageError(f"{first} is a shape: a file comes in front of it; 'strided info' explains it alone")
     if rest and is_shape(rest[0]) and not os.path.exists(rest[0]):
         return first, rest[0], rest[1:]
     return first, None, rest

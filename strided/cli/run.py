@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except NotationError as error:
         _fail_at(error)
     except FileExistsError as error:
-        _fail(f"{error.filename}: is there already; --force overwrites it")
+        _fail(f"{error.filename} already exists; --force overwrites it")
     except OSError as error:
         path = None if error.filename is None else os.fsdecode(error.filename)
         hint = _nearby(path) if path and isinstance(error, FileNotFoundError) else ""
@@ -103,8 +103,10 @@ def _nearby(path: str) -> str:
         return f"; an array in a file is named as in {there}:{name}"
     with contextlib.suppress(OSError):
         names = sorted(itertools.islice(os.listdir(there or "."), 10_000))
-        if close := difflib.get_close_matches(name, names, n=1, cutoff=0.8):
-            return f"; did you mean {os.path.join(there, close[0])}?"
+        head, colon, tail = name.partition(":")
+        for meant, rest in ((name, ""), (head, colon + tail)):
+            if close := difflib.get_close_matches(meant, names, n=1, cutoff=0.8):
+                return f"; did you mean {os.path.join(there, close[0])}{rest}?"
         if there and any(map(parse_name, names)):
             return f"; an array in a dump is named as in {there}:{name}"
     return ""

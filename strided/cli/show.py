@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 
 import click
 import numpy as np
@@ -38,7 +39,9 @@ from strided.cli.options import (
 @bitorder
 @allow_excess
 @kind
+@click.pass_context
 def show(
+    context: click.Context,
     operands: tuple[str, ...],
     as_hex: bool,
     as_csv: bool,
@@ -52,18 +55,19 @@ def show(
 ) -> None:
     """Show the values of an array.
 
-    It lies in a raw buffer, a .npy, .npz or .safetensors file, a snapshot or a dump folder. Extremes and mean are shown
-    too.
+    It lies in a raw buffer, a .npy, .npz, .safetensors or .zarr file, a snapshot or a dump folder. Extremes and mean
+    are shown too.
     """
     if wrong := [operand for operand in operands if operand.startswith("--")]:
-        raise click.NoSuchOption(wrong[0])
+        known = [name for option in context.command.params for name in option.opts if name.startswith("--")]
+        raise click.NoSuchOption(wrong[0], possibilities=difflib.get_close_matches(wrong[0], known))
     if as_hex + as_csv + histogram + (as_json or stats) > 1:
         raise click.UsageError("--hex, --csv, --json, --stats and --histogram: give one; only --json goes with --stats")
 
     with contextlib.ExitStack() as stack:
         array, rest = array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
         if len(rest) > 1:
-            raise click.UsageError(f"one index too many: {rest[1]!r}")
+            raise click.UsageError(f"an index is one operand: '{', '.join(rest)}', not {' '.join(rest)}")
         values = array[inspect.parse_index(rest[0])] if rest else array
         if isinstance(values, np.generic) and (as_hex or as_csv or as_json or stats or histogram):
             values = np.asarray(values)
