@@ -790,7 +790,13 @@ def test_negative_numbers_count_from_the_end(run: Run) -> None:
 
 def test_completion_of_commands_options_and_files(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_STRIDED_COMPLETE", "bash_complete")
-    for words, wanted in [("con", "plain,convert"), ("show --hi", "plain,--histogram"), ("show x", "file,x")]:
+    files = ["show", "memory", "copies", "info --svg", "diff a b --svg", "identify a --like", "padding a --scrub"]
+    tries = [
+        ("con", "plain,convert"),
+        ("show --hi", "plain,--histogram"),
+        *((f"{words} x", "file,x") for words in files),
+    ]
+    for words, wanted in tries:
         monkeypatch.setenv("COMP_WORDS", f"strided {words}")
         monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
         assert run()[1].split() == [wanted]

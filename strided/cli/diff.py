@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import os
@@ -40,6 +41,7 @@ from strided.cli.options import (
 from strided.cli.pictures import svg, write_svg
 from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
 from strided.errors import UnsupportedError
+from strided.escape import visible
 
 
 @click.command("diff", epilog="\n\n".join((f"{SHAPE_HELP} One that is left out is the other array's.", SOURCE_HELP)))
@@ -83,10 +85,13 @@ def diff(
         found = diff_dumps(*(strided.open_dump(each) for each in operands), **options)
     else:
         with contextlib.ExitStack() as stack:
-            a, b = two_arrays(operands, Reading(0, bitorder, kind, allow_excess, stack))
+            pair = named(operands)
+            a, b = two_arrays(pair, Reading(0, bitorder, kind, allow_excess, stack))
             shape = getattr(a, "shape", ())
             with progress(math.prod(shape), "comparing") as advance:
                 found = strided.diff(a, b, **options, progress=advance)
+            names = [name for name, _ in pair]
+            found = dataclasses.replace(found, a=_labelled(names[0], found.a), b=_labelled(names[1], found.b))
     if as_json or picture != STANDARD:
         click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.text(width()))
     if picture is not None and isinstance(found, Difference):
@@ -96,14 +101,19 @@ def diff(
         sys.exit(1)
 
 
-def two_arrays(operands: Sequence[str], reading: Reading) -> list[Any]:
-    """The two arrays that operands name. A shape that is left out is the other one's."""
+def named(operands: Sequence[str]) -> list[tuple[str, str | None]]:
+    """The two arrays that operands name, each with its shape if one is given."""
     names: list[tuple[str, str | None]] = []
     while operands:
         name, shape, operands = shaped(operands)
         names.append((name, shape))
     if len(names) != 2:
         raise click.UsageError(f"give two arrays, A [SHAPE] B [SHAPE]; found {len(names)}")
+    return names
+
+
+def two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[Any]:
+    """The two arrays of these names. A shape that is left out is the other one's."""
     shapes = [shape for _, shape in names if shape is not None]
     if [name for name, _ in names] == [STANDARD, STANDARD]:
         raise click.UsageError("standard input is one array; name a file for the other")
@@ -122,6 +132,11 @@ def _array(name: str, shape: str | None, other: str | None, reading: Reading) ->
             except UnsupportedError:  # compressed raw bytes
                 shape = other
     return mapped(array_of([name] if shape is None else [name, shape], reading)[0])
+
+
+def _labelled(name: str, shape: str) -> str:
+    """A shape with the name that the array was given, instead of that of its file."""
+    return shape if name == STANDARD else f"{visible(name)}: {shape.rpartition(': ')[2]}"
 
 
 def _is_raw(name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import strided
-from strided.cli.diff import two_arrays
+from strided.cli.diff import named, two_arrays
 from strided.cli.operands import Reading, check_target, is_dump_folder, only_array_of, with_layout
 from strided.cli.options import (
     SHAPE_HELP,
@@ -83,7 +83,7 @@ def explore(
         if against is not None:
             both = [*operands, against, *([against_shape] if against_shape else [])]
             are_dumps = len(both) == 2 and all(map(is_dump_folder, both))
-            a, b = map(strided.open_dump, both) if are_dumps else two_arrays(both, reading)
+            a, b = map(strided.open_dump, both) if are_dumps else two_arrays(named(both), reading)
             page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
         elif len(operands) == 1 and is_shape(operands[0]):
             page = strided.explore(operands[0], to=layout)

@@ -29,7 +29,12 @@ _KNOWN_HELP = (
 @click.command(epilog="\n\n".join((_KNOWN_HELP, SOURCE_HELP)))
 @click.argument("file", shell_complete=file_names)
 @click.argument("shape", required=False)
-@click.option("--like", metavar="REF", help="What the values should be, in any precision: a .npy, FILE:NAME, ...")
+@click.option(
+    "--like",
+    metavar="REF",
+    shell_complete=file_names,
+    help="What the values should be, in any precision: a .npy, FILE:NAME, ...",
+)
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Candidates to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @offset

@@ -13,7 +13,7 @@ import click
 import strided
 from strided import inspect
 from strided.cli.operands import STANDARD, check_target
-from strided.cli.options import SHAPE_HELP, force, width
+from strided.cli.options import SHAPE_HELP, file_names, force, width
 from strided.cli.pictures import write_svg
 from strided.diagnosis.window import window
 from strided.escape import visible
@@ -25,7 +25,12 @@ from strided.io.containers import split_name
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--at", "index", metavar="INDEX", help="Explain where one element lies, as in --at 9,-1.")
 @click.option("--byte", type=int, metavar="N", help="Explain what lies at a byte of the buffer.")
-@click.option("--svg", metavar="FILE", help="Write the picture of the layout to an SVG file; - is standard output.")
+@click.option(
+    "--svg",
+    metavar="FILE",
+    shell_complete=file_names,
+    help="Write the picture of the layout to an SVG file; - is standard output.",
+)
 @force
 @click.option("--plan", nargs=2, metavar="A B", help="Show how a buffer of shape A is converted to layout B.")
 @click.option("--ranges", metavar="INDEX", help="List the bytes that a window takes, as in --ranges '9, 200:204'.")

@@ -8,13 +8,13 @@ import sys
 import click
 
 from strided.cli.operands import STANDARD, check_target, refuse_empty
-from strided.cli.options import force, width
+from strided.cli.options import file_names, force, width
 from strided.cli.pictures import svg, write_svg
 from strided.escape import visible
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Buffers to list.")
 @click.option("--space", default="hbm", show_default=True, metavar="hbm|vmem|N", help="The memory space.")
 @click.option("--generation", metavar="NAME", help="The TPU, as in v5e.  [default: v5e]")

@@ -26,7 +26,13 @@ from strided.escape import visible
 
 @click.command(epilog="\n\n".join((SHAPE_HELP, SOURCE_HELP)))
 @click.argument("operands", nargs=-1, required=True, metavar="FILE [SHAPE]", shell_complete=file_names)
-@click.option("--scrub", "out", metavar="OUT", help="Write a copy of FILE, of raw bytes, with zeros in its padding.")
+@click.option(
+    "--scrub",
+    "out",
+    metavar="OUT",
+    shell_complete=file_names,
+    help="Write a copy of FILE, of raw bytes, with zeros in its padding.",
+)
 @click.option("-f", "--force", is_flag=True, help="Overwrite OUT.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @offset

@@ -5,11 +5,16 @@ from __future__ import annotations
 import click
 
 from strided.cli.operands import STANDARD
+from strided.cli.options import file_names
 from strided.files.atomic import replaced
 
 #: The option that names the file.
 svg = click.option(
-    "--svg", "picture", metavar="FILE", help="Write the picture to FILE, too; - is standard output, without the text."
+    "--svg",
+    "picture",
+    metavar="FILE",
+    shell_complete=file_names,
+    help="Write the picture to FILE, too; - is standard output, without the text.",
 )
 
 

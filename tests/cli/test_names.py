@@ -123,6 +123,13 @@ def test_every_command_takes_every_form(
             assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
+def test_diff_calls_arrays_what_they_were_called(
+    made: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = run(capsys, monkeypatch, made, "diff", "x.npz:w", "dump:argument0")[1]
+    assert out.splitlines()[:2] == ["a: x.npz:w: f32[5,131]{1,0}", f"b: dump:argument0: {SHAPE.split('{')[0]}{{1,0}}"]
+
+
 def test_two_stores_are_two_arrays(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
