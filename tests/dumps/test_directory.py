@@ -133,7 +133,9 @@ def test_arrays_by_name(dump):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
     assert dump["run0/result0"].shape == ()
     assert dump[f"{INT4}/argument0"].xla_shape.element_type == "s4"
-    with pytest.raises(KeyError, match="several arrays are named 'argument0'"):
+    assert dump[f"{INT4}#0/argument0"].xla_shape.element_type == "s4"
+    places = f"{INT4}/argument0, {LOOP}/run0/argument0, {LOOP}/run1/argument0"
+    with pytest.raises(KeyError, match=f"several arrays are named 'argument0': {places}"):
         dump["argument0"]
     with pytest.raises(KeyError, match="no array is named 'nothing'"):
         dump["nothing"]

@@ -88,14 +88,15 @@ class Dump(Mapping[str, Any]):
         if name in self._names:
             return self._names[name]
         head, _, tail = name.partition("/")
-        if head in self._labels and tail in self._labels[head].arrays:
-            return self._labels[head], tail
-        found = [pair for whole, pair in self._names.items() if whole.endswith(f"/{name}")]
+        labels = {program: label for label, program in self._labels.items()}
+        found = [(p, tail) for p in self.programs if head in (labels[p], p.label) and tail in p.arrays]
+        found = found or [pair for whole, pair in self._names.items() if whole.endswith(f"/{name}")]
         found = found or [(program, name) for program in self.programs if name in program.arrays]
         if len(found) == 1:
             return found[0]
-        count = "several arrays are" if found else "no array is"
-        raise KeyError(f"{count} named {name!r}; there are {some(self._names)}")
+        if not found:
+            raise KeyError(f"no array is named {name!r}; there are {some(self._names)}")
+        raise KeyError(f"several arrays are named {name!r}: {some([f'{labels[p]}/{own}' for p, own in found])}")
 
     def __getitem__(self, name: str) -> Any:
         program, own = self._find(name)
