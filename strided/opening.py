@@ -132,6 +132,8 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
         if head.startswith(NPY_MAGIC) and name is None:
             header = read_npy_header(file, path)
             return path, shape_of_npy(header, None, path), header.offset
+    if name is not None and head.startswith(NPY_MAGIC):
+        raise UnsupportedError(f"{path} holds one array, which has no name: leave ':{name}' out")
     if name is not None:
         raise UnsupportedError(f"{path} holds no arrays by name that can be mapped; strided.read_dump reads a dump")
     known = format_of(head, size)

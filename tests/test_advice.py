@@ -17,22 +17,24 @@ RAW: Any = b"\x00secret " * 2
 @pytest.mark.parametrize(
     ("mistake", "error", "words"),
     [
+        (lambda: sd.inspect.describe("{1,0}"), sd.LayoutError, "{1,0} is a layout alone; write the shape with it"),
         (lambda: sd.LayoutArray("f32[4]", RAW), TypeError, "not bytes; the buffer comes first, then its shape"),
         (lambda: sd.LayoutArray("x.bin", "f32[4]"), TypeError, "strided.open opens a file"),
         (lambda: sd.LayoutArray(Path("x.bin"), "f32[4]"), TypeError, "strided.open opens a file"),
         (lambda: sd.LayoutArray(RAW, (2, 2)), TypeError, "as in 'f32[3,5]'"),  # type: ignore[arg-type]
-        (lambda: sd.LayoutArray(RAW, np.float32), TypeError, "shape must be text or a Shape"),  # type: ignore[arg-type]
+        (lambda: sd.LayoutArray(RAW, np.float32), TypeError, "not type; write it with"),  # type: ignore[arg-type]
         (lambda: sd.parse((3, 5)), TypeError, "expected text such as 'f32[3,5]', not tuple"),  # type: ignore[arg-type]
         (lambda: sd.open("f32[4]", "x.bin"), TypeError, "the path comes first, then the shape"),
         (lambda: sd.open(RAW, "f32[4]"), TypeError, "strided.LayoutArray(buffer, shape) wraps bytes"),
         (lambda: sd.open(RAW.strip(b"\0"), "f32[4]"), TypeError, "expected a path, not bytes"),
         (lambda: sd.open(np.zeros(4), "f32[4]"), TypeError, "expected a path, not ndarray"),  # type: ignore[call-overload]
         (lambda: sd.open(".", "f32[4]"), IsADirectoryError, "strided.open_dump opens a folder"),
+        (lambda: sd.explore("."), TypeError, "open it first: strided.open, open_dump or read_hlo"),
         (lambda: sd.read_hlo("."), IsADirectoryError, "strided.open_dump opens a folder"),
         (lambda: sd.array([1]), AttributeError, "strided.LayoutArray"),
         (lambda: sd.load("x.npy"), AttributeError, "open(path) a .npy"),
     ],
-    ids=range(14),
+    ids=range(16),
 )
 def test_mistakes(mistake: Callable[[], object], error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught:

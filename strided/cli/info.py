@@ -18,6 +18,7 @@ from strided.cli.pictures import write_svg
 from strided.diagnosis.window import window
 from strided.escape import visible
 from strided.io.containers import split_name
+from strided.layout.parser import any_shape
 
 
 @click.command(epilog=SHAPE_HELP)
@@ -64,9 +65,7 @@ def info(
         raise click.UsageError("--gap goes with --ranges")
     if shape is None:
         raise click.UsageError("missing argument 'SHAPE'")
-    parsed = strided.parse(shape)
-    if isinstance(parsed, strided.Layout):
-        raise click.UsageError(f"{parsed} is a layout alone; write the shape with it, as in 'f32[3,5]{parsed}'")
+    parsed = any_shape(shape)
     if svg is not None:
         check_target(svg, (), ".svg")
         write_svg(inspect.svg(strided.parse_shape(shape)), svg, force=force)

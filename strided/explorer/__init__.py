@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,8 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
         return _of_module(target)
     if isinstance(target, MemoryReport):
         return _of_report(target)
+    if isinstance(target, (str, os.PathLike)) and os.path.exists(target):
+        raise TypeError(f"{target} is a path; open it first: strided.open, open_dump or read_hlo")
     array = target if hasattr(target, "xla_shape") else None
     if array is None:
         shape, bitorder = array_shape(target), "little"

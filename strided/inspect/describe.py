@@ -8,20 +8,21 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from strided.errors import LayoutError, StridedError
-from strided.layout import UNBOUNDED, BufferShape, Layout, Shape, TupleShape
+from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, TupleShape
+from strided.layout.parser import any_shape
 from strided.layout.sizes import Sizes, sizes, tile_of
 
 T = TypeVar("T")
 
 
-def facts(shape: Shape | BufferShape | TupleShape) -> dict[str, Any]:
+def facts(shape: AnyShape | str) -> dict[str, Any]:
     """The properties of a shape, in types that JSON has. Sizes that are not known are None.
 
-    >>> from strided import parse
-    >>> found = facts(parse("bf16[17,300]{1,0:T(8,128)(2,1)}"))
+    >>> found = facts("bf16[17,300]{1,0:T(8,128)(2,1)}")
     >>> found["byte_size"], found["padding_bytes"], found["tiles"]
     (18432, 8232, [[8, 128], [2, 1]])
     """
+    shape = any_shape(shape)
     found: dict[str, Any] = {"shape": str(shape)}
     if isinstance(shape, TupleShape):
         leaves = [{"index": list(index), **facts(leaf)} for index, leaf in shape.leaves()]
@@ -55,17 +56,17 @@ def facts(shape: Shape | BufferShape | TupleShape) -> dict[str, Any]:
     return found
 
 
-def describe(shape: Shape | BufferShape | TupleShape, *, width: int = 80) -> str:
+def describe(shape: AnyShape | str, *, width: int = 80) -> str:
     """The properties of a shape, in words: lines of at most `width` columns.
 
-    >>> from strided import parse
-    >>> print(describe(parse("f32[3,5]{0,1}")))
+    >>> print(describe("f32[3,5]{0,1}"))
     f32[3,5]{0,1}
       elements  15 (3 x 5) of 4 bytes, float32 in NumPy
       order     dimension 0 (y) is minor, 1 (x) is major
       strides   1, 3 elements; 4, 12 bytes
       memory    60 bytes, no padding, in HBM (S(0))
     """
+    shape = any_shape(shape)
     if isinstance(shape, TupleShape):
         return _describe_tuple(shape, width)
     array = shape.shape if isinstance(shape, BufferShape) else shape

@@ -148,10 +148,12 @@ def chosen(names: Collection[str], name: str | None, path: str, *, what: str = "
 def hint(names: Collection[str], name: str) -> str:
     """Which of `names` may be meant by `name`, or which there are.
 
-    >>> hint(["jit_f/argument0", "jit_f/result0"], "argumnt0"), hint(["a"], "xyz")
-    ('did you mean jit_f/argument0?', 'there are a')
+    >>> hint(["jit_f/argument0", "g/b"], "argumnt0"), hint(["jit_f/argument0", "g/b"], "g"), hint(["a"], "xyz")
+    ('did you mean jit_f/argument0?', 'there are g/b', 'there are a')
     """
     wholes = [n for n in itertools.islice(names, _COMPARED) if len(n) <= _LONGEST_COMPARED]
+    if inside := [n for n in wholes if n.startswith(f"{name}/")]:
+        return f"there are {some(inside)}"
     by_end = {n.rpartition("/")[2]: n for n in reversed(wholes)} | {n: n for n in wholes}
     close = difflib.get_close_matches(name[:_LONGEST_COMPARED], by_end, n=1)
     return f"did you mean {by_end[close[0]]}?" if close else f"there are {some(names)}"

@@ -76,6 +76,8 @@ def load_npy(
         raise ValueError(f'mmap_mode must be None, "r", "r+" or "c", not {mmap_mode!r}')
     shown = visible(os.fsdecode(path))
     header = _checked_header(path)
+    if header.dtype.hasobject:
+        raise ValueError(f"{shown} holds Python objects, which are not read: unpickling runs code")
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
     except (OSError, MemoryError):

@@ -284,19 +284,25 @@ def _size(lexer: Lexer) -> tuple[int, bool]:
     return size, dynamic
 
 
+def any_shape(shape: str | AnyShape) -> AnyShape:
+    """A shape from text or a value; LayoutError for a layout alone."""
+    found = parse(shape) if isinstance(shape, str) else shape
+    if isinstance(found, Layout):
+        raise LayoutError(f"{found} is a layout alone; write the shape with it, as in 'f32[3,5]{found}'")
+    return found
+
+
 def array_shape(shape: str | AnyShape) -> Shape:
     """The shape of one array from text or a value.
 
     NotationError for text that is no shape; UnsupportedError for a shape that is not one array's.
     """
-    parsed = parse(shape) if isinstance(shape, str) else shape
+    parsed = any_shape(shape)
     if isinstance(parsed, BufferShape):
         parsed = parsed.shape
     if not isinstance(parsed, Shape):
         if isinstance(parsed, TupleShape):
             raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
-        if isinstance(parsed, Layout):
-            raise LayoutError(f"{parsed} is a layout alone; write the shape with it, as in f32[3,5]{parsed}")
         raise TypeError(_not_a_shape(shape))
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} holds no values")
@@ -306,7 +312,7 @@ def array_shape(shape: str | AnyShape) -> Shape:
 
 
 def _not_a_shape(found: object) -> str:
-    advice = "the buffer comes first, then its shape"
-    if isinstance(found, (tuple, list)):
-        advice = "write it with its element type, as in 'f32[3,5]'"
+    advice = "write it with its element type, as in 'f32[3,5]'"
+    if isinstance(found, (bytes, bytearray, memoryview)) or isinstance(getattr(found, "__array_interface__", 0), dict):
+        advice = "the buffer comes first, then its shape"
     return f"shape must be text or a Shape, not {type(found).__name__}; {advice}"

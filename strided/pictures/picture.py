@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 
 from strided.layout import UNBOUNDED, AnyShape, Shape
-from strided.layout.parser import array_shape
+from strided.layout.parser import any_shape, array_shape
 from strided.layout.sizes import has_addresses, sizes
 from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
 
@@ -39,16 +39,16 @@ def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
         columns -= 1
 
 
-def captioned_picture(shape: AnyShape, *, width: int = 80, max_rows: int = 12) -> str:
+def captioned_picture(shape: AnyShape | str, *, width: int = 80, max_rows: int = 12) -> str:
     """A picture with a caption; empty for a tuple, a scalar, or a shape without elements or addresses.
 
-    >>> from strided.layout.parser import parse
-    >>> print(captioned_picture(parse("s8[2,3,2]{0,2,1}"), width=70))
+    >>> print(captioned_picture("s8[2,3,2]{0,2,1}", width=70))
     offsets of the elements; rows are dimension 0, columns 2; at 0 in 1
        0 1
     0  0 2
     1  1 3
     """
+    shape = any_shape(shape)
     if not isinstance(shape, Shape) or shape.layout is None or not shape.rank or UNBOUNDED in shape.dimensions:
         return ""
     if not shape.size or not has_addresses(shape):
