@@ -864,7 +864,7 @@ def test_explore(run: Run, tmp_path: Path) -> None:
     assert "<h1>m</h1>" in (tmp_path / "m.html").read_text()
     report = paths.DATA / "memory" / "hbm_attention_scores_v5e.txt"
     assert run("explore", report, "-o", tmp_path / "r.html")[0] == 0
-    assert "memory at the peak" in (tmp_path / "r.html").read_text()
+    assert "Memory at the peak" in (tmp_path / "r.html").read_text()
     (tmp_path / "words.txt").write_text("no program at all\n")
     assert run("explore", tmp_path / "words.txt", "-o", tmp_path / "w.html")[0] == 2
     assert run("explore", "token[]", "-o", tmp_path / "y.html")[:2] == (2, "")

@@ -203,10 +203,15 @@ def _of_difference(found: Difference, *arrays: Any) -> Page:
     return assemble(f"{found.a} against {found.b}", [], "programs", {"runs": packed(content)})
 
 
+def _heading(title: str) -> str:
+    """A title with a capital, unless it begins with the name of a program."""
+    return html.escape(visible(title if ":" in title else title.capitalize()))
+
+
 def _as_html(sections: list[Section]) -> str:
     """Parts below the view of a page, which fold."""
     return "".join(
-        f"<details class='part'{' open' if part.is_open else ''}><summary><h2>{html.escape(visible(part.title))}</h2>"
+        f"<details class='part'{' open' if part.is_open else ''}><summary><h2>{_heading(part.title)}</h2>"
         f"</summary>{part.content}</details>\n"
         for part in sections
     )

@@ -332,6 +332,30 @@ def test_every_width_and_theme(show: Any, width: int, scheme: str) -> None:
     assert (light[0] > light[1]) == (scheme == "dark")
 
 
+@pytest.mark.parametrize(
+    ("shape", "key"),
+    [
+        ("f32[3,5]{0,1}", "on the other side."),
+        ("f32[3,5]{1,0:T(2,2)}", "on the other side. Colours tell tiles apart. Hatching is padding."),
+        (SHAPE, "tiles apart. Thin lines enclose words that rows share. Hatching is padding."),
+        ("f32[]", "on the other side."),
+    ],
+)
+def test_a_page_says_what_is_drawn_and_what_to_type(show: Any, shape: str, key: str) -> None:
+    shown = show(explore(shape), 400)
+    assert text_of(shown, ".key").endswith(key)
+    for example in shown.get_attribute("#search", "placeholder").split(" or "):
+        shown.fill("#search", example)
+        assert text_of(shown, "[role=status]") == ""
+        assert shown.locator(".detail h2").count() == 1
+
+
+def test_a_small_array_takes_little_of_the_page(show: Any) -> None:
+    shown = show(explore("f32[3,5]{0,1}"))
+    assert shown.locator(".grid").first.bounding_box()["height"] < 120
+    assert show(explore(SHAPE)).locator(".grid").first.bounding_box()["height"] > 400
+
+
 def test_every_control_has_a_name(show: Any) -> None:
     shown = show(explore("f32[3,4,5]"))
     unnamed = shown.evaluate(

@@ -76,7 +76,7 @@ def test_buffers_and_copies_lead_to_instructions(show: Any) -> None:
     report = sd.memory_report(module)
     assert shown.locator(".part svg").count() == 1
     titles = shown.locator(".part h2").all_inner_texts()
-    assert titles[:2] == ["memory at the peak", "buffers"]
+    assert titles[:2] == ["Memory at the peak", "Buffers"]
     assert "only to change a layout" in titles[-1]
     links = shown.locator(".part .link")
     assert links.count() > 0
@@ -160,6 +160,13 @@ def folders(tmp_path: Path) -> list[Path]:
         with zipfile.ZipFile(paths.DATA / "dump" / "dump.zip") as archive:
             archive.extractall(folder)
     return found
+
+
+def test_names_are_whole_on_a_telephone(show: Any, folders: list[Path]) -> None:
+    names = show(explore(sd.open_dump(folders[0])), 400).locator(".arrays .row[role=option] > span:nth-child(2)")
+    assert names.count() > 5
+    for name in names.all():
+        assert name.evaluate("name => name.scrollHeight <= name.clientHeight + 1")
 
 
 def test_a_dump(show: Any, folders: list[Path]) -> None:

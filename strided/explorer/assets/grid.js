@@ -64,6 +64,11 @@ export class Grid {
     this.draw();
   }
 
+  /** Pixels that a model takes as a whole, with the scroll bar below it. */
+  heightOf(model) {
+    return HEADER + model.rows * model.height + 22;
+  }
+
   /** Moves so that a cell is in view, if it is not. */
   reveal(row, column) {
     const { rows, columns } = this.visible;

@@ -39,7 +39,7 @@ export class LayoutView {
     this.search = make("input", {
       type: "search",
       id: "search",
-      placeholder: "9, 200:204 or byte 36",
+      placeholder: example(this.layout),
       size: 26,
       autocomplete: "off",
       spellcheck: false,
@@ -75,7 +75,7 @@ export class LayoutView {
       ),
     );
     this.detail = make("section", { className: "detail", ariaLive: "polite" });
-    host.append(this.controls, this.message, panes, this.detail);
+    host.append(this.controls, this.message, panes, make("p", { className: "key" }, key(this.layout)), this.detail);
     this.search.addEventListener("keydown", (event) => event.key === "Escape" && this.clear());
     new ResizeObserver(() => {
       this.update();
@@ -443,8 +443,8 @@ export class LayoutView {
     });
     const words = this.showsValues ? ["values", "values"] : ["offsets", "indices"];
     this.captions.forEach((caption, k) => (caption.textContent = words[Math.min(k, 1)]));
-    this.array.show(this.arrayModel());
-    this.layouts.forEach((layout, k) => this.memories[k].show(this.memoryModel(layout)));
+    show(this.array, this.arrayModel());
+    this.layouts.forEach((layout, k) => show(this.memories[k], this.memoryModel(layout)));
     if (this.active && !this.detail.hasChildNodes()) this.describe(this.active);
   }
 
@@ -452,6 +452,36 @@ export class LayoutView {
     this.array.draw();
     this.memories.forEach((memory) => memory.draw());
   }
+}
+
+/** Shows a model in a grid that is no higher than its rows. */
+function show(grid, model) {
+  grid.host.style.maxHeight = `${grid.heightOf(model)}px`;
+  grid.show(model);
+}
+
+/** What can be typed: a slice and a byte of the layout, near its middle. */
+function example({ dimensions, byte_size: bytes }) {
+  const byte = `byte ${Math.floor(bytes / 2)}`;
+  if (!dimensions.length || dimensions.includes(0)) return byte;
+  const middle = dimensions.map((size) => Math.floor(size / 2));
+  const last = middle.pop();
+  return `${[...middle, `${last}:${Math.min(last + 4, dimensions.at(-1))}`].join(", ")} or ${byte}`;
+}
+
+/** What colours and lines mean, as far as the layout has them. */
+function key({ dimensions, slots, tile_sizes: tiles }) {
+  const isTiled = tiles[0].some((size) => size !== null);
+  const isShared = tiles[1].some((size) => size > 1);
+  const isPadded = slots > dimensions.reduce((product, size) => product * size, 1);
+  return [
+    "Point at an element or a slot to see where it lies on the other side.",
+    isTiled ? "Colours tell tiles apart." : "",
+    isShared ? "Thin lines enclose words that rows share." : "",
+    isPadded ? "Hatching is padding." : "",
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 function labelled(text, control) {
