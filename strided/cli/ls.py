@@ -89,7 +89,8 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
             return visible(f"{path}: {array.xla_shape}"), {"arrays": [_facts(name_of(path), array.xla_shape)]}
     content = strided.read_dump(Path(path), kind, mapped=False)
     arrays = named_arrays(content)
-    return _listed(str(content), {name: arrays.shape(name) for name in arrays})
+    head = f"{path}: {str(content).strip('<>')}" if arrays else str(content)
+    return _listed(head, {name: arrays.shape(name) for name in arrays})
 
 
 def _counted(arrays: Sized) -> str:

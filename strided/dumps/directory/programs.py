@@ -227,7 +227,7 @@ class Program:
 
     def __str__(self) -> str:
         counts = {kind: sum(file.kind == kind for file in self.files) for kind in KINDS}
-        shown = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        shown = ", ".join(f"{n} {kind}{'s' * (n > 1 and kind[-1] != 's')}" for kind, n in counts.items() if n)
         lines = [f"{self.label}: {shown}"]
         if len(self.runs) > 1:
             lines += [f"  run{k}: {file.path.name}" for k, file in enumerate(self.runs[:_SHOWN])]
