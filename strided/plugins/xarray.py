@@ -16,9 +16,12 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from strided.arrays.layout_array import LayoutArray
+from strided.dumps.detect import recognise
 from strided.dumps.directory.dump import open_dump
 from strided.dumps.directory.names import parse_name
 from strided.dumps.snapshots.snapshot import read_snapshot
+from strided.files.regular import open_regular
+from strided.io.containers import open_container
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout import AnyShape
 from strided.opening import open_array
@@ -45,7 +48,8 @@ class StridedBackend(BackendEntrypoint):
         Parameters
         ----------
         filename_or_obj : path
-            A dump folder, a snapshot, a ``.zarr`` folder, or with `shape` a file of raw bytes.
+            A dump folder, a snapshot, a ``.npy``, ``.npz``, ``.safetensors`` or ``.zarr``, or with `shape` a file of
+            raw bytes.
         drop_variables : str or iterable of str, optional
             Arrays to leave out.
         shape : str or Shape, optional
@@ -57,7 +61,7 @@ class StridedBackend(BackendEntrypoint):
 
         Raises
         ------
-        DumpError, BufferSizeError, NotationError, OSError
+        DumpError, BufferSizeError, NotationError, UnsupportedError, OSError
             As `strided.open_dump`, `strided.read_snapshot` and `strided.open` do.
         """
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
@@ -99,6 +103,12 @@ class _Lazy(BackendArray):
 
 
 def _values(path: Path) -> Iterator[tuple[str, Any]]:
+    """The arrays in a file, by name."""
+    if recognise(path) != "snapshot":
+        with open_regular(path) as file:
+            names = list(open_container(file, os.fspath(path)) or ())
+        yield from [(name, open_array(f"{path}:{name}")) for name in names] or [(path.stem, open_array(path))]
+        return
     snapshot = read_snapshot(path)
     for what, values in (("argument", snapshot.arguments), ("result", snapshot.results)):
         for number in range(len(values)):
