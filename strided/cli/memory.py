@@ -22,7 +22,7 @@ from strided.escape import visible
     "--max-expansion",
     type=float,
     metavar="X",
-    help="Exit with 1 if a buffer takes more than X times its size without padding, and wastes over 1 % of the peak.",
+    help="Exit with 1 if a buffer takes more than X times its size without padding, and wastes over 1% of the peak.",
 )
 @click.option(
     "--verify",

@@ -324,7 +324,7 @@ def test_reports() -> None:
     y[3:5, 10:20] = np.nan
     found = diff(x, y, limit=2)
     assert len(found.mismatches) == 2
-    assert "20 of 6,000 elements differ, 0.333 %" in str(found)
+    assert "20 of 6,000 elements differ, 0.333%" in str(found)
     assert "20 with NaN" in str(found)
     assert "... 18 more" in str(found)
     for width in (40, 60, 80, 120):

@@ -238,13 +238,13 @@ def percent(share: float) -> str:
     """A share for people, never rounded to all or to nothing.
 
     >>> percent(1.0), percent(0.9999999), percent(1e-9), percent(0.2)
-    ('100 %', 'over 99.9 %', 'under 0.001 %', '20 %')
+    ('100%', 'over 99.9%', 'under 0.001%', '20%')
     """
     if share == 1:
-        return "100 %"
+        return "100%"
     if share > 0.999:
-        return "over 99.9 %"
-    return f"{100 * share:.3g} %" if share >= 1e-5 else "under 0.001 %"
+        return "over 99.9%"
+    return f"{100 * share:.3g}%" if share >= 1e-5 else "under 0.001%"
 
 
 def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
