@@ -855,6 +855,7 @@ def test_explore(run: Run, tmp_path: Path) -> None:
     code, said, _ = run("explore", TEXT, "-o", out)
     assert (code, said) == (0, f"{out}: {out.stat().st_size / 1000:,.0f} KB\n")
     assert run("explore", TEXT, "-o", out)[0] == 2
+    assert run("explore", TEXT, "-o", "-")[:2] == (0, out.read_text() + "\n")
     sd.LayoutArray.from_numpy(np.arange(15.0, dtype=np.float32).reshape(3, 5), TEXT).buffer.tofile(tmp_path / "x.bin")
     assert run("explore", tmp_path / "x.bin", TEXT, "-o", out, "--force", "--to", "{0,1}")[0] == 0
     assert '"values":{' in out.read_text()

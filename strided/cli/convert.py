@@ -99,7 +99,7 @@ def convert(
                 grouped=name is not None,
                 progress=advance,
             )
-        click.echo(f"{visible(out)}: {size:,} bytes, {_written(arrays, out, wanted, element_type)}")
+        click.echo(f"{visible(out)}: {size:,} bytes, {_written(arrays, out, wanted, element_type, name)}")
 
 
 def _checked(operands: Sequence[str]) -> Sequence[str]:
@@ -171,12 +171,14 @@ def _element_type(text: str) -> str:
     return meant
 
 
-def _written(arrays: Mapping[str, Any], out: str, layout: Layout | None, element_type: str | None) -> str:
+def _written(
+    arrays: Mapping[str, Any], out: str, layout: Layout | None, element_type: str | None, name: str | None
+) -> str:
     """What was written, and how to read it if NumPy alone cannot."""
     shapes = {name: convert_file.result_shape(array, layout, element_type) for name, array in arrays.items()}
     first, shape = next(iter(shapes.items()))
     values = f"{shape.dtype.name}{list(shape.dimensions)}" if layout is None else str(shape)
-    if ending(out) == ".zarr" and len(shapes) == 1:
+    if ending(out) == ".zarr" and len(shapes) == 1 and name is None:
         return f"{values}\nread it with strided.open({out!r}), or zarr.open({out!r})"
     if ending(out) in convert_file.CONTAINERS:
         what = values if len(shapes) == 1 else f"{len(shapes)} arrays"

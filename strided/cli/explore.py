@@ -10,7 +10,7 @@ import click
 
 import strided
 from strided.cli.diff import named, two_arrays
-from strided.cli.operands import Reading, check_target, is_dump_folder, only_array_of, with_layout
+from strided.cli.operands import STANDARD, Reading, check_target, is_dump_folder, only_array_of, with_layout
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
@@ -37,7 +37,13 @@ from strided.layout.parser import is_shape
     metavar="SHAPE | FILE [SHAPE] | DUMP[:NAME] | HLO | REPORT",
     shell_complete=file_names,
 )
-@click.option("-o", "--out", required=True, type=click.Path(dir_okay=False), help="The page to write, as in page.html.")
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="The page to write, as in page.html; - is standard output.",
+)
 @click.option("--to", "layout", metavar="LAYOUT", help="Another layout, shown beside it.")
 @click.option(
     "--against",
@@ -96,7 +102,10 @@ def explore(
             page = strided.explore(
                 array if isinstance(array, FileArray) else with_layout(array, operands[0]), to=layout
             )
-        page.save(out, overwrite=force)
+    if out == STANDARD:
+        click.echo(page.html)
+        return
+    page.save(out, overwrite=force)
     click.echo(f"{visible(out)}: {len(page.html.encode()) / 1000:,.0f} KB")
 
 

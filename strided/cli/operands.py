@@ -106,6 +106,8 @@ class Reading:
     def opened(self, source: str, shape: str | None) -> Opened:
         """The arrays in a file, a folder or standard input, which may end in ``:NAME``."""
         path, name = (STANDARD, None) if source == STANDARD else split_name(source)
+        if self.offset and shape is None:
+            raise click.UsageError(f"--offset goes with the shape of raw bytes, which {source} has not")
         if os.path.isdir(path):
             if shape is not None:
                 raise click.UsageError(f"{path} is a folder; a shape goes with a file of raw bytes")

@@ -104,6 +104,8 @@ def _nearby(path: str) -> str:
     with contextlib.suppress(OSError):
         names = sorted(itertools.islice(os.listdir(there or "."), 10_000))
         head, colon, tail = name.partition(":")
+        if colon and head in names:
+            return f"; leave '{colon}{tail}' out"
         for meant, rest in ((name, ""), (head, colon + tail)):
             if close := difflib.get_close_matches(meant, names, n=1, cutoff=0.8):
                 return f"; did you mean {os.path.join(there, close[0])}{rest}?"

@@ -52,6 +52,8 @@ TRIES = {
     "page in another format": (("explore", "f32[3]", "-o", "x.pdf"), "x.pdf: end the name in .html"),
     "layout of a program": (("explore", "m.txt", "--to", "{0}", "-o", "x.html"), "--to goes with a shape or an array"),
     "tolerance of one array": (("explore", "x.npy", "--ulp", "0", "-o", "x.html"), "go with --against"),
+    "offset of an array": (("show", "x.npy", "--offset", "3"), "--offset goes with the shape of raw bytes"),
+    "name where files are meant": (("memory", "w.safetensors:b"), "leave ':b' out"),
     "array as HLO": (("copies", "x.npy"), "x.npy holds no HLO"),
     "raw bytes as HLO": (("hlo", "x.bin"), "x.bin holds no HLO"),
     "text as an array": (("show", "x.csv"), "x.csv is text, and holds no array"),
@@ -146,6 +148,15 @@ def test_a_slash_behind_a_folder_does_not_matter(folder: Path, capsys: pytest.Ca
     assert np.array_equal(sd.open("o.zarr/"), np.load("x.npy"))
     sd.convert_file("x.npy", None, "q.zarr/")
     assert np.array_equal(sd.open("q.zarr"), np.load("x.npy"))
+
+
+def test_convert_says_how_its_file_is_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for target in ("o.npz", "o.npz:w", "o.safetensors", "o.safetensors:w", "o.zarr", "o.zarr:w"):
+        with pytest.raises(SystemExit):
+            cli.main(["convert", "x.npy", target, "--force"])
+        said = capsys.readouterr().out
+        assert np.array_equal(sd.open(said.partition("strided.open('")[2].partition("')")[0]), np.load("x.npy"))
+        assert ("zarr.open" in said) == (target == "o.zarr")
 
 
 def test_ls_takes_what_a_glob_finds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
