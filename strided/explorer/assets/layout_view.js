@@ -460,9 +460,9 @@ function show(grid, model) {
   grid.show(model);
 }
 
-/** What can be typed: a slice and a byte of the layout, near its middle. */
+/** What can be typed: a slice and a byte of the layout, short enough for the field. */
 function example({ dimensions, byte_size: bytes }) {
-  const byte = `byte ${Math.floor(bytes / 2)}`;
+  const byte = `byte ${Math.min(36, Math.floor(bytes / 2))}`;
   if (!dimensions.length || dimensions.includes(0)) return byte;
   const middle = dimensions.map((size) => Math.floor(size / 2));
   const last = middle.pop();
