@@ -162,6 +162,12 @@ def folders(tmp_path: Path) -> list[Path]:
     return found
 
 
+def test_pictures_are_whole_on_a_telephone(show: Any) -> None:
+    boxes = show(explore(sd.read_hlo(MODULE)), 400).locator(".part .strided-scroll:has(> svg)")
+    assert boxes.count() == 1
+    assert boxes.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
 def test_names_are_whole_on_a_telephone(show: Any, folders: list[Path]) -> None:
     names = show(explore(sd.open_dump(folders[0])), 400).locator(".arrays .row[role=option] > span:nth-child(2)")
     assert names.count() > 5
