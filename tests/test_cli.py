@@ -109,7 +109,7 @@ def test_info_explains_an_element_and_a_byte(run: Run) -> None:
 def test_info_shows_a_plan(run: Run) -> None:
     code, out, _ = run("info", "--plan", "f32[512,512]{1,0:T(8,128)}", "{1,0}")
     assert code == 0
-    assert "262144 elements, 2097152 bytes moved" in out
+    assert "262,144 elements, 2,097,152 bytes moved" in out
 
 
 # Values.

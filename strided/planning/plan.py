@@ -127,7 +127,7 @@ class Plan:
     target_span: tuple[int, int] | None
 
     def __str__(self) -> str:
-        lines = [f"{self.kernel}: {self.reason}", f"{self.elements} elements, {self.bytes_moved} bytes moved"]
+        lines = [f"{self.kernel}: {self.reason}", f"{self.elements:,} elements, {self.bytes_moved:,} bytes moved"]
         return "\n".join([*lines, *(f"  {step}" for step in self.steps)])
 
 
@@ -142,7 +142,7 @@ _REASONS = {
     "transpose_runs": "short runs that are neighbours in the source lie apart in the target",
     "unpack": "packed elements, side by side in both",
     "pack": "packed elements, side by side in both",
-    "staged": "no one kernel does it, but several in turn through the cache do",
+    "staged": "no single kernel does it; several do, one after another, in the cache",
     "fill": "one value, wherever it goes",
     "nest": "any regular layout",
     "nest_bits": "any regular layout of elements below eight bits",

@@ -116,7 +116,7 @@ def test_a_plan_prints_what_it_does() -> None:
     plan = plan_between("bf16[100,300]{1,0:T(8,128)(2,1)}", "bf16[100,300]{1,0}")
     assert str(plan) == (
         "deinterleave16: rows share each word of the source\n"
-        "30000 elements, 120000 bytes moved\n"
+        "30,000 elements, 120,000 bytes moved\n"
         "  deinterleave16 over 100 x 300, 16 bits each"
     )
     around = plan_between("bf16[100,300]{1,0:T(8,128)(2,1)}", "bf16[100,300]{0,1:T(8,128)(2,1)}")
