@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llvmlite import ir
-from numba.core import cgutils
+from numba.core import cgutils, types
 
 from strided.kernels.llvm import (
     INT64,
@@ -18,6 +18,7 @@ from strided.kernels.llvm import (
     loaded,
     operation,
     packed,
+    pointer_to,
     register_bytes,
     same,
     shuffled,
@@ -59,6 +60,40 @@ def _narrowed(builder, parts, bits):
 
 
 fields16, fields8 = _fields(16), _fields(8)
+
+
+def _unzip(bits):
+    count = 32 // bits
+
+    @operation(types.void, *[INTEGER] * 3)
+    def unzip(builder, address, places, at):
+        """Take all rows of elements of `bits` out of words that follow each other: write 64 bytes of each, in order.
+
+        The rows go to the addresses in the table `places`, plus `at`.
+        """
+        vector = Vector(register_bytes())
+        each = 128 // bits  # elements in 16 bytes
+        picks = [run + k for run in range(0, vector.count * 8 // bits, each) for k in _by_member(each, count)]
+        found = []
+        for begin in range(0, LINE * count, vector.count * count):
+            steps = range(begin, begin + vector.count * count, vector.count)
+            words = [loaded(builder, builder.add(address, INT64(k)), vector, bits) for k in steps]
+            rows = units(builder, [shuffled(builder, word, word, picks) for word in words], 128 // count, 128)
+            found.append([as_bytes(builder, in_turn(builder, row, 128 // count, vector.count // 16)) for row in rows])
+        for k, parts in enumerate(zip(*found, strict=True)):
+            place = builder.load(pointer_to(builder, builder.add(places, INT64(8 * k)), INT64), align=8)
+            line = concatenated(builder, list(parts))
+            builder.store(line, pointer_to(builder, builder.add(place, at), line.type), align=1)
+
+    return unzip
+
+
+def _by_member(elements, count):
+    """The places of so many elements, `count` to a word: those of the first row first."""
+    return [first + k for first in range(count) for k in range(0, elements, count)]
+
+
+unzip16, unzip8 = _unzip(16), _unzip(8)
 
 
 def _row_of_words(builder, address, bits):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import ZERO, kernel, part
 from strided.kernels.row_driver import ARGUMENTS, drive, edge, gather, no_gather, no_patch, spill_run
+from strided.kernels.word_rows import take_apart
 
 
 def _fetching(operation):
@@ -18,7 +19,16 @@ def _fetching(operation):
     return fetch
 
 
+def _unzipping(operation):
+    @part
+    def unzip(s, places, at):
+        operation(s, places, at)
+
+    return unzip
+
+
 _fields16, _fields8 = _fetching(bitfields.fields16), _fetching(bitfields.fields8)
+_unzip16, _unzip8 = _unzipping(bitfields.unzip16), _unzipping(bitfields.unzip8)
 _braid16, _braid8 = _fetching(bitfields.braid16), _fetching(bitfields.braid8)
 
 
@@ -84,6 +94,8 @@ def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, s
 def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 16 bits out of words that two of them share."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
+    if take_apart(_unzip16, 2, source, target, tables, streaming, scratch):
+        return
     drive(_fields16, spill_run, _skip, no_gather, no_patch, (4, 2, 1), source, target, tables, streaming, scratch, 2)
 
 
@@ -91,6 +103,8 @@ def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, st
 def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 8 bits out of words that four of them share."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
+    if take_apart(_unzip8, 4, source, target, tables, streaming, scratch):
+        return
     drive(_fields8, spill_run, _skip, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, 1)
 
 
