@@ -389,6 +389,8 @@ def _lengths(
         *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes if not target.rows),
         *((k, 256) for k in source.lanes if not source.rows),
         *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes),
+        # Tiles of words are long pieces already: then rows of the target, whose ends are written twice.
+        *((k, 8 * SHORT_ROW_BYTES // bits[1]) for k in target.lanes if source.rows and not target.rows),
         *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
         *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order))),
     ]
