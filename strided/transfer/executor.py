@@ -7,8 +7,8 @@ tasks and tables ready.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from itertools import islice, pairwise
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +25,8 @@ from strided.transfer.region import empty_aligned
 PATTERN_BYTES = 128
 #: Blocks of a staged copy that are kept ready; one takes some kilobytes.
 _MOST_BLOCKS = 512
+#: Tasks of a step that are kept ready, and bytes of the tables of each, of which the first one is its own.
+_MOST_TASKS, _TASK_TABLE_BYTES = 64, 1 << 14
 #: Blocks of a staged copy repeat where they are shifted by a multiple of this.
 _PHASE_BITS = 64
 
@@ -108,14 +110,32 @@ class _Shared:
         """The step with `shift` bits added on both sides."""
         bound, step, tables = self._bound, self._step, self._tables
         units = shift[0] // step.units[0], shift[1] // step.units[1]
+        # Python is slow while memory is copied, for its own things leave the caches: the tasks are kept.
+        kept: list[tuple[tuple[Any, ...]]] = []
 
         def copy(source: Bytes, target: Bytes) -> None:
-            def task(*parts: AxisRange) -> None:
-                bound(step.arguments(tables, parts, units))(source, target)
+            nonlocal kept
+            threads = get_num_threads() if step.divides else 1
+            if kept:
+                run(lambda own: bound(own)(source, target), kept, threads=threads)
+                return
+            made: dict[int, tuple[Any, ...]] = {}
 
-            run(task, step.tasks(), threads=get_num_threads() if step.divides else 1)
+            def task(place: int, parts: TaskRanges) -> None:
+                own = step.arguments(tables, parts, units)
+                made[place] = own if place < _MOST_TASKS and _bytes([own[0]]) <= _TASK_TABLE_BYTES else ()
+                bound(own)(source, target)
+
+            run(task, enumerate(step.tasks()), threads=threads)
+            if all(made.values()) and _bytes(chain(*made.values())) <= _MOST_TASKS * _TASK_TABLE_BYTES:
+                kept = [(made[place],) for place in range(len(made))]
 
         return copy
+
+
+def _bytes(tables: Iterable[Any]) -> int:
+    """Bytes of some tables, each counted once; a number is one of a single entry."""
+    return sum({id(table): np.asarray(table).nbytes for table in tables}.values())
 
 
 class _Staged:

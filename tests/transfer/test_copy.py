@@ -355,6 +355,15 @@ def test_a_conversion_asked_for_again_is_remembered() -> None:
     assert len(transfer._remembered) <= transfer._MOST_REMEMBERED
 
 
+@pytest.mark.parametrize("task_bytes", [1 << 9, 1 << 12, 1 << 14])
+def test_tasks_of_a_conversion_serve_other_buffers(task_bytes: int) -> None:
+    maps = map_of("bf16[90,300]{1,0:T(8,128)(2,1)}"), row_major((90, 300))
+    with limits.replaced(small_elements=0, tiny_elements=0, vector_task_bytes=task_bytes):
+        for from_, to in (maps, maps[::-1]):
+            for seed, phase in enumerate((0, 0, 6, 0)):
+                same(Guarded(from_, 16, seed=seed, phase=phase), Guarded(to, 16, seed=seed + 9, phase=phase))
+
+
 def test_the_source_of_an_interrupted_copy_is_as_it_was() -> None:
     map_ = map_of("f32[512,2048]{1,0:T(8,128)}")
     source = Guarded(map_, 32, seed=1)
