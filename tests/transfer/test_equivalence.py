@@ -450,6 +450,17 @@ def test_short_blocks_of_few_rows(bits: tuple[int, int], tile: str, replace: Cal
                 check(Guarded(first, widths[0], seed=1), Guarded(second, widths[1], seed=2))
 
 
+@pytest.mark.parametrize(("bits", "tile"), [(16, "(2,1)"), (8, "(4,1)")])
+@pytest.mark.parametrize("lanes", [11, 64, 70, 300])
+def test_short_rows_of_windows_inside_words(bits: int, tile: str, lanes: int, replace: Callable[..., None]) -> None:
+    replace(stream_bytes=0)
+    parent = map_of(f"f32[9,8,{lanes}]{{2,1,0:T(8,128){tile}}}")
+    for start, rows in ((0, 8), (1, 1), (1, 2), (2, 5), (3, 4)):
+        window = parent.sliced(1, start, 1, rows)
+        for phase in (0, 5):
+            check(Guarded(window, bits, seed=1), Guarded(row_major(window.shape), bits, seed=2, phase=phase))
+
+
 @examples(24)
 @given(st.data(), st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]))
 def test_any_fill(data: st.DataObject, bits: int) -> None:
