@@ -391,6 +391,7 @@ def _lengths(
         *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes),
         # Tiles of words are long pieces already: then rows of the target, whose ends are written twice.
         *((k, 8 * SHORT_ROW_BYTES // bits[1]) for k in target.lanes if source.rows and not target.rows),
+        *_onward(axes, target, bits[1]),
         *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
         *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order))),
     ]
@@ -403,6 +404,17 @@ def _lengths(
         apart = WORD_BITS // bits[1] if axes[k].target.unit_stride == bits[1] < 8 else 1
         lengths[k] = max(lengths[k], length_of(axes[k], min(goal, room), apart))
     return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
+
+
+def _onward(axes: Sequence[Axis], target: _Near, bits: int) -> Iterator[tuple[int, int]]:
+    """The axes along which short rows of the target go on, and how far, until they are long."""
+    run = axes[target.lanes[0]].extent * bits if target.lanes and not target.rows else 0
+    while 0 < run < 8 * limits.current.long_row_bytes:
+        on = [k for k, axis in enumerate(axes) if axis.extent > 1 and axis.target.unit_stride == run]
+        if not on:
+            return
+        yield on[0], 8 * limits.current.long_row_bytes // run
+        run *= axes[on[0]].extent
 
 
 def is_short_row(axis: Axis, bits: int) -> bool:

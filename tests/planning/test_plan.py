@@ -154,6 +154,20 @@ def test_short_runs_on_pages_of_their_own_are_written_from_the_cache() -> None:
     assert near.kernel == "transpose16"
 
 
+@pytest.mark.parametrize(
+    ("shape", "layout", "row_bytes"),
+    [
+        ("u8[16,2048,256,6]", "{2,1,3,0:T(32,128)(4,1)}", 256 * 6),
+        ("u8[24,512,2,2002]", "{1,0,3,2:T(8,128)(4,1)}", 1001),
+    ],
+)
+def test_blocks_read_from_tiles_of_words_have_long_rows_in_the_target(shape: str, layout: str, row_bytes: int) -> None:
+    (step,) = plan_between(f"{shape}{layout}", f"{shape}{{3,2,1,0}}").steps
+    assert isinstance(step, StagedCopy)
+    along = [length for axis, length in zip(step.box.axes, step.lengths, strict=True) if axis.target.unit_stride < 8192]
+    assert np.prod(along) >= row_bytes
+
+
 @pytest.mark.parametrize("turn", [1, -1], ids=["read", "written"])
 def test_a_last_row_alone_in_its_words_takes_no_nest(turn: int) -> None:
     tiled, dense = "u8[54,455,41,18]{0,2,3,1:T(8,128)(4,1)}", "u8[54,455,41,18]{3,2,1,0}"
