@@ -22,7 +22,7 @@ from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase
-from strided.kernels import CHECK, DIVIDE, SHIFT, SPLIT
+from strided.kernels import CACHED, CHECK, DIVIDE, FETCH, FETCHED, POINTS, SHIFT, SPLIT
 from strided.runtime import limits
 from strided.runtime.aliases import Table
 from strided.runtime.cache import forgettable
@@ -60,15 +60,23 @@ def _is_narrow(map_: AddressMap, sizes: Sequence[int]) -> bool:
     return max(*sizes, *ends) < 1 << 31 and map_.upper_bound <= 1 << 32
 
 
-def _steps(map_: AddressMap, arrays: Sequence[Integers], sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64], int]:
+def _steps(source: Region, arrays: Sequence[Integers], sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64], int]:
     """The table `steps` and the base that the kernel `gather_points` takes for index arrays of one axis."""
+    rows, base = _located(source.map, arrays, sizes)
+    if source.buffer.size > CACHED:
+        rows += ((FETCH, 0, 0, first, 0, 0) for first in range(0, POINTS, FETCHED))
+    return np.array(rows, np.int64), base
+
+
+def _located(map_: AddressMap, arrays: Sequence[Integers], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], int]:
+    """The same without the elements that are asked for ahead."""
     checks = [(address_of(x), x.strides[0], n) for x, n in zip(arrays, sizes, strict=True)]
     rows: list[tuple[int, ...]] = []
     base, axes = map_.slopes
     if len(arrays) == len(axes):
         for check, (_, slope, carries) in zip(checks, axes, strict=True):
             rows += [(CHECK, 2, slope, *check), *_divisions(carries, 2)]
-        return np.array(rows, np.int64), base
+        return rows, base
     # Flat indices are split into those of the axes, the last of which are what is left over.
     base += sum(start // weight * factor for n, _, own in axes if n == 1 for start, _, weight, factor in own)
     *wide, (_, last, left) = [axis for axis in axes if axis[0] != 1] or [(1, 0, ())]
@@ -78,7 +86,7 @@ def _steps(map_: AddressMap, arrays: Sequence[Integers], sizes: Sequence[int]) -
         below //= n
         rows += [(SPLIT, 2, slope - last * below, below, _logarithm(below), 0), *_divisions(carries, 3)]
     rows += _divisions(left, 2)
-    return np.array(rows, np.int64), base
+    return rows, base
 
 
 def _divisions(carries: Sequence[tuple[int, int, int, int]], own: int) -> Iterator[tuple[int, ...]]:
@@ -116,7 +124,7 @@ def gather_points(source: Region, arrays: Sequence[Integers], out: Array) -> boo
     if not kernels.is_ready("gather_points"):
         return False
     in_line = [_in_line(x) for x in arrays]  # the table holds addresses: the arrays must outlive it
-    steps, base = _steps(map_, in_line, sizes)
+    steps, base = _steps(source, in_line, sizes)
     kernel, width, from_ = kernels.load("gather_points"), out.itemsize, read_only(source.buffer)
     flip = 0 if source.low_first else 8 - source.bits
     target, astray = out.reshape(-1).view(np.uint8), []

@@ -41,7 +41,11 @@ SCRATCH_BYTES = 1 << 18
 #: Bytes of a target's row up to which transpositions put rows that follow each other together before they write them.
 SHORT_ROW_BYTES = 1 << 10
 #: Kinds of steps that `gather_points` takes.
-CHECK, SPLIT, DIVIDE, SHIFT = range(4)
+CHECK, SPLIT, DIVIDE, SHIFT, FETCH = range(5)
+#: Elements that it locates before it takes any of them, and those that one FETCH asks for.
+POINTS, FETCHED = 128, 16
+#: Bytes of a source above which single elements are asked for before they are taken.
+CACHED = 1 << 23
 
 
 _loaded: dict[str, Callable[..., Any]] = {}

@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from strided.kernels import CHECK, DIVIDE, SPLIT, simd_bytes, simd_int32
+from strided.kernels import CACHED, CHECK, DIVIDE, FETCHED, POINTS, SHIFT, SPLIT, simd_bytes, simd_int32
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.llvm import LINE
 from strided.kernels.loop_nest import _load, _log2, _store
 
-#: Bytes of a source above which elements are prefetched.
-CACHED = 1 << 23
 _AHEAD = 96  # elements between a load and the one prefetched with it: a third faster than none
-#: Elements located before any of them is taken: so few that a CPU locates one block while it takes another.
-BLOCK = 128
 
 _GATHER = (BYTES, WRITABLE, LIST, NUMBER)
 
@@ -88,7 +84,7 @@ def add_digits(indices, start, step, digits, offsets):
 
 
 #: Bytes of a list of one number for each element of a block.
-_LIST = 4 * BLOCK
+_LIST = 4 * POINTS
 
 
 @part
@@ -109,9 +105,9 @@ def _check(given, bound, index, factor, offsets):
     far, astray = simd_bytes.zero(), simd_bytes.zero()
     bounds, last = simd_int32.repeated(bound), simd_int32.repeated(bound - 1)
     for at in range(0, _LIST, LINE):
-        # The indices of the next block come while elements of this one are taken.
-        simd_bytes.prefetch(given + 2 * (at + _LIST))
-        simd_bytes.prefetch(given + 2 * (at + _LIST) + LINE)
+        # The indices of later blocks come while elements of this one are taken.
+        for line in (2 * at, 2 * at + LINE):
+            simd_bytes.prefetch_near(given + 4 * _LIST + line)
         low = simd_int32.low(given + 2 * at)
         far = simd_int32.either(far, simd_int32.excess(given + 2 * at))
         # As unsigned numbers, negative ones are larger than what they wrap to.
@@ -147,51 +143,58 @@ def _shift(numbers, start, step, shifted):
 
 
 @part
-def _locate(steps, base, first, lists, offsets):
-    """Write the offsets of a block of elements; return 0 if no index is out of bounds."""
-    astray = ZERO
-    for at in range(0, _LIST, LINE):
-        simd_bytes.store(offsets + at, simd_int32.repeated(base))
-    for k in range(steps.shape[0]):
-        kind, own, factor, x, y, z = steps[k]
-        numbers = lists + own * _LIST
-        if kind == CHECK:
-            given = x + first * y
-            if y != 8:
-                for i in range(BLOCK):
-                    simd_bytes.put_integer(lists + 8 * i, simd_bytes.integer(given + i * y))
-                given = lists
-            astray |= _check(given, z, numbers, factor, offsets)
-        elif kind == SPLIT:
-            _split(numbers, x, y, lists + 3 * _LIST, factor, offsets)
-        elif kind == DIVIDE:
-            _divide(numbers, x, y, factor, offsets)
-        else:
-            _shift(numbers, x, y, lists + 4 * _LIST)
-    return astray
+def _follow(step, first, lists, offsets, data, bits):
+    """Take one step for a block of elements; return 0 if no index is out of bounds."""
+    kind, own, factor, x, y, z = step
+    numbers = lists + own * _LIST
+    if kind == CHECK:
+        given = x + first * y
+        if y != 8:
+            for i in range(POINTS):
+                simd_bytes.put_integer(lists + 8 * i, simd_bytes.integer(given + i * y))
+            given = lists
+        return _check(given, z, numbers, factor, offsets)
+    if kind == SPLIT:
+        _split(numbers, x, y, lists + 3 * _LIST, factor, offsets)
+    elif kind == DIVIDE:
+        _divide(numbers, x, y, factor, offsets)
+    elif kind > SHIFT:
+        for i in range(x, x + FETCHED):
+            simd_bytes.prefetch_near(data + (simd_int32.number(offsets + 4 * i) * bits >> 3))
+    else:
+        _shift(numbers, x, y, lists + 4 * _LIST)
+    return ZERO
 
 
 @part
-def _take(source, target, offsets, t, width, like):
-    for k in range(BLOCK):
-        _store(target, t + k * width, _load(source, simd_int32.number(offsets + 4 * k) * width, like))
+def _take(copy, width, data, target, offsets):
+    for k in range(simd_int32.COUNT):
+        copy(target + k * width, data + simd_int32.number(offsets + 4 * k) * width)
 
 
 @part
-def _take_packed(source, target, offsets, t, bits, flip):
-    each, bytes_ = _log2(8 // bits), simd_bytes.address(target) + t
-    for k in range(BLOCK):
-        at = simd_int32.number(offsets + 4 * k) >> each
-        target[t + k] = simd_bytes.byte(simd_bytes.address(source) + at)
-    for k in range(0, BLOCK, simd_int32.COUNT):
-        simd_int32.narrow(bytes_ + k, simd_bytes.load(offsets + 4 * k), bits, flip)
+def _take_some(data, target, offsets, bits, flip):
+    """Take as many elements as offsets are a vector."""
+    if bits < 8:
+        each = _log2(8 // bits)
+        for k in range(simd_int32.COUNT):
+            simd_bytes.copy1(target + k, data + (simd_int32.number(offsets + 4 * k) >> each))
+        simd_int32.narrow(target, simd_bytes.load(offsets), bits, flip)
+    elif bits == 8:
+        _take(simd_bytes.copy1, 1, data, target, offsets)
+    elif bits == 16:
+        _take(simd_bytes.copy2, 2, data, target, offsets)
+    elif bits == 32:
+        _take(simd_bytes.copy4, 4, data, target, offsets)
+    else:
+        _take(simd_bytes.copy8, 8, data, target, offsets)
 
 
 @kernel(BYTES, WRITABLE, TABLE, NUMBER, NUMBER, NUMBER, NUMBER, WRITABLE)
 def gather_points(source, target, steps, base, first, bits, flip, scratch):
     """Elements of `bits` at index arrays, from the place `first` on, as many as there is room for.
 
-    There must be room for one block, and as many indices as that. The offset of an element is `base`, modulo
+    There must be room for `POINTS` elements, and as many indices as that. The offset of an element is `base`, modulo
     ``2**32``, and what the rows of `steps` add. Each makes a list of numbers below ``2**31`` and adds its products
     with a factor:
 
@@ -199,6 +202,7 @@ def gather_points(source, target, steps, base, first, bits, flip, scratch):
     - ``(SPLIT, from, factor, divisor, logarithm, 0)``: quotients, to the list 3; the remainders replace the numbers
     - ``(DIVIDE, from, factor, divisor, logarithm, 0)``: quotients, which are not kept
     - ``(SHIFT, from, 0, start, step, 0)``: ``start + step * number``, to the list 4
+    - ``(FETCH, 0, 0, first, 0, 0)``: none; `FETCHED` elements are asked for, all offsets being known
 
     A logarithm is -1 for a divisor that is no power of two. Packed elements of fewer than eight bits are taken to
     bytes; `flip` changes their places in a byte: 0 where the first one lies in the low bits, else ``8 - bits``.
@@ -206,30 +210,24 @@ def gather_points(source, target, steps, base, first, bits, flip, scratch):
     Returns 0 if no index is out of bounds; else what was taken is of no use. All offsets must lie in the source.
     """
     width = max(1, bits // 8)
-    astray, size, data = ZERO, target.shape[0] // width, simd_bytes.address(source)
-    lists, blocks, before = simd_bytes.address(scratch), (size + BLOCK - 1) // BLOCK, ZERO
-    for k in range(blocks + 1):
-        # The last block overlaps the one before.
-        at = min(k * BLOCK, size - BLOCK)
-        offsets = lists + (5 + k % 2) * _LIST
-        if k < blocks:
-            astray |= _locate(steps, base, first + at, lists, offsets)
-            if source.shape[0] > CACHED:
-                for i in range(BLOCK):
-                    simd_bytes.prefetch(data + (simd_int32.number(offsets + 4 * i) * bits >> 3))
-        if k:
-            # The block before, whose elements are on their way.
-            offsets = lists + (6 - k % 2) * _LIST
-            if bits < 8:
-                _take_packed(source, target, offsets, before, bits, flip)
-            elif width == 1:
-                _take(source, target, offsets, before, 1, np.uint8(0))
-            elif width == 2:
-                _take(source, target, offsets, before * 2, 2, np.uint16(0))
-            elif width == 4:
-                _take(source, target, offsets, before * 4, 4, np.uint32(0))
-            else:
-                _take(source, target, offsets, before * 8, 8, np.uint64(0))
+    size, lists, astray = target.shape[0] // width, simd_bytes.address(scratch), ZERO
+    data, goal, groups = simd_bytes.address(source), simd_bytes.address(target), POINTS // simd_int32.COUNT
+    share = (groups + steps.shape[0] - 1) // steps.shape[0]
+    for i in range(0, _LIST, LINE):
+        simd_bytes.store(lists + 6 * _LIST + i, simd_bytes.zero())
+    # The last block overlaps the one before. It is located twice, and first of all anything is taken.
+    before = ZERO  # computed from k, it takes a twentieth of the time
+    for k in range((size + POINTS - 1) // POINTS + 1):
+        at = min(k * POINTS, size - POINTS)
+        offsets, earlier = lists + (5 + k % 2) * _LIST, lists + (6 - k % 2) * _LIST
+        for i in range(0, _LIST, LINE):
+            simd_bytes.store(offsets + i, simd_int32.repeated(base))
+        for s in range(steps.shape[0]):
+            # A few elements are taken after each step: a CPU computes while it waits for memory.
+            astray |= _follow(steps[s], first + at, lists, offsets, data, bits)
+            for group in range(s * share, min(groups, s * share + share)):
+                i = group * simd_int32.COUNT
+                _take_some(data, goal + (before + i) * width, earlier + 4 * i, bits, flip)
         before = at
     return astray
 

@@ -171,13 +171,13 @@ def as_bytes(builder, value):
     return builder.bitcast(value, ir.VectorType(BYTE, value.type.count * value.type.element.width // 8))
 
 
-def ask_for(builder, address):
-    """Hint that the line at an address, which may be any number, is wanted soon in the second-level cache."""
-    # Into the first level it would push out what is at work there: rows at powers of two share few of its sets.
+def ask_for(builder, address, level=2):
+    """Hint that the line at an address, which may be any number, is wanted soon in the first- or second-level cache."""
+    # In the first level it may push out what is at work there: rows at powers of two share few of its sets.
     pointer = pointer_to(builder, address, BYTE)
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT32, INT32, INT32])
     function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-    builder.call(function, [pointer, INT32(0), INT32(2), INT32(1)])
+    builder.call(function, [pointer, INT32(0), INT32(4 - level), INT32(1)])
 
 
 def wall(builder):

@@ -95,7 +95,7 @@ def _copying(count):
     return copy
 
 
-copy4, copy8, copy16, copy32 = _copying(4), _copying(8), _copying(16), _copying(32)
+copy1, copy2, copy4, copy8, copy16, copy32 = (_copying(1 << k) for k in range(6))
 
 
 @operation(VECTOR, INTEGER)
@@ -135,6 +135,12 @@ def store_masked(builder, address, value, mask):
 def prefetch(builder, address):
     """Hint that the line at an address, which may be any number, is wanted soon in the second-level cache."""
     ask_for(builder, address)
+
+
+@operation(types.void, INTEGER)
+def prefetch_near(builder, address):
+    """The same into the first-level cache: for few lines, that are wanted very soon."""
+    ask_for(builder, address, 1)
 
 
 @operation(types.void)

@@ -229,6 +229,11 @@ def test_the_kernel_for_index_arrays_takes_every_place(text: str) -> None:
     check_every_place(text)
 
 
+def test_it_takes_every_place_of_a_source_beyond_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fancy, "CACHED", 0)
+    check_every_place("s32[7,99,93]{1,2,0:T(8,128)}")
+
+
 def check_every_place(text: str) -> None:
     """It takes them itself, and leaves nothing to the general way."""
     case = Case.parse(text)
