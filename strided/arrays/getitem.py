@@ -88,7 +88,9 @@ class Indexing(ArrayBase):
         elif type(selected) is Outer:
             self._set_elements(selected, value, key)
         else:
-            self._with_map(selected.map if type(selected) is Copy else selected)._assign(value, key, self)
+            map_ = selected.map if type(selected) is Copy else selected
+            # Conversions are recognised by the map itself: `a[...] = x` by that of the array.
+            self._with_map(self._map if map_ == self._map else map_)._assign(value, key, self)
 
     def _set_elements(self, selected: Outer, value: Any, key: Any) -> None:
         """Set the elements at the index arrays that `key` stands for."""

@@ -111,26 +111,32 @@ def copy(source: Region, destination: Region) -> None:
 def _copy(source: Region, destination: Region) -> None:
     key = (id(source.map), id(destination.map), source[2:], destination[2:])
     known = _remembered.get(key)
-    if not isinstance(known, _Conversion):
-        small = known is None or not kernels.is_loaded()
-        if source.map.size <= (limits.current.small_elements if small else limits.current.tiny_elements):
+    try:
+        if isinstance(known, _Conversion):
+            # Nothing more comes between a small conversion that was done before and its kernel.
+            from_, to, (first, second) = source.buffer, destination.buffer, known.ends
+            if known.run is not None and from_.size >= first and to.size >= second:
+                known.run(from_, to)
+                return
+        elif _is_small(source.map, known):
             refuse_misfit(source.map, destination.map, source.bits, destination.bits)
             copy_small(source, destination)
             if known is None:
                 _remembered.keep(key, (source.map, destination.map))
             return
-    try:
-        _copy_by_plan(key, known, source, destination)
+        _copy_by_plan(key, source, destination)
     except kernels.NotCompiled as missing:
-
-        def by_kernels() -> None:
-            _copy_by_plan(key, _remembered.get(key), source, destination)
-
-        _copy_meanwhile(source, destination, missing.name, by_kernels)
+        _copy_meanwhile(source, destination, missing.name, partial(_copy_by_plan, key, source, destination))
 
 
-def _copy_by_plan(key: tuple[object, ...], known: object, source: Region, destination: Region) -> None:
-    from_, to = source.buffer, destination.buffer
+def _is_small(map_: AddressMap, known: object) -> bool:
+    """Whether NumPy copies a view sooner than it is planned; `known` is None if this was not asked for before."""
+    small = known is None or not kernels.is_loaded()
+    return map_.size <= (limits.current.small_elements if small else limits.current.tiny_elements)
+
+
+def _copy_by_plan(key: tuple[object, ...], source: Region, destination: Region) -> None:
+    from_, to, known = source.buffer, destination.buffer, _remembered.get(key)
     if not isinstance(known, _Conversion) or from_.size < known.ends[0] or to.size < known.ends[1]:
         known = _conversion(source, destination)
         _remembered.keep(key, known)

@@ -364,6 +364,17 @@ def test_tasks_of_a_conversion_serve_other_buffers(task_bytes: int) -> None:
                 same(Guarded(from_, 16, seed=seed, phase=phase), Guarded(to, 16, seed=seed + 9, phase=phase))
 
 
+@pytest.mark.parametrize("key", [..., slice(None), (slice(None), slice(None))])
+def test_an_assignment_to_a_whole_array_is_remembered(key: Any) -> None:
+    values = np.arange(900, dtype=np.float32).reshape(30, 30)
+    a = sd.LayoutArray.from_numpy(0 * values, "{1,0:T(8,128)}")
+    forget()
+    for _ in range(3):
+        a[key] = values
+    assert len(transfer._remembered) == 1
+    assert (a.to_numpy() == values).all()
+
+
 def test_the_source_of_an_interrupted_copy_is_as_it_was() -> None:
     map_ = map_of("f32[512,2048]{1,0:T(8,128)}")
     source = Guarded(map_, 32, seed=1)
