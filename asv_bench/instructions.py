@@ -72,7 +72,8 @@ def machine_code(name: str, target: Target) -> str:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [number] * (count + 1)), "operation")
     builder = ir.IRBuilder(function.append_basic_block())
     place, *arguments = function.args
-    bitfields.register_bytes = building.register_bytes = lambda: target.register_bytes
+    for home in (bitfields, block_transpose, building):
+        home.register_bytes = lambda: target.register_bytes
     line = operation._defn.__wrapped__(builder, *arguments)  # what `llvm.operation` decorates
     if name in LINES:
         builder.store(line, builder.inttoptr(place, line.type.as_pointer()), align=64)

@@ -21,6 +21,7 @@ from strided.kernels.llvm import (
     loaded,
     operation,
     pointer_to,
+    register_bytes,
     shuffled,
     units,
     wall,
@@ -43,15 +44,12 @@ def _transposed(builder, rows):
 
 
 def _columns(builder, addresses):
-    """Vectors of words of 32 bits: the four columns, of 16 bytes each, of the rows at eight addresses.
+    """Vectors of words of 32 bits: the four columns, of 16 bytes each, of the rows at eight or sixteen addresses.
 
-    Two runs of 16 bytes side by side need no exchange between halves of a register, which is dear with 32 bytes.
+    Runs of 16 bytes side by side need no exchange between parts of a register, which is dear.
     """
     run = Vector(16)
-    rows = [
-        concatenated(builder, [loaded(builder, address, run) for address in pair])
-        for pair in zip(addresses[:4], addresses[4:], strict=True)
-    ]
+    rows = [concatenated(builder, [loaded(builder, address, run) for address in addresses[k::4]]) for k in range(4)]
     return units(builder, rows, 32, 128)
 
 
@@ -76,9 +74,10 @@ def _turn(bits):
 
     def put_columns(builder, sources, places):
         """Write the columns of 16 rows of 64 bytes. `sources` gives the address of a row's bytes from an offset on."""
-        for begin in range(0, count, 8):
+        together = max(8, register_bytes() // 4)  # with 64 bytes, whole lines are written
+        for begin in range(0, count, together):
             for column in range(0, count, 4):
-                rows = [sources(begin + k, 4 * column) for k in range(8)]
+                rows = [sources(begin + k, 4 * column) for k in range(together)]
                 targets = [builder.add(place, INT64(4 * begin)) for place in places[column : column + 4]]
                 put_rows(builder, _columns(builder, rows), targets)
                 wall(builder)  # or LLVM takes on more rows at once than there are registers
