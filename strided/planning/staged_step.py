@@ -286,6 +286,9 @@ def _candidate(
     words = -1, -1
     if whole_words:
         words = _words_of(box, 1, near, bits, staging[0], lengths), _words_of(box, 2, near, bits, staging[-1], lengths)
+        if len(staging) == 1 and -1 not in words and box.axes[words[1]].extent % (WORD_BITS // bits[1]):
+            # Words of the source would take the place of what is kept of the target's.
+            words = -1, words[1]
     stages = []
     for stage in _stages(box, parts, staging, bits, words):
         if stage.is_scattered or (len(staging) > 1 and not stage.is_good):

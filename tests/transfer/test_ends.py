@@ -64,6 +64,28 @@ def test_packed_neighbours_that_are_moved_as_one_keep_their_values(text: str, la
     np.testing.assert_array_equal(found, wanted)
 
 
+#: Words of both sides hold the same rows, the last of them fewer.
+ALIKE = [
+    ("u2[33,3,65]{0,1,2:T(32,128)(16,1)E(2)}", "{0,1,2:T(16,128)(16,1)E(2)}"),
+    ("u1[7,65,90]{1,0,2:T(32,128)(32,1)E(1)}", "{1,0,2:T(32,128)(32,1)E(1)}"),
+    ("u2[300,3,7]{2,1,0:T(32,64)(16,1)E(2)}", "{2,1,0:T(32,64)(16,1)E(2)}"),
+    ("s4[17,5,70]{0,2,1:T(8,64)(8,1)E(4)}", "{0,2,1:T(16,64)(8,1)E(4)}"),
+]
+
+
+@pytest.mark.parametrize(("text", "layout"), ALIKE)
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_what_lies_in_a_word_besides_its_elements_stays(text: str, layout: str, order: str) -> None:
+    source, target = Case.parse(text), Case.parse(text.split("{")[0] + layout)
+    a = sd.LayoutArray(some_bytes(sd.parse(text).buffer_byte_size), text, bitorder=order)
+    out = some_bytes(sd.parse(text.split("{")[0] + layout).buffer_byte_size)
+    bits, high_first = target.bits, order == "big"
+    wanted = slots_of(out, bits, high_first=high_first)
+    wanted[places_of(target.spec)] = slots_of(a.buffer, bits, high_first=high_first)[places_of(source.spec)]
+    a.to_layout(layout, "unknown", out, bitorder=order)
+    np.testing.assert_array_equal(slots_of(out, bits, high_first=high_first), wanted)
+
+
 def test_steps_say_how_wide_their_elements_are() -> None:
     """Four elements of one bit each become one, and what is left of them is moved in pairs."""
     sides = [map_of(f"u8[1001,130]{text}") for text in ("{1,0:T(8,128)(4,1)}", "{1,0:T(16,128)(4,1)}")]
