@@ -245,10 +245,14 @@ def staged_copy_of(
     staging = [
         StagingLayout(w, (*rest, *(k for k in reversed(keys) if k != lane), lane)) for w in widths for lane in keys
     ]
-    for width, own, other in zip(bits, near, near[::-1], strict=True):
-        if _are_apart(box, own, other) and box.axes[own.rows[0]].extent <= WORD_BITS // width and width in widths:
-            inner = other.lanes[0], own.rows[0]
-            staging.append(StagingLayout(width, (*(k for k in range(len(box.axes)) if k not in inner), *inner)))
+    for side, width in enumerate(bits):
+        rows = near[side].rows
+        if rows and box.axes[rows[0]].extent <= WORD_BITS // width and width in widths:
+            # Words as they are, in the order of the other side: taken apart there, they make its long runs.
+            far = [-nearness(axis.source if side else axis.target) for axis in box.axes]
+            order = sorted(range(len(far)), key=lambda k: (k == rows[0], far[k]))
+            staging.append(StagingLayout(width, tuple(order)))
+    staging = list(dict.fromkeys(staging))
     ways = (_candidate(box, bits, near, (layout,), whole_words) for layout in staging)
     found = [way for way in ways if way is not None]
     if max(bits) < 8 and not any(way.is_good for way in found):
@@ -350,14 +354,15 @@ def _near(box: Box, side: int, bits: int) -> _Near:
     )
 
 
-def _are_apart(box: Box, own: _Near, other: _Near) -> bool:
-    """Whether words of one side lie along an axis, and their rows along another, along which the other side is not.
-
-    And that side is long enough for squares of words.
-    """
-    if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
-        return False
-    return box.axes[other.lanes[0]].extent >= limits.current.square_words
+def _run(box: Box, side: int, bits: int, apart: int) -> int:
+    """The elements of a run on one side (1 source, 2 target) along all axes but the one at `apart`."""
+    own = [(axis.source if side == 1 else axis.target, axis.extent) for k, axis in enumerate(box.axes) if k != apart]
+    run = 1
+    for axis_map, extent in sorted(own, key=lambda pair: nearness(pair[0])):
+        if axis_map.unit_stride != run * bits:
+            break
+        run *= axis_map.unit or extent
+    return run
 
 
 def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | None:
@@ -366,8 +371,13 @@ def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | Non
     None if there are no such words, or they have it already.
     """
     near = _near(box, 1, source_bits), _near(box, 2, target_bits)
-    for bits, own, other in zip((source_bits, target_bits), near, near[::-1], strict=True):
-        if _are_apart(box, own, other) and box.axes[own.rows[0]].extent > WORD_BITS // bits:
+    for side, bits, own, other in zip((2, 1), (source_bits, target_bits), near, near[::-1], strict=True):
+        if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
+            continue
+        # The other side takes words in runs, long enough for squares of them; words of few rows only along one axis.
+        lane = box.axes[other.lanes[0]].extent
+        run = _run(box, side, (source_bits, target_bits)[side - 1], own.rows[0]) if bits < 8 else lane
+        if run >= limits.current.square_words and box.axes[own.rows[0]].extent > WORD_BITS // bits:
             return split(box, own.rows[0], WORD_BITS // bits)
     return None
 
