@@ -169,6 +169,16 @@ def test_blocks_read_from_tiles_of_words_have_long_rows_in_the_target(shape: str
 
 
 @pytest.mark.parametrize("turn", [1, -1], ids=["read", "written"])
+@pytest.mark.parametrize("shape", ["s2[36,57,19,4,64,5]{4,1,5,3,2,0:", "s2[324,693,14,16]{0,3,2,1:"])
+def test_packed_words_are_moved_as_words_and_taken_apart_in_long_runs(shape: str, turn: int) -> None:
+    dense = shape.split("{")[0] + "{" + ",".join(map(str, range(shape.count(",", 0, shape.index("]")), -1, -1))) + "}"
+    for step in plan_between(*(f"{shape}T(16,128)(16,1)E(2)}}", dense)[::turn]).steps:
+        assert isinstance(step, StagedCopy)
+        assert "transpose32" in step.kernel.split(", ")
+        assert "nest" not in step.kernel
+
+
+@pytest.mark.parametrize("turn", [1, -1], ids=["read", "written"])
 def test_a_last_row_alone_in_its_words_takes_no_nest(turn: int) -> None:
     tiled, dense = "u8[54,455,41,18]{0,2,3,1:T(8,128)(4,1)}", "u8[54,455,41,18]{3,2,1,0}"
     plan = plan_between(*(tiled, dense)[::turn])
