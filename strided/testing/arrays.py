@@ -50,7 +50,7 @@ def assert_layout_equal(
     AssertionError:
     a: f32[2,3]{1,0}
     b: f64[2,3]{1,0}
-    2 of 6 elements differ, 33.3 % (equal: |a - b| <= 0.5 + 0 * |b|)
+    2 of 6 elements differ, 33.3% (equal: |a - b| <= 0.5 + 0 * |b|)
     ...
     """
     __tracebackhide__ = True
