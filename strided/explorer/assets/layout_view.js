@@ -211,8 +211,8 @@ export class LayoutView {
   }
 
   slotWidth(layout) {
-    const widest = layout.dimensions.map((size) => Math.max(0, size - 1)).join(",").length;
-    return Math.max(34, 10 + 6.6 * Math.min(14, this.showsValues ? 7 : widest));
+    const widest = layout.dimensions.map((size) => Math.max(0, size - 1)).join(", ").length;
+    return Math.max(34, 10 + 6.6 * Math.min(24, this.showsValues ? 7 : widest));
   }
 
   memoryModel(layout) {
@@ -235,7 +235,7 @@ export class LayoutView {
         const { index } = indexAt(layout, slot);
         if (!index) return { hatched: true, marked: this.padding?.layout === layout && this.padding.slot === slot ? 2 : 0 };
         const inPlane = index.every((at, k) => k === this.rowDimension || k === this.columnDimension || at === this.position[k]);
-        const text = this.showsValues ? this.textOf(index, slot) : index.join(",");
+        const text = this.showsValues ? this.textOf(index, slot) : index.join(", ");
         return { colour: this.colourOf(index), text, faint: !inPlane, marked: this.markOf(offsetOf(this.layout, index)) };
       },
     };
