@@ -39,7 +39,7 @@ class Notation:
 
 @multiples
 class Addresses:
-    """Index to offset and back."""
+    """Index to offset and back; a million beside NumPy's, of a row-major array."""
 
     def setup(self) -> None:
         self.shape = sd.parse("bf16[1280,16384]{1,0:T(8,128)(2,1)}")
@@ -56,8 +56,14 @@ class Addresses:
     def run_offset_of_a_million(self) -> None:
         self.shape.offset_of((self.rows, self.rows))
 
+    def beside_offset_of_a_million(self) -> None:
+        np.ravel_multi_index((self.rows, self.rows), self.shape.dimensions)
+
     def run_index_at_a_million(self) -> None:
         self.shape.index_at(self.offsets)
+
+    def beside_index_at_a_million(self) -> None:
+        np.unravel_index(self.offsets, self.shape.dimensions)
 
 
 @multiples
@@ -169,11 +175,13 @@ class Gather:
         n, side = (1000, 256) if TOY else (1_000_000, shape.dimensions[0])
         shape = sd.Shape(shape.element_type, (side, side), shape.layout)
         rng = np.random.default_rng(0)
-        # Not zeros: pages that were never written are all one page in the cache.
-        self.a = sd.LayoutArray(np.ones(shape.byte_size, np.uint8), shape)
+        # Both read the same memory: which pages it got decides what a miss costs. (Not zeros: pages that were never
+        # written are all one page in the cache.)
+        memory = np.ones(side * side * shape.dtype.itemsize, np.uint8)
+        self.a = sd.LayoutArray(memory[: shape.byte_size], shape)
         self.rows, self.columns = rng.integers(0, side, n), rng.integers(0, side, n)
         self.few = self.rows[: max(1, n // side)]
-        self.x, self.places = self.a.to_numpy(), self.rows * side + self.columns
+        self.x, self.places = memory.view(self.a.dtype).reshape(side, side), self.rows * side + self.columns
         self.flat = self.x.reshape(-1)
         for run in (self.run_gather, self.run_take, self.run_rows):
             run(text)

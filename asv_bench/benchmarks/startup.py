@@ -80,7 +80,7 @@ class FirstConversion:
 
     def track_small_read(self, name: str) -> float:
         code = self.code.replace("a.to_numpy()", "a[0, 0]; a[:4, :4].to_numpy()")
-        return statistics.median(_first(code, cache) for cache in self.caches)
+        return min(_first(code, cache) for cache in self.caches for _ in range(1 if TOY else 3))
 
     for _row in (track_without_kernel_cache, track_with_kernel_cache, track_small_read):
         _row.unit = "times as long"  # type: ignore[attr-defined]

@@ -50,10 +50,13 @@ class Term(NamedTuple):
 
     def offset_at(self, v: Offsets | int) -> Offsets | int:
         """Elements that this term adds at index `v` of its axis."""
-        c = self.start + self.step * v
+        c = v if (self.start, self.step) == (0, 1) else self.start + self.step * v
         total: Offsets | int = c * self.digits[0].stride if self.digits else c * 0
         for weight, factor in carries_of(self.digits):
-            total = total + c // weight * factor
+            carry = c // weight
+            # In place where they are arrays: new memory costs more than the arithmetic.
+            carry *= factor
+            total += carry
         return total
 
     def moved(self, start: int) -> Term:

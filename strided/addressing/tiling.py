@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap, IrregularTerm
 from strided.addressing.digits import Digit, Term
@@ -227,25 +228,25 @@ class Expansion:
         values: list[Offsets] = []
         rest = offset
         for bound in reversed(self.bounds):
-            values.insert(0, rest % max(1, bound))
-            rest = rest // max(1, bound)
+            rest, value = _divided(rest, bound)
+            values.insert(0, value)
         for tile in reversed(self.applied):
             n = len(tile.entries)
             grid, inner = values[tile.prefix : tile.prefix + n], values[tile.prefix + n :]
             values = values[: tile.prefix]
             for t, bounds, owner, g, r in zip(tile.entries, tile.bounds, tile.owners, grid, inner, strict=True):
                 whole = g * t + r
-                over = np.where((over < 0) & (whole >= math.prod(bounds)), rank if owner is None else owner, over)
+                _mark(over, whole >= math.prod(bounds), rank if owner is None else owner)
                 parts: list[Offsets] = []
                 for bound in reversed(bounds[1:]):
-                    parts.insert(0, whole % max(1, bound))
-                    whole = whole // max(1, bound)
+                    whole, part = _divided(whole, bound)
+                    parts.insert(0, part)
                 values += [whole, *parts]
             values = values[tile.added :]
         index = [np.zeros_like(offset)] * rank
         for dimension, value in zip(reversed(self.minor_to_major), values, strict=True):
             index[dimension] = value
-            over = np.where((over < 0) & (value >= self.dimensions[dimension]), dimension, over)
+            _mark(over, value >= self.dimensions[dimension], dimension)
         return tuple(index), over
 
     @lazy
@@ -306,6 +307,20 @@ class Expansion:
                 f"the layout reaches {self.address_elements} elements; addresses of more than "
                 f"{_ADDRESSABLE_ELEMENTS} are not computed"
             )
+
+
+def _divided(value: Offsets, by: int) -> tuple[Offsets, Offsets]:
+    """Quotient and remainder; by 0 as by 1. (NumPy has vectors for ``//`` by one number, none for ``%``.)"""
+    if by <= 1:
+        return value, np.zeros_like(value)
+    quotient = value // by
+    return quotient, value - quotient * by
+
+
+def _mark(over: Offsets, beyond: npt.NDArray[np.bool_], dimension: int) -> None:
+    """Name the dimension that runs over, where none is named yet."""
+    if beyond.any():
+        over[beyond & (over < 0)] = dimension
 
 
 def _merged(digits: list[Digit], size: int) -> tuple[Digit, ...]:

@@ -27,6 +27,14 @@ def refuse_split(shape: object, layout: Layout) -> None:
         raise UnsupportedError(f"{shape} is split (SC): where its pieces lie is not public, so it has no addresses")
 
 
+def _first_outside(values: npt.NDArray[np.integer[Any]], stop: int) -> np.integer[Any] | None:
+    """The first value that is negative or not below `stop`; None if there is none."""
+    if not values.size or (values.min() >= 0 and values.max() < stop):
+        return None
+    outside: np.integer[Any] = values[(values < 0) | (values >= stop)].flat[0]
+    return outside
+
+
 class Addressing:
     """The addresses of a shape's elements."""
 
@@ -118,8 +126,9 @@ class Addressing:
         at = self._checked_index(index)
         if all(isinstance(i, int) for i in at):
             return int(self.address_map.offset_of(at))
-        broadcast = np.broadcast_arrays(*at)
-        return np.asarray(self.address_map.offset_of([a.astype(np.int64) for a in broadcast]), np.int64)
+        offsets = np.asarray(self.address_map.offset_of(at), np.int64)
+        shape = np.broadcast_shapes(*map(np.shape, at))
+        return offsets if offsets.shape == shape else np.broadcast_to(offsets, shape).copy()
 
     def bit_offset_of(self, index: Any) -> Any:
         """Offset of an element from the start of the buffer, in bits: byte ``bits // 8``, bit ``bits % 8``.
@@ -140,10 +149,9 @@ class Addressing:
                 values = np.asarray(i)
                 if values.dtype.kind not in "iu" and values.size:
                     raise IndexError("arrays used as indices must be of integer type")
-                wrong = values[(values < 0) | (values >= n)]
-                at[d] = values.astype(np.int64)
-                if wrong.size:
-                    raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {d} of size {n}")
+                if (wrong := _first_outside(values, n)) is not None:
+                    raise IndexError(f"index {wrong} is out of bounds for dimension {d} of size {n}")
+                at[d] = values.astype(np.int64, copy=False)
             else:
                 at[d] = operator.index(i.item() if isinstance(i, np.ndarray) else i)
                 if not 0 <= at[d] < n:
@@ -207,7 +215,6 @@ class Addressing:
             raise IndexError(f"offset {offset} is out of bounds for a buffer of {limit} elements")
         if offsets.dtype.kind not in "iu" and offsets.size:
             raise TypeError(f"an offset is an integer, in elements, not {offset!r}")
-        wrong = offsets[(offsets < 0) | (offsets >= limit)]
-        if wrong.size:
-            raise IndexError(f"offset {wrong.flat[0]} is out of bounds for a buffer of {limit} elements")
-        return offsets.astype(np.int64), offsets.ndim == 0
+        if (wrong := _first_outside(offsets, limit)) is not None:
+            raise IndexError(f"offset {wrong} is out of bounds for a buffer of {limit} elements")
+        return offsets.astype(np.int64, copy=False), offsets.ndim == 0
