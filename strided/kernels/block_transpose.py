@@ -1,7 +1,7 @@
 """Square blocks whose sides are a line of 64 bytes, transposed in registers.
 
-A processor looks ahead over some hundred instructions only: what is asked for in one go is waited for. So each line
-that is turned asks for one that is wanted later, and both go on at once.
+A processor looks ahead over some hundred instructions only: what is asked for or streamed in one go is waited for. So
+with each line that is turned, one that is wanted later is asked for and one that was turned before is written.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from strided.kernels.llvm import (
     pointer_to,
     register_bytes,
     shuffled,
+    stream,
     units,
     wall,
 )
@@ -53,9 +54,15 @@ def _columns(builder, addresses):
     return units(builder, rows, 32, 128)
 
 
+def row_lines(width):
+    """How many lines of a row of the target are written at once: two, or what 32 rows of the source make."""
+    return max(2, width // 2)
+
+
 def _turn(bits):
     word = max(bits, 32)
     each, count = word // bits, 512 // word
+    across = row_lines(bits // 8)
 
     def entry(builder, table, base, *numbers):
         """An address from a table: the entry at the sum of some numbers, and `base`."""
@@ -67,33 +74,56 @@ def _turn(bits):
         for row, address in zip(rows, addresses, strict=True):
             builder.store(row, pointer_to(builder, address, row.type), align=1)
 
-    def ask(builder, asked, first, lines):
+    def besides(builder, others, group, lines):
+        """Ask for some lines, and write some, of the `count` that are the share of a group of rows."""
+        asked, ask_base, done, done_base, held, carried = others
         with builder.if_then(builder.icmp_signed("!=", asked, INT64(0))):
-            for k in range(lines):
-                ask_for(builder, entry(builder, asked, INT64(0), first, INT64(k)))
+            for k in lines:
+                row = entry(builder, asked, ask_base, builder.mul(group, INT64(count // 8)), INT64(k // 8))
+                # Where a row begins within a line, that line was asked for before.
+                ask_for(builder, builder.add(row, INT64(k % 8 * LINE + LINE - 1)))
+        with builder.if_then(builder.icmp_signed("!=", done, INT64(0))):
+            first = builder.mul(group, INT64(count // across))
+            for row in range(lines.start // across, lines.stop // across):
+                number = builder.add(first, INT64(row))
+                place = entry(builder, done, done_base, number)
+                phase = builder.and_(place, INT64(LINE - 1))
+                place = builder.sub(place, phase)
+                begin = builder.add(held, builder.mul(number, INT64((across + 1) * LINE)))
+                line = builder.add(builder.sub(begin, phase), INT64(LINE))
+                for k in range(across):
+                    value = loaded(builder, builder.add(line, INT64(k * LINE)), VECTOR)
+                    to = builder.add(place, INT64(k * LINE))
+                    stream(builder, value, pointer_to(builder, to, value.type))
+                with builder.if_then(builder.icmp_signed("!=", carried, INT64(0))):
+                    value = loaded(builder, builder.add(begin, INT64(across * LINE)), VECTOR)
+                    to = builder.add(carried, builder.mul(number, INT64(LINE)))
+                    builder.store(value, pointer_to(builder, to, value.type), align=LINE)
 
-    def put_columns(builder, sources, places):
+    def put_columns(builder, sources, places, others, group):
         """Write the columns of 16 rows of 64 bytes. `sources` gives the address of a row's bytes from an offset on."""
         together = max(8, register_bytes() // 4)  # with 64 bytes, whole lines are written
+        share = together // 4
         for begin in range(0, count, together):
             for column in range(0, count, 4):
                 rows = [sources(begin + k, 4 * column) for k in range(together)]
                 targets = [builder.add(place, INT64(4 * begin)) for place in places[column : column + 4]]
                 put_rows(builder, _columns(builder, rows), targets)
                 wall(builder)  # or LLVM takes on more rows at once than there are registers
+                line = begin + share * column // 4
+                besides(builder, others, group, range(line, line + share))
 
-    def square64(builder, sources, source, targets, target, room, asked):
-        ask(builder, asked, INT64(0), count)
+    def square64(builder, sources, source, targets, target, room, *others):
+        besides(builder, others, INT64(0), range(count))
         rows = [loaded(builder, entry(builder, sources, source, INT64(k)), VECTOR, bits) for k in range(count)]
         places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
         put_rows(builder, _transposed(builder, rows), places)
         builder.ret_void()
 
-    def square32(builder, sources, source, targets, target, room, asked):
-        ask(builder, asked, INT64(0), count)
+    def square32(builder, sources, source, targets, target, room, *others):
         rows = [entry(builder, sources, source, INT64(k)) for k in range(count)]
         places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
-        put_columns(builder, lambda row, offset: builder.add(rows[row], INT64(offset)), places)
+        put_columns(builder, lambda row, offset: builder.add(rows[row], INT64(offset)), places, others, INT64(0))
         builder.ret_void()
 
     def put_units(builder, sources, source, room, group, first):
@@ -104,10 +134,9 @@ def _turn(bits):
             place = builder.add(room, builder.mul(builder.add(group, INT64(k * count)), INT64(LINE)))
             builder.store(words, pointer_to(builder, place, words.type), align=LINE)
 
-    def squares(builder, sources, source, targets, target, room, asked):
+    def squares(builder, sources, source, targets, target, room, *others):
         with cgutils.for_range(builder, INT64(count)) as loop:
             first = builder.mul(loop.index, INT64(each))
-            ask(builder, asked, first, each)
             put_units(builder, sources, source, room, loop.index, first)
         wall(builder)
         with cgutils.for_range(builder, INT64(each)) as loop:
@@ -115,7 +144,9 @@ def _turn(bits):
             first = builder.mul(loop.index, INT64(4))
             numbers = [INT64(k // 4 * 4 * each + k % 4) for k in range(count)]
             places = [entry(builder, targets, target, first, number) for number in numbers]
-            put_columns(builder, lambda row, offset: builder.add(base, INT64(row * LINE + offset)), places)
+            put_columns(
+                builder, lambda row, offset: builder.add(base, INT64(row * LINE + offset)), places, others, loop.index
+            )
         builder.ret_void()
 
     def put_low(builder, sources, source, targets, target, room, wide, quarters):
@@ -171,16 +202,19 @@ def _turn(bits):
             wall(builder)
         builder.ret_void()
 
-    @operation(types.void, *[INTEGER] * 6)
-    def turn(builder, sources, source, targets, target, room, asked):
-        """Transpose a square block whose sides are 64 bytes, and ask for as many lines as it has.
+    @operation(types.void, *[INTEGER] * 11)
+    def turn(builder, sources, source, targets, target, room, asked, ask_base, done, done_base, held, carried):
+        """Transpose a square block whose sides are 64 bytes; ask for, and write, as many lines as it has.
 
-        `sources` and `targets` are the addresses of tables of row offsets, which `source` and `target` are added to;
-        `asked` is that of a table of places, which may be any, or 0. `room`, 4 KB, must begin at a multiple of 64.
+        ``sources, source, targets, target``: addresses of tables of row offsets, each with what is added to all; and
+        `room`, 4 KB that begin at a multiple of 64. Then ``asked, ask_base``, rows of which eight lines each are asked for,
+        from the first one on that begins in them; and ``done, done_base, held, carried``, rows to which `row_lines` lines
+        each are streamed. They lie from `held` on, each row behind the 64 bytes that belong before it. Its last 64
+        bytes are kept at `carried`. `asked`, `done` and `carried` may be 0 for none.
         """
         body = {64: square64, 32: square32}.get(bits, squares)
-        arguments = [sources, source, targets, target, room, asked]
-        builder.call(function_of(builder.module, f"strided_turn{bits}", ir.VoidType(), [INT64] * 6, body), arguments)
+        arguments = [sources, source, targets, target, room, asked, ask_base, done, done_base, held, carried]
+        builder.call(function_of(builder.module, f"strided_turn{bits}", ir.VoidType(), [INT64] * 11, body), arguments)
 
     @operation(types.void, *[INTEGER] * 7)
     def turn_part(builder, sources, source, targets, target, room, high, wide):

@@ -17,9 +17,8 @@ from strided.kernels.held_run import drain, finish
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
 # pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
 # wanted take a third less; a load that must wait for a store behind streaming stores waits for memory.
-_CHUNK = 512  # bytes of one row that are asked for one after the other
+_CHUNK = 512  # bytes of one row that are asked for one after the other; the turning of a square asks for so many
 _BAND = 2048  # rows of the target done before the next lines of any: each may carry 64 bytes, 128 KB in all
-_ROWS = 32  # rows of the source that are read side by side; as many more where they make less than two lines
 _LAG = 128  # lines held back before they are written; the ring holds twice as many
 _RUN_BYTES = 1 << 14  # bytes of such rows that are written at once
 _CACHED = 1 << 20  # a source up to this size is in the cache, as blocks of staged copies are: nothing is asked for
@@ -27,11 +26,13 @@ _CACHED = 1 << 20  # a source up to this size is in the cache, as blocks of stag
 # The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is carried, a run of rows, and
 # the places of rows in the ring.
 _SQUARE, _SPILL, _SOURCES, _SPILLED, _TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12) + 1024, (4 << 12) + 2048
-_ASKED = (4 << 12) + 3072
 _HELD = 5 << 12
 _CARRIED = _HELD + 3 * 64 * _LAG
 _RUN = _CARRIED + 64 * _BAND
 _PLACES = _RUN + _RUN_BYTES + 64 * SHORT_ROW_BYTES + 128
+
+
+_NOTHING = (ZERO,) * 6  # that is asked for or written while a square is turned
 
 
 @part
@@ -113,13 +114,13 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
     side = 64 // width
     for p in range(0, extent[0], side):
         wanted = _wanted((origin[0], origin[1], extent[1]), following, p, extent[0], width, bounds)
-        _ask(wanted, 0, 1, 0, room)
+        _ask(wanted, 0, 1, 0)
         for q in range(0, extent[1], side):
             at = origin[0] + 8 * q, origin[1] + p * width
             to = goal[0] + 8 * p, goal[1] + q * width
             present = min(side, extent[0] - p), min(side, extent[1] - q)
             if present[0] == side and present[1] == side:
-                turn(at[0], at[1], to[0], to[1], room, ZERO, (side, side))
+                turn(at[0], at[1], to[0], to[1], room, _NOTHING, (side, side))
             else:
                 _edge(turn, width, at, to, present, room, bounds)
 
@@ -132,7 +133,7 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
         simd_bytes.put_integer(targets + 8 * k, 64 * k)
     at = _sources(origin, extent[1], 64 // width, room), origin[1]
     at = _inside(at, 64 // width, extent[0] * width, bounds, room)
-    turn(at[0], at[1], targets, room + _SQUARE, room, ZERO, (extent[1], extent[0]))
+    turn(at[0], at[1], targets, room + _SQUARE, room, _NOTHING, (extent[1], extent[0]))
     for k in range(extent[0]):
         t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
         move_run(t, room + _SQUARE + 64 * k, extent[1] * width)
@@ -229,32 +230,29 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
         to = room + _RUN + end - (begin & -64)
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
         if rest:
-            asked = _ask(wanted, whole, count, _listed(width, rest, new), room)
+            asked = _ask(wanted, whole, count, _asks(width, rest, new))
             at = last, s + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
             if in_place:
-                turn(at[0], at[1], places, to, room, asked, (rest, new))
+                turn(at[0], at[1], places, to, room, (*asked, *_NOTHING[2:]), (rest, new))
             else:
-                turn(at[0], at[1], apart, room + _SQUARE, room, asked, (rest, new))
+                turn(at[0], at[1], apart, room + _SQUARE, room, (*asked, *_NOTHING[2:]), (rest, new))
                 for k in range(new):
                     simd_bytes.store(to + size * k + 64 * whole, simd_bytes.load(room + _SQUARE + 64 * k))
         for j in range(whole):
-            asked = _ask(wanted, j, count, _listed(width, side, new), room)
+            asked = _ask(wanted, j, count, _asks(width, side, new))
             at = rows + 8 * side * j, s + p * width
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-            turn(at[0], at[1], places, to + 64 * j, room, asked, (side, new))
+            turn(at[0], at[1], places, to + 64 * j, room, (*asked, *_NOTHING[2:]), (side, new))
         end += size * new
         if end - begin >= _RUN_BYTES:
             begin = drain((begin, end), streaming, room + _RUN)
     return begin, end
 
 
-@part
-def _lines(width):
-    """How many lines of a row are put into the ring at once."""
-    return max(2, _ROWS * width >> 6)
+_lines = part(block_transpose.row_lines)
 
 
 @part
@@ -269,8 +267,8 @@ def _prepare_ring(width, room):
 def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
-    Squares are turned into a ring of rows; each is written half a ring later. A row that does not begin with a line
-    keeps its last 64 bytes for its next lines.
+    Squares are turned into a ring of rows; each is written half a ring later, while others are turned. A row that does
+    not begin with a line keeps its last 64 bytes for its next lines.
     """
     side = 64 // width
     lines = _lines(width)
@@ -282,6 +280,7 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side
         ends = q == 0, q + count == extent[1]
+        whole = count == lines * side and not (carries and (ends[0] or ends[1]))
         sources = _sources((origin[0] + 8 * q, origin[1]), count, across * side, room)
         safe = clear or not _passes((sources, origin[1] + extent[0] * width), across * side, bounds)
         here = sources, origin[1], count
@@ -290,22 +289,27 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
             following = origin[0] + 8 * (q + count), origin[1], min(lines * side, extent[1] - q - count)
         for p in range(0, extent[0] + half, side):
             slot, written = p % (2 * half), p - half
+            held = room + _HELD + held_row * (written % (2 * half)), room + _CARRIED + 64 * written
+            own = goal[0] + 8 * written, goal[1] + q * width
+            besides = whole and written >= 0 and p + side <= extent[0]
             if p < extent[0]:
                 wanted = _wanted(here, following, p, extent[0], width, bounds)
                 for k in range(across):
                     present = min(side, count - side * k), min(side, extent[0] - p)
-                    asked = _ask(wanted, k, across, _listed(width, present[0], present[1]), room)
+                    asked = _ask(wanted, k, across, _asks(width, present[0], present[1]))
+                    done = _NOTHING[2:]
+                    if besides:
+                        n = side // lines * k
+                        done = own[0] + 8 * n, own[1], held[0] + held_row * n, (held[1] + 64 * n) * carries
                     at = sources + 8 * side * k, origin[1] + p * width
                     if not safe:
                         at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-                    turn(at[0], at[1], targets + 8 * slot, 64 * k, room, asked, present)
+                    turn(at[0], at[1], targets + 8 * slot, 64 * k, room, (*asked, *done), present)
                 if carries and not ends[0]:
                     for k in range(min(side, extent[0] - p)):
                         carried = simd_bytes.load(room + _CARRIED + 64 * (p + k))
                         simd_bytes.store(room + _HELD + held_row * (slot + k), carried)
-            if 0 <= written < extent[0]:
-                held = room + _HELD + held_row * (written % (2 * half)), room + _CARRIED + 64 * written
-                own = goal[0] + 8 * written, goal[1] + q * width
+            if not besides and 0 <= written < extent[0]:
                 _write(own, held, min(side, extent[0] - written), (lines, count * width), ends, carries, streaming)
 
 
@@ -348,34 +352,27 @@ def _wanted(here, following, p, extent, width, bounds):
 
 
 @part
-def _ask(wanted, k, across, most, room):
-    """Ask for the share of the k-th square across.
+def _ask(wanted, k, across, most):
+    """Ask for the share of the k-th square across, or tell which `most` rows of whole chunks its turning is to ask for.
 
-    For the first lines, `most` of them, the answer is a table for `turn`; in the cache that costs more than it saves.
-    The others are asked for at once.
+    The answer is a table of offsets, or 0, and what is added to all.
     """
     rows, s, count, size = wanted
-    if count <= 0:
-        return ZERO
     each = count if across == 1 else (count + across - 1) // across
-    listed = ZERO
-    for n in range(k * each, min(k * each + each, count)):
+    first, stop = k * each, min(k * each + each, count)
+    if stop - first == most and size == _CHUNK:
+        return rows + 8 * first, s
+    for n in range(first, stop):
         place = s + simd_bytes.integer(rows + 8 * n)
         for line in range(63, size + 63, 64):
-            if listed < most:
-                simd_bytes.put_integer(room + _ASKED + 8 * listed, place + line)
-                listed += 1
-            else:
-                simd_bytes.prefetch(place + line)
-    for n in range(listed, most):
-        simd_bytes.put_integer(room + _ASKED + 8 * n, room)
-    return room + _ASKED if listed else ZERO
+            simd_bytes.prefetch(place + line)
+    return ZERO, ZERO
 
 
 @part
-def _listed(width, rows, columns):
-    """How many lines the turning of a square asks for itself: none where it turns a small part of one, alone."""
-    return ZERO + 64 // width if width == 8 or width * min(rows, columns) > 32 else ZERO
+def _asks(width, rows, columns):
+    """How many chunks the turning of a square asks for: none where it turns a small part of one, alone."""
+    return ZERO + 8 // width if width == 8 or width * min(rows, columns) > 32 else ZERO
 
 
 @part
@@ -421,10 +418,10 @@ def _write_end(line, phase, held, count, ends, streaming):
 
 def _turning(width, whole, some):
     @part
-    def turn(sources, source, targets, target, room, asked, present):
+    def turn(sources, source, targets, target, room, others, present):
         """Turn what is present (rows, columns) of a square; of a small part of one, alone."""
-        if _listed(width, present[0], present[1]):
-            whole(sources, source, targets, target, room, asked)
+        if _asks(width, present[0], present[1]):
+            whole(sources, source, targets, target, room, *others)
             return
         some(sources, source, targets, target, room, present[0], present[1])
 
@@ -432,8 +429,8 @@ def _turning(width, whole, some):
 
 
 @part
-def _turn64(sources, source, targets, target, room, asked, present):
-    block_transpose.turn64(sources, source, targets, target, room, asked)
+def _turn64(sources, source, targets, target, room, others, present):
+    block_transpose.turn64(sources, source, targets, target, room, *others)
 
 
 _turn8 = _turning(1, block_transpose.turn8, block_transpose.turn_part8)
