@@ -74,31 +74,41 @@ def _turn(bits):
         for row, address in zip(rows, addresses, strict=True):
             builder.store(row, pointer_to(builder, address, row.type), align=1)
 
-    def besides(builder, others, group, lines):
-        """Ask for some lines, and write some, of the `count` that are the share of a group of rows."""
+    def stream_rows(builder, done, done_base, held, carried, group, lines):
+        first = builder.mul(group, INT64(count // across))
+        for row in range(lines.start // across, lines.stop // across):
+            number = builder.add(first, INT64(row))
+            place = entry(builder, done, done_base, number)
+            phase = builder.and_(place, INT64(LINE - 1))
+            place = builder.sub(place, phase)
+            begin = builder.add(held, builder.mul(number, INT64((across + 1) * LINE)))
+            line = builder.add(builder.sub(begin, phase), INT64(LINE))
+            for k in range(across):
+                value = loaded(builder, builder.add(line, INT64(k * LINE)), VECTOR)
+                to = builder.add(place, INT64(k * LINE))
+                stream(builder, value, pointer_to(builder, to, value.type))
+            with builder.if_then(builder.icmp_signed("!=", carried, INT64(0))):
+                value = loaded(builder, builder.add(begin, INT64(across * LINE)), VECTOR)
+                to = builder.add(carried, builder.mul(number, INT64(LINE)))
+                builder.store(value, pointer_to(builder, to, value.type), align=LINE)
+
+    def besides(builder, others, group, lines, places):
+        """Ask for some lines, and write some, of the `count` that are the share of a group of rows.
+
+        If none are written, those are asked for that follow the lines at `places`, to be written next.
+        """
         asked, ask_base, done, done_base, held, carried = others
         with builder.if_then(builder.icmp_signed("!=", asked, INT64(0))):
             for k in lines:
                 row = entry(builder, asked, ask_base, builder.mul(group, INT64(count // 8)), INT64(k // 8))
                 # Where a row begins within a line, that line was asked for before.
                 ask_for(builder, builder.add(row, INT64(k % 8 * LINE + LINE - 1)))
-        with builder.if_then(builder.icmp_signed("!=", done, INT64(0))):
-            first = builder.mul(group, INT64(count // across))
-            for row in range(lines.start // across, lines.stop // across):
-                number = builder.add(first, INT64(row))
-                place = entry(builder, done, done_base, number)
-                phase = builder.and_(place, INT64(LINE - 1))
-                place = builder.sub(place, phase)
-                begin = builder.add(held, builder.mul(number, INT64((across + 1) * LINE)))
-                line = builder.add(builder.sub(begin, phase), INT64(LINE))
-                for k in range(across):
-                    value = loaded(builder, builder.add(line, INT64(k * LINE)), VECTOR)
-                    to = builder.add(place, INT64(k * LINE))
-                    stream(builder, value, pointer_to(builder, to, value.type))
-                with builder.if_then(builder.icmp_signed("!=", carried, INT64(0))):
-                    value = loaded(builder, builder.add(begin, INT64(across * LINE)), VECTOR)
-                    to = builder.add(carried, builder.mul(number, INT64(LINE)))
-                    builder.store(value, pointer_to(builder, to, value.type), align=LINE)
+        with builder.if_else(builder.icmp_signed("==", done, INT64(0))) as (alone, writing):
+            with alone:
+                for place in places:
+                    ask_for(builder, builder.add(place, INT64(LINE)), 1, write=True)
+            with writing:
+                stream_rows(builder, done, done_base, held, carried, group, lines)
 
     def put_columns(builder, sources, places, others, group):
         """Write the columns of 16 rows of 64 bytes. `sources` gives the address of a row's bytes from an offset on."""
@@ -111,13 +121,13 @@ def _turn(bits):
                 put_rows(builder, _columns(builder, rows), targets)
                 wall(builder)  # or LLVM takes on more rows at once than there are registers
                 line = begin + share * column // 4
-                besides(builder, others, group, range(line, line + share))
+                besides(builder, others, group, range(line, line + share), () if begin else targets)
 
     def square64(builder, sources, source, targets, target, room, *others):
-        besides(builder, others, INT64(0), range(count))
         rows = [loaded(builder, entry(builder, sources, source, INT64(k)), VECTOR, bits) for k in range(count)]
         places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
         put_rows(builder, _transposed(builder, rows), places)
+        besides(builder, others, INT64(0), range(count), places)
         builder.ret_void()
 
     def square32(builder, sources, source, targets, target, room, *others):
@@ -207,10 +217,10 @@ def _turn(bits):
         """Transpose a square block whose sides are 64 bytes; ask for, and write, as many lines as it has.
 
         ``sources, source, targets, target``: addresses of tables of row offsets, each with what is added to all; and
-        `room`, 4 KB that begin at a multiple of 64. Then ``asked, ask_base``, rows of which eight lines each are asked for,
-        from the first one on that begins in them; and ``done, done_base, held, carried``, rows to which `row_lines` lines
-        each are streamed. They lie from `held` on, each row behind the 64 bytes that belong before it. Its last 64
-        bytes are kept at `carried`. `asked`, `done` and `carried` may be 0 for none.
+        `room`, 4 KB that begin at a multiple of 64. Then ``asked, ask_base``, rows of which eight lines each are asked
+        for, from the first one on that begins in them; and ``done, done_base, held, carried``, rows to which
+        `row_lines` lines each are streamed. They lie from `held` on, each row behind the 64 bytes that belong before
+        it. Its last 64 bytes are kept at `carried`. `asked`, `done` and `carried` may be 0 for none.
         """
         body = {64: square64, 32: square32}.get(bits, squares)
         arguments = [sources, source, targets, target, room, asked, ask_base, done, done_base, held, carried]

@@ -171,13 +171,16 @@ def as_bytes(builder, value):
     return builder.bitcast(value, ir.VectorType(BYTE, value.type.count * value.type.element.width // 8))
 
 
-def ask_for(builder, address, level=2):
-    """Hint that the line at an address, which may be any number, is wanted soon in the first- or second-level cache."""
+def ask_for(builder, address, level=2, write=False):
+    """Hint that the line at an address, which may be any number, is wanted soon in the first- or second-level cache.
+
+    With `write` it is wanted to be written.
+    """
     # In the first level it may push out what is at work there: rows at powers of two share few of its sets.
     pointer = pointer_to(builder, address, BYTE)
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT32, INT32, INT32])
     function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-    builder.call(function, [pointer, INT32(0), INT32(4 - level), INT32(1)])
+    builder.call(function, [pointer, INT32(int(write)), INT32(4 - level), INT32(1)])
 
 
 def wall(builder):

@@ -32,6 +32,7 @@ _RUN = _CARRIED + 64 * _BAND
 _PLACES = _RUN + _RUN_BYTES + 64 * SHORT_ROW_BYTES + 128
 
 
+_PAST = ZERO + 1  # the caches
 _NOTHING = (ZERO,) * 6  # that is asked for or written while a square is turned
 
 
@@ -42,6 +43,7 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
     room = simd_bytes.address(scratch) + 63 & -64
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size
     held, runs_on, far = (ZERO, ZERO), False, ZERO
+    late = ZERO, ZERO, ZERO, ZERO
     for k in range(source_rows.shape[0]):
         far = max(far, source_rows[k])
     if streaming:
@@ -73,11 +75,12 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
                     rows = simd_bytes.address(source_rows) + 8 * q_pieces[n, 1]
                     following = rows, s if n else after, q_pieces[n, 2]
                     if streaming:
-                        _by_ring(turn, width, origin, goal, extent, following, streaming, room, bounds)
+                        late = _by_ring(turn, width, origin, goal, extent, following, late, room, bounds)
                     else:
                         _direct(turn, width, origin, goal, extent, following, room, bounds)
     finish(held, room + _RUN)
     if streaming:
+        _finish_ring(width, late, room)
         simd_bytes.fence()
 
 
@@ -264,16 +267,20 @@ def _prepare_ring(width, room):
 
 
 @part
-def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
+def _by_ring(turn, width, origin, goal, extent, after, late, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
     Squares are turned into a ring of rows; each is written half a ring later, while others are turned. A row that does
     not begin with a line keeps its last 64 bytes for its next lines.
+
+    `late` is the half ring that is still to be written, of whole lines: a table of the rows' offsets in the target, or
+    0 for none; what is added to them; where their last 64 bytes are kept, or 0; and the row of the ring behind them.
+    The answer is the same for the next band.
     """
     side = 64 // width
     lines = _lines(width)
-    half, held_row = _LAG // lines, 64 * lines + 64
-    targets = room + _PLACES
+    half = _LAG // lines
+    stop = (extent[0] + side - 1) // side * side
     clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
     carries = _carries(goal, extent[0])
     for q in range(0, extent[1], lines * side):
@@ -287,30 +294,60 @@ def _by_ring(turn, width, origin, goal, extent, after, streaming, room, bounds):
         following = after[0], after[1], min(lines * side, after[2])
         if not ends[1]:
             following = origin[0] + 8 * (q + count), origin[1], min(lines * side, extent[1] - q - count)
-        for p in range(0, extent[0] + half, side):
-            slot, written = p % (2 * half), p - half
-            held = room + _HELD + held_row * (written % (2 * half)), room + _CARRIED + 64 * written
-            own = goal[0] + 8 * written, goal[1] + q * width
-            besides = whole and written >= 0 and p + side <= extent[0]
-            if p < extent[0]:
-                wanted = _wanted(here, following, p, extent[0], width, bounds)
-                for k in range(across):
-                    present = min(side, count - side * k), min(side, extent[0] - p)
-                    asked = _ask(wanted, k, across, _asks(width, present[0], present[1]))
-                    done = _NOTHING[2:]
-                    if besides:
-                        n = side // lines * k
-                        done = own[0] + 8 * n, own[1], held[0] + held_row * n, (held[1] + 64 * n) * carries
-                    at = sources + 8 * side * k, origin[1] + p * width
-                    if not safe:
-                        at = _inside(at, side, (extent[0] - p) * width, bounds, room)
-                    turn(at[0], at[1], targets + 8 * slot, 64 * k, room, (*asked, *done), present)
-                if carries and not ends[0]:
-                    for k in range(min(side, extent[0] - p)):
-                        carried = simd_bytes.load(room + _CARRIED + 64 * (p + k))
-                        simd_bytes.store(room + _HELD + held_row * (slot + k), carried)
-            if not besides and 0 <= written < extent[0]:
-                _write(own, held, min(side, extent[0] - written), (lines, count * width), ends, carries, streaming)
+        if stop < half:
+            late = _finish_ring(width, late, room)
+        first = late[3]
+        own = goal[0], goal[1] + q * width, (room + _CARRIED) * carries
+        for p in range(0, stop, side):
+            slot = (first + p) % (2 * half)
+            due, n = (late[:3], p) if p < half else (own, p - half)
+            held = room + _HELD + (64 * lines + 64) * ((slot + half) % (2 * half))
+            besides = due[0] != 0 and (whole or p < half) and count == lines * side and p + side <= extent[0]
+            wanted = _wanted(here, following, p, extent[0], width, bounds)
+            for k in range(across):
+                present = min(side, count - side * k), min(side, extent[0] - p)
+                asked = _ask(wanted, k, across, _asks(width, present[0], present[1]))
+                done = _NOTHING[2:]
+                if besides:
+                    share = side // lines * k
+                    kept = due[2] + 64 * (n + share) if due[2] else ZERO
+                    done = due[0] + 8 * (n + share), due[1], held + (64 * lines + 64) * share, kept
+                at = sources + 8 * side * k, origin[1] + p * width
+                if not safe:
+                    at = _inside(at, side, (extent[0] - p) * width, bounds, room)
+                turn(at[0], at[1], room + _PLACES + 8 * slot, 64 * k, room, (*asked, *done), present)
+            if carries and not ends[0]:
+                for k in range(min(side, extent[0] - p)):
+                    carried = simd_bytes.load(room + _CARRIED + 64 * (p + k))
+                    simd_bytes.store(room + _HELD + (64 * lines + 64) * (slot + k), carried)
+            if due[0] != 0 and not besides:
+                if p < half:
+                    _write(due, n, held, side, (lines, 64 * lines), (False, False))
+                else:
+                    _write(due, n, held, side, (lines, count * width), ends)
+        if whole and stop == extent[0] and stop >= half:
+            n = extent[0] - half
+            kept = own[2] + 64 * n if carries else ZERO
+            late = own[0] + 8 * n, own[1], kept, (first + stop) % (2 * half)
+        else:
+            for n in range(max(0, stop - half), extent[0], side):
+                held = room + _HELD + (64 * lines + 64) * ((first + n) % (2 * half))
+                _write(own, n, held, min(side, extent[0] - n), (lines, count * width), ends)
+            late = ZERO, ZERO, ZERO, ZERO
+    return late
+
+
+@part
+def _finish_ring(width, late, room):
+    """Write what is still to be written, if anything is; what is after that."""
+    side = 64 // width
+    lines = _lines(width)
+    half = _LAG // lines
+    if late[0]:
+        for n in range(0, half, side):
+            held = room + _HELD + (64 * lines + 64) * ((late[3] + half + n) % (2 * half))
+            _write(late[:3], n, held, side, (lines, 64 * lines), (False, False))
+    return ZERO, ZERO, ZERO, ZERO
 
 
 @part
@@ -376,30 +413,28 @@ def _asks(width, rows, columns):
 
 
 @part
-def _write(goal, held, rows, size, ends, carries, streaming):
-    """Write what is complete of some rows.
+def _write(goal, n, held, rows, size, ends):
+    """Write what is complete of some rows, from the n-th one on, of those that `goal` tells as `late` does.
 
-    At ``held[0]``, one after the other, are the 64 bytes of a row before its place and then up to ``size[0]`` lines,
+    At `held`, one after the other, are the 64 bytes of a row before its place and then up to ``size[0]`` lines,
     ``size[1]`` bytes, that belong there. `ends` tells whether the row begins with the new ones, and ends with them.
     """
-    slot, carried = held
     lines, count = size
-    for k in range(rows):
+    for k in range(n, n + rows):
         t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
         phase = t & 63
         if count == 64 * lines and (phase == 0 or not (ends[0] or ends[1])):
-            for n in range(lines):
-                simd_bytes.put(t - phase + 64 * n, simd_bytes.load(slot + 64 - phase + 64 * n), streaming)
+            for j in range(lines):
+                simd_bytes.put(t - phase + 64 * j, simd_bytes.load(held + 64 - phase + 64 * j), _PAST)
         else:
-            _write_end(t - phase, phase, slot + 64 - phase, count, ends, streaming)
-        if carries:
-            simd_bytes.store(carried, simd_bytes.load(slot + 64 * lines))
-        slot += 64 * lines + 64
-        carried += 64
+            _write_end(t - phase, phase, held + 64 - phase, count, ends)
+        if goal[2]:
+            simd_bytes.store(goal[2] + 64 * k, simd_bytes.load(held + 64 * lines))
+        held += 64 * lines + 64
 
 
 @part
-def _write_end(line, phase, held, count, ends, streaming):
+def _write_end(line, phase, held, count, ends):
     """The same for one row that begins or ends here; `held` is what belongs to `line`, from its byte `phase` on new."""
     stop = phase + count
     done = ZERO
@@ -407,7 +442,7 @@ def _write_end(line, phase, held, count, ends, streaming):
         done = min(64, stop)
         move_run(line + phase, held + phase, done - phase)
     while done + 64 <= stop:
-        simd_bytes.put(line + done, simd_bytes.load(held + done), streaming)
+        simd_bytes.put(line + done, simd_bytes.load(held + done), _PAST)
         done += 64
     if ends[1]:
         move_run(line + done, held + done, stop - done)
