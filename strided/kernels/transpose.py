@@ -316,15 +316,13 @@ def _by_ring(turn, width, origin, goal, extent, after, late, room, bounds):
                 if not safe:
                     at = _inside(at, side, (extent[0] - p) * width, bounds, room)
                 turn(at[0], at[1], room + _PLACES + 8 * slot, 64 * k, room, (*asked, *done), present)
+            if due[0] != 0 and not besides:
+                size = 64 * lines if p < half else count * width
+                _write(due, n, held, side, (lines, size), (ends[0] and p >= half, ends[1] and p >= half))
             if carries and not ends[0]:
                 for k in range(min(side, extent[0] - p)):
                     carried = simd_bytes.load(room + _CARRIED + 64 * (p + k))
                     simd_bytes.store(room + _HELD + (64 * lines + 64) * (slot + k), carried)
-            if due[0] != 0 and not besides:
-                if p < half:
-                    _write(due, n, held, side, (lines, 64 * lines), (False, False))
-                else:
-                    _write(due, n, held, side, (lines, count * width), ends)
         if whole and stop == extent[0] and stop >= half:
             n = extent[0] - half
             kept = own[2] + 64 * n if carries else ZERO

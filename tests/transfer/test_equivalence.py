@@ -203,6 +203,19 @@ def test_many_small_matrices(bits: int, streaming: bool, replace: Callable[..., 
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize("tile", ["", ":T(8,64)"], ids=["one piece", "pieces"])
+@pytest.mark.parametrize(("bits", "columns"), [(8, 422), (16, 211), (32, 106), (64, 106)])
+def test_rows_of_a_transposition_that_are_written_with_the_next_ones(
+    bits: int, columns: int, tile: str, phases: tuple[int, int], replace: Callable[..., None]
+) -> None:
+    # As many rows as are held back, three times as many columns as are turned at once, and some more of both.
+    replace(stream_bytes=0, transposed_lanes=64)
+    maps = [map_of(f"f32[2,104,{columns}]{layout}") for layout in (f"{{1,2,0{tile}}}", "{2,1,0:T(8,512)}")]
+    source, target = Guarded(maps[0], bits, seed=1, phase=phases[0]), Guarded(maps[1], bits, seed=2, phase=phases[1])
+    check_both(source, target, f"transpose{bits}")
+
+
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
 @pytest.mark.parametrize(
     ("tile", "bits", "there", "back"),
     [
