@@ -131,10 +131,12 @@ def length_of(axis: Axis, budget: int, multiple: int = 1, *, in_pieces: bool = F
     for tile in (whole, *units):
         if 1 < tile <= budget and tile % multiple == 0:
             return budget - budget % tile
-    if whole == 1 and multiple == 1:
+    most = max(multiple, budget - budget % multiple)
+    if whole == 1:
         # No tiles to end on: parts of equal size.
-        return -(-axis.extent // -(-axis.extent // budget))
-    return max(multiple, budget - budget % multiple)
+        parts = -(-axis.extent // most)
+        return -(-axis.extent // (parts * multiple)) * multiple
+    return most
 
 
 class Tables:

@@ -31,6 +31,8 @@ from strided.runtime.aliases import Table
 
 #: Bytes of a line; a cut between threads off the lines makes both write one slowly.
 _LINE_BYTES = 64
+#: Lines of a row of the target that a transposition writes at once, or a multiple.
+_TURNED_LINES = 4
 #: Bits of the word that rows share.
 _WORD_BITS = 32
 #: Bytes of a page of memory.
@@ -162,7 +164,9 @@ class VectorStep:
         line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
         for k in (self.lane, self.row):
             if k >= 0:
-                least = self.rows if k == self.row else line
+                least = line
+                if k == self.row:
+                    least = _TURNED_LINES * line if self.is_transposition else self.rows
                 most = budget
                 if k == self.lane and self.is_transposition:
                     most = min(budget, max(limits.current.transposed_lanes, budget // self.axes[self.row].extent))
