@@ -16,6 +16,7 @@ from strided.kernels.llvm import (
     VECTOR,
     Vector,
     ask_for,
+    blended,
     concatenated,
     function_of,
     loaded,
@@ -54,6 +55,10 @@ def _columns(builder, addresses):
     return units(builder, rows, 32, 128)
 
 
+#: Rows of which what is kept is asked for before it is wanted.
+KEPT_AHEAD = 16
+
+
 def row_lines(width):
     """How many lines of a row of the target are written at once: two, or what 32 rows of the source make."""
     return max(2, width // 2)
@@ -74,30 +79,36 @@ def _turn(bits):
         for row, address in zip(rows, addresses, strict=True):
             builder.store(row, pointer_to(builder, address, row.type), align=1)
 
-    def stream_rows(builder, done, done_base, held, carried, group, lines):
-        first = builder.mul(group, INT64(count // across))
-        for row in range(lines.start // across, lines.stop // across):
+    def stream_rows(builder, done, done_base, held, kept, first, count, keeps):
+        """Write some of the rows `done`, from the one with the number `first` on.
+
+        With `keeps` each begins with what is kept of it, and its last 64 bytes are kept for the next time.
+        """
+        for row in range(count):
             number = builder.add(first, INT64(row))
             place = entry(builder, done, done_base, number)
             phase = builder.and_(place, INT64(LINE - 1))
-            place = builder.sub(place, phase)
-            begin = builder.add(held, builder.mul(number, INT64((across + 1) * LINE)))
-            line = builder.add(builder.sub(begin, phase), INT64(LINE))
-            for k in range(across):
-                value = loaded(builder, builder.add(line, INT64(k * LINE)), VECTOR)
-                to = builder.add(place, INT64(k * LINE))
-                stream(builder, value, pointer_to(builder, to, value.type))
-            with builder.if_then(builder.icmp_signed("!=", carried, INT64(0))):
-                value = loaded(builder, builder.add(begin, INT64(across * LINE)), VECTOR)
-                to = builder.add(carried, builder.mul(number, INT64(LINE)))
-                builder.store(value, pointer_to(builder, to, value.type), align=LINE)
+            line = builder.sub(place, phase)
+            begin = builder.add(held, builder.mul(number, INT64(across * LINE)))
+            values = [
+                loaded(builder, builder.sub(builder.add(begin, INT64(k * LINE)), phase), VECTOR) for k in range(across)
+            ]
+            if keeps:
+                before = builder.add(kept, builder.mul(number, INT64(LINE)))
+                last = loaded(builder, builder.sub(builder.add(before, INT64(LINE)), phase), VECTOR)
+                values[0] = blended(builder, phase, last, values[0])
+                value = loaded(builder, builder.add(begin, INT64((across - 1) * LINE)), VECTOR)
+                builder.store(value, pointer_to(builder, before, value.type), align=LINE)
+                ask_for(builder, builder.add(before, INT64(KEPT_AHEAD * LINE)), 1, write=True)
+            for k, value in enumerate(values):
+                stream(builder, value, pointer_to(builder, builder.add(line, INT64(k * LINE)), value.type))
 
     def besides(builder, others, group, lines, places):
         """Ask for some lines, and write some, of the `count` that are the share of a group of rows.
 
         If none are written, those are asked for that follow the lines at `places`, to be written next.
         """
-        asked, ask_base, done, done_base, held, carried = others
+        asked, ask_base, done, done_base, held, kept = others
         with builder.if_then(builder.icmp_signed("!=", asked, INT64(0))):
             for k in lines:
                 row = entry(builder, asked, ask_base, builder.mul(group, INT64(count // 8)), INT64(k // 8))
@@ -108,7 +119,13 @@ def _turn(bits):
                 for place in places:
                     ask_for(builder, builder.add(place, INT64(LINE)), 1, write=True)
             with writing:
-                stream_rows(builder, done, done_base, held, carried, group, lines)
+                first = builder.add(builder.mul(group, INT64(count // across)), INT64(lines.start // across))
+                rows = done, done_base, held, kept, first, len(lines) // across
+                with builder.if_else(builder.icmp_signed("==", kept, INT64(0))) as (plain, keeping):
+                    with plain:
+                        stream_rows(builder, *rows, False)
+                    with keeping:
+                        stream_rows(builder, *rows, True)
 
     def put_columns(builder, sources, places, others, group):
         """Write the columns of 16 rows of 64 bytes. `sources` gives the address of a row's bytes from an offset on."""
@@ -213,17 +230,18 @@ def _turn(bits):
         builder.ret_void()
 
     @operation(types.void, *[INTEGER] * 11)
-    def turn(builder, sources, source, targets, target, room, asked, ask_base, done, done_base, held, carried):
+    def turn(builder, sources, source, targets, target, room, asked, ask_base, done, done_base, held, kept):
         """Transpose a square block whose sides are 64 bytes; ask for, and write, as many lines as it has.
 
         ``sources, source, targets, target``: addresses of tables of row offsets, each with what is added to all; and
         `room`, 4 KB that begin at a multiple of 64. Then ``asked, ask_base``, rows of which eight lines each are asked
-        for, from the first one on that begins in them; and ``done, done_base, held, carried``, rows to which
-        `row_lines` lines each are streamed. They lie from `held` on, each row behind the 64 bytes that belong before
-        it. Its last 64 bytes are kept at `carried`. `asked`, `done` and `carried` may be 0 for none.
+        for, from the first one on that begins in them; and ``done, done_base, held, kept``, rows to which
+        `row_lines` lines each are streamed. They lie from `held` on, one row behind the other. If rows do not begin
+        with lines, the last 64 bytes of each are at `kept`, and new ones come there. `asked`, `done` and `kept` may be
+        0 for none.
         """
         body = {64: square64, 32: square32}.get(bits, squares)
-        arguments = [sources, source, targets, target, room, asked, ask_base, done, done_base, held, carried]
+        arguments = [sources, source, targets, target, room, asked, ask_base, done, done_base, held, kept]
         builder.call(function_of(builder.module, f"strided_turn{bits}", ir.VoidType(), [INT64] * 11, body), arguments)
 
     @operation(types.void, *[INTEGER] * 7)

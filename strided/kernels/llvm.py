@@ -191,6 +191,12 @@ def wall(builder):
     builder.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
 
 
+def blended(builder, count, first, second):
+    """The first `count` bytes of one vector of 64, the others from the second."""
+    places = ir.Constant(first.type, list(range(LINE)))
+    return builder.select(builder.icmp_unsigned("<", places, splat(builder, count, first.type)), first, second)
+
+
 def stream(builder, value, pointer):
     wall(builder)
     store = builder.store(value, pointer, align=LINE)

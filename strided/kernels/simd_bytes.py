@@ -23,6 +23,7 @@ from strided.kernels.llvm import (
     Vector,
     as_bytes,
     ask_for,
+    blended,
     intrinsic,
     loaded,
     operation,
@@ -161,8 +162,7 @@ def zero(builder):
 @operation(VECTOR, INTEGER, VECTOR, VECTOR)
 def blend(builder, count, first, second):
     """The first `count` bytes of one vector, the others from the second."""
-    places = ir.Constant(first.type, list(range(LINE)))
-    return builder.select(builder.icmp_unsigned("<", places, splat(builder, count, first.type)), first, second)
+    return blended(builder, count, first, second)
 
 
 @operation(VECTOR, VECTOR, VECTOR, INTEGER)

@@ -27,8 +27,8 @@ _CACHED = 1 << 20  # a source up to this size is in the cache, as blocks of stag
 # the places of rows in the ring.
 _SQUARE, _SPILL, _SOURCES, _SPILLED, _TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12) + 1024, (4 << 12) + 2048
 _HELD = 5 << 12
-_CARRIED = _HELD + 3 * 64 * _LAG
-_RUN = _CARRIED + 64 * _BAND
+_KEPT = _HELD + 2 * 64 * _LAG
+_RUN = _KEPT + 64 * _BAND
 _PLACES = _RUN + _RUN_BYTES + 64 * SHORT_ROW_BYTES + 128
 
 
@@ -263,7 +263,7 @@ def _prepare_ring(width, room):
     """Make the table of places of the ring's rows."""
     lines = _lines(width)
     for k in range(2 * (_LAG // lines)):
-        simd_bytes.put_integer(room + _PLACES + 8 * k, room + _HELD + (64 * lines + 64) * k + 64)
+        simd_bytes.put_integer(room + _PLACES + 8 * k, room + _HELD + 64 * lines * k)
 
 
 @part
@@ -282,12 +282,12 @@ def _by_ring(turn, width, origin, goal, extent, after, late, room, bounds):
     half = _LAG // lines
     stop = (extent[0] + side - 1) // side * side
     clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
-    carries = _carries(goal, extent[0])
+    keeps = _keeps(goal, extent[0])
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side
         ends = q == 0, q + count == extent[1]
-        whole = count == lines * side and not (carries and (ends[0] or ends[1]))
+        whole = count == lines * side and not (keeps and (ends[0] or ends[1]))
         sources = _sources((origin[0] + 8 * q, origin[1]), count, across * side, room)
         safe = clear or not _passes((sources, origin[1] + extent[0] * width), across * side, bounds)
         here = sources, origin[1], count
@@ -297,11 +297,11 @@ def _by_ring(turn, width, origin, goal, extent, after, late, room, bounds):
         if stop < half:
             late = _finish_ring(width, late, room)
         first = late[3]
-        own = goal[0], goal[1] + q * width, (room + _CARRIED) * carries
+        own = goal[0], goal[1] + q * width, (room + _KEPT) * keeps
         for p in range(0, stop, side):
             slot = (first + p) % (2 * half)
             due, n = (late[:3], p) if p < half else (own, p - half)
-            held = room + _HELD + (64 * lines + 64) * ((slot + half) % (2 * half))
+            held = room + _HELD + 64 * lines * ((slot + half) % (2 * half))
             besides = due[0] != 0 and (whole or p < half) and count == lines * side and p + side <= extent[0]
             wanted = _wanted(here, following, p, extent[0], width, bounds)
             for k in range(across):
@@ -311,26 +311,22 @@ def _by_ring(turn, width, origin, goal, extent, after, late, room, bounds):
                 if besides:
                     share = side // lines * k
                     kept = due[2] + 64 * (n + share) if due[2] else ZERO
-                    done = due[0] + 8 * (n + share), due[1], held + (64 * lines + 64) * share, kept
+                    done = due[0] + 8 * (n + share), due[1], held + 64 * lines * share, kept
                 at = sources + 8 * side * k, origin[1] + p * width
                 if not safe:
                     at = _inside(at, side, (extent[0] - p) * width, bounds, room)
                 turn(at[0], at[1], room + _PLACES + 8 * slot, 64 * k, room, (*asked, *done), present)
             if due[0] != 0 and not besides:
                 size = 64 * lines if p < half else count * width
-                _write(due, n, held, side, (lines, size), (ends[0] and p >= half, ends[1] and p >= half))
-            if carries and not ends[0]:
-                for k in range(min(side, extent[0] - p)):
-                    carried = simd_bytes.load(room + _CARRIED + 64 * (p + k))
-                    simd_bytes.store(room + _HELD + (64 * lines + 64) * (slot + k), carried)
+                _write(due, n, held, side, (lines, size), (ends[0] and p >= half, ends[1] and p >= half), room)
         if whole and stop == extent[0] and stop >= half:
             n = extent[0] - half
-            kept = own[2] + 64 * n if carries else ZERO
+            kept = own[2] + 64 * n if keeps else ZERO
             late = own[0] + 8 * n, own[1], kept, (first + stop) % (2 * half)
         else:
             for n in range(max(0, stop - half), extent[0], side):
-                held = room + _HELD + (64 * lines + 64) * ((first + n) % (2 * half))
-                _write(own, n, held, min(side, extent[0] - n), (lines, count * width), ends)
+                held = room + _HELD + 64 * lines * ((first + n) % (2 * half))
+                _write(own, n, held, min(side, extent[0] - n), (lines, count * width), ends, room)
             late = ZERO, ZERO, ZERO, ZERO
     return late
 
@@ -343,13 +339,13 @@ def _finish_ring(width, late, room):
     half = _LAG // lines
     if late[0]:
         for n in range(0, half, side):
-            held = room + _HELD + (64 * lines + 64) * ((late[3] + half + n) % (2 * half))
-            _write(late[:3], n, held, side, (lines, 64 * lines), (False, False))
+            held = room + _HELD + 64 * lines * ((late[3] + half + n) % (2 * half))
+            _write(late[:3], n, held, side, (lines, 64 * lines), (False, False), room)
     return ZERO, ZERO, ZERO, ZERO
 
 
 @part
-def _carries(goal, count):
+def _keeps(goal, count):
     """Whether any row of the target begins elsewhere than with a line."""
     phases = ZERO
     for k in range(count):
@@ -411,29 +407,32 @@ def _asks(width, rows, columns):
 
 
 @part
-def _write(goal, n, held, rows, size, ends):
+def _write(goal, n, held, rows, size, ends, room):
     """Write what is complete of some rows, from the n-th one on, of those that `goal` tells as `late` does.
 
-    At `held`, one after the other, are the 64 bytes of a row before its place and then up to ``size[0]`` lines,
-    ``size[1]`` bytes, that belong there. `ends` tells whether the row begins with the new ones, and ends with them.
+    From `held` on there are up to ``size[0]`` lines, ``size[1]`` bytes, of each. `ends` tells whether the row begins
+    with these, and ends with them.
     """
     lines, count = size
     for k in range(n, n + rows):
         t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
         phase = t & 63
-        if count == 64 * lines and (phase == 0 or not (ends[0] or ends[1])):
-            for j in range(lines):
-                simd_bytes.put(t - phase + 64 * j, simd_bytes.load(held + 64 - phase + 64 * j), _PAST)
-        else:
-            _write_end(t - phase, phase, held + 64 - phase, count, ends)
+        first = simd_bytes.load(held - phase)
         if goal[2]:
-            simd_bytes.store(goal[2] + 64 * k, simd_bytes.load(held + 64 * lines))
-        held += 64 * lines + 64
+            kept = goal[2] + 64 * k
+            if not ends[0]:
+                first = simd_bytes.blend(phase, simd_bytes.load(kept + 64 - phase), first)
+            simd_bytes.store(kept, simd_bytes.load(held + 64 * lines - 64))
+        simd_bytes.store(room + _SQUARE, first)
+        for j in range(64, 64 * lines + 64, 64):
+            simd_bytes.store(room + _SQUARE + j, simd_bytes.load(held - phase + j))
+        _write_end(t - phase, phase, room + _SQUARE, count, ends)
+        held += 64 * lines
 
 
 @part
 def _write_end(line, phase, held, count, ends):
-    """The same for one row that begins or ends here; `held` is what belongs to `line`, from its byte `phase` on new."""
+    """The same for one row, of which `held` belongs to `line`, from its byte `phase` on new."""
     stop = phase + count
     done = ZERO
     if ends[0] and phase:
