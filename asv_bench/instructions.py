@@ -48,7 +48,8 @@ LINES = {
     "gather2": (bitfields.gather2, 2),
     "gather1": (bitfields.gather1, 2),
 }
-#: Operations that transpose a square with sides of 64 bytes, or a part of one.
+#: Operations that transpose a square with sides of 64 bytes, or a part of one. Whole ones ask for as many lines besides,
+#: and write as many, in two ways.
 SQUARES = {
     "turn64": block_transpose.turn64,
     "turn32": block_transpose.turn32,
@@ -67,7 +68,7 @@ def machine_code(name: str, target: Target) -> str:
     machine = llvm.Target.from_triple(target.platform).create_target_machine(cpu=target.name, opt=3)
     module = ir.Module()
     module.triple, module.data_layout = target.platform, str(machine.target_data)
-    operation, count = (SQUARES[name], 7 if "part" in name else 6) if name in SQUARES else LINES[name]
+    operation, count = (SQUARES[name], 7 if "part" in name else 11) if name in SQUARES else LINES[name]
     number = ir.IntType(64)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [number] * (count + 1)), "operation")
     builder = ir.IRBuilder(function.append_basic_block())

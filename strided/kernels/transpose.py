@@ -24,8 +24,8 @@ _LAG = 128  # lines held back before they are written; the ring holds twice as m
 _RUN_BYTES = 1 << 14  # bytes of such rows that are written at once
 _CACHED = 1 << 20  # a source up to this size is in the cache, as blocks of staged copies are: nothing is asked for
 
-# The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is kept of rows, a run of them, and
-# the places of rows in the ring.
+# The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is kept of rows, a run of them,
+# and the places of rows in the ring.
 _SQUARE, _SPILL, _SOURCES, _SPILLED, _TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12) + 1024, (4 << 12) + 2048
 _HELD = 5 << 12
 _KEPT = _HELD + 2 * 64 * _LAG
