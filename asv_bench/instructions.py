@@ -48,8 +48,8 @@ LINES = {
     "gather2": (bitfields.gather2, 2),
     "gather1": (bitfields.gather1, 2),
 }
-#: Operations that transpose a square with sides of 64 bytes, or a part of one. Whole ones ask for as many lines besides,
-#: and write as many, in two ways.
+#: Operations that transpose a square with sides of 64 bytes, or a part of one. The first ones ask for as many lines
+#: besides, and write as many, in two ways.
 SQUARES = {
     "turn64": block_transpose.turn64,
     "turn32": block_transpose.turn32,
