@@ -28,18 +28,19 @@ class RadixMap(NamedTuple):
     """A coordinate ``start + step * v`` (step at least 1) and what its digits add.
 
     `sizes` are the sizes of all digits but the last, minor first; `strides` those of all digits. The last digit has
-    no end.
+    no end. If `turn` is not 0, v begins anew after so many indices.
     """
 
     start: int
     step: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    turn: int = 0
 
     @property
     def period(self) -> int:
         """The weight of the last digit: the number of coordinates after which all others repeat."""
-        return math.prod(self.sizes)
+        return self.turn or math.prod(self.sizes)
 
     @property
     def unit(self) -> int:
@@ -48,7 +49,7 @@ class RadixMap(NamedTuple):
 
     def at(self, v: int) -> int:
         """The offset that one index adds."""
-        c, total = self.start + self.step * v, 0
+        c, total = self.start + self.step * (v % self.turn if self.turn else v), 0
         for size, stride in zip(self.sizes, self.strides, strict=False):
             c, digit = divmod(c, size)
             total += digit * stride
@@ -56,6 +57,7 @@ class RadixMap(NamedTuple):
 
     def offset_at(self, v: Table) -> Table:
         """The offsets that the indices `v` add."""
+        v = v % self.turn if self.turn else v
         c = self.start + self.step * v if self.start or self.step != 1 else v
         total: Table | int = 0
         for size, stride in zip(self.sizes, self.strides, strict=False):
@@ -80,10 +82,11 @@ class AxisMap(NamedTuple):
 
     @property
     def radix_map(self) -> RadixMap | None:
-        """The only radix map, or None if there are several or it skips; an axis that changes nothing has one too."""
+        """The only radix map, or None if there are several, or it skips or turns; one that is still has one too."""
         if not self.radix_maps:
             return _STILL
-        return self.radix_maps[0] if len(self.radix_maps) == 1 and self.radix_maps[0].step == 1 else None
+        first = self.radix_maps[0]
+        return first if len(self.radix_maps) == 1 and first.step == 1 and not first.turn else None
 
     @property
     def unit(self) -> int:
@@ -114,6 +117,17 @@ class AxisMap(NamedTuple):
             total += radix_map.offset_at(v)
         return total
 
+    def around(self, inner: AxisMap, extent: int) -> AxisMap:
+        """An axis of which every index is `extent` indices of an inner one; all steps are 1, both bases 0."""
+        low, high = inner.radix_map, self.radix_map
+        if low is not None and high is not None and not (low.start or high.start or extent % low.period):
+            sizes = *low.sizes, extent // low.period, *high.sizes
+            return AxisMap(0, (RadixMap(0, 1, sizes, (*low.strides, *high.strides)),))
+        # Tiles that end inside the inner axis.
+        inside = [m._replace(turn=m.turn or extent) for m in inner.radix_maps]
+        outside = [RadixMap(m.start * extent, 1, (extent, *m.sizes), (0, *m.strides)) for m in self.radix_maps]
+        return AxisMap(0, (*inside, *outside))
+
     def bounds(self, extent: int) -> tuple[int, int]:
         """Least and largest offset that the axis adds, `base` included."""
         radix_map = self.radix_map
@@ -136,7 +150,7 @@ def axis_map_of(terms: tuple[Term, ...], extent: int) -> AxisMap:
 
     >>> from strided.addressing.digits import Digit
     >>> axis_map_of((Term(300, -1, (Digit(1, 128, 1), Digit(128, 9, 1024))),), 100)
-    AxisMap(base=2175, radix_maps=(RadixMap(start=83, step=1, sizes=(128,), strides=(-1, -1024)),))
+    AxisMap(base=2175, radix_maps=(RadixMap(start=83, step=1, sizes=(128,), strides=(-1, -1024), turn=0),))
     """
     base, linear = 0, 0
     radix_maps: list[RadixMap] = []

@@ -247,7 +247,7 @@ def divided(side: AxisMap, unit: int) -> AxisMap | None:
         for stride in m.strides:
             if stride % unit:
                 return None
-        radix_maps.append(RadixMap(m.start, m.step, m.sizes, tuple([s // unit for s in m.strides])))
+        radix_maps.append(m._replace(strides=tuple([s // unit for s in m.strides])))
     return AxisMap(0, tuple(radix_maps))
 
 

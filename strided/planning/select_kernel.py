@@ -177,7 +177,7 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     base = box[side - 1]
     assert isinstance(base, int)
     if side == 1:
-        box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
+        box, lane, row = _lengthened(box, lane, row, max(8, bits), 2, tiled=False)
     strides = [s for k, a in enumerate(box.axes) if k != row for m in _side(a, side).radix_maps for s in m.strides]
     inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
     if row is not None:
@@ -213,7 +213,7 @@ def _lanes_joined(box: Box, lane: int, row: int, side: int, rows: int) -> tuple[
     parts = split(box, row, rows) if box.axes[row].extent > rows else None
     if parts is None or len(parts) > 1:
         return box, lane, row
-    longer, lane_then, row_then = _lengthened(parts[0], lane + (lane > row), row + 1, WORD_BITS, side)
+    longer, lane_then, row_then = _lengthened(parts[0], lane + (lane > row), row + 1, WORD_BITS, side, tiled=False)
     return (box, lane, row) if len(longer.axes) > len(box.axes) else (longer, lane_then, row_then)
 
 
@@ -294,27 +294,34 @@ def _whole_run(box: Box, place: int, other: int, bits: int, side: int) -> tuple[
     return _lengthened(parts[0], place + 1, other + (other > place), bits, side)
 
 
-def _lengthened(box: Box, place: int, other: _Place, bits: int, side: int) -> tuple[Box, int, _Place]:
+def _lengthened(
+    box: Box, place: int, other: _Place, bits: int, side: int, *, tiled: bool = True
+) -> tuple[Box, int, _Place]:
     """The same box, and the new places of two of its axes, the first joined with axes that count on from it on a side.
 
-    Enough of them to make it long. On the other side such runs may lie anywhere: a table says where.
+    Enough of them to make it long. On the other side such runs may lie anywhere, if `tiled` in tiles too: a table says
+    where.
     """
-    axes, own = list(box.axes), box.axes[place]
-    if not (_is_plain(own.source) and _is_plain(own.target)):
+    axes, extent = list(box.axes), box.axes[place].extent
+    far = _counts if tiled else _is_plain
+    run, table = _side(axes[place], side), _side(axes[place], 3 - side)
+    if not (_is_plain(run) and far(table)):
         return box, place, other
-    extent, sizes, strides = own.extent, [own.extent], [_side(own, 3 - side).unit_stride]
     while extent * bits < 8 * limits.current.long_row_bytes:
         on = [k for k, a in enumerate(axes) if k not in (place, other) and _side(a, side).unit_stride == extent * bits]
-        if not on or not all(_is_plain(part) for part in axes[on[0]][1:]):
+        if not on or not (_is_plain(_side(axes[on[0]], side)) and far(_side(axes[on[0]], 3 - side))):
             break
+        table = _side(axes[on[0]], 3 - side).around(table, extent)
         extent *= axes[on[0]].extent
-        sizes.append(axes[on[0]].extent)
-        strides.append(_side(axes[on[0]], 3 - side).unit_stride)
         del axes[on[0]]
         place, other = place - (place > on[0]), other if other is None else other - (other > on[0])
-    radix_maps = RadixMap(0, 1, tuple(sizes[:-1]), tuple(strides)), RadixMap(0, 1, (), (bits,))
-    axes[place] = Axis.of_radix_maps(extent, *(radix_maps if side == 2 else radix_maps[::-1]))
+    axes[place] = Axis(extent, *((run, table) if side == 1 else (table, run)))
     return box._replace(axes=tuple(axes)), place, other
+
+
+def _counts(side: AxisMap) -> bool:
+    """Whether every step along an axis is one of its coordinate on a side: none is skipped."""
+    return all(m.step == 1 for m in side.radix_maps)
 
 
 def _is_plain(side: AxisMap) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import random
 import subprocess
@@ -17,7 +18,7 @@ import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Digit, Term
 from strided.layout.element_types import element_type
-from strided.planning.axis_maps import axis_map_of
+from strided.planning.axis_maps import AxisMap, axis_map_of
 from strided.planning.boxes import Axis, Box, simplified, split
 from strided.planning.linearize import linearized
 from strided.planning.plan import NestStep, PerElementStep, Plan, StagedCopy, Storage, VectorStep, plan_copy, span_of
@@ -357,6 +358,22 @@ def test_axes_that_follow_on_are_joined() -> None:
     assert [axis.extent for axis in box.axes] == [120]
     (box,) = simplified(_box(map_of("f32[9,16,256]{2,1,0:T(8,128)}"), row_major((9, 16, 256))))
     assert sorted(axis.extent for axis in box.axes) == [144, 256]
+
+
+@given(st.lists(any_terms(), max_size=3))
+def test_an_axis_around_others_says_the_same(axes: list[tuple[tuple[Term, ...], int]]) -> None:
+    side, wanted = AxisMap(0, ()), np.zeros(1, np.int64)
+    for found, extent in axes:
+        extent = min(extent, 20)
+        outer = axis_map_of(found, extent)._replace(base=0)
+        if all(m.step == 1 for m in outer.radix_maps):
+            side = outer.around(side, wanted.size)
+            wanted = (outer.table(0, extent)[:, None] + wanted).reshape(-1)
+    np.testing.assert_array_equal(side.table(0, wanted.size), wanted)
+    assert [side.at(k) for k in range(wanted.size)] == wanted.tolist()
+    assert side.bounds(wanted.size) == (wanted.min(), wanted.max())
+    again = math.lcm(*(m.period for m in side.radix_maps))
+    np.testing.assert_array_equal(np.diff(side.table(again, again + 9)), np.diff(side.table(0, 9)))
 
 
 def test_rows_of_lanes_in_one_axis_are_split_off() -> None:

@@ -22,7 +22,7 @@ import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.kernels import HOMES
 from strided.planning import plan, staged_step
-from strided.planning.plan import plan_copy
+from strided.planning.plan import VectorStep, plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
 from strided.transfer import copy as transfer
@@ -313,6 +313,28 @@ def test_words_whose_lanes_count_on_in_the_target(
     check_both(source, target, kernel)
     (step,) = plan_copy(maps[0], maps[1], source.region.storage, target.region.storage).steps
     assert str(step).startswith(f"{kernel} over 3 x 21 x 329")
+
+
+@pytest.mark.parametrize("key", [np.s_[:, :, :, :], np.s_[:, 1:, 1:, 3:]], ids=["whole", "window"])
+@pytest.mark.parametrize("order", ["0,3,2,1", "0,2,3,1"])
+@pytest.mark.parametrize("bits", [32, 128])
+def test_transposed_runs_that_go_on_beyond_a_tile(
+    bits: int, order: str, key: tuple[slice, ...], replace: Callable[..., None]
+) -> None:
+    """Runs of the dense side are joined, though the other side ends a tile inside them."""
+    replace(stream_bytes=0, vector_task_bytes=1 << 12, long_row_bytes=bits * 4)
+    tiled = map_of(f"f32[20,3,19,11]{{{order}:T(8,128)}}")
+    for axis, (part, n) in enumerate(zip(key, tiled.shape, strict=True)):
+        start, stop, step = part.indices(n)
+        tiled = tiled.sliced(axis, start, step, len(range(start, stop, step)))
+    dense = row_major(tiled.shape)
+    kernel = "transpose_runs" if bits == 128 else f"transpose{bits}"
+    for first, second in ((tiled, dense), (dense, tiled)):
+        source, target = Guarded(first, bits, seed=1, phase=5), Guarded(second, bits, seed=2, phase=11)
+        check_both(source, target, kernel)
+        (step,) = plan_copy(first, second, source.region.storage, target.region.storage).steps
+        assert isinstance(step, VectorStep)
+        assert any(axis.extent % math.prod(tiled.shape[2:]) == 0 for axis in step.axes)
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
