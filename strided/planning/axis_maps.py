@@ -117,6 +117,13 @@ class AxisMap(NamedTuple):
             total += radix_map.offset_at(v)
         return total
 
+    def after(self, extent: int) -> AxisMap:
+        """An axis with `extent` indices for each one of this, at steps so much shorter; this has a radix map."""
+        m = self.radix_map
+        assert m is not None
+        sizes = (extent * m.sizes[0], *m.sizes[1:]) if m.sizes else ()
+        return AxisMap(0, (RadixMap(m.start * extent, 1, sizes, (m.strides[0] // extent, *m.strides[1:])),))
+
     def around(self, inner: AxisMap, extent: int) -> AxisMap:
         """An axis of which every index is `extent` indices of an inner one; all steps are 1, both bases 0."""
         low, high = inner.radix_map, self.radix_map

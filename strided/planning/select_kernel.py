@@ -287,11 +287,12 @@ def _whole_run(box: Box, place: int, other: int, bits: int, side: int) -> tuple[
     """
     unit = _side(box.axes[place], side).unit
     others = [axis for k, axis in enumerate(box.axes) if k not in (place, other)]
-    on = any(_side(axis, side).unit_stride == unit * bits and all(map(_is_plain, axis[1:])) for axis in others)
+    on = any(_side(axis, side).unit_stride == unit * bits for axis in others)
     parts = split(box, place, unit) if on and 0 < unit * bits < limits.current.line_bits else None
     if parts is None or len(parts) > 1 or len(parts[0].axes) == len(box.axes):
         return box, place, other
-    return _lengthened(parts[0], place + 1, other + (other > place), bits, side)
+    longer = _lengthened(parts[0], place + 1, other + (other > place), bits, side)
+    return longer if len(longer[0].axes) <= len(box.axes) else (box, place, other)
 
 
 def _lengthened(
@@ -303,20 +304,25 @@ def _lengthened(
     where.
     """
     axes, extent = list(box.axes), box.axes[place].extent
-    far = _counts if tiled else _is_plain
+    near, far = (_has_digits, _counts) if tiled else (_is_plain, _is_plain)
     run, table = _side(axes[place], side), _side(axes[place], 3 - side)
-    if not (_is_plain(run) and far(table)):
+    if not far(table):
         return box, place, other
-    while extent * bits < 8 * limits.current.long_row_bytes:
+    while _is_plain(run) and extent * bits < 8 * limits.current.long_row_bytes:
         on = [k for k, a in enumerate(axes) if k not in (place, other) and _side(a, side).unit_stride == extent * bits]
-        if not on or not (_is_plain(_side(axes[on[0]], side)) and far(_side(axes[on[0]], 3 - side))):
+        if not on or not near(_side(axes[on[0]], side)) or not far(_side(axes[on[0]], 3 - side)):
             break
-        table = _side(axes[on[0]], 3 - side).around(table, extent)
+        run, table = _side(axes[on[0]], side).after(extent), _side(axes[on[0]], 3 - side).around(table, extent)
         extent *= axes[on[0]].extent
         del axes[on[0]]
         place, other = place - (place > on[0]), other if other is None else other - (other > on[0])
     axes[place] = Axis(extent, *((run, table) if side == 1 else (table, run)))
     return box._replace(axes=tuple(axes)), place, other
+
+
+def _has_digits(side: AxisMap) -> bool:
+    """Whether the digits of one coordinate are all that an axis is on a side."""
+    return side.radix_map is not None
 
 
 def _counts(side: AxisMap) -> bool:

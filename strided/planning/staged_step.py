@@ -211,12 +211,14 @@ def _bit_cost(step: VectorStep) -> float:
     cost = _COST.get(step.kernel, 1.0)
     if step.kernel in _SQUARES:
         cost += _GAP_COST * (1 / step.fullness - 1)
-    if 0 < step.run_bits < _LONG_RUN_BITS:
-        run = _RUN_COST
-        if step.is_transposition:
-            places = step.run_places
-            run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
-        cost += run * (1 / step.run_bits - 1 / _LONG_RUN_BITS)
+    run, long = _RUN_COST, _LONG_RUN_BITS
+    if step.is_transposition:
+        places = step.run_places
+        run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
+        if step.goes_on_in_words:
+            run, long = _ALIKE_RUN_COST, 3 * _LONG_RUN_BITS
+    if 0 < step.run_bits < long:
+        cost += run * (1 / step.run_bits - 1 / long)
     return cost
 
 

@@ -130,6 +130,12 @@ class VectorStep:
         return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
 
     @property
+    def goes_on_in_words(self) -> bool:
+        """Whether rows of a transposition's target follow each other, as many as share words of the source."""
+        target = self.axes[self.lane].target
+        return target.unit * self.bits == _WORD_BITS and target.unit_stride * 8 == self.run_bits
+
+    @property
     def run_places(self) -> int:
         """At how many places of pages the rows of a transposition's target begin; 0 if they share pages."""
         steps = [abs(s) for m in self.axes[self.lane].target.radix_maps for s in m.strides]

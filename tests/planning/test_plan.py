@@ -159,7 +159,7 @@ def test_short_runs_on_pages_of_their_own_are_written_from_the_cache() -> None:
     ("shape", "layout", "row_bytes"),
     [
         ("u8[16,2048,256,6]", "{2,1,3,0:T(32,128)(4,1)}", 256 * 6),
-        ("u8[24,512,2,2002]", "{1,0,3,2:T(8,128)(4,1)}", 1001),
+        ("u16[581,546,2,33]", "{0,1,3,2:T(8,128)(2,1)}", 1024),
     ],
 )
 def test_blocks_read_from_tiles_of_words_have_long_rows_in_the_target(shape: str, layout: str, row_bytes: int) -> None:
@@ -167,6 +167,14 @@ def test_blocks_read_from_tiles_of_words_have_long_rows_in_the_target(shape: str
     assert isinstance(step, StagedCopy)
     along = [length for axis, length in zip(step.box.axes, step.lengths, strict=True) if axis.target.unit_stride < 8192]
     assert np.prod(along) >= row_bytes
+
+
+def test_rows_of_words_are_taken_apart_first_where_short_rows_of_the_target_go_on_along_them() -> None:
+    kernels = [
+        plan_between(f"{shape}{{0,1,2:T(8,128)(2,1)}}", f"{shape}{{2,1,0}}").kernel
+        for shape in ("bf16[1024,512,48]", "bf16[1024,512,480]")
+    ]
+    assert kernels == ["deinterleave16, transpose16", "transpose16"]
 
 
 @pytest.mark.parametrize("turn", [1, -1], ids=["read", "written"])
