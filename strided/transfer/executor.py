@@ -158,19 +158,26 @@ class _Staged:
             return self._block(first[0], shift)
 
         # Threads wait for each other while Python prepares a block: the first conversion's blocks are kept.
-        known: dict[TaskRanges, Copy] = {}
+        kept: tuple[list[Copy], bool] = [], False
 
         def copy(source: Bytes, target: Bytes) -> None:
-            def task(*parts: AxisRange) -> None:
-                block = known.get(parts)
+            nonlocal kept
+            ready, are_all = kept
+            made = dict(enumerate(ready))
+
+            def task(place: int, parts: TaskRanges = ()) -> None:
+                block = made.get(place)
                 if block is None:
-                    place = shift[0] + sum(part.source for part in parts), shift[1] + sum(part.target for part in parts)
-                    block = self._block(parts, place)
-                    if len(known) < _MOST_BLOCKS:
-                        known[parts] = block
+                    moved = sum(part.source for part in parts), sum(part.target for part in parts)
+                    block = self._block(parts, (shift[0] + moved[0], shift[1] + moved[1]))
+                    if place < _MOST_BLOCKS:
+                        made[place] = block
                 block(source, target)
 
-            run(task, self._step.tasks(), threads=get_num_threads() if self._step.divides else 1)
+            tasks = ((place,) for place in range(len(ready))) if are_all else enumerate(self._step.tasks())
+            run(task, tasks, threads=get_num_threads() if self._step.divides else 1)
+            if len(ready) < len(made):
+                kept = [made[place] for place in range(len(made))], len(made) < _MOST_BLOCKS
 
         return copy
 

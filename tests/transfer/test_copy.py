@@ -17,10 +17,11 @@ import pytest
 import strided as sd
 from strided import kernels
 from strided.addressing.address_map import AddressMap
+from strided.planning.plan import StagedCopy, plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
 from strided.transfer import copy as transfer
-from strided.transfer import gather_scatter
+from strided.transfer import executor, gather_scatter
 from strided.transfer.copy import Region
 from tests.regions import Guarded, expected, map_of, row_major, window
 
@@ -41,6 +42,19 @@ def same(source: Guarded, destination: Guarded) -> None:
     wanted = expected(from_, destination)
     transfer.copy(from_, destination.region)
     np.testing.assert_array_equal(destination.memory, wanted)
+
+
+@pytest.mark.parametrize("most", [1 << 9, 3, 1])
+def test_blocks_of_a_staged_copy_that_are_kept_serve_again(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "_MOST_BLOCKS", most)
+    maps = map_of("f32[140,60,12]{0,1,2:T(8,128)(2,1)}"), row_major((140, 60, 12))
+    with limits.replaced(small_elements=0, tiny_elements=0, staged_elements=256, staging_bytes=1 << 13):
+        for seed in (1, 2, 3):
+            source, target = (Guarded(map_, 16, seed=seed + k) for k, map_ in enumerate(maps))
+            (step,) = plan_copy(*maps, source.region.storage, target.region.storage).steps
+            assert isinstance(step, StagedCopy)
+            assert len(list(step.tasks())) > 3
+            same(source, target)
 
 
 @either
