@@ -6,29 +6,51 @@ has to be turned: what counts is that lines on both sides are used up while they
 
 from __future__ import annotations
 
-from strided.kernels import simd_bytes
+from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
+from strided.kernels.held_run import drain, finish
 from strided.kernels.transpose import ARGUMENTS, move_run
 
 _WRITTEN = 512  # bytes of a row of the target that are written at once, made of as many runs of the source
 _READ = 512  # bytes of each of these that are used up before the next ones
 _MOST_ROWS = 64  # runs of the source that are read side by side
 _ROOM = 1 << 12  # where the scratch holds a part of a row: a run that begins before it fits in front
+_RUN, _RUN_BYTES = 1 << 13, 1 << 14  # where it holds short rows that follow each other, and how many bytes at once
+_BEYOND = 32  # bytes from the beginning of a run that are read, and written in the scratch, at once
 
 
 @part
-def _put(row, part, rows, s, size, streaming, room):
+def _gather(place, rows, s, size, beyond):
+    """Copy the runs at the offsets in `rows`, from and to, to where they follow each other.
+
+    If `beyond`, what lies behind a run may be read and written; the next one overwrites it.
+    """
+    first, last = rows
+    if beyond and size <= 16:
+        for q in range(first, last, 8):
+            simd_bytes.copy16(place, s + simd_bytes.integer(q))
+            place += size
+    elif beyond and size <= _BEYOND:
+        for q in range(first, last, 8):
+            simd_bytes.copy32(place, s + simd_bytes.integer(q))
+            place += size
+    else:
+        for q in range(first, last, 8):
+            move_run(place, s + simd_bytes.integer(q), size)
+            place += size
+
+
+@part
+def _put(row, part, rows, s, size, beyond, streaming, room):
     """Write the bytes `part`, from and to, of a row of the target; the row begins at `row`, and its runs lie at `s`."""
     begin, end = part
     first, last = (begin - row) // size, (end - row + size - 1) // size
+    chosen = rows + 8 * first, rows + 8 * last
     if not streaming:
-        for q in range(first, last):
-            move_run(row + q * size, s + simd_bytes.integer(rows + 8 * q), size)
+        _gather(row + first * size, chosen, s, size, ZERO)
         return
     line, held = begin & -64, room + _ROOM
-    place = held + row - line
-    for q in range(first, last):
-        move_run(place + q * size, s + simd_bytes.integer(rows + 8 * q), size)
+    _gather(held + row - line + first * size, chosen, s, size, beyond)
     if begin > line:
         simd_bytes.move(begin, held + (begin & 63), min(end, line + 64) - begin)
         line, held = line + 64, held + 64
@@ -40,10 +62,9 @@ def _put(row, part, rows, s, size, streaming, room):
 
 
 @part
-def _ask(rows, s, count, share, wanted):
-    """Prefetch one of `share` shares of `count` runs: the bytes that are used up of each."""
-    which, size = wanted
-    each = (count + share - 1) // share
+def _ask(rows, s, count, share, size):
+    """Prefetch `size` bytes of some of `count` runs: a share, as which one it is and how many runs each has."""
+    which, each = share
     for q in range(which * each, min(count, which * each + each)):
         place = s + simd_bytes.integer(rows + 8 * q)
         for k in range(0, size + 63, 64):
@@ -51,8 +72,8 @@ def _ask(rows, s, count, share, wanted):
 
 
 @part
-def _turn(rows, s, targets, t, extent, size, streaming, room):
-    """Copy all elements (p, q) of a piece on both sides."""
+def _turn(rows, s, targets, t, extent, size, last, streaming, room):
+    """Copy all elements (p, q) of a piece on both sides; up to `last`, bytes behind a run of row 0 may be read."""
     length = extent[1] * size
     # Short rows have too few whole lines to be streamed.
     whole = ZERO + (streaming != 0 and length >= _WRITTEN)
@@ -60,32 +81,83 @@ def _turn(rows, s, targets, t, extent, size, streaming, room):
     across, most = max(1, _READ // size), written // size + 2
     for p in range(0, extent[0], across):
         count = min(across, extent[0] - p)
+        beyond = s + (p + count) * size <= last
         # Rows of the target begin anywhere in a line, and their parts end with one where they are streamed.
         for begin in range(0, length + 63 * whole, written):
             q = min(extent[1], (begin + written) // size)
+            wanted = min(most, extent[1] - q if q < extent[1] else extent[1])
+            each = (wanted + count - 1) // count
             for k in range(count):
                 if streaming and q < extent[1]:
-                    _ask(rows + 8 * q, s + p * size, min(most, extent[1] - q), count, (k, count * size))
+                    _ask(rows + 8 * q, s + p * size, wanted, (k, each), count * size)
                 elif streaming and p + across < extent[0]:
-                    _ask(rows, s + (p + across) * size, min(most, extent[1]), count, (k, count * size))
+                    _ask(rows, s + (p + across) * size, wanted, (k, each), count * size)
                 row = t + simd_bytes.integer(targets + 8 * (p + k))
                 start = (row & -64 if whole else row) + begin
                 ends = max(row, start), min(row + length, start + written)
                 if ends[0] < ends[1]:
-                    _put(row, ends, rows, s + (p + k) * size, size, whole, room)
+                    _put(row, ends, rows, s + (p + k) * size, size, beyond, whole, room)
+
+
+@part
+def _follow(targets, count, length):
+    """Whether rows of the target are short, and each begins where the one before it ends."""
+    if length > SHORT_ROW_BYTES:
+        return False
+    for k in range(1, count):
+        if simd_bytes.integer(targets + 8 * k) - simd_bytes.integer(targets + 8 * k - 8) != length:
+            return False
+    return True
+
+
+@part
+def _join(rows, s, t, extent, size, last, held, room):
+    """The same for rows that follow each other from `t` on: they are put together in the scratch.
+
+    `held` is what is there: where in the target its first byte belongs, and where its last one ends.
+    """
+    length, across = extent[1] * size, max(1, _READ // size)
+    begin, end = held
+    if t != end:
+        finish(held, room + _RUN)
+        begin, end = t, t
+    for p in range(0, extent[0], across):
+        count = min(across, extent[0] - p)
+        beyond, each = s + (p + count) * size <= last, (extent[1] + count - 1) // count
+        for k in range(count):
+            if p + across < extent[0]:
+                _ask(rows, s + (p + across) * size, extent[1], (k, each), count * size)
+            place = room + _RUN + end - (begin & -64)
+            _gather(place, (rows, rows + 8 * extent[1]), s + (p + k) * size, size, beyond)
+            end += length
+            if end - begin >= _RUN_BYTES:
+                begin = drain((begin, end), ZERO + 1, room + _RUN)
+    return begin, end
 
 
 @kernel(*ARGUMENTS, NUMBER)
 def transpose_runs(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch, size):
     """Elements of `size` bytes."""
     room = simd_bytes.address(scratch) + 63 & -64
+    held, far = (ZERO, ZERO), ZERO
+    for k in range(source_rows.shape[0]):
+        far = max(far, source_rows[k])
+    last = simd_bytes.address(source) + source.size - far - _BEYOND
+    alike, follow = p_pieces.shape[0] * q_pieces.shape[0] == 1, False
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
+            targets = simd_bytes.address(target_rows) + 8 * p_pieces[i, 1]
             for j in range(q_pieces.shape[0]):
                 rows = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1]
-                targets = simd_bytes.address(target_rows) + 8 * p_pieces[i, 1]
                 s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0]
                 t = simd_bytes.address(target) + outer[o, 1] + q_pieces[j, 0]
-                _turn(rows, s, targets, t, (p_pieces[i, 2], q_pieces[j, 2]), size, streaming, room)
+                extent = p_pieces[i, 2], q_pieces[j, 2]
+                if streaming and (o == 0 or not alike):
+                    follow = _follow(targets, extent[0], extent[1] * size)
+                if follow:
+                    held = _join(rows, s, t + simd_bytes.integer(targets), extent, size, last, held, room)
+                else:
+                    _turn(rows, s, targets, t, extent, size, last, streaming, room)
+    finish(held, room + _RUN)
     if streaming:
         simd_bytes.fence()

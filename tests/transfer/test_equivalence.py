@@ -202,6 +202,17 @@ def test_many_small_matrices(bits: int, streaming: bool, replace: Callable[..., 
         check_both(source, target, f"transpose{bits}")
 
 
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize("run", [3, 5, 16, 20, 40])
+def test_many_small_matrices_of_runs(run: int, streaming: bool, replace: Callable[..., None]) -> None:
+    """What is read behind a run is overwritten, and nothing is read behind the source."""
+    replace(stream_bytes=0 if streaming else 1 << 40)
+    for rows, columns in itertools.product((5, 67), (2, 3, 21)):
+        maps = [map_of(f"f32[3,{rows},{columns},{run}]{{3,{order},0}}") for order in ("1,2", "2,1")]
+        source, target = Guarded(maps[0], 8, seed=1, phase=5), Guarded(maps[1], 8, seed=2, phase=11)
+        check_both(source, target, "transpose_runs")
+
+
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
 @pytest.mark.parametrize("tile", ["", ":T(8,64)"], ids=["one piece", "pieces"])
 @pytest.mark.parametrize(("bits", "columns"), [(8, 422), (16, 211), (32, 106), (64, 106)])
