@@ -341,7 +341,8 @@ def test_vectorised_calls_broadcast_and_take_every_integer_type() -> None:
     assert sd.parse("f32[0]").offset_of((np.zeros((0, 3), int),)).shape == (0, 3)
     assert sd.parse("f32[5]").offset_of((columns,)) is not columns
     repeated = sd.parse("f32[1,5]").offset_of((np.zeros((3, 1), int), np.arange(5)))
-    assert repeated.tolist() == [[0, 1, 2, 3, 4]] * 3 and repeated.flags.writeable
+    assert repeated.tolist() == [[0, 1, 2, 3, 4]] * 3
+    assert repeated.flags.writeable
     assert sd.parse("f32[0,5]{1,0:T(2,2)}").offset_of((np.zeros((0, 1), int), columns)).shape == (0, 5)
     i, j = shape.index_at(table.astype(np.uint16))
     assert np.array_equal(np.broadcast_arrays(rows, columns)[0], i)
