@@ -45,14 +45,14 @@ def _transposed(builder, rows):
     return rows
 
 
-def _columns(builder, addresses):
-    """Vectors of words of 32 bits: the four columns, of 16 bytes each, of the rows at eight or sixteen addresses.
+def _columns(builder, addresses, bits):
+    """The columns of elements of `bits` of 16 bytes of the rows at so many addresses, one vector a column.
 
     Runs of 16 bytes side by side need no exchange between parts of a register, which is dear.
     """
-    run = Vector(16)
-    rows = [concatenated(builder, [loaded(builder, address, run) for address in addresses[k::4]]) for k in range(4)]
-    return units(builder, rows, 32, 128)
+    run, each = Vector(16), 128 // bits
+    runs = [[loaded(builder, address, run) for address in addresses[k::each]] for k in range(each)]
+    return units(builder, [concatenated(builder, own) for own in runs], bits, 128)
 
 
 #: Rows of which what is kept is asked for before it is wanted.
@@ -66,7 +66,7 @@ def row_lines(width):
 
 def _turn(bits):
     word = max(bits, 32)
-    each, count = word // bits, 512 // word
+    each, count, side = word // bits, 512 // word, 128 // bits
     across = row_lines(bits // 8)
 
     def entry(builder, table, base, *numbers):
@@ -135,7 +135,7 @@ def _turn(bits):
             for column in range(0, count, 4):
                 rows = [sources(begin + k, 4 * column) for k in range(together)]
                 targets = [builder.add(place, INT64(4 * begin)) for place in places[column : column + 4]]
-                put_rows(builder, _columns(builder, rows), targets)
+                put_rows(builder, _columns(builder, rows, 32), targets)
                 wall(builder)  # or LLVM takes on more rows at once than there are registers
                 line = begin + share * column // 4
                 besides(builder, others, group, range(line, line + share), () if begin else targets)
@@ -198,36 +198,48 @@ def _turn(bits):
                         at = builder.add(place, INT64(16 * quarter))
                         builder.store(words, pointer_to(builder, at, words.type), align=1)
 
+    def put_some(builder, sources, source, targets, target, first, column, runs, columns):
+        """Write some columns from `column` on, as far as `runs` times 16 bytes of rows from `first` on make them."""
+        begin, goal = (
+            builder.add(base, builder.mul(number, INT64(bits // 8)))
+            for base, number in ((source, column), (target, first))
+        )
+        rows = [entry(builder, sources, begin, first, INT64(k)) for k in range(runs * side)]
+        places = [entry(builder, targets, goal, column, INT64(k)) for k in range(columns)]
+        put_rows(builder, _columns(builder, rows, bits)[:columns], places)
+        wall(builder)
+
     def part_of_square(builder, sources, source, targets, target, room, high, wide):
         def up(number, unit):
             return builder.udiv(builder.add(number, INT64(unit - 1)), INT64(unit))
 
+        def fits(most, number):
+            return builder.if_then(builder.icmp_signed("<=", number, INT64(most)))
+
+        def put_all(runs, columns):
+            whole, across = runs * side, up(wide, columns)
+            with cgutils.for_range(builder, across) as over, cgutils.for_range(builder, up(high, whole)) as down:
+                first, column = builder.mul(down.index, INT64(whole)), builder.mul(over.index, INT64(columns))
+                put_some(builder, sources, source, targets, target, first, column, runs, columns)
+            builder.ret_void()
+
+        most = max(2, register_bytes() // 16)
+        for columns in (side // 2, side):
+            with fits(columns, wide):
+                for runs in dict.fromkeys((2, most)):
+                    with fits(4 * side if runs == most else runs * side, high):
+                        put_all(runs, columns)
         groups = up(high, each)
-        if each > 1:
-            with cgutils.for_range(builder, groups) as loop:
-                put_units(builder, sources, source, room, loop.index, builder.mul(loop.index, INT64(each)))
-            wall(builder)
-        for quarters in (1, 2):
-            with builder.if_then(builder.icmp_signed("<=", groups, INT64(4 * quarters))):
-                put_low(builder, sources, source, targets, target, room, wide, quarters)
-                builder.ret_void()
-        with cgutils.for_range(builder, up(wide, 4)) as four, cgutils.for_range(builder, up(groups, 8)) as half:
-            first, column = builder.mul(half.index, INT64(8)), builder.mul(four.index, INT64(4))
+        with fits(8, groups):
             if each > 1:
-                turn, run = (f(four.index, INT64(each)) for f in (builder.urem, builder.udiv))
-                line = builder.add(builder.mul(turn, INT64(count)), first)
-                place = builder.add(builder.mul(line, INT64(LINE)), builder.mul(run, INT64(16)))
-                base = builder.add(room, place)
-                rows = [builder.add(base, INT64(k * LINE)) for k in range(8)]
-            else:
-                offset = builder.add(source, builder.mul(four.index, INT64(16)))
-                rows = [entry(builder, sources, offset, first, INT64(k)) for k in range(8)]
-            begin = builder.add(target, builder.mul(half.index, INT64(32)))
-            put_rows(
-                builder, _columns(builder, rows), [entry(builder, targets, begin, column, INT64(k)) for k in range(4)]
-            )
-            wall(builder)
-        builder.ret_void()
+                with cgutils.for_range(builder, groups) as loop:
+                    put_units(builder, sources, source, room, loop.index, builder.mul(loop.index, INT64(each)))
+                wall(builder)
+            for quarters in (1, 2):
+                with fits(4 * quarters, groups):
+                    put_low(builder, sources, source, targets, target, room, wide, quarters)
+                    builder.ret_void()
+        put_all(most, side)
 
     @operation(types.void, *[INTEGER] * 11)
     def turn(builder, sources, source, targets, target, room, asked, ask_base, done, done_base, held, kept):
@@ -248,8 +260,8 @@ def _turn(bits):
     def turn_part(builder, sources, source, targets, target, room, high, wide):
         """The same for the first `high` rows and `wide` columns of a block; what lies behind them is undefined.
 
-        Rows and columns are done in groups, so that 8 rows of `sources` and all of `targets` may be touched, and 64
-        bytes of a row of the source. If `high` elements are at most 32 bytes, 16 or 32 bytes of each row of the target
+        Rows and columns are done in groups, so that all of `sources` and `targets` may be touched, and 64 bytes of a
+        row of the source. If `high` elements are at most 32 bytes, 16 or 32 bytes of each row of the target
         are written, one row after the other.
         """
         name, arguments = f"strided_turn_part{bits}", [sources, source, targets, target, room, high, wide]

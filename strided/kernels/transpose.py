@@ -42,7 +42,11 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
     """Copy what the tables describe, in elements of `width` bytes."""
     outer, source_rows, target_rows, p_pieces, q_pieces = tables
     room = simd_bytes.address(scratch) + 63 & -64
-    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size
+    # The source's first byte and where it ends, and how many of its rows lie in a line: one of these is asked for.
+    sharing = ZERO + 1
+    if source_rows.shape[0] > 1:
+        sharing = max(sharing, 64 // max(1, abs(source_rows[1] - source_rows[0])))
+    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing
     held, runs_on, far = (ZERO, ZERO), False, ZERO
     late = ZERO, ZERO, ZERO, ZERO
     for k in range(source_rows.shape[0]):
@@ -101,7 +105,9 @@ def _next_band(outer, p_pieces, o, i, band, width, s):
 def _runs_on(source_rows, targets, count, q_pieces, width, streaming):
     """Whether rows of the target are short, and each begins where the one before it ends."""
     size = q_pieces[0, 2] * width
-    if q_pieces.shape[0] > 1 or size > SHORT_ROW_BYTES or not (streaming or size & 63):
+    # Whole squares can be turned to where they belong.
+    direct = not (streaming or size & 63 or count * width < 64)
+    if q_pieces.shape[0] > 1 or size > SHORT_ROW_BYTES or direct:
         return False
     # Many rows at multiples of a page would fight for the same few sets of the caches.
     if source_rows.shape[0] > 128 and not (source_rows[1] - source_rows[0]) & 4095:
@@ -355,10 +361,11 @@ def _wanted(here, following, p, extent, width, bounds):
     """What is asked for while the squares at p are turned, so that all that is read next is there in time.
 
     That is a share of the next chunk of the rows `here`, or of the first one of those `following`: a table of offsets,
-    where the runs of `extent` elements begin, and the number of rows. The answer has the bytes of a chunk besides.
+    where the runs of `extent` elements begin, and the number of rows. The answer has the bytes of a chunk besides,
+    and how many rows lie in a line.
     """
     if bounds[1] - bounds[0] <= _CACHED:
-        return here[0], here[1], ZERO, ZERO
+        return here[0], here[1], ZERO, ZERO, ZERO + 1
     size = extent * width
     chunk = _CHUNK
     while chunk >= 2 * size and chunk > 64:
@@ -376,7 +383,7 @@ def _wanted(here, following, p, extent, width, bounds):
         share = share + 1 >> 1
         steps >>= 1
     first = (within >> 6) * share
-    return rows + 8 * first, s, min(share, count - first), min(chunk, size - done)
+    return rows + 8 * first, s, min(share, count - first), min(chunk, size - done), bounds[2]
 
 
 @part
@@ -385,12 +392,12 @@ def _ask(wanted, k, across, most):
 
     The answer is a table of offsets, or 0, and what is added to all.
     """
-    rows, s, count, size = wanted
+    rows, s, count, size, sharing = wanted
     each = count if across == 1 else (count + across - 1) // across
     first, stop = k * each, min(k * each + each, count)
     if stop - first == most and size == _CHUNK:
         return rows + 8 * first, s
-    for n in range(first, stop):
+    for n in range(first, stop, sharing):
         place = s + simd_bytes.integer(rows + 8 * n)
         for line in range(63, size + 63, 64):
             simd_bytes.prefetch(place + line)

@@ -196,7 +196,7 @@ def test_rows_of_a_transposition_that_count_on_from_each_other(
 def test_many_small_matrices(bits: int, streaming: bool, replace: Callable[..., None]) -> None:
     replace(stream_bytes=0 if streaming else 1 << 40)
     # Squares of which so few columns are there that up to 16, and up to 32, bytes of each row are written.
-    for rows, columns in itertools.product((16, 34, 67), (3, 5, 12, 20, 33)):
+    for rows, columns in itertools.product((16, 34, 64, 67), (3, 5, 12, 20, 33)):
         maps = [map_of(f"f32[3,{rows},{columns}]{{{order},0}}") for order in ("1,2", "2,1")]
         source, target = Guarded(maps[0], bits, seed=1, phase=5), Guarded(maps[1], bits, seed=2, phase=11)
         check_both(source, target, f"transpose{bits}")
