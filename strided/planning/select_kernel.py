@@ -255,10 +255,8 @@ def _transpose(asked: _Case) -> VectorStep | None:
     step = _transposed(asked, f"transpose{bits}")
     if step is None or step.fullness * limits.current.turned_squares < 1:
         return None
-    # Few long rows of the target, each made of single elements of the source, are no better than the nest.
     lane = step.axes[step.lane]
-    few = min(limits.current.run_bits, limits.current.turned_rows * bits)
-    return step if min(lane.extent, lane.source.unit or lane.extent) * bits >= few else None
+    return step if min(lane.extent, lane.source.unit or lane.extent) > 1 else None
 
 
 def _transposed(asked: _Case, kernel: str) -> VectorStep | None:

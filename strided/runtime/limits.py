@@ -89,8 +89,6 @@ class Limits(NamedTuple):
     run_bits: int = 128
     #: Least part of the squares of a transposition that is there: one of so many.
     turned_squares: int = 32
-    #: Fewest rows of the target of a transposition, if these are shorter than `run_bits` in the source. `sweep.py`.
-    turned_rows: int = 6
     #: Longest runs on both sides that are moved as elements of a transposition. `compare.py`, rows "runs".
     moved_run_bits: int = 2048
     #: The same for runs of packed elements: more than a word, which is better moved as a whole. `sweep.py`.
