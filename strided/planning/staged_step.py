@@ -403,10 +403,11 @@ def _lengths(
         # already: a side without them comes first.
         *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes if not target.rows),
         *((k, 256) for k in source.lanes if not source.rows),
-        *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes),
+        *((k, axes[k].extent if is_short_row(axes[k], WORD_BITS) else 256) for k in target.lanes if target.rows),
         # Tiles of words are long pieces already: then rows of the target, whose ends are written twice.
         *((k, 8 * SHORT_ROW_BYTES // bits[1]) for k in target.lanes if source.rows and not target.rows),
-        *_onward(axes, target, bits[1]),
+        *_onward(axes, 2, target, bits[1]),
+        *_onward(axes, 1, source, bits[0]),
         *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
         *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order))),
     ]
@@ -421,11 +422,12 @@ def _lengths(
     return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
 
 
-def _onward(axes: Sequence[Axis], target: _Near, bits: int) -> Iterator[tuple[int, int]]:
-    """The axes along which short rows of the target go on, and how far, until they are long."""
-    run = axes[target.lanes[0]].extent * bits if target.lanes and not target.rows else 0
+def _onward(axes: Sequence[Axis], side: int, near: _Near, bits: int) -> Iterator[tuple[int, int]]:
+    """The axes along which short rows of one side (1 source, 2 target) go on, and how far, until they are long."""
+    steps = [(axis.source if side == 1 else axis.target).unit_stride for axis in axes]
+    run = axes[near.lanes[0]].extent * bits if near.lanes and not near.rows else 0
     while 0 < run < 8 * limits.current.long_row_bytes:
-        on = [k for k, axis in enumerate(axes) if axis.extent > 1 and axis.target.unit_stride == run]
+        on = [k for k, axis in enumerate(axes) if axis.extent > 1 and steps[k] == run]
         if not on:
             return
         yield on[0], 8 * limits.current.long_row_bytes // run
