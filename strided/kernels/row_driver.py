@@ -101,6 +101,8 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
         reach = pitch * (shared - 1)
         how = aim(member, pitch, options), ends[0] - min(0, reach), ends[1] - step - max(0, reach)
         if group == _ALONE:
+            if fixed[4]:
+                _ask_for_words(later[1] + simd_bytes.cell(rows, i, 1), cut, fixed[1])
             i += patch(fetch, spill, fixed, origin[0], t, rows, i, last, cut, how)
         elif group == _UNEVEN:
             line = gather(
@@ -260,6 +262,16 @@ def _ask_for_end(origin, rows, i, later):
         end = origin + simd_bytes.cell(rows, i, 1) + later[2]
         if end & 63:
             simd_bytes.prefetch(end)
+
+
+@part
+def _ask_for_words(row, cut, t_lane):
+    """Prefetch a row of the target that is read before it is written, since its words are not complete."""
+    pieces, first, last, _ = cut
+    for p in range(first, last):
+        place = row + simd_bytes.cell(pieces, p, 1)
+        for k in range(0, simd_bytes.cell(pieces, p, 2) * t_lane, 64):
+            simd_bytes.prefetch(place + k)
 
 
 @part
