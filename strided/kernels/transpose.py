@@ -51,8 +51,7 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
     late = ZERO, ZERO, ZERO, ZERO
     for k in range(source_rows.shape[0]):
         far = max(far, source_rows[k])
-    if streaming:
-        _prepare_ring(width, room)
+    lines = _prepare_ring(width, p_pieces, room) if streaming else ZERO
     alike = p_pieces.shape[0] == 1 and p_pieces[0, 2] <= _BAND
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
@@ -80,12 +79,12 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
                     rows = simd_bytes.address(source_rows) + 8 * q_pieces[n, 1]
                     following = rows, s if n else after, q_pieces[n, 2]
                     if streaming:
-                        late = _by_ring(turn, width, origin, goal, extent, following, late, room, bounds)
+                        late = _by_ring(turn, width, lines, origin, goal, extent, following, late, room, bounds)
                     else:
                         _direct(turn, width, origin, goal, extent, following, room, bounds)
     finish(held, room + _RUN)
     if streaming:
-        _finish_ring(width, late, room)
+        _finish_ring(width, lines, late, room)
         simd_bytes.fence()
 
 
@@ -266,15 +265,23 @@ _lines = part(block_transpose.row_lines)
 
 
 @part
-def _prepare_ring(width, room):
-    """Make the table of places of the ring's rows."""
-    lines = _lines(width)
+def _prepare_ring(width, p_pieces, room):
+    """Make the table of places of the ring's rows; how many lines of a row are put there at once.
+
+    More of few rows, so that all of these are there before any is written.
+    """
+    most, lines = ZERO, ZERO + _lines(width)
+    for k in range(p_pieces.shape[0]):
+        most = max(most, p_pieces[k, 2])
+    while 2 * lines * max(most, 64 // width) <= _LAG:
+        lines *= 2
     for k in range(2 * (_LAG // lines)):
         simd_bytes.put_integer(room + _PLACES + 8 * k, room + _HELD + 64 * lines * k)
+    return lines
 
 
 @part
-def _by_ring(turn, width, origin, goal, extent, after, late, room, bounds):
+def _by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
     Squares are turned into a ring of rows; each is written half a ring later, while others are turned. A row that does
@@ -285,7 +292,6 @@ def _by_ring(turn, width, origin, goal, extent, after, late, room, bounds):
     The answer is the same for the next band.
     """
     side = 64 // width
-    lines = _lines(width)
     half = _LAG // lines
     stop = (extent[0] + side - 1) // side * side
     clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
@@ -304,7 +310,7 @@ def _by_ring(turn, width, origin, goal, extent, after, late, room, bounds):
         first = late[3]
         own = goal[0], goal[1] + q * width, (room + _KEPT) * keeps
         # What need not be written at once is written with what comes next.
-        leaves = whole and stop == extent[0] and stop >= half
+        leaves = whole and lines == _lines(width) and stop == extent[0] and stop >= half
         for p in range(0, stop if leaves else stop + half, side):
             slot = (first + p) % (2 * half)
             due, n, rows, size = (
@@ -337,9 +343,8 @@ def _by_ring(turn, width, origin, goal, extent, after, late, room, bounds):
 
 
 @part
-def _finish_ring(width, late, room):
+def _finish_ring(width, lines, late, room):
     """Write what is still to be written, if anything is."""
-    lines = _lines(width)
     half = _LAG // lines
     if late[0]:
         for n in range(0, half, 64 // width):
