@@ -98,7 +98,7 @@ class DumpError(StridedError, ValueError):
         column: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.message, self.path = message, None if path is None else os.fspath(path)
+        self.message, self.path = message, None if path is None else os.fsdecode(path)
         self.position, self.line, self.column = position, line, column
 
     def __str__(self) -> str:

@@ -150,7 +150,7 @@ def convert_file(
     LayoutError
         A ``.npy`` file of another shape; a layout that does not fit.
     """
-    name = os.fspath(source)
+    name = os.fsdecode(source)
     with open(source, "rb") as file:
         check_target([os.fstat(file.fileno())], target, layout, overwrite=overwrite)
         if shape is None and (container := open_container(file, name)) is not None:

@@ -92,3 +92,8 @@ def test_the_command_lists_them(folder, capsys):
         out, err = capsys.readouterr()
         assert "only regular files are read" in out + err
         assert ended.value.code == (0 if path == folder else 2)
+
+
+def test_a_path_of_bytes_is_named_in_errors(folder: Path) -> None:
+    with pytest.raises(DumpError, match="pipe: a FIFO"):
+        open_regular(os.fsencode(folder / "pipe"))

@@ -371,6 +371,14 @@ def test_npy_files_of_other_types(values: np.ndarray[Any, Any], tmp_path: Path) 
         sd.convert_file(tmp_path / "x.npy", None, tmp_path / "y.npy")
 
 
+def test_paths_may_be_bytes(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.eye(3))
+    sd.convert_file(os.fsencode(tmp_path / "x.npy"), None, os.fsencode(tmp_path / "x.safetensors"))
+    assert sd.open(tmp_path / "x.safetensors").shape == (3, 3)
+    with pytest.raises(ValueError, match=r"x\.safetensors: no \.npy file"):
+        sd.load_npy(os.fsencode(tmp_path / "x.safetensors"))
+
+
 def test_raw_bytes_need_a_shape(tmp_path: Path) -> None:
     for path in forms_of(bytes(100), tmp_path):
         with pytest.raises(sd.UnsupportedError, match="give the shape of"):
