@@ -27,6 +27,7 @@ from strided.arrays.grid_array import Cell, GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import DumpError, StridedError, UnsupportedError
 from strided.escape import visible
+from strided.files.regular import open_regular
 from strided.io.sparse_pages import blank_array
 from strided.io.write_values import Progress
 from strided.layout import Shape
@@ -143,7 +144,7 @@ def refuse_other(target: str | os.PathLike[str], sources: list[os.stat_result], 
 
 def _metadata(folder: str) -> dict[str, Any]:
     path = os.path.join(folder, METADATA)
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         text = file.read(_LONGEST_METADATA + 1)
     try:
         found = json.loads(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -151,6 +152,15 @@ def test_what_is_no_store(tmp_path: Path) -> None:
     (path / "zarr.json").write_text("{")
     with pytest.raises(sd.DumpError, match="damaged metadata"):
         sd.open(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+def test_metadata_that_are_no_file(tmp_path: Path) -> None:
+    write(tmp_path / "x.zarr", a=VALUES, b=VALUES)
+    (tmp_path / "x.zarr" / "c").mkdir()
+    os.mkfifo(tmp_path / "x.zarr" / "c" / "zarr.json")
+    with pytest.raises(sd.DumpError, match="a FIFO"):
+        ZarrStore(str(tmp_path / "x.zarr"))
 
 
 def _npy(folder: Path) -> Path:
