@@ -15,7 +15,7 @@ import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from strided.arrays.layout_array import LayoutArray
+from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.detect import recognise
 from strided.dumps.directory.dump import open_dump
 from strided.dumps.directory.names import parse_name
@@ -104,15 +104,19 @@ class _Lazy(BackendArray):
 
 def _values(path: Path) -> Iterator[tuple[str, Any]]:
     """The arrays in a file, by name."""
-    if recognise(path) != "snapshot":
-        with open_regular(path) as file:
-            names = list(open_container(file, os.fspath(path)) or ())
-        yield from [(name, open_array(f"{path}:{name}")) for name in names] or [(path.stem, open_array(path))]
+    if recognise(path) == "snapshot":
+        snapshot = read_snapshot(path)
+        for what, values in (("argument", snapshot.arguments), ("result", snapshot.results)):
+            for number in range(len(values)):
+                yield f"{what}{number}", values[number]
         return
-    snapshot = read_snapshot(path)
-    for what, values in (("argument", snapshot.arguments), ("result", snapshot.results)):
-        for number in range(len(values)):
-            yield f"{what}{number}", values[number]
+    with open_regular(path) as file:
+        if container := open_container(file, os.fspath(path)):
+            for name in container:
+                shape, offset = container.place(name)
+                yield name, map_array(path, shape, offset=offset)
+            return
+    yield path.stem, open_array(path)
 
 
 def _variable(name: str, array: LayoutArray | ZarrArray, dims: Any) -> xr.Variable:

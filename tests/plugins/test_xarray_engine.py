@@ -16,6 +16,7 @@ from tests import paths
 xr = pytest.importorskip("xarray")
 
 from strided.arrays import layout_array  # noqa: E402
+from strided.io import containers  # noqa: E402
 from strided.io.convert_file import write_arrays  # noqa: E402
 from strided.plugins.xarray import StridedBackend  # noqa: E402
 
@@ -84,6 +85,16 @@ def test_files_of_arrays(raw: Path, tmp_path: Path) -> None:
     for file, name in (("x.npy", "x"), ("x.npz", "w"), ("x.safetensors", "layer/w")):
         data = xr.open_dataset(tmp_path / file, engine=StridedBackend)
         assert np.array_equal(pickle.loads(pickle.dumps(data))[name][3, 5:9].values, VALUES[3, 5:9])
+
+
+def test_a_file_is_opened_once_for_all_its_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    header = containers.read_safetensors
+    monkeypatch.setattr(containers, "read_safetensors", lambda *given: read.append(given) or header(*given))
+    sd.save_safetensors(tmp_path / "x.safetensors", {f"w{k}": VALUES for k in range(5)})
+    data = xr.open_dataset(tmp_path / "x.safetensors", engine=StridedBackend)
+    assert len(read) == 1
+    assert all(np.array_equal(values, VALUES) for values in data.values())
 
 
 def test_a_snapshot(dump: Path) -> None:
