@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -319,6 +320,27 @@ def test_show_reads_standard_input(dump: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals of one's own on this system")
+def test_a_file_on_standard_input_says_what_it_is(
+    dump: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez(tmp_path / "x.npz", w=expected().astype(np.float32))
+    sd.write_snapshot(tmp_path / "x.pb", [np.arange(3)])
+    (tmp_path / "x.txt").write_text("HloModule m\n\nENTRY e {\n  ROOT p = f32[2]{0} parameter(0)\n}\n")
+    found = {}
+    for path in (dump, tmp_path / "x.npz", tmp_path / "x.pb", tmp_path / "x.txt"):
+        with path.open("rb") as file:
+            given = SimpleNamespace(buffer=file, isatty=lambda: False, fileno=file.fileno)
+            monkeypatch.setattr("sys.stdin", given)
+            found[path.name] = run("show", "-")
+    assert found["dump.bin"][::2] == (2, found["dump.bin"][2])
+    assert found["dump.bin"][2].startswith(
+        "strided: raw bytes do not say what they are: give the shape of standard input"
+    )
+    assert "shape (5, 131), float32" in found["x.npz"][1]
+    assert "[0 1 2]" in found["x.pb"][1]
+    assert found["x.txt"][2].startswith("strided: standard input holds a program")
+
+
 @pytest.mark.parametrize(("arguments", "which"), [(("-", SHAPE, "x.bin"), "input"), (("DUMP", SHAPE, "-"), "output")])
 def test_bytes_neither_go_to_a_terminal_nor_come_from_one(arguments: tuple[str, ...], which: str, dump: Path) -> None:
     master, terminal = os.openpty()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
 import os
 import sys
 import tempfile
@@ -14,9 +13,19 @@ import click
 import numpy as np
 
 from strided import inspect, load_npy
-from strided.cli.operands import STANDARD, Reading, array_of, ending, mapped, open_source, shaped, with_layout
+from strided.cli.operands import (
+    STANDARD,
+    Reading,
+    array_of,
+    bytes_of,
+    ending,
+    is_npy,
+    mapped,
+    open_source,
+    shaped,
+    with_layout,
+)
 from strided.cli.options import SOURCE_HELP, allow_excess, file_names, kind, offset, progress, width
-from strided.files.magic import NPY_MAGIC
 from strided.io.containers import chosen, open_container
 from strided.io.file_array import FileArray, NoShapeError, expanded, open_file
 
@@ -90,7 +99,7 @@ def _buffer(name: str, offset: int, reading: Reading) -> tuple[Any, str | None]:
         file = expanded(given, label, reading.stack.enter_context(tempfile.TemporaryFile()))
         found = None if offset else _array_in(file, label, reading.stack)
         if found is None:
-            return (name if file is given and name != STANDARD else _bytes(file)), None
+            return (name if file is given and name != STANDARD else bytes_of(file)), None
         array = found.mapped()
     return array.buffer, str(array.xla_shape)
 
@@ -99,9 +108,4 @@ def _array_in(file: BinaryIO, label: str, stack: contextlib.ExitStack) -> FileAr
     """The only array of a file that says what it holds; None for raw bytes."""
     if (container := open_container(file, label)) is not None:
         return stack.enter_context(container)[chosen(container, None, label)]
-    file.seek(0)
-    return stack.enter_context(open_file(file, label, None)) if file.read(6) == NPY_MAGIC else None
-
-
-def _bytes(file: BinaryIO) -> Any:
-    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.seek(0, os.SEEK_END) else b""
+    return stack.enter_context(open_file(file, label, None)) if is_npy(file) else None

@@ -12,11 +12,10 @@ from typing import Any
 import click
 
 import strided
-from strided.cli.operands import named_arrays, refuse_empty
+from strided.cli.operands import is_npy, named_arrays, refuse_empty
 from strided.cli.options import file_names, kind
 from strided.errors import UnsupportedError
 from strided.escape import visible
-from strided.files.magic import HEAD_BYTES, NPY_MAGIC
 from strided.files.regular import open_regular
 from strided.io.containers import name_of, open_container, split_name
 from strided.io.file_array import NoShapeError, open_file
@@ -75,8 +74,7 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
         if kind is None and (container := open_container(file, path)) is not None:
             text = f"{path}: {_counted(container)}, {size:,} bytes"
             return _listed(text, {name: container.shape(name) for name in container})
-        file.seek(0)
-        if kind is None and file.read(HEAD_BYTES).startswith(NPY_MAGIC):
+        if kind is None and is_npy(file):
             file.seek(0)
             shape: Any = read_npy_header(file, path)
             try:

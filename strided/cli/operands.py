@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import re
 import sys
@@ -120,25 +121,26 @@ class Reading:
         file, label = open_source(path, self.stack)
         if name is None and (shape is not None or self.offset or not file.seekable()):
             return self._raw(file, label, shape)
-        if (container := open_container(file, path)) is not None:
+        if (container := open_container(file, label)) is not None:
             self.stack.enter_context(container)
             if shape is None or name is None:
-                return Opened(path, container, name)
-            return Opened(path, {name: container.open(name, array_shape(shape))}, name)
+                return Opened(label, container, name)
+            return Opened(label, {name: container.open(name, array_shape(shape))}, name)
         if shape is None:
             refuse_empty(path)
-        kind = self.kind or _kind_of_dump(file, path)
+        origin = bytes_of(file) if path == STANDARD else Path(path)
+        kind = self.kind or _kind_of_dump(file, origin)
         if name is None and kind == "hlo":
-            raise click.UsageError(f"{path} holds a program, and no arrays: 'strided hlo' lists its values")
+            raise click.UsageError(f"{label} holds a program, and no arrays: 'strided hlo' lists its values")
         if name is None and kind == "text":
-            raise click.UsageError(f"{path} is text, and holds no array that is known here")
+            raise click.UsageError(f"{label} is text, and holds no array that is known here")
         if name is None and kind != "snapshot":
             return self._raw(file, label, shape)
-        if kind == "binary" or _is_npy(file):
-            raise click.UsageError(f"{path} holds one array, which has no name: leave ':{name}' out")
+        if kind == "binary" or is_npy(file):
+            raise click.UsageError(f"{label} holds one array, which has no name: leave ':{name}' out")
         if shape is not None:
             raise click.UsageError(f"{source} has a shape of its own: leave {shape!r} out")
-        return Opened(path, named_arrays(strided.read_dump(Path(path), self.kind, mapped=False)), name)
+        return Opened(label, named_arrays(strided.read_dump(origin, self.kind, mapped=False)), name)
 
     def _raw(self, file: BinaryIO, label: str, shape: str | None) -> Opened:
         """The array in a raw or ``.npy`` file, named as the file is."""
@@ -170,18 +172,24 @@ def format_of_file(name: str) -> Format | None:
         return format_of(file.read(HEAD_BYTES), os.path.getsize(name))
 
 
-def _kind_of_dump(file: BinaryIO, path: str) -> str | None:
+def _kind_of_dump(file: BinaryIO, origin: Any) -> str | None:
     """What a file of a dump holds; None for what other libraries write."""
     from strided.dumps.detect import recognise
 
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    return recognise(path) if format_of(file.read(HEAD_BYTES), size) is None else None
+    return recognise(origin) if format_of(file.read(HEAD_BYTES), size) is None else None
 
 
-def _is_npy(file: BinaryIO) -> bool:
+def is_npy(file: BinaryIO) -> bool:
+    """Whether a file begins as ``.npy`` files do."""
     file.seek(0)
     return file.read(len(NPY_MAGIC)) == NPY_MAGIC
+
+
+def bytes_of(file: BinaryIO) -> Any:
+    """All bytes of a file, mapped."""
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.seek(0, os.SEEK_END) else b""
 
 
 def named_arrays(content: Any) -> RunArrays:
