@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strided.addressing.index_expr import Combined, Coordinate, IndexExpr, Quotient, Remainder, Zero, evaluate
+from strided.arrays.buffer_spec import prefix_bytes
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
 
@@ -56,7 +57,8 @@ class Explanation:
     offset : int
         Elements from the start of the buffer.
     byte, bit : int
-        Where the slot starts. `bit` counts from the least significant bit; it is 0 unless elements are packed.
+        Where the slot starts in the buffer, a prefix of dynamic sizes counted. `bit` counts from the least significant
+        bit; it is 0 unless elements are packed.
     bits : int
         Size of a slot, in bits.
     """
@@ -135,15 +137,20 @@ def explain_byte(shape: AnyShape | str, byte: int, bit: int = 0) -> Explanation:
     Raises
     ------
     IndexError
-        The byte is outside the buffer, or the bit is not 0 to 7.
+        The byte is outside the buffer, or in a prefix of dynamic sizes, or the bit is not 0 to 7.
+    UnsupportedError
+        A split layout.
 
     >>> print(explain_byte("f32[3,5]{1,0:T(2,2)}", 36).subject)
     padding of dimension 1, which ends at 5
     """
     shape = array_shape(shape)
-    if not 0 <= byte < shape.byte_size or not 0 <= bit < 8:
-        raise IndexError(f"byte {byte}, bit {bit} is outside a buffer of {shape.byte_size} bytes")
-    return _explanation(shape, (byte * 8 + bit) // shape.element_bits)
+    _ = shape.address_map  # raises UnsupportedError for a split layout
+    if not 0 <= byte < shape.buffer_byte_size or not 0 <= bit < 8:
+        raise IndexError(f"byte {byte}, bit {bit} is outside a buffer of {shape.buffer_byte_size} bytes")
+    if byte < (front := prefix_bytes(shape)):
+        raise IndexError(f"byte {byte} is one of {front} in front of the array, which hold its dynamic sizes")
+    return _explanation(shape, ((byte - front) * 8 + bit) // shape.element_bits)
 
 
 def _explanation(shape: Shape, offset: int) -> Explanation:
@@ -160,7 +167,8 @@ def _explanation(shape: Shape, offset: int) -> Explanation:
         if size > 1:
             parts.append(Part(expression(node), value, size, stride))
     bits = shape.element_bits
-    return Explanation(shape, index, padding_of, tuple(parts), offset, offset * bits // 8, offset * bits % 8, bits)
+    byte, bit = divmod(offset * bits, 8)
+    return Explanation(shape, index, padding_of, tuple(parts), offset, prefix_bytes(shape) + byte, bit, bits)
 
 
 def expression(node: IndexExpr) -> str:

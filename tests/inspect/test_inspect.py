@@ -102,6 +102,19 @@ def test_outside() -> None:
         explain_byte("f32[3]", 12)
     with pytest.raises(sd.UnsupportedError, match="tuple"):
         explain("(f32[3])", [0])
+    with pytest.raises(sd.UnsupportedError, match="split"):
+        explain_byte("f32[64,5]{1,0:SC(0:16)}", 400)
+    with pytest.raises(IndexError, match="byte 3 is one of 16 in front of the array"):
+        explain_byte("f32[3,5]{1,0:M(16)}", 3)
+
+
+def test_bytes_are_those_of_the_whole_buffer() -> None:
+    text, index = "f32[3,5]{1,0:M(16)}", (1, 2)
+    [[start, stop]] = sd.inspect.byte_ranges(text, index).tolist()
+    assert explain(text, index).place == f"bytes {start} to {stop - 1}"
+    assert explain_byte(text, start).index == index
+    uneven = sd.parse_shape("bf16[24,256]{1,0:T(8,128)(2,1,1,1)}")  # a later tile pads again
+    assert explain_byte(uneven, 13000).index == uneven.index_at(6500)
 
 
 # Sizes and words.
