@@ -31,8 +31,8 @@ def difference_data(found: Difference, *, has_map: bool = True) -> dict[str, Any
         "a": found.a,
         "b": found.b,
         "equal": found.equal,
-        "verdict": found._verdict(),
-        "figures": found._figures() if found.max_abs or found.unordered else "",
+        "verdict": found.verdict,
+        "figures": found.figures if found.max_abs or found.unordered else "",
         "unit": "mismatches by ULPs" if found.has_ulps else "mismatches by |a - b|",
         "histogram": [[range_text(one), one.count] for one in found.histogram],
         "count": found.count,
@@ -49,7 +49,7 @@ def difference_data(found: Difference, *, has_map: bool = True) -> dict[str, Any
     }
     if found.equal:
         return data
-    data["mismatches"] = found._cells()
+    data["mismatches"] = found.cells()
     return data | ({"map": _map_data(found)} if has_map and found.total > 1 else {})
 
 

@@ -90,6 +90,9 @@ class Explanation:
             return "padding, beyond every dimension"
         return f"padding of dimension {self.padding_of}, which ends at {self.shape.dimensions[self.padding_of]}"
 
+    def __repr__(self) -> str:
+        return f"<Explanation: {self.shape}, {self.subject}: offset {self.offset}, {self.place}>"
+
     def __str__(self) -> str:
         lines = [f"{self.shape}", f"  {self.subject}: offset {self.offset}, {self.place}"]
         if self.parts:

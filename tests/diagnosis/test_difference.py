@@ -362,3 +362,13 @@ def test_the_map_marks_nan() -> None:
     assert "! NaN" in found.text()
     b[9, 200:203] = 2
     assert "! NaN" not in diff(a, b).text()
+
+
+def test_reprs_say_what_differs() -> None:
+    a, b = np.zeros((3, 5), np.float32), np.eye(3, 5, dtype=np.float32)
+    assert repr(diff(a, a)) == "<Difference: all 15 elements are equal>"
+    b[:] = 0
+    b[1, 1] = 3
+    assert repr(diff(a, b)) == (
+        "<Difference: 1 of 15 elements differs, 6.67%; the only mismatch is at [1, 1]: byte 24 of a, 24 of b>"
+    )

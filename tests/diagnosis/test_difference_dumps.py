@@ -47,6 +47,7 @@ def test_equal_folders(folders: list[Path]) -> None:
     assert found.first is None
     assert len(found.values) == 15
     assert "0 of 15 arguments and results differ" in str(found)
+    assert repr(found) == f"<DumpDifference of {folders[0]} and {folders[1]}: 0 of 15 arguments and results differ>"
 
 
 def test_diff_of_whole_dumps_says_what_compares_them(folders: list[Path]) -> None:

@@ -32,6 +32,17 @@ def without_layout(text: str) -> str:
     return sd.parse_shape(text).text(layout=False)
 
 
+def test_reprs_say_what_was_found() -> None:
+    shape = "f32[17,300]{1,0:T(8,128)}"
+    values = np.sin(np.arange(5100, dtype=np.float32) / 50).reshape(17, 300)
+    raw = b"\0" * 64 + sd.LayoutArray.from_numpy(values, shape).buffer.tobytes()
+    found = identify(raw, "f32[17,300]", like=values)
+    assert repr(found) == f"<Identification: certain, {shape}, 64 bytes in front>"
+    assert repr(Identification((), "none")) == "<Identification: none>"
+    tied = Identification((*found.candidates, *found.candidates), "tied")
+    assert repr(tied) == f"<Identification: tied, 2 candidates, the first {shape}, 64 bytes in front>"
+
+
 # By structure alone.
 
 

@@ -331,3 +331,10 @@ def test_the_command_never_writes_its_input(dirty: Path) -> None:
 def test_the_command_wants_a_shape(dirty: Path) -> None:
     assert "give the shape" in str(run(dirty, "--scrub", "x").exception)
     assert run().exit_code == 2
+
+
+def test_reprs_say_whether_it_is_clean() -> None:
+    a = sd.LayoutArray.from_numpy(np.ones((3, 3), np.float32), "{1,0:T(2,128)}")
+    assert repr(padding(a)) == (
+        "<Padding of f32[3,3]{1,0:T(2,128)}: 2,012 of 2,048 bytes (98.2%), clean: zero, and nothing else>"
+    )

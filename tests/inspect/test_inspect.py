@@ -89,6 +89,12 @@ def test_places_in_words() -> None:
     assert explain("u1[9]{0:E(1)}", [8]).place == "byte 1, bit 0"
 
 
+def test_reprs_say_where_an_element_lies() -> None:
+    assert repr(explain("f32[3,5]{1,0:T(2,2)}", (2, 3))) == (
+        "<Explanation: f32[3,5]{1,0:T(2,2)}, element [2, 3]: offset 17, bytes 68 to 71>"
+    )
+
+
 def test_padding_in_words() -> None:
     assert explain_byte("f32[3,5]{1,0:T(2,2)}", 14 * 4).subject == "padding of dimension 0, which ends at 3"
     assert explain_byte("f32[5]{0:T(8,128)}", 200 * 4).subject == "padding, beyond every dimension"

@@ -103,6 +103,11 @@ class DumpDifference:
         """The value of the first instruction that differs, of those whose value both runs have."""
         return next((value for value in self.values if not value.equal), None)
 
+    @property
+    def _count(self) -> str:
+        differing = sum(not value.equal for value in self.values)
+        return f"{differing} of {len(self.values)} arguments and results differ"
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, of types that JSON has."""
         return {
@@ -129,6 +134,10 @@ class DumpDifference:
     def __str__(self) -> str:
         return self.text()
 
+    def __repr__(self) -> str:
+        first = "" if self.first is None else f", first {self.first.name}"
+        return visible(f"<DumpDifference of {self.a} and {self.b}: {self._count}{first}>")
+
     def _repr_html_(self) -> str:
         sections = [Section("modules and values", preformatted("\n".join(self._lines())), is_open=True)]
         if self.first is not None and self.first.difference is not None:
@@ -148,7 +157,7 @@ class DumpDifference:
             yield "no value is in both folders: run the program with --xla_dump_hlo_snapshots"
         differing = [value for value in self.values if not value.equal]
         if self.values:
-            yield f"{len(differing)} of {len(self.values)} arguments and results differ"
+            yield self._count
         for value in differing[:_SHOWN]:
             found = value.difference
             how = value.problem if found is None else f"{found.count:,} of {found.total:,} elements differ"

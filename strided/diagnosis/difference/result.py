@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -119,8 +119,8 @@ class Difference:
     mismatches: tuple[Mismatch, ...]
     padding_differs: int
     patterns: tuple[Pattern, ...]
-    has_ulps: bool = field(repr=False)
-    map: MarkMap = field(repr=False)
+    has_ulps: bool
+    map: MarkMap
 
     @property
     def equal(self) -> bool:
@@ -166,10 +166,13 @@ class Difference:
     def __str__(self) -> str:
         return self.text()
 
+    def __repr__(self) -> str:
+        return f"<Difference: {'; '.join([self.verdict, *(pattern.sentence for pattern in self.patterns[:1])])}>"
+
     def _repr_html_(self) -> str:
         sections = []
         if self.count:
-            listed = table(_HEADS, self._cells(), self.count - len(self.mismatches))
+            listed = table(_HEADS, self.cells(), self.count - len(self.mismatches))
             sections = [Section("mismatches", listed, is_open=True), Section("map", picture(self.svg()), is_open=True)]
         return card("Difference", "", self._facts(), sections)
 
@@ -182,24 +185,28 @@ class Difference:
         """What there is to say, each with a name."""
         yield "a", self.a
         yield "b", self.b
-        yield "verdict", self._verdict()
+        yield "verdict", self.verdict
         for pattern in self.patterns:
             yield "pattern", pattern.sentence
         if self.max_abs or self.unordered:
-            yield "largest", self._figures()
+            yield "largest", self.figures
         if len(self.histogram) > 1:
             yield "histogram", self._histogram()
         if self.padding_differs:
             yield "padding", f"padding differs in {self.padding_differs:,} bytes, which do not count"
 
-    def _verdict(self) -> str:
+    @property
+    def verdict(self) -> str:
+        """How many elements differ, in words."""
         within = f" (equal: {self.tolerance})" if self.tolerance else ""
         if not self.count:
             return f"all {self.total:,} elements are equal{within}"
         verb = "differs" if self.count == 1 else "differ"
         return f"{self.count:,} of {self.total:,} elements {verb}, {percent(self.count / self.total)}{within}"
 
-    def _figures(self) -> str:
+    @property
+    def figures(self) -> str:
+        """The largest distances, in words."""
         found = [
             f"max |a - b| {self.max_abs:,}" if isinstance(self.max_abs, int) else f"max |a - b| {self.max_abs:.6g}"
         ]
@@ -216,10 +223,11 @@ class Difference:
     def _listed(self, width: int) -> list[str]:
         """The table of the first mismatches."""
         more = self.count - len(self.mismatches)
-        lines = _table([_HEADS, *self._cells()], width)
+        lines = _table([_HEADS, *self.cells()], width)
         return [*lines, f"  ... {more:,} more"] if more else lines
 
-    def _cells(self) -> list[tuple[str, ...]]:
+    def cells(self) -> list[tuple[str, ...]]:
+        """The listed mismatches as rows of a table: index, both values, both bytes."""
         return [
             (f"[{', '.join(map(str, m.index))}]", _shown(m.a), _shown(m.b), str(m.byte_a), str(m.byte_b))
             for m in self.mismatches

@@ -70,6 +70,11 @@ class Candidate:
         ]
         return ", ".join(part for part in parts if part)
 
+    @property
+    def summary(self) -> str:
+        """The shape, and what is unusual about how the array lies."""
+        return ", ".join(filter(None, [str(self.shape), self.place]))
+
     def to_dict(self) -> dict[str, Any]:
         """The candidate in types that JSON has."""
         return {
@@ -144,6 +149,14 @@ class Identification:
 
     def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        words: list[str] = [self.verdict]
+        if self.best is not None:
+            words.append(self.best.summary)
+        elif self.candidates:
+            words.append(f"{len(self.candidates)} candidates, the first {self.candidates[0].summary}")
+        return f"<Identification: {', '.join(words)}>"
 
     def _repr_html_(self) -> str:
         rows = [

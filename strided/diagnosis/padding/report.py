@@ -141,7 +141,7 @@ class Padding:
     bytes: int
     total_bytes: int
     regions: tuple[PaddingRegion, ...]
-    map: MarkMap | None = field(default=None, compare=False, repr=False)
+    map: MarkMap | None = field(default=None, compare=False)
 
     @property
     def share(self) -> float:
@@ -209,6 +209,9 @@ class Padding:
 
     def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Padding of {self.shape}: {self._size}, {self.verdict}>"
 
     def svg(self) -> str:
         """The map as SVG text; empty without one."""
