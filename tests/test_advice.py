@@ -44,16 +44,27 @@ def test_mistakes(mistake: Callable[[], object], error: type[Exception], words: 
     assert "\n" not in str(caught.value)
 
 
+#: All types of floats in eight bits.
+_FLOAT8 = "f8e5m2, f8e4m3fn, f8e4m3b11fnuz, f8e5m2fnuz, f8e4m3fnuz, f8e4m3, f8e3m4 or f8e8m0fnu"
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
         ("float32", "f32"), ("bfloat16", "bf16"), ("torch.bfloat16", "bf16"), ("np.int8", "s8"), ("i64", "s64"),
         ("bool", "pred"), ("F32", "f32"), ("float8_e4m3fn", "f8e4m3fn"), ("complex64", "c64"), ("half", "f16"),
+        ("fp8", _FLOAT8), ("f8", _FLOAT8), ("float8", _FLOAT8), ("f4", "f4e2m1fn"), ("FP4", "f4e2m1fn"),
+        ("e4m3", "f8e4m3fn, f8e4m3b11fnuz, f8e4m3fnuz or f8e4m3"), ("fp8_e5m2", "f8e5m2 or f8e5m2fnuz"),
+        ("float6", "f6e3m2fn or f6e2m3fn"),
     ],
 )  # fmt: skip
 def test_names_of_types_in_other_libraries(name: str, meant: str) -> None:
     with pytest.raises(sd.NotationError, match=rf"did you mean {meant}\?"):
         sd.parse(f"{name}[3,5]")
+    with pytest.raises(sd.LayoutError, match=rf"did you mean {meant}\?"):
+        sd.Shape(name, (3, 5))
+    with pytest.raises(sd.NotationError, match=rf"did you mean {meant}\?"):
+        sd.inspect.identify(b"1234", name.rpartition(".")[2])
 
 
 def test_a_name_that_nobody_has_is_not_explained() -> None:

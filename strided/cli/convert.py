@@ -29,12 +29,14 @@ from strided.cli.options import (
     offset,
     progress,
 )
+from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.files.atomic import named_when_full
 from strided.io import convert_file
 from strided.io.write_values import write_at
 from strided.layout import Layout
-from strided.layout.element_types import ELEMENT_TYPES, element_type_meant
+from strided.layout.element_types import element_type as element_type_named
+from strided.layout.element_types import element_types_meant
 from strided.layout.parser import is_shape, layout_of
 
 #: Endings of files that hold raw bytes.
@@ -164,11 +166,14 @@ def _layout(text: str) -> Layout:
 
 def _element_type(text: str) -> str:
     """XLA's name of a type that may have another library's."""
-    meant = text if text in ELEMENT_TYPES else element_type_meant(text)
-    arrays = [name for name, known in ELEMENT_TYPES.items() if known.is_array]
-    if meant not in arrays:
-        raise click.UsageError(f"--dtype {text} is no element type; there are {', '.join(arrays)}")
-    return meant
+    meant = element_types_meant(text)
+    try:
+        kind = element_type_named(meant[0] if len(meant) == 1 else text)
+    except UnsupportedError as error:
+        raise click.UsageError(f"--dtype: {error}") from None
+    if not kind.is_array:
+        raise click.UsageError(f"--dtype: {kind.name} has no values")
+    return kind.name
 
 
 def _written(

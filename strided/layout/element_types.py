@@ -7,6 +7,7 @@ in XLA's literals and ml_dtypes' arrays.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -114,6 +115,9 @@ _ALIASES = {t.dtype.name: t.name for t in ELEMENT_TYPES.values() if t.dtype is n
     "cfloat": "c64", "cdouble": "c128", "short": "s16", "int": "s32", "long": "s64",
 } | {f"i{t.bits}": t.name for t in ELEMENT_TYPES.values() if t.name[0] == "s"}  # fmt: skip
 
+#: How names of small floats, and parts of them, begin: f8e4m3, f8, e5m2.
+_SMALL_FLOAT = re.compile(r"f[468](?!\d)|e\dm\d")
+
 _BY_DTYPE = {t.dtype: t for t in ELEMENT_TYPES.values() if t.dtype is not None}
 
 
@@ -126,17 +130,32 @@ def element_type(name: str) -> ElementType:
     try:
         return ELEMENT_TYPES[name]
     except (KeyError, TypeError):
-        raise UnsupportedError(f"no element type {name!r}; XLA's are {', '.join(ELEMENT_TYPES)}") from None
+        advice = question_after_type(str(name)) or f"XLA's are {', '.join(ELEMENT_TYPES)}"
+        raise UnsupportedError(f"no element type {name!r}; {advice}") from None
 
 
-def element_type_meant(name: str) -> str | None:
-    """XLA's name of the type that other libraries call `name`, or None.
+def element_types_meant(name: str) -> tuple[str, ...]:
+    """XLA's names of the types that may be meant by `name`: another library's name, or a part of small floats' names.
 
-    >>> element_type_meant("torch.bfloat16"), element_type_meant("F32"), element_type_meant("x")
-    ('bf16', 'f32', None)
+    >>> element_types_meant("torch.bfloat16"), element_types_meant("fp4"), element_types_meant("e5m2")
+    (('bf16',), ('f4e2m1fn',), ('f8e5m2', 'f8e5m2fnuz'))
     """
     last = name.rpartition(".")[2].lower()
-    return last if last in ELEMENT_TYPES else _ALIASES.get(last)
+    known = last if last in ELEMENT_TYPES else _ALIASES.get(last)
+    if known is not None:
+        return (known,)
+    part = re.sub("^(?:float|fp)", "f", last).replace("_", "")
+    return tuple(t for t in ELEMENT_TYPES if part in t and _SMALL_FLOAT.match(t)) if _SMALL_FLOAT.match(part) else ()
+
+
+def question_after_type(name: str) -> str:
+    """A question after the types that may be meant by `name`; empty if none may.
+
+    >>> question_after_type("float6"), question_after_type("x")
+    ('did you mean f6e3m2fn or f6e2m3fn?', '')
+    """
+    *others, last = element_types_meant(name) or ("",)
+    return f"did you mean {', '.join(others)}{' or ' * bool(others)}{last}?" * bool(last)
 
 
 def element_type_of_number(number: int) -> ElementType:

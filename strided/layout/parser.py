@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, TupleShape
-from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, element_type_meant
+from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, question_after_type
 from strided.layout.layout_text import layout_fields
 from strided.layout.lexer import Lexer
 
@@ -230,8 +230,8 @@ def _known_array(text: str) -> Shape | None:
 def _array(lexer: Lexer) -> Shape:
     places = {"": lexer.start}
     if lexer.token not in ELEMENT_TYPES:
-        meant = element_type_meant(lexer.token)
-        lexer.fail("expected an element type" + (f" (did you mean {meant}?)" if meant else ""))
+        question = question_after_type(lexer.token)
+        lexer.fail(f"expected an element type{f' ({question})' * bool(question)}")
     name = lexer.advance()
     places["dimensions"] = lexer.start
     sizes, dynamic = _sizes(lexer)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from strided.errors import LayoutError, NotationError, UnsupportedError
 from strided.layout import UNBOUNDED, AnyShape, Layout
-from strided.layout.element_types import ELEMENT_TYPES
+from strided.layout.element_types import element_type
 from strided.layout.index_util import refuse_split
 from strided.layout.parser import array_shape, parse_shape
 
@@ -77,8 +77,9 @@ def known_of(shape: str | AnyShape | None) -> Known:
 
 
 def _named(name: str) -> str:
-    found = ELEMENT_TYPES.get(name)
-    if found is None or found.dtype is None:
-        names = ", ".join(t.name for t in ELEMENT_TYPES.values() if t.dtype is not None)
-        raise NotationError(f"no element type {name!r}; XLA's are {names}", text=name, position=0)
-    return name
+    try:
+        if element_type(name).is_array:
+            return name
+        raise UnsupportedError(f"{name} has no values")
+    except UnsupportedError as error:
+        raise NotationError(str(error), text=name, position=0) from None
