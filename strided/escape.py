@@ -57,6 +57,15 @@ def some(names: Iterable[str], none: str = "none") -> str:
     return ", ".join(first[:8] + ["..."] * (len(first) > 8)) or none
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number of things in words; many are `one` with an s, unless `many` says otherwise.
+
+    >>> counted(1, "array"), counted(1024, "array"), counted(0, "copy", "copies")
+    ('1 array', '1,024 arrays', '0 copies')
+    """
+    return f"{number:,} {one if abs(number) == 1 else many or one + 's'}"
+
+
 def _takes_one_column(c: str) -> bool:
     return c.isprintable() and (
         c.isascii()

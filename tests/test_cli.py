@@ -396,7 +396,7 @@ def folder(tmp_path: Path) -> Path:
 def test_ls(run: Run, folder: Path) -> None:
     code, out, err = run("ls", folder)
     assert (code, err) == (0, "")
-    assert "1 programs, 2 files" in out
+    assert "1 program, 2 files" in out
     assert "argument0: f32[3,5]{0,1}" in out
 
 
@@ -843,7 +843,7 @@ ENTRY e {
 
 
 def test_hlo_takes_folders_and_leaves_out_the_insides_of_fusions(run: Run, folder: Path) -> None:
-    assert "jit_f: 1 computations" in run("hlo", folder)[1]
+    assert "jit_f: 1 computation," in run("hlo", folder)[1]
     (folder / "module_0001.jit_g.after_optimizations.txt").write_text(_FUSED, encoding="utf-8")
     assert run("hlo", folder)[1].splitlines() == [f"{folder}:jit_f", f"{folder}:jit_g"]
     assert json.loads(run("hlo", folder, "--json")[1]) == {"programs": [f"{folder}:jit_f", f"{folder}:jit_g"]}

@@ -16,7 +16,7 @@ from strided import inspect
 from strided.cli.operands import refuse_empty
 from strided.cli.options import file_names
 from strided.errors import DumpError
-from strided.escape import visible
+from strided.escape import counted, visible
 from strided.io.containers import chosen, split_name
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def hlo(
         }
         click.echo(json.dumps(report, indent=2))
         return
-    counts = f"{len(module.computations):,} computations, {len(module.instructions):,} instructions"
-    click.echo(f"{visible(module.name)}: {counts}")
-    entry = f"{len(module.parameters)} parameters, result {module.entry.root.shape}"
+    counts = counted(len(module.computations), "computation"), counted(len(module.instructions), "instruction")
+    click.echo(f"{visible(module.name)}: {', '.join(counts)}")
+    entry = f"{counted(len(module.parameters), 'parameter')}, result {module.entry.root.shape}"
     click.echo(f"entry {visible(module.entry.name)}: {entry}")
     click.echo(f"\n{'bytes':>15} {'unpadded':>15} {'times':>6}  {min(top, len(values))} of {len(values):,} values")
     for v in values[:top]:

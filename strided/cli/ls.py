@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import strided
 from strided.cli.operands import is_npy, named_arrays, refuse_empty
 from strided.cli.options import file_names, kind
 from strided.errors import UnsupportedError
-from strided.escape import visible
+from strided.escape import counted, visible
 from strided.files.regular import open_regular
 from strided.io.containers import name_of, open_container, split_name
 from strided.io.file_array import NoShapeError, open_file
@@ -47,7 +46,7 @@ def ls(paths: tuple[str, ...], as_json: bool, kind: str | None) -> None:
 def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
     if is_zarr(path):
         store = ZarrStore(path)
-        return _listed(f"{path}: {_counted(store)}", {name: store.shape(name) for name in store})
+        return _listed(f"{path}: {counted(len(store), 'array')}", {name: store.shape(name) for name in store})
     dump = strided.open_dump(path, mapped=False)
     shapes = [program.arrays.shape(name) for program in dump.programs for name in program.arrays]
     programs = [
@@ -72,7 +71,7 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if kind is None and (container := open_container(file, path)) is not None:
-            text = f"{path}: {_counted(container)}, {size:,} bytes"
+            text = f"{path}: {counted(len(container), 'array')}, {size:,} bytes"
             return _listed(text, {name: container.shape(name) for name in container})
         if kind is None and is_npy(file):
             file.seek(0)
@@ -89,10 +88,6 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
     arrays = named_arrays(content)
     head = f"{path}: {str(content).strip('<>')}" if arrays else str(content)
     return _listed(head, {name: arrays.shape(name) for name in arrays})
-
-
-def _counted(arrays: Sized) -> str:
-    return f"{len(arrays)} array{'' if len(arrays) == 1 else 's'}"
 
 
 def _listed(head: str, shapes: dict[str, Any]) -> tuple[str, dict[str, Any]]:

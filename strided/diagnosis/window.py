@@ -11,7 +11,7 @@ import numpy as np
 from strided.arrays.buffer_spec import BufferSpec, spec_of
 from strided.arrays.keys import Flag, Span, normalise
 from strided.diagnosis.byte_ranges import byte_ranges
-from strided.escape import visible
+from strided.escape import counted, visible
 from strided.layout import AnyShape
 from strided.runtime.aliases import Table
 
@@ -51,7 +51,6 @@ class Window:
     def __str__(self) -> str:
         number, read, wanted = len(self.ranges), self.read_bytes, self.wanted_bytes
         times = f", {read / wanted:.3g} times as many" if wanted and read != wanted else ""
-        count = f"{number:,} range{'s' if number != 1 else ''}"
         pieces = f", {'in one piece' if self.is_one_piece else 'not in one piece'}" if number else ""
         shown = [(f"{start}:{stop}", stop - start) for start, stop in self.ranges[:_SHOWN].tolist()]
         width = max((len(text) for text, _ in shown), default=0)
@@ -59,8 +58,8 @@ class Window:
             self.shape,
             f"  window  {visible(self.key)}",
             f"  bytes   {read:,} read for {wanted:,} wanted{times}",
-            f"  ranges  {count}{pieces}",
-            *(f"    {text:<{width}}  {size:,} byte{'s' if size != 1 else ''}" for text, size in shown),
+            f"  ranges  {counted(number, 'range')}{pieces}",
+            *(f"    {text:<{width}}  {counted(size, 'byte')}" for text, size in shown),
         ]
         return "\n".join(lines + [f"    and {number - _SHOWN:,} more"] * (number > _SHOWN))
 

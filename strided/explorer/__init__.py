@@ -12,7 +12,7 @@ from strided.dumps.directory.dump import Dump
 from strided.dumps.hlo.module import Module
 from strided.dumps.snapshots.snapshot import Snapshot
 from strided.errors import DumpError, StridedError, UnsupportedError
-from strided.escape import some, visible
+from strided.escape import counted, some, visible
 from strided.explorer.dumps import ArraysData, ProgramPart, dump_data, part_of_snapshot, parts_of_dump
 from strided.explorer.layouts import layout_data
 from strided.explorer.modules import Layouts, module_data
@@ -127,9 +127,10 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
 
 def _of_module(module: Module) -> Page:
     """The page of a module: its instructions, its memory at the peak, and the copies that only change layouts."""
+    counts = counted(len(module.computations), "computation"), counted(len(module.instructions), "instruction")
     facts: list[tuple[str, object]] = [
-        ("module", f"{len(module.computations):,} computations, {len(module.instructions):,} instructions"),
-        ("entry", f"{module.entry.name}, {len(module.parameters):,} parameters"),
+        ("module", ", ".join(counts)),
+        ("entry", f"{module.entry.name}, {counted(len(module.parameters), 'parameter')}"),
         ("result", visible(str(module.entry.root.shape), _LONGEST)),
     ]
     figures, sections = report_parts(memory_report(module), top=_MOST_BUFFERS)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from strided.errors import LayoutError, StridedError
+from strided.escape import counted
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, TupleShape
 from strided.layout.parser import any_shape
 from strided.layout.sizes import Sizes, sizes, tile_of
@@ -81,9 +82,9 @@ def describe(shape: AnyShape | str, *, width: int = 80) -> str:
 def _describe_tuple(shape: TupleShape, width: int) -> str:
     leaves = [(index, leaf, size_of(leaf)) for index, leaf in shape.leaves()]
     total = sum(size or 0 for _, _, size in leaves)
-    lines = [f"a tuple of {len(shape)}: {len(leaves)} arrays, {total:,} bytes"]
+    lines = [f"a tuple of {len(shape)}: {counted(len(leaves), 'array')}, {counted(total, 'byte')}"]
     for index, leaf, size in leaves:
-        shown = "size not known" if size is None else f"{size:,} byte{'s' if size != 1 else ''}"
+        shown = "size not known" if size is None else counted(size, "byte")
         lines.append(f"  {{{','.join(map(str, index))}}}  {leaf}  {shown}")
     return "\n".join(lines)
 

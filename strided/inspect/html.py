@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from strided.errors import LayoutError
+from strided.escape import counted
 from strided.inspect.describe import rows_of, size_of
 from strided.layout import BufferShape, Layout, Shape, TupleShape
 from strided.pictures.html import Section, card, layout_section, table
@@ -31,7 +32,9 @@ def tuple_as_html(shape: TupleShape) -> str:
         for index, leaf in shape.leaves()
     ]
     listed = table(("index", "shape", "bytes"), rows[:_SHOWN], max(0, len(rows) - _SHOWN))
-    return card("TupleShape", f"{len(shape)} elements", (), [Section(f"{len(rows):,} arrays", listed, is_open=True)])
+    return card(
+        "TupleShape", counted(len(shape), "element"), (), [Section(counted(len(rows), "array"), listed, is_open=True)]
+    )
 
 
 def layout_as_html(layout: Layout) -> str:

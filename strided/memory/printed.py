@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from strided.escape import visible
+from strided.escape import counted, visible
 from strided.memory import pictures
 from strided.memory.buffers import Buffer, Cure, size_text
 from strided.pictures.html import Section, card, picture, preformatted, table
@@ -36,7 +36,7 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
     if len(report.buffers) > len(shown) and top:
         rest = sum(b.bytes for b in report.buffers) - sum(b.bytes for b in shown)
         count = len(report.buffers) - len(shown)
-        lines.append(f"... and {count:,} buffer{'s' * (count > 1)} more, {size_text(rest)}")
+        lines.append(f"... and {counted(count, 'buffer')} more, {size_text(rest)}")
     lines += [""] * bool(report.notes)
     lines += [line for note in report.notes for line in _wrapped(f"- {note}", width, "  ")]
     return "\n".join(line for text in lines for line in _wrapped(text, width, "    "))

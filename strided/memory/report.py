@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from strided.escape import counted
 from strided.memory.buffers import Buffer
 from strided.memory.pictures import svg
 from strided.memory.printed import report_html, report_text
@@ -74,7 +75,7 @@ class MemoryReport:
         return report_html(self)
 
     def __repr__(self) -> str:
-        return f"<MemoryReport: {self.total_bytes} bytes, {len(self.buffers)} buffers>"
+        return f"<MemoryReport: {counted(self.total_bytes, 'byte')}, {counted(len(self.buffers), 'buffer')}>"
 
     def svg(self) -> str:
         """The memory at the peak as one bar, and the life of the largest buffers, as an SVG picture."""

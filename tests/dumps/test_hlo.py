@@ -139,11 +139,11 @@ def test_stack_frames_lead_to_the_lines_of_the_program() -> None:
 def test_modules_print_as_a_summary() -> None:
     module = read_hlo(SMALL)
     assert str(module).split("\n")[:3] == [
-        "HloModule small: 1 computations, 4 instructions, scheduled, 4 partitions",
+        "HloModule small: 1 computation, 4 instructions, scheduled, 4 partitions",
         "entry e",
         "parameters",
     ]
-    assert repr(module) == "<Module small: 1 computations, 4 instructions>"
+    assert repr(module) == "<Module small: 1 computation, 4 instructions>"
     assert repr(module.entry) == "<Computation e: 4 instructions>"
     assert repr(module.instruction("y")) == "<Instruction y: f32[8,128]{0,1:T(8,128)} copy>"
     assert str(read_hlo(text_path("every_opcode"))).endswith("more")

@@ -220,7 +220,7 @@ def test_a_damaged_module_is_refused_with_its_place_in_the_file(tmp_path: Path):
 def test_damaged_snapshots_print():
     bad = wire.bytes_field(2, b"\xff") + wire.bytes_field(3, b"\xff")
     snapshot = read_snapshot(bad, form="HloSnapshot")
-    assert repr(snapshot).startswith("<HloSnapshot of a damaged file: 1 arguments, the result: ")
+    assert repr(snapshot).startswith("<HloSnapshot of a damaged file: 1 argument, the result: ")
     assert repr(snapshot.arguments) == "<arguments {0: unreadable}>"
     many = read_snapshot(protos.serialized("HloSnapshot", arguments=[literal(np.int8(1))] * 40))
     assert repr(many.arguments).endswith("31: s8[], ... 8 more}>")

@@ -20,6 +20,7 @@ from strided.diagnosis.difference.result import Pattern, percent
 from strided.diagnosis.difference.scan import Tally, scan
 from strided.diagnosis.difference.values import Mask, Tolerance, are_equal, patterns
 from strided.errors import LayoutError, UnsupportedError
+from strided.escape import counted
 from strided.layout import Layout, Shape, Tile
 from strided.tpu import default_layout
 
@@ -168,7 +169,7 @@ class Rearrangements:
                     moved = (points[axis] - step) % self.shape[axis]
                     return (*points[:axis], moved, *points[axis + 1 :]), np.ones(moved.shape, bool)
 
-                words = f"{_elements(step)} along dimension {axis}" if rank > 1 else _elements(step)
+                words = f"{counted(step, 'element')} along dimension {axis}" if rank > 1 else counted(step, "element")
                 yield f"{step} along {axis}", words, along
         total = math.prod(self.shape)
         centre = int(np.median(self.tally.places))
@@ -178,7 +179,7 @@ class Rearrangements:
                 moved = (np.ravel_multi_index(points, self.shape) - step) % total
                 return self.tally.points(moved), np.ones(moved.shape, bool)
 
-            yield f"{step}", f"{_elements(step)} in row-major order", flat
+            yield f"{step}", f"{counted(step, 'element')} in row-major order", flat
         yield from self._movements_in_memory()
 
     def _movements_in_memory(self) -> Iterator[tuple[str, str, Source]]:
@@ -287,10 +288,6 @@ def _apart(layout: Layout, other: Layout) -> tuple[str, str]:
     if layout.tiles and other.tiles and Layout(layout.minor_to_major, other.tiles) == other:
         return f"T{''.join(map(str, layout.tiles))}", f"T{''.join(map(str, other.tiles))}"
     return str(layout), str(other)
-
-
-def _elements(count: int) -> str:
-    return f"{count} element{'s' * (abs(count) != 1)}"
 
 
 def _window(centre: int, size: int) -> Numbers:

@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from strided.escape import counted
 from strided.layout import Shape
 from strided.pictures.html import Section, card, table
 
@@ -155,7 +156,7 @@ class Identification:
         if self.best is not None:
             words.append(self.best.summary)
         elif self.candidates:
-            words.append(f"{len(self.candidates)} candidates, the first {self.candidates[0].summary}")
+            words.append(f"{counted(len(self.candidates), 'candidate')}, the first {self.candidates[0].summary}")
         return f"<Identification: {', '.join(words)}>"
 
     def _repr_html_(self) -> str:

@@ -23,6 +23,7 @@ from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import naming, open_source
 from strided.errors import DumpError
+from strided.escape import counted
 from strided.runtime.lazy import lazy
 
 #: Rows that a printed assignment shows; the rest is counted.
@@ -139,11 +140,14 @@ class BufferAssignment:
     def __len__(self) -> int:
         return len(self.allocations)
 
+    def _counts(self) -> str:
+        return f"{counted(len(self.allocations), 'allocation')}, {counted(len(self.values), 'value')}"
+
     def __str__(self) -> str:
         spaces = ", ".join(
             f"{size} bytes in memory space {space}" for space, size in self.bytes_by_memory_space().items()
         )
-        lines = [f"{len(self.allocations)} allocations, {len(self.values)} values: {spaces or 'nothing'}"]
+        lines = [f"{self._counts()}: {spaces or 'nothing'}"]
         largest = sorted(self.allocations, key=lambda one: -one.size)
         lines += [f"  {one.describe()}" for one in largest[:_SHOWN]]
         if len(largest) > _SHOWN:
@@ -151,7 +155,7 @@ class BufferAssignment:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<BufferAssignment: {len(self.allocations)} allocations, {len(self.values)} values>"
+        return f"<BufferAssignment: {self._counts()}>"
 
     def _repr_html_(self) -> str:
         from strided.pictures.html import Section, card, table  # only notebooks need them
@@ -160,8 +164,7 @@ class BufferAssignment:
         rows = [(one.index, one.size, one.memory_space, one.describe().partition(": ")[2]) for one in found[:_SHOWN]]
         listed = table(("", "bytes", "space", "is"), rows, len(found) - len(rows))
         spaces = [(f"space {space}", f"{size:,} bytes") for space, size in self.bytes_by_memory_space().items()]
-        counts = f"{len(found):,} allocations, {len(self.values):,} values"
-        return card("BufferAssignment", counts, spaces, [Section("allocations", listed, is_open=True)])
+        return card("BufferAssignment", self._counts(), spaces, [Section("allocations", listed, is_open=True)])
 
 
 def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | None = None) -> BufferAssignment:

@@ -12,7 +12,7 @@ from strided.arrays.layout_array import LayoutArray
 from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
-from strided.escape import some, visible
+from strided.escape import counted, some, visible
 from strided.runtime.aliases import Bytes
 from strided.runtime.lazy import lazy
 
@@ -66,11 +66,15 @@ class ImageArrays(Mapping[str, LayoutArray]):
     def __str__(self) -> str:
         kinds = Counter(value.kind for name, (value, _) in self._places.items() if name in self.unreadable)
         rest = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        head = f"{len(self)} arrays" + (f", {len(self.unreadable)} values unreadable ({rest})" if rest else "")
+        head = self._counts() + (f" ({rest})" if rest else "")
         return "\n".join([head, *(visible(f"  {name}: {self.value(name).shape}") for name in self)])
 
+    def _counts(self) -> str:
+        unreadable = f", {counted(len(self.unreadable), 'value')} unreadable" if self.unreadable else ""
+        return f"{counted(len(self), 'array')}{unreadable}"
+
     def __repr__(self) -> str:
-        return f"<ImageArrays: {len(self)} arrays, {len(self.unreadable)} values unreadable>"
+        return f"<ImageArrays: {self._counts()}>"
 
 
 def _array(value: Value, content: Bytes) -> LayoutArray:

@@ -17,7 +17,7 @@ from strided.dumps.detect import READERS, recognise
 from strided.dumps.directory.names import DumpName, parse_name, with_modules
 from strided.dumps.directory.programs import DumpFile, Program, reason_of
 from strided.errors import DumpError
-from strided.escape import some, visible
+from strided.escape import counted, some, visible
 from strided.runtime.lazy import lazy
 
 __all__ = ["Dump", "DumpFile", "Program", "open_dump"]
@@ -122,17 +122,22 @@ class Dump(Mapping[str, Any]):
 
     def __str__(self) -> str:
         files = sum(len(program.files) for program in self.programs) + len(self.others)
-        lines = [f"{visible(str(self.path))}: {len(self.programs)} programs, {files} files, {len(self)} arrays"]
+        counts = counted(len(self.programs), "program"), counted(files, "file"), counted(len(self), "array")
+        lines = [f"{visible(str(self.path))}: {', '.join(counts)}"]
         lines += [str(program) for program in self.programs[:_SHOWN]]
         if len(self.programs) > _SHOWN:
-            lines.append(f"... and {len(self.programs) - _SHOWN} more programs")
+            lines.append(f"... and {counted(len(self.programs) - _SHOWN, 'more program')}")
         if self.others:
-            lines.append(f"{len(self.others)} files are none of XLA's")
+            lines.append(
+                "1 file is none of XLA's" if len(self.others) == 1 else f"{len(self.others)} files are none of XLA's"
+            )
             lines += [visible(f"  {file.path.name}: {_kind_of(file)}") for file in self.others[:_SHOWN]]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return visible(f"<Dump {self.path}: {len(self.programs)} programs, {len(self.others)} other files>")
+        return visible(
+            f"<Dump {self.path}: {counted(len(self.programs), 'program')}, {counted(len(self.others), 'other file')}>"
+        )
 
     def _repr_html_(self) -> str:
         from strided.pictures.html import Section, card, preformatted, table  # only notebooks need them
@@ -148,10 +153,14 @@ class Dump(Mapping[str, Any]):
             notes = [f"missing: {what} ({why})" for what, why in program.missing]
             notes += [f"broken: {problem}" for problem in program.problems]
             content = (listed if names else "") + (preformatted("\n".join(notes)) if notes else "")
-            title = f"{program.label}: {len(program.files)} files, {len(program.arrays)} arrays"
+            title = f"{program.label}: {counted(len(program.files), 'file')}, {counted(len(program.arrays), 'array')}"
             sections.append(Section(title, content, is_open=len(self.programs) == 1))
-        counts = f"{len(self.programs)} programs, {len(self)} arrays, {len(self.others)} other files"
-        return card("Dump", str(self.path), [("", counts)], sections)
+        counts = (
+            counted(len(self.programs), "program"),
+            counted(len(self), "array"),
+            counted(len(self.others), "other file"),
+        )
+        return card("Dump", str(self.path), [("", ", ".join(counts))], sections)
 
 
 def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump:

@@ -17,7 +17,7 @@ from strided.dumps.snapshots.format import UNOPTIMIZED
 from strided.dumps.snapshots.snapshot import Snapshot, Values, read_snapshot
 from strided.dumps.source import open_head
 from strided.errors import DumpError
-from strided.escape import some, visible
+from strided.escape import counted, some, visible
 from strided.runtime.lazy import lazy
 
 #: Bytes of a module's text in which its header is looked for.
@@ -234,13 +234,13 @@ class Program:
         for name in list(self.arrays)[:_SHOWN]:
             lines.append(f"  {name}: {self.arrays.shape(name)}")
         if len(self.arrays) > _SHOWN:
-            lines.append(f"  ... and {len(self.arrays) - _SHOWN} more arrays")
+            lines.append(f"  ... and {counted(len(self.arrays) - _SHOWN, 'more array')}")
         lines += [f"  missing: {what} ({why})" for what, why in self.missing]
         lines += [f"  broken: {problem}" for problem in self.problems]
         return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
-        return visible(f"<Program {self.label}: {len(self.files)} files>")
+        return visible(f"<Program {self.label}: {counted(len(self.files), 'file')}>")
 
 
 class RunArrays(Mapping[str, Any]):

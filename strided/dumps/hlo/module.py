@@ -22,7 +22,7 @@ from strided.dumps.hlo.largest import largest
 from strided.dumps.hlo.proto_header import ProtoHeader
 from strided.dumps.hlo.text_header import TextHeader
 from strided.errors import DumpError, DumpWarning
-from strided.escape import visible
+from strided.escape import counted, visible
 from strided.layout import AnyShape, Layout, parser
 from strided.runtime.lazy import lazy
 
@@ -118,7 +118,7 @@ class Computation:
         return visible(self.printed(), keep="\n\t")
 
     def __repr__(self) -> str:
-        return visible(f"<Computation {self.name}: {len(self.instructions)} instructions>")
+        return visible(f"<Computation {self.name}: {counted(len(self.instructions), 'instruction')}>")
 
 
 class Module:
@@ -351,7 +351,7 @@ class Module:
 
     def _counts(self) -> str:
         """What it is made of, in words."""
-        counts = [f"{len(self.computations):,} computations", f"{len(self.instructions):,} instructions"]
+        counts = [counted(len(self.computations), "computation"), counted(len(self.instructions), "instruction")]
         counts += ["scheduled"] if self.is_scheduled else []
         counts += [
             f"{n} {what}"
@@ -371,8 +371,8 @@ class Module:
         return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
-        counts = f"{len(self.computations)} computations, {len(self.instructions)} instructions"
-        return visible(f"<Module {self.name}: {counts}>")
+        counts = counted(len(self.computations), "computation"), counted(len(self.instructions), "instruction")
+        return visible(f"<Module {self.name}: {', '.join(counts)}>")
 
     def _repr_html_(self) -> str:
         from strided.pictures.html import Section, card, table  # only notebooks need them
@@ -382,7 +382,7 @@ class Module:
         sizes = [(v.name, v.shape, v.byte_size, v.unpadded_byte_size) for v in values[:_SHOWN]]
         sections = [
             Section(
-                f"{len(self.parameters):,} parameters",
+                counted(len(self.parameters), "parameter"),
                 table(("", "name", "shape"), parameters, len(self.parameters) - len(parameters)),
                 is_open=len(parameters) <= 8,
             ),

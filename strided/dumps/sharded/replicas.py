@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.sharding.sharding import Index
+from strided.escape import counted
 from strided.runtime.threads import get_num_threads, run
 
 Array = npt.NDArray[Any]
@@ -52,10 +53,9 @@ class Difference:
     def __str__(self) -> str:
         where = ", ".join(f"{s.start}:{s.stop}" for s in self.window)
         first = ", ".join(map(str, self.index))
-        elements = "1 element" if self.count == 1 else f"{self.count} elements"
         return (
-            f"device {self.device} differs from device {self.reference} in {elements} of [{where}], "
-            f"first at [{first}]: {self.value} instead of {self.expected}"
+            f"device {self.device} differs from device {self.reference} in {counted(self.count, 'element')} "
+            f"of [{where}], first at [{first}]: {self.value} instead of {self.expected}"
         )
 
 

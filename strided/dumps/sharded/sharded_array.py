@@ -15,6 +15,7 @@ from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
 from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
 from strided.errors import DumpError, LayoutError, UnsupportedError
+from strided.escape import counted
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import layout_of
@@ -140,8 +141,9 @@ class ShardedArray(GridArray):
         return out
 
     def __repr__(self) -> str:
-        missing = f", {len(self.missing)} tiles missing" if self.missing else ""
-        return f"<ShardedArray {self.dtype}{list(self.shape)} as {self.sharding}, {len(self._given)} shards{missing}>"
+        missing = f", {counted(len(self.missing), 'tile')} missing" if self.missing else ""
+        shards = counted(len(self._given), "shard")
+        return f"<ShardedArray {self.dtype}{list(self.shape)} as {self.sharding}, {shards}{missing}>"
 
 
 def holders_of(sharding: Sharding, counts: tuple[int, ...], given: Mapping[int, Any]) -> dict[Cell, tuple[int, ...]]:

@@ -28,7 +28,7 @@ from strided.dumps.protobuf.wire import Buffer, Field
 from strided.dumps.snapshots.format import FORMS, SNAPSHOT, Outline, form_of, read_outline
 from strided.dumps.source import Origin, naming, open_view, refuse_truncated
 from strided.errors import DumpError, UnsupportedError
-from strided.escape import some, visible
+from strided.escape import counted, some, visible
 from strided.files.atomic import replaced
 from strided.layout import AnyShape, TupleShape
 from strided.runtime.lazy import lazy
@@ -292,19 +292,19 @@ class Snapshot:
     def __repr__(self) -> str:
         try:
             missing = "" if self.results_missing is None else f" ({self.results_missing})"
-            name, results = self.module_name or "no module", f"{len(self.results)} results{missing}"
+            name, results = self.module_name or "no module", f"{counted(len(self.results), 'result')}{missing}"
         except DumpError as error:
             name, results = "a damaged file", error.message
-        return visible(f"<{self.form} of {name}: {len(self.arguments)} arguments, {results}>")
+        return visible(f"<{self.form} of {name}: {counted(len(self.arguments), 'argument')}, {results}>")
 
     def _repr_html_(self) -> str:
         from strided.pictures.html import Section, card, table  # only notebooks need them
 
         sections = []
-        for what, values in (("arguments", self.arguments), ("results", self.results)):
+        for what, values in (("argument", self.arguments), ("result", self.results)):
             rows = [(number, values._shown(number)) for number in range(min(len(values), _SHOWN))]
             listed = table(("", "shape"), rows, len(values) - len(rows))
-            sections.append(Section(f"{len(values)} {what}", listed, is_open=len(rows) <= 8))
+            sections.append(Section(counted(len(values), what), listed, is_open=len(rows) <= 8))
         missing = [("missing", self.results_missing)] if self.results_missing else []
         return card(self.form, self.module_name or "no module", missing, sections)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike
-from strided.escape import visible
+from strided.escape import counted, visible
 from strided.layout import AnyShape
 from strided.memory.copies.causes import Cause, Cure
 from strided.pictures.html import Section, card, table
@@ -149,13 +149,13 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
         ]
         if len(passes) > top:
             rest = sum(copy.total_bytes for copy in passes[top:])
-            parts.append(f"{_counted(len(passes) - top, 'more copy', 'more copies')}: {rest:,} bytes")
+            parts.append(f"{counted(len(passes) - top, 'more copy', 'more copies')}: {rest:,} bytes")
         if inside:
             parts.append(f"{inside} more inside fusions that do more: no pass through memory of their own")
         return "\n\n".join(parts)
 
     def _title(self) -> str:
-        copies = _counted(len(self.passes), "copy", "copies")
+        copies = counted(len(self.passes), "copy", "copies")
         title = f"{visible(self.module_name)}: {copies} only to change a layout"
         if not self.total_bytes:
             return title
@@ -196,7 +196,3 @@ def _wrapped(text: str, width: int) -> list[str]:
     """Lines that hang under what follows the first words."""
     hang = "  " if text.startswith(("cause:", "cure ")) else ""
     return textwrap.wrap(text, max(width, 30), subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
-
-
-def _counted(n: int, one: str, many: str) -> str:
-    return f"{n:,} {one if n == 1 else many}"
