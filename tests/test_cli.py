@@ -857,6 +857,24 @@ def test_hlo_takes_folders_and_leaves_out_the_insides_of_fusions(run: Run, folde
     assert [p["name"] for p in found["programs"]] == ["jit_f#0", "jit_g#1"]
 
 
+def test_a_program_of_a_folder_has_one_name(run: Run, folder: Path, tmp_path: Path) -> None:
+    (folder / "module_0001.jit_g.after_optimizations.txt").write_text(_FUSED, encoding="utf-8")
+    page = tmp_path / "page.html"
+    for label in ("jit_g", "jit_g#1"):
+        name = f"{folder}:{label}"
+        assert run("memory", name)[1].startswith("jit_g: ")
+        assert run("copies", name)[1].startswith("jit_g: ")
+        assert run("hlo", name)[1].startswith("jit_g: ")
+        assert run("explore", name, "-o", page, "--force")[0] == 0
+        assert "<h1>jit_g#1</h1>" in page.read_text()
+    for command in ("memory", "copies", "hlo"):
+        assert run(command, f"{folder}:jif_g") == (
+            2, "", f"strided: {folder}: no program is named 'jif_g'; did you mean jit_g?\n"
+        )  # fmt: skip
+    assert run("explore", f"{folder}:argument0", "-o", page, "--force")[0] == 0
+    assert "<h1>f32[3,5]{0,1}</h1>" in page.read_text()
+
+
 # Kernels.
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import strided
-from strided.cli.hlo import programs_in
 from strided.cli.options import file_names, width
+from strided.cli.programs import module_of, programs_in
 from strided.errors import UnsupportedError
 from strided.io.containers import chosen
 from strided.tpu import GENERATIONS
+
+if TYPE_CHECKING:
+    from strided.dumps.directory.programs import Program
+    from strided.dumps.hlo.module import Module
 
 
 @click.command()
@@ -33,11 +38,10 @@ def copies(source: str, top: int | None, verify: bool, before: str | None, gener
     the bytes it moves, whose layout forces it, and the layout of an argument or a result that would spare it.
     """
     programs = programs_in(source)
-    module = programs[chosen(programs, None, source, what="program")]()
+    program = programs[chosen(programs, None, source, what="program")]
+    module = module_of(program)
     if verify or before is not None:
-        found = strided.layout_copies(
-            module, before=strided.read_hlo(_before(source, before)), generation=generation, top=top
-        )
+        found = strided.layout_copies(module, before=_module_before(program, before), generation=generation, top=top)
     else:
         found = strided.layout_copies(module)
     if as_json:
@@ -46,12 +50,17 @@ def copies(source: str, top: int | None, verify: bool, before: str | None, gener
         click.echo(found.report(10 if top is None else top, width=width()))
 
 
-def _before(file: str, given: str | None) -> Path:
+def _module_before(program: Program | str, given: str | None) -> Module:
     """The module before optimizations: the one that is given, or the one of the same dump."""
     if given is not None:
-        return Path(given)
-    path = Path(file)
-    found = path.with_name(path.name.replace("after_optimizations", "before_optimizations"))
-    if found == path or not found.exists():
-        raise UnsupportedError(f"no module before optimizations lies beside {file}: name it with --before")
+        return strided.read_hlo(Path(given))
+    if isinstance(program, str):
+        path = Path(program)
+        before = path.with_name(path.name.replace("after_optimizations", "before_optimizations"))
+        found = strided.read_hlo(before) if before != path and before.exists() else None
+    else:
+        found = program.module_before
+    if found is None:
+        name = program if isinstance(program, str) else f"those of {program.label}"
+        raise UnsupportedError(f"no module before optimizations lies beside {name}: name it with --before")
     return found

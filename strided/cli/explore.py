@@ -23,8 +23,10 @@ from strided.cli.options import (
     rtol,
     ulp,
 )
+from strided.cli.programs import program_named
 from strided.errors import DumpError
 from strided.escape import visible
+from strided.io.containers import split_name
 from strided.io.file_array import FileArray
 from strided.layout.parser import is_shape
 
@@ -34,7 +36,7 @@ from strided.layout.parser import is_shape
     "operands",
     nargs=-1,
     required=True,
-    metavar="SHAPE | FILE [SHAPE] | DUMP[:NAME] | HLO | REPORT",
+    metavar="SHAPE | FILE [SHAPE] | DIR[:NAME] | HLO | REPORT",
     shell_complete=file_names,
 )
 @click.option(
@@ -110,11 +112,13 @@ def explore(
 
 
 def _program(name: str, kind: str | None) -> Any:
-    """The dump in a folder, the program or the snapshot in a file, or the report on a program's memory; else None."""
+    """A dump folder or a program of it, the program, snapshot or report on memory in a file; None for anything else."""
     from strided.dumps.detect import recognise
 
-    if is_dump_folder(name):
-        return strided.open_dump(name)
+    path, label = (name, None) if name == STANDARD else split_name(name)
+    if is_dump_folder(path):
+        dump = strided.open_dump(path)
+        return dump if label is None else program_named(dump, label)
     if not Path(name).is_file():
         return None
     kind = kind or recognise(name)

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-from collections import Counter
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import strided
 from strided import inspect
-from strided.cli.operands import refuse_empty
 from strided.cli.options import file_names
-from strided.errors import DumpError
+from strided.cli.programs import module_of, programs_in
 from strided.escape import counted, visible
-from strided.io.containers import chosen, split_name
 
 if TYPE_CHECKING:
-    from strided.dumps.directory.programs import Program
     from strided.dumps.hlo.module import Module
 
 
@@ -55,7 +47,7 @@ def hlo(
         names = [f"{source}:{name}" for name in programs]
         click.echo(json.dumps({"programs": names}, indent=2) if as_json else visible("\n".join(names), keep="\n"))
         return
-    module = next(iter(programs.values()))()
+    module = module_of(next(iter(programs.values())))
     found = module.find(name, opcode=opcode, shape=shape, memory_space=space)
     if not fused:
         insides = _insides_of_fusions(module)
@@ -82,44 +74,6 @@ def hlo(
     click.echo(f"\n{'bytes':>15} {'unpadded':>15} {'times':>6}  {min(top, len(values))} of {len(values):,} values")
     for v in values[:top]:
         click.echo(f"{v.byte_size:>15,} {v.unpadded_byte_size:>15,} {v.growth:>6.3g}  {visible(v.name)}  {v.shape}")
-
-
-def programs_in(source: str) -> Mapping[str, Callable[[], Module]]:
-    """What reads the modules of a file or dump folder, by the programs' names; ``DIR:NAME`` is one of them."""
-    path, name = split_name(source)
-    if not os.path.isdir(path):
-        return {"": partial(module_of_file, source)}
-    programs = strided.open_dump(path, mapped=False).programs
-    counts = Counter(program.name for program in programs)
-    found = {p.name if counts[p.name] == 1 and p.name else p.label: p for p in programs}
-    if name is not None or not found:
-        name = next((key for key, p in found.items() if p.label == name), name)
-        name = chosen(found, name, path, what="program")
-        found = {name: found[name]}
-    return {name: partial(_module_of, program, path) for name, program in found.items()}
-
-
-def _module_of(program: Program, path: str) -> Module:
-    module = program.module or program.module_before
-    if module is None:
-        raise DumpError(f"no module of the program {program.name} was dumped", path=path)
-    return module
-
-
-def module_of_file(path: str) -> Module:
-    """The module in a file. StridedError for a file of another kind."""
-    from strided.dumps.detect import recognise
-
-    refuse_empty(path)
-    kind = recognise(path)
-    if kind in ("npy", "npz", "safetensors") or (kind == "binary" and not path.endswith((".pb", ".pb.gz"))):
-        raise click.UsageError(f"{path} holds no HLO, as text or proto; 'strided show' reads arrays")
-    if kind != "snapshot":
-        return strided.read_hlo(path)
-    module = strided.read_snapshot(path, mapped=False).module
-    if module is None:
-        raise DumpError("a snapshot without a module", path=path)
-    return module
 
 
 def _insides_of_fusions(module: Module) -> set[str]:

@@ -10,11 +10,12 @@ import click
 from strided.cli.operands import STANDARD, check_target, refuse_empty
 from strided.cli.options import file_names, force, width
 from strided.cli.pictures import svg, write_svg
+from strided.cli.programs import program_of
 from strided.escape import visible
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names)
+@click.argument("files", nargs=-1, required=True, metavar="FILE | DIR[:PROGRAM]...", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Buffers to list.")
 @click.option("--space", default="hbm", show_default=True, metavar="hbm|vmem|N", help="The memory space.")
 @click.option("--generation", metavar="NAME", help="The TPU, as in v5e.  [default: v5e]")
@@ -45,9 +46,10 @@ def memory(
 ) -> None:
     """Show where a program's memory goes, and what would take less.
 
-    FILE is the log or the message of a program that ran out of memory, a memory usage report, a buffer assignment, HLO
-    as text or proto, or a dump folder. Several files of one program make one report: an error and the module, which
-    names what the error does not. Those of several programs make one report each.
+    FILE is the log or the message of a program that ran out of memory, a memory usage report, a buffer assignment, or
+    HLO as text or proto; of a dump folder, the program that takes most counts. Several files of one program make one
+    report: an error and the module, which names what the error does not. Those of several programs make one report
+    each.
     """
     from strided.memory.memory_report import report_of, sorted_by_program
     from strided.memory.printed import report_text
@@ -57,7 +59,7 @@ def memory(
         check_target(picture, files, ".svg")
     for each in files:
         refuse_empty(each)
-    programs = sorted_by_program(files)
+    programs = sorted_by_program([program_of(each) or each for each in files])
     reports = [report_of(one, generation=generation, space=space) for one in programs]
     if verify:
         pairs = zip(reports, programs, strict=True)

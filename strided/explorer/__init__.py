@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from strided.diagnosis.difference import Difference, DumpDifference, diff, diff_dumps
-from strided.dumps.directory.dump import Dump
+from strided.dumps.directory.dump import Dump, Program
 from strided.dumps.hlo.module import Module
 from strided.dumps.snapshots.snapshot import Snapshot
 from strided.errors import DumpError, StridedError, UnsupportedError
 from strided.escape import counted, some, visible
-from strided.explorer.dumps import ArraysData, ProgramPart, dump_data, part_of_snapshot, parts_of_dump
+from strided.explorer.dumps import ArraysData, ProgramPart, dump_data, part_of_snapshot, parts_of
 from strided.explorer.layouts import layout_data
 from strided.explorer.modules import Layouts, module_data
 from strided.explorer.page import Page, assemble, packed
@@ -47,7 +47,7 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
 
     Parameters
     ----------
-    target : Shape, str, LayoutArray, an array behind a URL, Module, MemoryReport, Dump, Snapshot, or what `diff` finds
+    target : Shape, str, LayoutArray, RemoteArray, Module, MemoryReport, Dump, Program, Snapshot, or what `diff` finds
         An array shows its values too, one by one if it has at most 65,536 elements, and as a map of cells. A dump has
         its arrays with statistics and maps, and the instructions of its largest programs.
     to : str or Layout, optional
@@ -89,8 +89,14 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
         return _of_runs(target)
     if isinstance(target, Difference):
         return _of_difference(target)
-    if isinstance(target, (Dump, Snapshot)):
-        return _of_dump(target)
+    if isinstance(target, Dump):
+        if not target.programs:
+            raise DumpError("the folder holds no program that XLA dumped", path=target.path)
+        return _of_programs(target.path.name or str(target.path), list(parts_of(target.programs)), len(target.others))
+    if isinstance(target, Program):
+        return _of_programs(target.label, list(parts_of([target])))
+    if isinstance(target, Snapshot):
+        return _of_programs(Path(target.path or "a snapshot").name, [part_of_snapshot(target)])
     if isinstance(target, Module):
         if to is not None:
             raise TypeError("`to` is for a shape or an array: a module has many")
@@ -144,14 +150,8 @@ def _of_report(report: MemoryReport) -> Page:
     return assemble(report.module or "a program", figures, "programs", {}, _as_html(sections))
 
 
-def _of_dump(dump: Dump | Snapshot) -> Page:
+def _of_programs(title: str, parts: list[ProgramPart], others: int = 0) -> Page:
     """The page of a dump: its arrays and its programs, each with its memory and its copies."""
-    if isinstance(dump, Dump):
-        if not dump.programs:
-            raise DumpError("the folder holds no program that XLA dumped", path=str(dump.path))
-        title, parts = dump.path.name or str(dump.path), list(parts_of_dump(dump))
-    else:
-        title, parts = Path(dump.path or "a snapshot").name, [part_of_snapshot(dump)]
     arrays = ArraysData()
     data = dump_data(parts, arrays)
     files = [size for part in parts for _, _, size in part.files]
@@ -159,7 +159,6 @@ def _of_dump(dump: Dump | Snapshot) -> Page:
     count = len(arrays.rows) + arrays.left_out
     facts: list[tuple[str, object]] = [("programs", f"{len(parts):,}"), ("arrays", f"{count:,}{left_out}")]
     facts += [("files", f"{len(files):,}, {sum(files):,} bytes")] * bool(files)
-    others = len(dump.others) if isinstance(dump, Dump) else 0
     facts += [("other files", f"{others:,}, which are none of XLA's")] * bool(others)
     more = "".join(
         f"<div class='program' data-program='{number}' hidden>{_of_program(part)}</div>\n"

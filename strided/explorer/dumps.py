@@ -7,12 +7,11 @@ others it has names and sizes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from strided.arrays.layout_array import LayoutArray
-from strided.dumps.directory.dump import Dump
 from strided.dumps.directory.programs import Program, RunArrays, reason_of
 from strided.dumps.hlo.module import Module
 from strided.dumps.snapshots.snapshot import Snapshot
@@ -65,17 +64,17 @@ class ProgramPart:
         return found if found is not None and len(found.instructions) <= MOST_INSTRUCTIONS else None
 
 
-def parts_of_dump(dump: Dump) -> Iterator[ProgramPart]:
-    """The programs of a folder; each is read anew, so that none stays in memory."""
-    by_size = sorted(dump.programs, key=lambda program: -sum(file.size for file in program.files))
+def parts_of(programs: Sequence[Program]) -> Iterator[ProgramPart]:
+    """Programs of a folder; each is read anew, so that none stays in memory."""
+    by_size = sorted(programs, key=lambda program: -sum(file.size for file in program.files))
     largest = set(map(id, by_size[:MOST_MODULES]))
-    for program in dump.programs:
+    for program in programs:
         files = tuple((file.path.name, file.kind, file.size) for file in program.files)
         source = copy.copy(program)
         notes = [f"missing: {what} ({why})" for what, why in source.missing]
         notes += [f"broken: {problem}" for problem in source.problems]
         if id(program) not in largest:
-            notes.append("its instructions are not in this page: explore its module alone")
+            notes.append("its instructions are not in this page: explore it alone")
         yield ProgramPart(program.label, files, tuple(notes), source.arrays, source if id(program) in largest else None)
 
 

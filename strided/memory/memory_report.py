@@ -175,7 +175,7 @@ def memory_report(source: Any, *, generation: str | None = None, space: int | st
 
     Parameters
     ----------
-    source : path, str, buffer, exception, Module, BufferAssignment, or a list of these
+    source : path, str, buffer, exception, Module, BufferAssignment, Program, or a list of these
         HLO as text or proto (with a buffer assignment, that counts); the text of a buffer assignment; a memory usage
         report; the log or the message of a program that ran out of memory, or the exception; a dump folder, of which
         the program that takes most counts; what ``jax.jit(f).lower(x).compile()`` gives. A list: several about one
@@ -230,13 +230,13 @@ def material_of(source: Any) -> Material:
     return found
 
 
-def sorted_by_program(paths: Sequence[str]) -> list[Material]:
-    """What files say of each program; an error, a module and an assignment whose names agree are one program."""
+def sorted_by_program(sources: Sequence[str | Program]) -> list[Material]:
+    """What paths and programs say of each program; an error, a module and an assignment whose names agree are one."""
     found: list[tuple[Any, Material]] = []
-    for path in paths:
-        name = parse_name(os.path.basename(path))
-        key = None if name is None else (os.path.dirname(path), name.time, name.number, name.module)
-        own = material_of(path)
+    for source in sources:
+        name = parse_name(os.path.basename(source)) if isinstance(source, str) else None
+        key = None if name is None else (os.path.dirname(str(source)), name.time, name.number, name.module)
+        own = material_of(source)
         for n, (other, home) in enumerate(found):
             if (None in (key, other) or key == other) and home.fits(own):
                 home.take(own)

@@ -249,6 +249,14 @@ def test_a_large_dump_is_shown_in_part(show: Any, folders: list[Path], monkeypat
     assert "are left out: the page lists 3" in explore(dump).html
 
 
+def test_one_program_of_a_dump(folders: list[Path]) -> None:
+    program = sd.open_dump(folders[0]).program("jit_prog_while_loop")
+    page = explore(program)
+    assert page.title == program.label
+    assert [one["label"] for one in _packed(page, "dump")["programs"]] == [program.label]
+    assert [one["name"] for one in _packed(page, "dump")["arrays"]] == list(program.arrays)
+
+
 def test_a_folder_without_programs(tmp_path: Path) -> None:
     with pytest.raises(sd.DumpError, match="no program"):
         explore(sd.open_dump(tmp_path))

@@ -182,6 +182,8 @@ def test_the_command_prints_the_report(dump, capsys, monkeypatch):
 def test_the_command_finds_the_module_before_optimizations(dump, capsys, compiler, tmp_path):
     compiler.update(case("table")["compiled"])
     assert run(capsys, dump, "--verify")[1].count("(verified: ") == 2
+    for folder in (tmp_path, f"{tmp_path}:jit_table"):
+        assert run(capsys, folder, "--verify")[1].count("(verified: ") == 2
     alone = dump.rename(tmp_path / "table.hlo.txt")
     code, _, err = run(capsys, alone, "--verify")
     assert (code, "name it with --before" in err) == (2, True)

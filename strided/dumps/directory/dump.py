@@ -40,7 +40,7 @@ class Dump(Mapping[str, Any]):
     ----------
     path : Path
     programs : tuple of Program
-        By number and name.
+        In the order of numbers and names.
     others : tuple of DumpFile
         Files not named by XLA.
     """
@@ -59,8 +59,8 @@ class Dump(Mapping[str, Any]):
         )
 
     @lazy
-    def _labels(self) -> dict[str, Program]:
-        """Programs by their shortest unique label."""
+    def labels(self) -> dict[str, Program]:
+        """Programs by name; those that share one, by name and number."""
         counts = Counter(program.name for program in self.programs)
         return {p.name if counts[p.name] == 1 and p.name else p.label: p for p in self.programs}
 
@@ -75,20 +75,18 @@ class Dump(Mapping[str, Any]):
         found = [p for p in self.programs if name in (p.name, p.label, p.number)]
         if len(found) != 1:
             count = "several programs are" if found else "no program is"
-            raise DumpError(f"{count} called {name!r}; there are {some(self._labels)}", path=self.path)
+            raise DumpError(f"{count} called {name!r}; there are {some(self.labels)}", path=self.path)
         return found[0]
 
     @lazy
     def _names(self) -> dict[str, tuple[Program, str]]:
-        return {
-            f"{label}/{name}": (program, name) for label, program in self._labels.items() for name in program.arrays
-        }
+        return {f"{label}/{name}": (program, name) for label, program in self.labels.items() for name in program.arrays}
 
     def _find(self, name: str) -> tuple[Program, str]:
         if name in self._names:
             return self._names[name]
         head, _, tail = name.partition("/")
-        labels = {program: label for label, program in self._labels.items()}
+        labels = {program: label for label, program in self.labels.items()}
         found = [(p, tail) for p in self.programs if head in (labels[p], p.label) and tail in p.arrays]
         found = found or [pair for whole, pair in self._names.items() if whole.endswith(f"/{name}")]
         found = found or [(program, name) for program in self.programs if name in program.arrays]
@@ -118,7 +116,7 @@ class Dump(Mapping[str, Any]):
     @property
     def missing(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """What is missing and why, by program."""
-        return {label: program.missing for label, program in self._labels.items() if program.missing}
+        return {label: program.missing for label, program in self.labels.items() if program.missing}
 
     def __str__(self) -> str:
         files = sum(len(program.files) for program in self.programs) + len(self.others)

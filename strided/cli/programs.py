@@ -1,0 +1,70 @@
+"""The programs that a command's operands name: those of a dump folder, or the one in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+import strided
+from strided.cli.operands import is_dump_folder, refuse_empty
+from strided.errors import DumpError
+from strided.io.containers import chosen, split_name
+
+if TYPE_CHECKING:
+    from strided.dumps.directory.dump import Dump
+    from strided.dumps.directory.programs import Program
+    from strided.dumps.hlo.module import Module
+
+
+def programs_in(source: str) -> Mapping[str, Program | str]:
+    """The programs of a dump folder by name, or the file that holds one. Of ``DIR:NAME`` one alone."""
+    path, name = split_name(source)
+    if not os.path.isdir(path):
+        return {"": source}
+    if (program := program_of(source)) is not None:
+        return {program.label: program}
+    labels = strided.open_dump(path, mapped=False).labels
+    return labels or {chosen(labels, name, path, what="program"): ""}  # which raises
+
+
+def program_of(source: str) -> Program | None:
+    """The program that ``DIR:NAME`` names; None for anything else. StridedError if the folder has none of that name."""
+    path, name = split_name(source)
+    if name is None or not is_dump_folder(path):
+        return None
+    dump = strided.open_dump(path, mapped=False)
+    return program_named(dump, name) or dump.labels[chosen(dump.labels, name, path, what="program")]
+
+
+def program_named(dump: Dump, name: str) -> Program | None:
+    """The program of this name, or of this name and number; None if there is none."""
+    return dump.labels.get(name) or next((program for program in dump.programs if program.label == name), None)
+
+
+def module_of(program: Program | str) -> Module:
+    """The module of a program of a dump, or in a file; after optimisations, if it is there."""
+    if isinstance(program, str):
+        return _module_in(program)
+    module = program.module or program.module_before
+    if module is None:
+        raise DumpError(f"no module of the program {program.label} was dumped", path=program.files[0].path.parent)
+    return module
+
+
+def _module_in(path: str) -> Module:
+    """The module in a file. StridedError for a file of another kind."""
+    from strided.dumps.detect import recognise
+
+    refuse_empty(path)
+    kind = recognise(path)
+    if kind in ("npy", "npz", "safetensors") or (kind == "binary" and not path.endswith((".pb", ".pb.gz"))):
+        raise click.UsageError(f"{path} holds no HLO, as text or proto; 'strided show' reads arrays")
+    if kind != "snapshot":
+        return strided.read_hlo(path)
+    module = strided.read_snapshot(path, mapped=False).module
+    if module is None:
+        raise DumpError("a snapshot without a module", path=path)
+    return module
