@@ -18,7 +18,6 @@ from strided.cli.operands import (
     STANDARD,
     Reading,
     array_of,
-    check_target,
     format_of_file,
     is_dump_folder,
     mapped,
@@ -38,8 +37,9 @@ from strided.cli.options import (
     ulp,
     width,
 )
-from strided.cli.pictures import svg, write_svg
+from strided.cli.pictures import check_picture, svg, write_svg
 from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
+from strided.dumps.directory.dump import Dump
 from strided.errors import UnsupportedError
 from strided.escape import visible
 
@@ -75,23 +75,22 @@ def diff(
 
     A and B are arrays, each a FILE as below, or both dump folders. The exit code is 0 if they are equal, 1 if not.
     """
-    if picture is not None:
-        check_target(picture, operands, ".svg")
+    check_picture(picture, operands, as_json=as_json)
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | DumpDifference
-    if len(operands) == 2 and all(map(is_dump_folder, operands)):
-        if picture is not None:
-            raise click.UsageError("--svg draws one array: name it, as in DUMP:NAME")
-        found = diff_dumps(*(strided.open_dump(each) for each in operands), **options)
-    else:
-        with contextlib.ExitStack() as stack:
-            pair = named(operands)
-            a, b = two_arrays(pair, Reading(0, bitorder, kind, allow_excess, stack))
-            shape = getattr(a, "shape", ())
-            with progress(math.prod(shape), "comparing") as advance:
+    with contextlib.ExitStack() as stack:
+        a, b = pair_of(operands, Reading(0, bitorder, kind, allow_excess, stack))
+        if isinstance(a, Dump):
+            if picture is not None:
+                raise click.UsageError("--svg draws one array: name it, as in DUMP:NAME")
+            found = diff_dumps(a, b, **options)
+        else:
+            with progress(math.prod(getattr(a, "shape", ())), "comparing") as advance:
                 found = strided.diff(a, b, **options, progress=advance)
-            names = [name for name, _ in pair]
-            found = dataclasses.replace(found, a=_labelled(names[0], found.a), b=_labelled(names[1], found.b))
+            labels = [
+                _labelled(name, shape) for (name, _), shape in zip(_named(operands), (found.a, found.b), strict=True)
+            ]
+            found = dataclasses.replace(found, a=labels[0], b=labels[1])
     if as_json or picture != STANDARD:
         click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found.text(width()))
     if picture is not None and isinstance(found, Difference):
@@ -101,7 +100,14 @@ def diff(
         sys.exit(1)
 
 
-def named(operands: Sequence[str]) -> list[tuple[str, str | None]]:
+def pair_of(operands: Sequence[str], reading: Reading) -> list[Any]:
+    """What is compared: two dumps, if both operands are dump folders, or two arrays."""
+    if len(operands) == 2 and all(map(is_dump_folder, operands)):
+        return [strided.open_dump(each) for each in operands]
+    return _two_arrays(_named(operands), reading)
+
+
+def _named(operands: Sequence[str]) -> list[tuple[str, str | None]]:
     """The two arrays that operands name, each with its shape if one is given."""
     names: list[tuple[str, str | None]] = []
     while operands:
@@ -112,7 +118,7 @@ def named(operands: Sequence[str]) -> list[tuple[str, str | None]]:
     return names
 
 
-def two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[Any]:
+def _two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[Any]:
     """The two arrays of these names. A shape that is left out is the other one's."""
     shapes = [shape for _, shape in names if shape is not None]
     if [name for name, _ in names] == [STANDARD, STANDARD]:

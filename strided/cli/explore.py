@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import strided
-from strided.cli.diff import named, two_arrays
+from strided.cli.diff import pair_of
 from strided.cli.operands import STANDARD, Reading, check_target, is_dump_folder, only_array_of, with_layout
 from strided.cli.options import (
     SHAPE_HELP,
@@ -84,14 +84,14 @@ def explore(
     folder or a snapshot; or, with --against, where two arrays or two dump folders differ.
     """
     check_target(out, [*operands, *([] if against is None else [against])], ".html", ".htm")
-    if against is None and (rtol or atol or ulp is not None):
-        raise click.UsageError("--rtol, --atol and --ulp go with --against")
+    if against is None and (rtol or atol or ulp is not None or against_shape):
+        raise click.UsageError("--rtol, --atol, --ulp and --against-shape go with --against")
+    if against is not None and layout is not None:
+        raise click.UsageError("--to shows one array in another layout: leave --against out")
     with contextlib.ExitStack() as stack:
         reading = Reading(offset, bitorder, kind, allow_excess, stack)
         if against is not None:
-            both = [*operands, against, *([against_shape] if against_shape else [])]
-            are_dumps = len(both) == 2 and all(map(is_dump_folder, both))
-            a, b = map(strided.open_dump, both) if are_dumps else two_arrays(named(both), reading)
+            a, b = pair_of([*operands, against, *([against_shape] if against_shape else [])], reading)
             page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
         elif len(operands) == 1 and is_shape(operands[0]):
             page = strided.explore(operands[0], to=layout)

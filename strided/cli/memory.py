@@ -7,9 +7,9 @@ import sys
 
 import click
 
-from strided.cli.operands import STANDARD, check_target, refuse_empty
+from strided.cli.operands import STANDARD, refuse_empty
 from strided.cli.options import file_names, force, width
-from strided.cli.pictures import svg, write_svg
+from strided.cli.pictures import check_picture, svg, write_svg
 from strided.cli.programs import program_of
 from strided.escape import visible
 
@@ -55,8 +55,7 @@ def memory(
     from strided.memory.printed import report_text
     from strided.memory.verify import with_verified_cures
 
-    if picture is not None:
-        check_target(picture, files, ".svg")
+    check_picture(picture, files, as_json=as_json)
     for each in files:
         refuse_empty(each)
     programs = sorted_by_program([program_of(each) or each for each in files])

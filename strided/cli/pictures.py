@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from strided.cli.operands import STANDARD
+from strided.cli.operands import STANDARD, check_target
 from strided.cli.options import file_names
 from strided.files.atomic import replaced
 
@@ -16,6 +18,15 @@ svg = click.option(
     shell_complete=file_names,
     help="Write the picture to FILE, too; - is standard output, without the text.",
 )
+
+
+def check_picture(target: str | None, sources: Sequence[str], *, as_json: bool) -> None:
+    """UsageError for a picture that would be written over a source, or among JSON."""
+    if target is None:
+        return
+    check_target(target, sources, ".svg")
+    if as_json and target == STANDARD:
+        raise click.UsageError("--json and --svg - both go to standard output: give the picture a file")
 
 
 def write_svg(text: str, target: str, *, force: bool) -> None:

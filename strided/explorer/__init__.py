@@ -79,12 +79,23 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
     >>> page
     <Page bf16[17,300]{1,0:T(8,128)(2,1)}: ... characters; save() writes it>
     """
-    if against is not None:
-        if isinstance(target, Dump):
-            return _of_runs(diff_dumps(target, against, **tolerance))
-        return _of_difference(diff(target, against, **tolerance), target, against)
-    if tolerance:
+    page = _of_pair(target, against, tolerance) if against is not None else _of_program_or_pair(target)
+    if page is not None and to is not None:
+        raise TypeError("`to` goes with one shape or array")
+    if against is None and tolerance:
         raise TypeError(f"{some(tolerance)}: a tolerance goes with `against`")
+    return _of_array(target, to) if page is None else page
+
+
+def _of_pair(target: Any, against: Any, tolerance: dict[str, Any]) -> Page:
+    """The page of two arrays, or two runs, that are compared here."""
+    if isinstance(target, Dump):
+        return _of_runs(diff_dumps(target, against, **tolerance))
+    return _of_difference(diff(target, against, **tolerance), target, against)
+
+
+def _of_program_or_pair(target: Any) -> Page | None:
+    """The page of programs, or of what `diff` found; None for one array."""
     if isinstance(target, DumpDifference):
         return _of_runs(target)
     if isinstance(target, Difference):
@@ -98,11 +109,12 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
     if isinstance(target, Snapshot):
         return _of_programs(Path(target.path or "a snapshot").name, [part_of_snapshot(target)])
     if isinstance(target, Module):
-        if to is not None:
-            raise TypeError("`to` is for a shape or an array: a module has many")
         return _of_module(target)
-    if isinstance(target, MemoryReport):
-        return _of_report(target)
+    return _of_report(target) if isinstance(target, MemoryReport) else None
+
+
+def _of_array(target: Any, to: str | Layout | None) -> Page:
+    """The page of a shape or an array, beside another layout if one is given."""
     if isinstance(target, (str, os.PathLike)) and os.path.exists(target):
         raise TypeError(f"{target} is a path; open it first: strided.open, open_dump or read_hlo")
     array = target if hasattr(target, "xla_shape") else None

@@ -257,6 +257,14 @@ def test_one_program_of_a_dump(folders: list[Path]) -> None:
     assert [one["name"] for one in _packed(page, "dump")["arrays"]] == list(program.arrays)
 
 
+def test_another_layout_goes_with_one_array_alone() -> None:
+    values = np.eye(3, dtype=np.float32)
+    array = sd.LayoutArray.from_numpy(values, "{1,0}")
+    for target, more in ((sd.read_hlo(MODULE), {}), (sd.diff(values, values), {}), (array, {"against": values})):
+        with pytest.raises(TypeError, match="`to` goes with one shape or array"):
+            explore(target, to="{0,1}", **more)
+
+
 def test_a_folder_without_programs(tmp_path: Path) -> None:
     with pytest.raises(sd.DumpError, match="no program"):
         explore(sd.open_dump(tmp_path))
