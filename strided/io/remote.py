@@ -70,13 +70,13 @@ class RemoteArray:
     ) -> None:
         self.url, self.xla_shape, self._options = url, array_shape(shape), dict(options or {})
         self._system, self._path = _file_system(url, self._options)
-        self._blank = blank_array(self.xla_shape, bitorder)
+        self.blank = blank_array(self.xla_shape, bitorder)
         size = int(self._system.info(self._path)["size"] or 0)
         head = self._bytes(0, min(HEAD_BYTES, size))
         self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head)
         self._arguments = url, str(self.xla_shape), offset, bitorder, allow_excess, self._options
-        self.shape, self.ndim, self.size = self._blank.shape, self._blank.ndim, self._blank.size
-        self.dtype, self.nbytes, self.chunk_shape = self._blank.dtype, self._blank.nbytes, self._blank.chunk_shape
+        self.shape, self.ndim, self.size = self.blank.shape, self.blank.ndim, self.blank.size
+        self.dtype, self.nbytes, self.chunk_shape = self.blank.dtype, self.blank.nbytes, self.blank.chunk_shape
 
     @property
     def layout(self) -> Layout:
@@ -85,11 +85,11 @@ class RemoteArray:
         return self.xla_shape.layout
 
     def __getitem__(self, key: Any) -> Any:
-        selected = indexed(self._blank.address_map, key)
+        selected = indexed(self.blank.address_map, key)
         if isinstance(selected, (AddressMap, Copy)):
             map_ = selected.map if isinstance(selected, Copy) else selected
-            return values_of(self._blank._with_map(map_), self._fetched, GAP_BYTES)
-        return values_at(self._blank, key, selected, self._fetched, GAP_BYTES)
+            return values_of(self.blank._with_map(map_), self._fetched, GAP_BYTES)
+        return values_at(self.blank, key, selected, self._fetched, GAP_BYTES)
 
     def to_numpy(self) -> npt.NDArray[Any]:
         """All values as a new ndarray."""
@@ -102,7 +102,7 @@ class RemoteArray:
         return self.to_numpy().astype(self.dtype if dtype is None else dtype, copy=False)
 
     def __len__(self) -> int:
-        return len(self._blank)
+        return len(self.blank)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
@@ -118,7 +118,7 @@ class RemoteArray:
 
     def _fetched(self, view: LayoutArray, ranges: Table) -> LayoutArray:
         """A view of the array with some ranges of its bytes fetched, in memory of its own."""
-        found = blank_array(self.xla_shape, self._blank.bitorder)
+        found = blank_array(self.xla_shape, self.blank.bitorder)
         parts = [
             (at, min(at + REQUEST_BYTES, stop))
             for start, stop in ranges.tolist()

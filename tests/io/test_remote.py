@@ -114,6 +114,11 @@ def test_only_what_a_key_needs_is_fetched(server: Server) -> None:
     assert VALUES.nbytes <= server.sent - before <= a.xla_shape.byte_size  # nothing twice
 
 
+def test_its_page_has_its_order_of_bits(server: Server) -> None:
+    array: Any = sd.open(f"{server.url}/x.bin", "u4[64]{0:E(4)}", bitorder="big", allow_excess=True)
+    assert '"is_big_endian_packed":true' in sd.explore(array).html
+
+
 def test_what_it_says_of_itself(server: Server) -> None:
     a: Any = sd.open(f"{server.url}/x.bin", SHAPE)
     assert (a.shape, a.ndim, a.size, a.dtype, a.nbytes, len(a)) == (
