@@ -372,3 +372,4 @@ def test_reprs_say_what_differs() -> None:
     assert repr(diff(a, b)) == (
         "<Difference: 1 of 15 elements differs, 6.67%; the only mismatch is at [1, 1]: byte 24 of a, 24 of b>"
     )
+    assert repr(diff(a, np.eye(3, 5, dtype=np.float32))) == "<Difference: 3 of 15 elements differ, 20%>"

@@ -54,6 +54,8 @@ def test_diff_of_whole_dumps_says_what_compares_them(folders: list[Path]) -> Non
     dump = sd.open_dump(folders[0])
     with pytest.raises(UnsupportedError, match=r"a is a whole dump folder: .* as in dump\['jit_.*'\], .*diff_dumps"):
         sd.diff(dump, dump)
+    with pytest.raises(TypeError, match="b is no Dump but a PosixPath: "):
+        diff_dumps(dump, folders[1])  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="b is a whole dump folder"):
         sd.diff(next(iter(dump.values())), dump)
     with pytest.raises(UnsupportedError, match="dump\\['NAME'\\]"):

@@ -327,6 +327,11 @@ def test_the_cure_of_a_result_is_what_is_made():
     assert str(found.cure).startswith("ask for the result as Format(Layout(major_to_minor=(0, 2, 1)")
 
 
+def test_a_path_is_no_module() -> None:
+    with pytest.raises(TypeError, match="takes a Module, not str: "):
+        sd.layout_copies("module.txt")  # type: ignore[arg-type]
+
+
 # ---- whole programs, and printing ------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -197,9 +198,14 @@ def diff_dumps(
 
     Raises
     ------
+    TypeError
+        No Dump, such as a path.
     ValueError
         A negative tolerance.
     """
+    for name, given in (("a", a), ("b", b)):
+        if not isinstance(given, Dump):
+            raise TypeError(f"{name} is no Dump but a {type(given).__name__}: strided.open_dump makes one of a folder")
     tolerance = Tolerance(rtol, atol, max_ulp, equal_nan)
     first, second = _programs(a), _programs(b)
     modules: dict[str, str] = {}
@@ -222,10 +228,11 @@ def diff_dumps(
 def _programs(dump: Dump) -> dict[str, Program]:
     """Programs by name; those that share one by name and turn, for numbers vary from run to run."""
     found: dict[str, Program] = {}
+    turns: Counter[str] = Counter()
     for program in dump.programs:
         name = program.name or program.label
-        turn = next(k for k in itertools.count() if (f"{name} ({k + 1})" if k else name) not in found)
-        found[f"{name} ({turn + 1})" if turn else name] = program
+        turns[name] += 1
+        found[f"{name} ({turns[name]})" if turns[name] > 1 else name] = program
     return found
 
 

@@ -167,7 +167,8 @@ class Difference:
         return self.text()
 
     def __repr__(self) -> str:
-        return f"<Difference: {'; '.join([self.verdict, *(pattern.sentence for pattern in self.patterns[:1])])}>"
+        telling = [pattern.sentence for pattern in self.patterns[:1] if pattern.share > 0.5]
+        return f"<Difference: {'; '.join([self.verdict, *telling])}>"
 
     def _repr_html_(self) -> str:
         sections = []

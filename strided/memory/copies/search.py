@@ -68,6 +68,8 @@ def layout_copies(
       cure (computed): pass x as
         Format(Layout(major_to_minor=(1, 0), tiling=((8, 128),)), sharding)
     """
+    if not isinstance(module, Module):
+        raise TypeError(f"layout_copies takes a Module, not {type(module).__name__}: strided.read_hlo reads one")
     found = _found(module)
     return found if before is None else verified(found, before, generation, _found, top=top, timeout=timeout)
 
