@@ -273,8 +273,7 @@ def test_shards_beside_a_whole_array() -> None:
     y[29, 24] += 1
     sharding = sd.Sharding.parse("{devices=[4,2]<=[8]}")
     pieces = shard(y, sharding, layout="{1,0:T(8,128)}")
-    shape = "f32[8,13]{1,0:T(8,128)}"
-    b = assemble(pieces, sharding, (30, 25), shape) if False else assemble(pieces, sharding, (30, 25))
+    b = assemble(pieces, sharding, (30, 25))
     found = diff(x, b)
     assert (found.count, found.first) == (1, (29, 24))
     del pieces[3]
@@ -373,3 +372,34 @@ def test_reprs_say_what_differs() -> None:
         "<Difference: 1 of 15 elements differs, 6.67%; the only mismatch is at [1, 1]: byte 24 of a, 24 of b>"
     )
     assert repr(diff(a, np.eye(3, 5, dtype=np.float32))) == "<Difference: 3 of 15 elements differ, 20%>"
+
+
+@pytest.mark.parametrize("other", [(8, 16), (12, 10), (40, 1), None], ids=str)
+def test_small_chunks_are_compared_many_at_a_time(other: tuple[int, int] | None, tmp_path: Path) -> None:
+    values = np.arange(12_000, dtype=np.float32).reshape(40, 300)
+    changed = values.copy()
+    changed[9, 200:204] += 1
+    a = chunked(tmp_path / "a.zarr", values, (8, 16))
+    b = changed if other is None else chunked(tmp_path / "b.zarr", changed, other)
+    done: list[int] = []
+    found = diff(a, b, progress=done.append)
+    assert [m.index for m in found.mismatches] == [(9, column) for column in range(200, 204)]
+    assert sum(done) == values.size
+    assert len(done) < 10
+
+
+def chunked(path: Path, values: np.ndarray, chunk: tuple[int, int]) -> Any:
+    """A zarr store of small chunks."""
+    for row, column in np.ndindex(*(-(-n // step) for n, step in zip(values.shape, chunk, strict=True))):
+        part = values[row * chunk[0] :, column * chunk[1] :][: chunk[0], : chunk[1]]
+        whole = np.zeros(chunk, values.dtype)
+        whole[: part.shape[0], : part.shape[1]] = part
+        (path / "c" / str(row)).mkdir(parents=True, exist_ok=True)
+        (path / "c" / str(row) / str(column)).write_bytes(whole.tobytes())
+    found = {
+        "zarr_format": 3, "node_type": "array", "shape": values.shape, "data_type": values.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}}, "fill_value": 0,
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], "attributes": {},
+    }  # fmt: skip
+    (path / "zarr.json").write_text(json.dumps(found))
+    return sd.open(path)

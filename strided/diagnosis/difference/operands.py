@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,11 +35,11 @@ class Operand(ABC):
     array : LayoutArray, ndarray or GridArray
     name : str
         What reports call it.
-    edges : sequence of sequence of int
-        Where the array is cut into chunks, along each axis.
+    chunk : tuple of int
+        The shape of its chunks; empty for an array in one buffer.
     """
 
-    edges: Sequence[Sequence[int]] = ()
+    chunk: tuple[int, ...] = ()
 
     def __init__(self, array: Any, name: str) -> None:
         self.array, self.name = array, name
@@ -168,7 +167,7 @@ class Chunks(Operand):
 
     def __init__(self, array: GridArray, name: str) -> None:
         super().__init__(array, name)
-        self.edges = [range(step, n, step) for n, step in zip(array.shape, array.shard_shape, strict=True)]
+        self.chunk = array.shard_shape
 
     def byte_of(self, index: tuple[int, ...]) -> int:
         """Within its own buffer."""

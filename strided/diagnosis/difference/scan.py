@@ -400,22 +400,35 @@ def _touching(map_: AddressMap, bits: int, chunks: Mask, itemsize: int) -> Itera
 
 
 def _boxes(a: Operand, b: Operand) -> Iterator[Box]:
-    """Blocks that are read fast from both arrays, none across an edge of a chunk."""
+    """Blocks that are read fast from both arrays."""
     shape, elements = a.shape, max(1, _BLOCK_BYTES // max(a.dtype.itemsize, b.dtype.itemsize))
+    chunks = [each.chunk for each in (a, b) if each.chunk]
     if a.whole is not None and b.whole is not None:
-        cuts = even_cuts(shape, common_block(a.whole.xla_shape, b.whole.xla_shape, elements))
-    elif isinstance(first := next((each for each in (a, b) if isinstance(each, Wrapped)), None), Wrapped):
+        return boxes(even_cuts(shape, common_block(a.whole.xla_shape, b.whole.xla_shape, elements)))
+    if (block := _whole_chunks(shape, chunks, elements)) is not None:
+        return boxes(even_cuts(shape, block))
+    if isinstance(first := next((each for each in (a, b) if isinstance(each, Wrapped)), None), Wrapped):
         cuts = tile_cuts(first.array.address_map, elements)
     else:
         cuts = even_cuts(shape, run_block(shape, elements))
-    for each in (a, b):
-        cuts = [_cut(own, edges) for own, edges in zip(cuts, each.edges or [()] * len(cuts), strict=True)]
+    for chunk in chunks:
+        cuts = [_cut(own, range(step, n, step)) for own, n, step in zip(cuts, shape, chunk, strict=True)]
     return boxes(cuts)
+
+
+def _whole_chunks(shape: Sequence[int], chunks: Sequence[Sequence[int]], elements: int) -> tuple[int, ...] | None:
+    """The shape of blocks of many small chunks: of both arrays, if that is possible. None if no chunk is small."""
+    both = [[math.lcm(*steps) for steps in zip(*chunks, strict=True)]] if chunks else []
+    for chunk in both + sorted(map(list, chunks), key=math.prod, reverse=True):
+        block = [min(n, step) for n, step in zip(shape, chunk, strict=True)]
+        if math.prod(block) <= elements:
+            for axis in reversed(range(len(block))):
+                block[axis] = min(shape[axis], block[axis] * (elements // math.prod(block)))
+            return tuple(block)
+    return None
 
 
 def _cut(ranges: Sequence[slice], edges: Sequence[int]) -> list[slice]:
     """Ranges of an axis, cut at more places."""
-    if not edges:
-        return list(ranges)
     starts = sorted({r.start for r in ranges} | set(edges))
     return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], ranges[-1].stop], strict=True)]
