@@ -54,12 +54,12 @@ class Page:
             file.write(self.html.encode())
 
     def __repr__(self) -> str:
-        return f"<Page {self.title}: {len(self.html):,} characters; save() writes it>"
+        return f"<Page {visible(self.title)}: {len(self.html):,} characters; save() writes it>"
 
     def _repr_html_(self) -> str:
         frame = html.escape(self.html, quote=True)
         style = "width:100%;height:46rem;border:0"
-        return f"<iframe title='{html.escape(self.title)}' srcdoc=\"{frame}\" style='{style}'></iframe>"
+        return f"<iframe title='{html.escape(visible(self.title))}' srcdoc=\"{frame}\" style='{style}'></iframe>"
 
 
 def assemble(

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import strided as sd
 from strided.cli.group import commands
 from strided.diagnosis.padding import areas, scan
+from strided.diagnosis.padding.scrub import scrub_file
 from strided.inspect import Padding, padding
 from tests import oracle
 from tests.arrays.test_buffer_spec import ScaleFactors
@@ -326,6 +327,13 @@ def test_the_command_never_writes_its_input(dirty: Path) -> None:
     assert dirty.read_bytes() == before
     assert run(dirty, TILED, "--offset", 16, "--scrub", other, "--force").exit_code == 0
     assert len(other.read_bytes()) == len(before)
+
+
+def test_an_empty_file_has_too_few_bytes(tmp_path: Path) -> None:
+    (tmp_path / "empty.bin").touch()
+    with pytest.raises(sd.BufferSizeError):
+        scrub_file(tmp_path / "empty.bin", tmp_path / "clean.bin", sd.parse_shape(TILED))
+    assert os.listdir(tmp_path) == ["empty.bin"]
 
 
 def test_the_command_wants_a_shape(dirty: Path) -> None:

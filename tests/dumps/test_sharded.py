@@ -236,6 +236,12 @@ def test_short_shards_may_come_without_their_padding():
     assert whole.to_numpy().tolist() == [1, 2, 3]
 
 
+def test_short_shards_of_bytes_are_values_not_raw_buffers():
+    shards = [np.array([1, 2], np.uint8), np.array([3], np.uint8)]
+    for shape in ("u8[3]", "u8[3]{0}"):
+        assert assemble(shards, "{devices=[2]<=[2]}", shape).to_numpy().tolist() == [1, 2, 3]
+
+
 def test_shards_that_hold_copies_share_their_buffer():
     found = shard(np.arange(4), "{devices=[2,2]<=[4] last_tile_dim_replicate}")
     assert found[0] is found[1]

@@ -403,3 +403,12 @@ def test_saved_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     with pytest.raises(FileNotFoundError):
         explore(SHAPE).save(tmp_path / "none" / "x.html")
+
+
+def test_reprs_have_no_control_characters() -> None:
+    from strided.explorer.page import Page
+
+    page = Page("a\x1b[31mb", "<p>")
+    for text in (repr(page), page._repr_html_()):
+        assert "\x1b" not in text
+        assert "[31mb" in text

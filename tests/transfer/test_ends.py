@@ -43,6 +43,13 @@ def some_bytes(size: int) -> np.ndarray:
 
 # --- widths ---------------------------------------------------------------------------------------------------------
 
+
+def two_layouts(text: str, layout: str, order: str) -> tuple[sd.LayoutArray, Case, Case]:
+    """An array of random bits, its case, and that of another layout of it."""
+    a = sd.LayoutArray(some_bytes(sd.parse(text).buffer_byte_size), text, bitorder=order)
+    return a, Case.parse(text), Case.parse(text.split("{")[0] + layout)
+
+
 #: Neighbours of packed elements become one element, and some are left over.
 JOINED = [
     ("pred[1001,130]{1,0:T(8,128)(4,1)E(1)}", "{1,0:T(16,128)(4,1)E(1)}"),
@@ -54,12 +61,11 @@ JOINED = [
 @pytest.mark.parametrize(("text", "layout"), JOINED)
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_packed_neighbours_that_are_moved_as_one_keep_their_values(text: str, layout: str, order: str) -> None:
-    sides = Case.parse(text), Case.parse(text.split("{")[0] + layout)
-    a = sd.LayoutArray(some_bytes(sd.parse(text).buffer_byte_size), text, bitorder=order)
+    a, source, target = two_layouts(text, layout, order)
     b = a.to_layout(layout, bitorder=order)
     found, wanted = (
         slots_of(x.buffer, case.bits, high_first=order == "big")[places_of(case.spec).reshape(-1)]
-        for x, case in zip((b, a), sides[::-1], strict=True)
+        for x, case in ((b, target), (a, source))
     )
     np.testing.assert_array_equal(found, wanted)
 
@@ -76,8 +82,7 @@ ALIKE = [
 @pytest.mark.parametrize(("text", "layout"), ALIKE)
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_what_lies_in_a_word_besides_its_elements_stays(text: str, layout: str, order: str) -> None:
-    source, target = Case.parse(text), Case.parse(text.split("{")[0] + layout)
-    a = sd.LayoutArray(some_bytes(sd.parse(text).buffer_byte_size), text, bitorder=order)
+    a, source, target = two_layouts(text, layout, order)
     out = some_bytes(sd.parse(text.split("{")[0] + layout).buffer_byte_size)
     bits, high_first = target.bits, order == "big"
     wanted = slots_of(out, bits, high_first=high_first)

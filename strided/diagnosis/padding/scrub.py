@@ -44,7 +44,6 @@ def scrub_file(
             copy.flush()
             size = copy.tell()
             if shape.size:
-                LayoutArray(
-                    mmap.mmap(copy.fileno(), size), shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess
-                ).fill_padding()
+                memory = mmap.mmap(copy.fileno(), size) if size else b""
+                LayoutArray(memory, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess).fill_padding()
             return size

@@ -179,7 +179,7 @@ def _is_raw(given: LayoutArray | Array, xla: Shape | None) -> bool:
     """Whether an ndarray is a raw buffer rather than the values themselves."""
     if isinstance(given, LayoutArray) or xla is None:
         return False
-    return given.dtype == np.uint8 and given.ndim == 1 and (xla.dtype != np.uint8 or xla.rank != 1 or bool(xla.layout))
+    return given.dtype == np.uint8 and given.ndim == 1 and xla != Shape("u8", xla.dimensions)
 
 
 def _shown(index: Index) -> str:
