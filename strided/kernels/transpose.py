@@ -319,6 +319,8 @@ def _by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds
             held = room + _HELD + 64 * lines * ((slot + half) % (2 * half))
             besides = due[0] != 0 and (whole or p < half) and count == lines * side and p + side <= extent[0]
             if p < stop:
+                if ends[0] or ends[1]:
+                    _ask_ends(own, p, min(side, extent[0] - p), count * width, ends)
                 wanted = _wanted(here, following, p, extent[0], width, bounds)
                 for k in range(across):
                     present = min(side, count - side * k), min(side, extent[0] - p)
@@ -407,6 +409,17 @@ def _ask(wanted, k, across, most):
         for line in range(63, size + 63, 64):
             simd_bytes.prefetch(place + line)
     return ZERO, ZERO
+
+
+@part
+def _ask_ends(goal, first, rows, size, ends):
+    """Ask for the lines of the target in which some rows begin and end, if they fill these in part."""
+    for k in range(first, first + rows):
+        t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
+        if ends[0] and t & 63:
+            simd_bytes.prefetch(t)
+        if ends[1] and t + size & 63:
+            simd_bytes.prefetch(t + size)
 
 
 @part

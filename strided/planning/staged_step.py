@@ -46,11 +46,11 @@ _COST = {
 }
 #: Those that turn squares, and the time that a bit of a square takes which is not there.
 _SQUARES = {"transpose64", "transpose32", "transpose16", "transpose8"}
-_GAP_COST = 0.35
+_GAP_COST = 0.75
 #: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and a
 #: transposition whose runs lie on few pages, or at few places of many, where they fight for the same few lines of the
 #: caches.
-_RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST = 1000.0, 250.0, 2500.0
+_RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST = 1000.0, 500.0, 2500.0
 _LONG_RUN_BITS = 1024
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 _FAR_WORDS = 1.1
@@ -58,7 +58,7 @@ _FAR_WORDS = 1.1
 _NEST_COST = 400.0
 _NEST_BITS_COST = 4000.0
 #: The same for each word that the nest fetches from the target: it waits for memory.
-_FETCH_COST = 8000.0
+_FETCH_COST = 3000.0
 
 
 class StagingLayout(NamedTuple):
@@ -216,7 +216,7 @@ def _bit_cost(step: VectorStep) -> float:
         places = step.run_places
         run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
         if step.goes_on_in_words:
-            run, long = _ALIKE_RUN_COST, 3 * _LONG_RUN_BITS
+            run, long = _RUN_COST, 3 * _LONG_RUN_BITS
     if 0 < step.run_bits < long:
         cost += run * (1 / step.run_bits - 1 / long)
     return cost
@@ -270,7 +270,7 @@ def leaves_gaps(found: Matched) -> bool:
     """Whether a transposition turns squares that are far from full, or leaves over many elements."""
     first = found.steps[0]
     full = sum(step.elements * step.bits for step in found.steps) * _COST.get(first.kernel, 1.0)
-    return first.kernel in _SQUARES and _cost(*found) > 1.25 * full
+    return first.kernel in _SQUARES and _cost(*found) > 1.5 * full
 
 
 class _Candidate(NamedTuple):
