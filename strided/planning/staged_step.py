@@ -49,8 +49,8 @@ _SQUARES = {"transpose64", "transpose32", "transpose16", "transpose8"}
 _GAP_COST = 0.75
 #: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and a
 #: transposition whose runs lie on few pages, or at few places of many, where they fight for the same few lines of the
-#: caches.
-_RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST = 1000.0, 500.0, 2500.0
+#: caches, or follow each other only as far as they share words of the source.
+_RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500.0, 1500.0
 _LONG_RUN_BITS = 1024
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 _FAR_WORDS = 1.1
@@ -216,7 +216,7 @@ def _bit_cost(step: VectorStep) -> float:
         places = step.run_places
         run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
         if step.goes_on_in_words:
-            run, long = _RUN_COST, 3 * _LONG_RUN_BITS
+            run, long = _WORD_RUN_COST, 3 * _LONG_RUN_BITS
     if 0 < step.run_bits < long:
         cost += run * (1 / step.run_bits - 1 / long)
     return cost
