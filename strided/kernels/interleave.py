@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
-from strided.kernels.compile import ZERO, kernel, part
-from strided.kernels.row_driver import ARGUMENTS, drive, edge, gather, no_gather, no_patch, spill_run
+from strided.kernels.compile import kernel, part
+from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, patched, spill_run
 from strided.kernels.word_rows import take_apart
 
 
@@ -66,21 +66,33 @@ _spill_two, _spill_four = _spilling(2), _spilling(4)
 
 
 @part
-def _patch(fetch, spill, fixed, start, t_row, rows, i, last, cut, how):
-    """Write one row of words by a mask, so that the others are not touched."""
-    t_lane, step, room = fixed[1], fixed[2], fixed[5]
-    pieces, first, end, _ = cut
-    own = step >> 4
-    every = ((1 << own) - 1 << simd_bytes.cell(rows, i, 2) * own) * 0x1111_1111_1111_1111
-    for p in range(first, end):
-        s = start + simd_bytes.cell(rows, i, 0) + simd_bytes.cell(pieces, p, 0)
-        t = t_row + simd_bytes.cell(pieces, p, 1)
-        count = simd_bytes.cell(pieces, p, 2) * t_lane
-        while count > 0:
-            mask = every if count >= 64 else every & (1 << count) - 1
-            simd_bytes.store_masked(t, edge(fetch, spill, s, ZERO, count, step, how, room), mask)
-            s, t, count = s + step, t + 64, count - 64
-    return ZERO + 1
+def _put_rows(t, words, size, mask, room):
+    """Write some bytes of words, and touch no others: they may be another thread's."""
+    if simd_bytes.writes_by_mask():
+        simd_bytes.store_masked(t, words, size, mask)
+        return
+    # From memory: LLVM would take a vector apart in many more steps.
+    simd_bytes.store(room, words)
+    simd_bytes.forget_stored()
+    for k in range(0, 4, 2):
+        own = mask >> 8 * k & 0xFFFF
+        if own == 0xFFFF:
+            for n in range(k, size, 4):
+                simd_bytes.copy2(t + n, room + n)
+        elif own:
+            for n in range(k + (own > 0xFF), size, 4):
+                simd_bytes.copy1(t + n, room + n)
+
+
+def _patching(bits):
+    @part
+    def patch(fetch, fixed, start, t_row, rows, i, last, cut, manner):
+        return patched(fetch, _put_rows, bits, 0, fixed, start, t_row, rows, i, last, cut, manner)
+
+    return patch
+
+
+_patch16, _patch8 = _patching(16), _patching(8)
 
 
 @kernel(*ARGUMENTS)
@@ -115,11 +127,11 @@ def interleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, stre
     A row whose words' other row is not in its block goes in alone, and the other one's bytes stay as they are.
     """
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    drive(_braid16, _spill_two, _apart, gather, _patch, (2, 4, 2), source, target, tables, streaming, scratch, 0)
+    drive(_braid16, _spill_two, _apart, gather, _patch16, (2, 4, 2), source, target, tables, streaming, scratch, 0)
 
 
 @kernel(*ARGUMENTS)
 def interleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Put rows of 8 bits into words, four rows into each, as `interleave16` does with two."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    drive(_braid8, _spill_four, _apart, gather, _patch, (1, 4, 4), source, target, tables, streaming, scratch, 0)
+    drive(_braid8, _spill_four, _apart, gather, _patch8, (1, 4, 4), source, target, tables, streaming, scratch, 0)

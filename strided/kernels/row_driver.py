@@ -103,7 +103,7 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
         if group == _ALONE:
             if fixed[4]:
                 _ask_for_words(later[1] + simd_bytes.cell(rows, i, 1), cut, fixed[1])
-            i += patch(fetch, spill, fixed, origin[0], t, rows, i, last, cut, how)
+            i += patch(fetch, fixed, origin[0], t, rows, i, last, cut, aim(member, ZERO + GATHERED_ROW, options))
         elif group == _UNEVEN:
             line = gather(
                 fetch, spill, fixed, origin[0], t, rows, i, cut, aim(member, ZERO + GATHERED_ROW, options), line
@@ -349,9 +349,50 @@ def no_gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
 
 
 @part
-def no_patch(fetch, spill, fixed, start, t, rows, i, last, cut, how):
+def no_patch(fetch, fixed, start, t, rows, i, last, cut, manner):
     """For targets that no rows share: no row is alone."""
     return ZERO + 1
+
+
+@part
+def patched(fetch, put_rows, bits, flip, fixed, start, t_row, rows, i, last, cut, manner):
+    """Write the rows of one word that follow each other in the table, by way of the scratch; how many.
+
+    `put_rows` writes up to 16 of their words: those bits that are ones in a mask, and no others.
+    """
+    s_lane, t_lane, step, _, _, room = fixed
+    pieces, first, end, _ = cut
+    count, mask = _present(rows, i, last, bits, flip)
+    side = room + SIDE
+    for p in range(first, end):
+        left = simd_bytes.cell(pieces, p, 2) * s_lane
+        s, t = start + simd_bytes.cell(pieces, p, 0), t_row + simd_bytes.cell(pieces, p, 1)
+        while left > 0:
+            some = min(GATHERED_ROW, left)
+            for k in range(i, i + count):
+                to = side + GATHERED_ROW * simd_bytes.cell(rows, k, 2)
+                simd_bytes.move(to, s + simd_bytes.cell(rows, k, 0), some)
+            for done in range(0, some, step):
+                size = min(step, some - done) * t_lane // s_lane
+                put_rows(t, fetch(side + done, manner), size, mask, room)
+                t += 64
+            s, left = s + some, left - some
+    return count
+
+
+@part
+def _present(rows, i, last, bits, flip):
+    """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
+    count, mask = ZERO, ZERO
+    while i + count < last:
+        member = simd_bytes.cell(rows, i + count, 2)
+        if count:
+            same = simd_bytes.cell(rows, i + count, 1) == simd_bytes.cell(rows, i, 1)
+            if not same or member <= simd_bytes.cell(rows, i + count - 1, 2):
+                break
+        mask |= (1 << bits) - 1 << (member * bits ^ flip)
+        count += 1
+    return count, mask
 
 
 @part

@@ -13,7 +13,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from strided.kernels.llvm import (
-    BIT,
     BYTE,
     INT32,
     INT64,
@@ -28,8 +27,10 @@ from strided.kernels.llvm import (
     loaded,
     operation,
     pointer_to,
+    register_bytes,
     splat,
     stream,
+    wall,
 )
 
 # --- memory ---------------------------------------------------------------------------------------------------------
@@ -122,14 +123,23 @@ def put(builder, address, value, streaming):
             builder.store(value, pointer, align=LINE)
 
 
-@operation(types.void, INTEGER, VECTOR, INTEGER)
-def store_masked(builder, address, value, mask):
-    """Write those of 64 bytes whose bit is set in `mask`, and touch no others."""
-    flags = ir.VectorType(BIT, LINE)
+@operation(INTEGER)
+def writes_by_mask(builder):
+    """1 if the CPU writes single bytes of a vector, else 0."""
+    return INT64(int(register_bytes() == LINE))
+
+
+@operation(types.void, INTEGER, VECTOR, INTEGER, INTEGER)
+def store_masked(builder, address, value, size, mask):
+    """Write of up to 64 bytes those that are not 0 in `mask`, a word of 4 bytes, and touch no others."""
+    masks = as_bytes(builder, splat(builder, mask, VECTOR.of(32)))
+    places = ir.Constant(masks.type, list(range(LINE)))
+    within = builder.icmp_unsigned("<", places, splat(builder, size, masks.type))
+    flags = builder.and_(builder.icmp_unsigned("!=", masks, ir.Constant(masks.type, None)), within)
     pointer = pointer_to(builder, address, value.type)
-    kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT32, flags])
+    kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT32, flags.type])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.masked.store.v64i8.p0")
-    builder.call(function, [value, pointer, INT32(1), builder.bitcast(mask, flags)])
+    builder.call(function, [value, pointer, INT32(1), flags])
 
 
 @operation(types.void, INTEGER)
@@ -142,6 +152,12 @@ def prefetch(builder, address):
 def prefetch_near(builder, address):
     """The same into the first-level cache: for few lines, that are wanted very soon."""
     ask_for(builder, address, 1)
+
+
+@operation(types.void)
+def forget_stored(builder):
+    """Have what was stored read from memory, though the compiler still knows it."""
+    wall(builder)
 
 
 @operation(types.void)

@@ -10,14 +10,13 @@ from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.row_driver import (
     ARGUMENTS,
-    GATHERED_ROW,
-    SIDE,
     drive,
     flush,
     gather,
     go_on,
     no_gather,
     no_patch,
+    patched,
     spill_run,
 )
 from strided.kernels.transpose import move_run
@@ -64,47 +63,20 @@ def _apart(member, pitch, options):
 
 
 @part
-def _patch(fetch, spill, fixed, start, t_row, rows, i, last, cut, how):
-    """Write the rows of one word that follow each other, with the bits of its other rows as they are; how many."""
-    room = fixed[5]
-    pieces, first, end, _ = cut
-    _, bits, flip = how[0]
-    count, mask = _present(rows, i, last, bits, flip)
-    side = room + SIDE
-    for p in range(first, end):
-        left = simd_bytes.cell(pieces, p, 2)
-        s, t = start + simd_bytes.cell(pieces, p, 0), t_row + simd_bytes.cell(pieces, p, 1)
-        while left > 0:
-            some = min(GATHERED_ROW, left)
-            for k in range(i, i + count):
-                simd_bytes.move(
-                    side + GATHERED_ROW * simd_bytes.cell(rows, k, 2), s + simd_bytes.cell(rows, k, 0), some
-                )
-            for b in range(0, some, 16):
-                words = fetch(side + b, (ZERO + GATHERED_ROW, bits, flip))
-                if some - b >= 16:
-                    simd_bytes.store(t + 4 * b, simd_bytes.choose(simd_bytes.load(t + 4 * b), words, mask))
-                else:
-                    simd_bytes.move(room, t + 4 * b, 4 * (some - b))
-                    simd_bytes.store(room, simd_bytes.choose(simd_bytes.load(room), words, mask))
-                    simd_bytes.move(t + 4 * b, room, 4 * (some - b))
-            s, t, left = s + some, t + 4 * some, left - some
-    return count
+def _patch(fetch, fixed, start, t_row, rows, i, last, cut, manner):
+    _, bits, flip = manner
+    return patched(fetch, _put_rows, bits, flip, fixed, start, t_row, rows, i, last, cut, manner)
 
 
 @part
-def _present(rows, i, last, bits, flip):
-    """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
-    count, mask = ZERO, ZERO
-    while i + count < last:
-        member = simd_bytes.cell(rows, i + count, 2)
-        if count:
-            same = simd_bytes.cell(rows, i + count, 1) == simd_bytes.cell(rows, i, 1)
-            if not same or member <= simd_bytes.cell(rows, i + count - 1, 2):
-                break
-        mask |= (1 << bits) - 1 << (member * bits ^ flip)
-        count += 1
-    return count, mask
+def _put_rows(t, words, size, mask, room):
+    """Write some bits of words; the others are written as they are."""
+    if size == 64:
+        simd_bytes.store(t, simd_bytes.choose(simd_bytes.load(t), words, mask))
+        return
+    simd_bytes.move(room, t, size)
+    simd_bytes.store(room, simd_bytes.choose(simd_bytes.load(room), words, mask))
+    simd_bytes.move(t, room, size)
 
 
 @kernel(*ARGUMENTS, NUMBER, NUMBER, NUMBER)
