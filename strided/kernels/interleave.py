@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import kernel, part
-from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, patched, spill_run
+from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, patched, put_bytes, spill_run
 from strided.kernels.word_rows import take_apart
 
 
@@ -65,29 +65,10 @@ def _spilling(rows):
 _spill_two, _spill_four = _spilling(2), _spilling(4)
 
 
-@part
-def _put_rows(t, words, size, mask, room):
-    """Write some bytes of words, and touch no others: they may be another thread's."""
-    if simd_bytes.writes_by_mask():
-        simd_bytes.store_masked(t, words, size, mask)
-        return
-    # From memory: LLVM would take a vector apart in many more steps.
-    simd_bytes.store(room, words)
-    simd_bytes.forget_stored()
-    for k in range(0, 4, 2):
-        own = mask >> 8 * k & 0xFFFF
-        if own == 0xFFFF:
-            for n in range(k, size, 4):
-                simd_bytes.copy2(t + n, room + n)
-        elif own:
-            for n in range(k + (own > 0xFF), size, 4):
-                simd_bytes.copy1(t + n, room + n)
-
-
 def _patching(bits):
     @part
     def patch(fetch, fixed, start, t_row, rows, i, last, cut, manner):
-        return patched(fetch, _put_rows, bits, 0, fixed, start, t_row, rows, i, last, cut, manner)
+        return patched(fetch, put_bytes, bits, 0, fixed, start, t_row, rows, i, last, cut, manner)
 
     return patch
 

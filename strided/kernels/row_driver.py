@@ -381,6 +381,25 @@ def patched(fetch, put_rows, bits, flip, fixed, start, t_row, rows, i, last, cut
 
 
 @part
+def put_bytes(t, words, size, mask, room):
+    """Write some bytes of words, and touch no others: they may be another thread's."""
+    if simd_bytes.writes_by_mask():
+        simd_bytes.store_masked(t, words, size, mask)
+        return
+    # From memory: LLVM would take a vector apart in many more steps.
+    simd_bytes.store(room, words)
+    simd_bytes.forget_stored()
+    for k in range(0, 4, 2):
+        own = mask >> 8 * k & 0xFFFF
+        if own == 0xFFFF:
+            for n in range(k, size, 4):
+                simd_bytes.copy2(t + n, room + n)
+        elif own:
+            for n in range(k + (own > 0xFF), size, 4):
+                simd_bytes.copy1(t + n, room + n)
+
+
+@part
 def _present(rows, i, last, bits, flip):
     """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
     count, mask = ZERO, ZERO

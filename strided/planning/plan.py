@@ -142,6 +142,7 @@ _REASONS = {
     "transpose_runs": "short runs that are neighbours in the source lie apart in the target",
     "unpack": "packed elements, side by side in both",
     "pack": "packed elements, side by side in both",
+    "pack_words": "packed elements, side by side in both, in runs that fill words of the target",
     "staged": "no single kernel does it; several do, one after another, in the cache",
     "fill": "one value, wherever it goes",
     "nest": "any regular layout",

@@ -22,6 +22,8 @@ _Place = TypeVar("_Place", int, int | None)
 
 #: Bits of the word that a sub-tile fills with elements of neighbouring rows.
 WORD_BITS = 32
+#: Fewer words that follow each other are no better moved together.
+_LEAST_WORDS = 16
 #: The widest element that kernels move.
 _WIDEST_BITS = 64
 
@@ -340,12 +342,13 @@ def _packed(asked: _Case) -> VectorStep | None:
     axis = box.axes[lane]
     if lane != other or source_bits == target_bits or bits >= 8:
         return None
-    if _run(axis) < limits.current.packed_run_elements and len(box.axes) > 1:
+    words = _words_beside(box, lane, bits) if target_bits < 8 else None
+    if words is None and _run(axis) < limits.current.packed_run_elements and len(box.axes) > 1:
         return None
     if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
         return None
-    kernel = "unpack" if source_bits < 8 else "pack"
-    row = _row_of(box, lane)
+    kernel = "unpack" if source_bits < 8 else "pack" if words is None else "pack_words"
+    row = _row_of(box, lane) if words is None else words
     found = _step_of(kernel, box, bits, row, lane, units=(source_bits, target_bits))
     others = [a.target for k, a in enumerate(box.axes) if k != lane]
     between = [m.at(0) + stride for side in others for m in side.radix_maps for stride in m.strides]
@@ -353,6 +356,26 @@ def _packed(asked: _Case) -> VectorStep | None:
     # Tasks end on tiles of the source.
     whole = whole and not any(m.sizes and m.start * bits % 8 for m in axis.source.radix_maps)
     return found if found is None or whole or target_bits == 8 else replace(found, divides=False)
+
+
+def _words_beside(box: Box, lane: int, bits: int) -> int | None:
+    """The axis along which words of the target follow each other, if every run of packed lanes is one; else None.
+
+    The bytes of a word, and those of the next one, lie near each other.
+    """
+    own, each = box.axes[lane].target.radix_map, WORD_BITS // bits
+    if own is None or own.start % each or (own.unit if own.sizes else box.axes[lane].extent) > each:
+        return None
+    others = [m for k, axis in enumerate(box.axes) if k != lane for m in axis.target.radix_maps]
+    bases = box.target_base, *(axis.target.base for axis in box.axes)
+    offsets = *bases, *own.strides[1:], *(n for m in others for n in (m.at(0), *m.strides))
+    if own.step != 1 or any(n % WORD_BITS for n in offsets):
+        return None
+    for k, axis in enumerate(box.axes):
+        if axis.target.unit_stride == WORD_BITS:
+            near = abs(axis.source.unit_stride) <= 8 * limits.current.long_row_bytes
+            return k if near and axis.extent >= _LEAST_WORDS else None
+    return None
 
 
 def _step_of(

@@ -38,6 +38,7 @@ _COST = {
     "interleave_bits": 1.0,
     "unpack": 1.05,
     "pack": 1.0,
+    "pack_words": 1.0,
     "transpose64": 1.15,
     "transpose32": 1.5,
     "transpose16": 1.55,
@@ -52,6 +53,8 @@ _GAP_COST = 0.75
 #: caches, or follow each other only as far as they share words of the source.
 _RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500.0, 1500.0
 _LONG_RUN_BITS = 1024
+#: The same for each word that `pack_words` fills.
+_FILLED_WORD_COST = 150.0
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 _FAR_WORDS = 1.1
 #: The same for each element that the nest moves, in bits.
@@ -212,6 +215,8 @@ def _bit_cost(step: VectorStep) -> float:
     if step.kernel in _SQUARES:
         cost += _GAP_COST * (1 / step.fullness - 1)
     run, long = _RUN_COST, _LONG_RUN_BITS
+    if step.kernel == "pack_words":
+        run = _FILLED_WORD_COST
     if step.is_transposition:
         places = step.run_places
         run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
@@ -257,7 +262,7 @@ def staged_copy_of(
     staging = list(dict.fromkeys(staging))
     ways = (_candidate(box, bits, near, (layout,), whole_words) for layout in staging)
     found = [way for way in ways if way is not None]
-    if max(bits) < 8 and not any(way.is_good for way in found):
+    if max(bits) < 8:
         ways = (_candidate(box, bits, near, pair, whole_words) for pair in itertools.permutations(staging, 2))
         found += [way for way in ways if way is not None and way.is_good]
     best = min(found, key=lambda way: (not way.is_good, way.cost), default=None)
@@ -267,10 +272,10 @@ def staged_copy_of(
 
 
 def leaves_gaps(found: Matched) -> bool:
-    """Whether a transposition turns squares that are far from full, or leaves over many elements."""
+    """Whether a transposition turns squares that are far from full, or leaves over many elements; or words are."""
     first = found.steps[0]
-    full = sum(step.elements * step.bits for step in found.steps) * _COST.get(first.kernel, 1.0)
-    return first.kernel in _SQUARES and _cost(*found) > 1.5 * full
+    full = sum(step.elements * max(step.widths) for step in found.steps) * _COST.get(first.kernel, 1.0)
+    return first.kernel in _SQUARES | {"pack_words"} and _cost(*found) > 1.5 * full
 
 
 class _Candidate(NamedTuple):

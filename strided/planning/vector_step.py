@@ -98,7 +98,7 @@ class VectorStep:
         """Bits of one element in the source and in the target; neighbours that were joined count as one element."""
         if self.kernel in ("unpack", "deinterleave_bits"):
             return self.bits, 8
-        return (8, self.bits) if self.kernel in ("pack", "interleave_bits") else (self.bits, self.bits)
+        return (8, self.bits) if self.kernel in ("pack", "pack_words", "interleave_bits") else (self.bits, self.bits)
 
     @property
     def _order(self) -> tuple[int, ...]:
@@ -148,6 +148,12 @@ class VectorStep:
 
     def _span(self, side: int) -> tuple[int, int]:
         box, bits = Box(self.source_base, self.target_base, self.axes), self.widths[side - 1]
+        if self.kernel == "pack_words" and side == 2:
+            # Words are read as a whole.
+            lane = self.axes[self.lane]
+            radix_map = lane.target.radix_maps[0]
+            words = AxisMap(lane.target.base, (radix_map._replace(strides=(0, *radix_map.strides[1:])),))
+            return bytes_of(box.with_axes(self.lane, [lane._replace(target=words)]), side, self.units[1], _WORD_BITS)
         if self.interleaved != side:
             return bytes_of(box, side, self.units[side - 1], bits)
         if self.kernel not in ("interleave8", "interleave16"):
@@ -229,7 +235,7 @@ class VectorStep:
         rows = (
             np.array([[0, 0, self.member]]) if self.row < 0 else tables.get("rows", self.row, box[self.row], self._rows)
         )
-        if self.kernel in ("pack", "unpack"):
+        if self.kernel in ("pack", "pack_words", "unpack"):
             return outer, rows, pieces
         if self.row < 0:
             return outer, rows, pieces, _ends(1), _ends(len(pieces))

@@ -245,7 +245,7 @@ def bound(
         before = (*widths, *orders, signed)
     elif name == "unpack":
         before = (bits, signed, orders[0], streaming)
-    elif name == "pack":
+    elif name in ("pack", "pack_words"):
         before = (bits, orders[1], streaming)
     elif name == "deinterleave_bits":
         behind = (bits, signed, orders[0])

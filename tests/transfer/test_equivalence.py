@@ -88,7 +88,7 @@ class Way(NamedTuple):
 
 #: Which is better depends on the blocks: small ones leave much of the words to the nest.
 _TURNED_WORDS = "transpose32, unpack or deinterleave_bits, transpose8"
-_WORDS_TURNED = "pack, transpose32 or transpose8, interleave_bits"
+_WORDS_TURNED = "pack_words or pack, transpose32 or transpose8, interleave_bits"
 
 #: One row for each kernel at least, with sizes that leave partial tiles everywhere.
 WAYS = [
@@ -287,12 +287,31 @@ def test_words_that_rows_fill_in_part(
 ) -> None:
     """What lies in them besides stays; where the last one does not end in the buffer, words are not moved whole."""
     monkeypatch.setattr(staged_step, "_FETCH_COST", 0.0)
+    monkeypatch.setattr(staged_step, "_FILLED_WORD_COST", 1e4)
     replace(stream_bytes=0, staging_bytes=staging_bytes)
     maps = [map_of(f"f32[{sizes}]{text}") for text in (layout, "")]
     for turn, kernel in ((1, there), (-1, back)):
         (first, second), (low, high) = maps[::turn], (bits, 8)[::turn]
         check_both(Guarded(first, low, seed=1, spare=3), Guarded(second, high, seed=2, spare=3), kernel)
         check(Guarded(first, low, seed=3), Guarded(second, high, seed=4))
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize("low_first", [True, False], ids=["low first", "high first"])
+@pytest.mark.parametrize(("bits", "rows"), [(1, 32), (2, 16), (4, 8), (4, 64)])
+def test_runs_that_are_packed_into_words(
+    bits: int, rows: int, low_first: bool, streaming: bool, replace: Callable[..., None]
+) -> None:
+    """Words that they fill in part keep the rest. Nothing lies behind either buffer, which may end inside a word."""
+    replace(stream_bytes=0 if streaming else 1 << 40, vector_task_bytes=1 << 12)
+    each, found = 32 // bits, []
+    for lanes, run in itertools.product((16, 130, 300), (1, each // 4, each // 2, each - 1, each, 2 * each + 3)):
+        maps = [map_of(f"f32[3,{lanes},{run}]{text}") for text in ("", f"{{1,2,0:T({rows},128)({each},1)}}")]
+        for phase in ((0, 0), (5, 64)):
+            source = Guarded(maps[0], 8, seed=1, phase=phase[0])
+            target = Guarded(maps[1], bits, seed=2, phase=phase[1], low_first=low_first)
+            found.append(check(source, target))
+    assert "pack_words" in found
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
