@@ -382,7 +382,7 @@ def patched(fetch, put_rows, bits, flip, fixed, start, t_row, rows, i, last, cut
 
 @part
 def put_bytes(t, words, size, mask, room):
-    """Write some bytes of words, and touch no others: they may be another thread's."""
+    """Write those bytes of words that are not 0 in `mask`, and touch no others: they may be another thread's."""
     if simd_bytes.writes_by_mask():
         simd_bytes.store_masked(t, words, size, mask)
         return
@@ -390,12 +390,12 @@ def put_bytes(t, words, size, mask, room):
     simd_bytes.store(room, words)
     simd_bytes.forget_stored()
     for k in range(0, 4, 2):
-        own = mask >> 8 * k & 0xFFFF
-        if own == 0xFFFF:
+        low, high = mask >> 8 * k & 0xFF, mask >> 8 * k + 8 & 0xFF
+        if low and high:
             for n in range(k, size, 4):
                 simd_bytes.copy2(t + n, room + n)
-        elif own:
-            for n in range(k + (own > 0xFF), size, 4):
+        elif low or high:
+            for n in range(k + (low == 0), size, 4):
                 simd_bytes.copy1(t + n, room + n)
 
 

@@ -369,7 +369,7 @@ def _words_beside(box: Box, lane: int, bits: int) -> int | None:
     others = [m for k, axis in enumerate(box.axes) if k != lane for m in axis.target.radix_maps]
     bases = box.target_base, *(axis.target.base for axis in box.axes)
     offsets = *bases, *own.strides[1:], *(n for m in others for n in (m.at(0), *m.strides))
-    if own.step != 1 or any(n % WORD_BITS for n in offsets):
+    if not _is_plain(box.axes[lane].source) or any(n % WORD_BITS for n in offsets):
         return None
     for k, axis in enumerate(box.axes):
         if axis.target.unit_stride == WORD_BITS:

@@ -305,13 +305,18 @@ def test_runs_that_are_packed_into_words(
     """Words that they fill in part keep the rest. Nothing lies behind either buffer, which may end inside a word."""
     replace(stream_bytes=0 if streaming else 1 << 40, vector_task_bytes=1 << 12)
     each, found = 32 // bits, []
-    for lanes, run in itertools.product((16, 130, 300), (1, each // 4, each // 2, each - 1, each, 2 * each + 3)):
+    for lanes, run in itertools.product((16, 130, 300), (1, 3, each // 2, each // 2 + 1, each - 1, each, 2 * each + 3)):
         maps = [map_of(f"f32[3,{lanes},{run}]{text}") for text in ("", f"{{1,2,0:T({rows},128)({each},1)}}")]
         for phase in ((0, 0), (5, 64)):
             source = Guarded(maps[0], 8, seed=1, phase=phase[0])
             target = Guarded(maps[1], bits, seed=2, phase=phase[1], low_first=low_first)
             found.append(check(source, target))
     assert "pack_words" in found
+
+
+def test_words_whose_bytes_lie_in_pieces() -> None:
+    source, target = map_of("f32[2,8,8]{2,1,0:T(64)(3)(64)}"), map_of("f32[2,8,8]{2,1,0:T(2,8)L(128)}")
+    check(Guarded(source, 8, seed=1), Guarded(target, 4, seed=2))
 
 
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
