@@ -7,7 +7,7 @@ start of its first line on.
 from __future__ import annotations
 
 from strided.kernels import simd_bytes
-from strided.kernels.compile import ZERO, part
+from strided.kernels.compile import part
 
 
 @part
@@ -29,9 +29,9 @@ def drain(run, streaming, place):
 
 
 @part
-def finish(run, place):
+def finish(run, streaming, place):
     """Write all of a run."""
     begin, end = run
     if end > begin:
-        begin = drain(run, ZERO, place)
+        begin = drain(run, streaming, place)
         simd_bytes.move(begin, place + (begin & 63), end - begin)

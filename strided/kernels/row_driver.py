@@ -16,7 +16,7 @@ line, cost little.
 
 from __future__ import annotations
 
-from strided.kernels import simd_bytes
+from strided.kernels import CACHED, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
@@ -52,6 +52,7 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     ends = simd_bytes.address(source), simd_bytes.address(source) + source.size
     line = room, room, simd_bytes.zero()
     end = _end(fixed, rows, pieces)
+    far = ZERO + (source.size > CACHED)
     for o in range(outer.shape[0]):
         origin = ends[0] + outer[o, 0], simd_bytes.address(target) + outer[o, 1]
         onward = simd_bytes.address(target) + outer[min(o + 1, outer.shape[0] - 1), 1]
@@ -62,7 +63,7 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
                 cut = simd_bytes.address(pieces), piece_cuts[p], piece_cuts[p + 1], pieces.shape[0]
                 lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p)
                 line = _block(
-                    fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, line
+                    fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, (lead, far), later, ends, options, line
                 )
     flush(line, room)
     if streaming:
@@ -80,7 +81,7 @@ def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p):
         return rows[row_cuts[r + 1], 0] - here
     if o + 1 < outer.shape[0]:
         lead = outer[o + 1, 0] - outer[o, 0] + rows[0, 0] - here
-        if abs(lead) <= _FAR:
+        if _AHEAD <= abs(lead) <= _FAR:
             return lead
     return _AHEAD
 
@@ -114,7 +115,7 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
             share = (member & max(1, step >> 6) - 1) * 64
             if asks:
                 _ask_for_end(origin[1], rows, i + _ROWS_AHEAD * shared, later)
-            line = _row(fetch, spill, fixed, (s, t), cut, how, (lead + share, pitch), line)
+            line = _row(fetch, spill, fixed, (s, t), cut, how, (lead[0] + share, pitch, lead[1]), line)
             i += shared
     return line
 
@@ -153,7 +154,7 @@ def _row(fetch, spill, fixed, place, cut, how, ahead, line):
         if streaming and not t & t_lane - 1:
             line = _piece(fetch, spill, fixed, (s, t, count), how, ahead, line)
         else:
-            _plain(fetch, spill, fixed, (s, t, count), how)
+            _plain(fetch, spill, fixed, (s, t, count), how, ahead)
         skip = ZERO
         p += 1
     return line
@@ -229,7 +230,7 @@ def go_on(line, more, count, streaming, room):
 @part
 def _ask(s, end, step, shared, ahead):
     """Prefetch as much as a line of the target takes: of rows that share its words, a few in their turn."""
-    lead, pitch = ahead
+    lead, pitch, _ = ahead
     lines = shared * step >> 6 if shared > 1 else 1
     for k in range(lines):
         simd_bytes.prefetch(s + lead + ((end >> 6) * lines + k & shared - 1) * pitch)
@@ -284,21 +285,27 @@ def flush(line, room):
 
 
 @part
-def _plain(fetch, spill, fixed, place, how):
-    """Copy a piece by stores of any alignment."""
-    step, room = fixed[2], fixed[5]
+def _plain(fetch, spill, fixed, place, how, ahead):
+    """Copy a piece by stores of any alignment. What comes next is asked for only where it comes from memory."""
+    step, shared, room = fixed[2], fixed[3], fixed[5]
     s, t, count = place
     if count < 64:
+        if ahead[2]:
+            _ask(s, t, step, shared, ahead)
         simd_bytes.store(room, edge(fetch, spill, s, ZERO, count, step, how, room))
         simd_bytes.move(t, room, count)
         return
     rest = count - 64
     while rest > 0:
+        if ahead[2]:
+            _ask(s, t, step, shared, ahead)
         simd_bytes.store(t, fetch(s, how[0]))
         t += 64
         s += step
         rest -= 64
     # The last line overlaps the one before it.
+    if ahead[2]:
+        _ask(s, t, step, shared, ahead)
     simd_bytes.store(t + rest, fetch(s + (rest * step >> 6), how[0]))
 
 
@@ -336,9 +343,9 @@ def gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
                 simd_bytes.move(side + GATHERED_ROW * k, s + done, some)
             to = side, place + done * t_lane // s_lane, some * t_lane // s_lane
             if streaming and not place & t_lane - 1:
-                line = _piece(fetch, spill, fixed, to, how, (ZERO, ZERO), line)
+                line = _piece(fetch, spill, fixed, to, how, (ZERO, ZERO, ZERO), line)
             else:
-                _plain(fetch, spill, fixed, to, how)
+                _plain(fetch, spill, fixed, to, how, (ZERO, ZERO, ZERO))
     return line
 
 

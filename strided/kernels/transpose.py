@@ -10,7 +10,7 @@ memory is touched counts more than anything else: see `_by_ring`.
 
 from __future__ import annotations
 
-from strided.kernels import SHORT_ROW_BYTES, block_transpose, simd_bytes
+from strided.kernels import NEAR, SHORT_ROW_BYTES, block_transpose, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.held_run import drain, finish
 
@@ -22,7 +22,6 @@ _CHUNK = 512  # bytes of one row that are asked for one after the other; the tur
 _BAND = 2048  # rows of the target done before the next lines of any: of each 64 bytes may be kept, 128 KB in all
 _LAG = 128  # lines held back before they are written; the ring holds twice as many
 _RUN_BYTES = 1 << 14  # bytes of such rows that are written at once
-_CACHED = 1 << 20  # a source up to this size is in the cache, as blocks of staged copies are: nothing is asked for
 
 # The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is kept of rows, a run of them,
 # and the places of rows in the ring.
@@ -82,7 +81,7 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
                         late = _by_ring(turn, width, lines, origin, goal, extent, following, late, room, bounds)
                     else:
                         _direct(turn, width, origin, goal, extent, following, room, bounds)
-    finish(held, room + _RUN)
+    finish(held, streaming, room + _RUN)
     if streaming:
         _finish_ring(width, lines, late, room)
         simd_bytes.fence()
@@ -121,10 +120,11 @@ def _runs_on(source_rows, targets, count, q_pieces, width, streaming):
 def _direct(turn, width, origin, goal, extent, following, room, bounds):
     """Turn all blocks of a band from where they are to where they belong, along the target's rows."""
     side = 64 // width
+    across = (extent[1] + side - 1) // side
     for p in range(0, extent[0], side):
         wanted = _wanted((origin[0], origin[1], extent[1]), following, p, extent[0], width, bounds)
-        _ask(wanted, 0, 1, 0)
         for q in range(0, extent[1], side):
+            _ask(wanted, q // side, across, 0)
             at = origin[0] + 8 * q, origin[1] + p * width
             to = goal[0] + 8 * p, goal[1] + q * width
             present = min(side, extent[0] - p), min(side, extent[1] - q)
@@ -223,7 +223,7 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
     size, whole, rest = extent[1] * width, extent[1] // side, extent[1] % side
     begin, end = held
     if t != end:
-        finish(held, room + _RUN)
+        finish(held, streaming, room + _RUN)
         begin, end = t, t
     rows, s, far = origin
     places, apart = room + _TARGETS, room + _TARGETS + 8 * side
@@ -371,7 +371,7 @@ def _wanted(here, following, p, extent, width, bounds):
     where the runs of `extent` elements begin, and the number of rows. The answer has the bytes of a chunk besides,
     and how many rows lie in a line.
     """
-    if bounds[1] - bounds[0] <= _CACHED:
+    if bounds[1] - bounds[0] <= NEAR:
         return here[0], here[1], ZERO, ZERO, ZERO + 1
     size = extent * width
     chunk = _CHUNK

@@ -119,7 +119,7 @@ def _join(rows, s, t, extent, size, last, held, room):
     length, across = extent[1] * size, max(1, _READ // size)
     begin, end = held
     if t != end:
-        finish(held, room + _RUN)
+        finish(held, ZERO + 1, room + _RUN)
         begin, end = t, t
     for p in range(0, extent[0], across):
         count = min(across, extent[0] - p)
@@ -158,6 +158,6 @@ def transpose_runs(source, target, outer, source_rows, target_rows, p_pieces, q_
                     held = _join(rows, s, t + simd_bytes.integer(targets), extent, size, last, held, room)
                 else:
                     _turn(rows, s, targets, t, extent, size, last, streaming, room)
-    finish(held, room + _RUN)
+    finish(held, ZERO + 1, room + _RUN)
     if streaming:
         simd_bytes.fence()

@@ -7,7 +7,7 @@ in a line from one piece to the next.
 
 from __future__ import annotations
 
-from strided.kernels import simd_bytes
+from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import drain, finish
 
@@ -16,8 +16,8 @@ from strided.kernels.held_run import drain, finish
 _WORDS, _ROWS, _UNWANTED, _RUN = 64, 512, 1024, 4096
 #: Bytes of a row from which on `drive` is as fast, and of rows put together that are written at once.
 _LONG_ROW, _RUN_BYTES = 1 << 10, 1 << 14
-#: Bytes of the source that are asked for ahead, by whole words of a row; a source up to the other size is in the cache.
-_AHEAD, _CACHED = 4096, 1 << 20
+#: Bytes of the source that are asked for ahead, by whole words of a row.
+_AHEAD = 4096
 
 
 @part
@@ -42,7 +42,7 @@ def take_apart(unzip, shared, source, target, tables, streaming, scratch):
             count = _sharing(rows, i, size, streaming)
             s = simd_bytes.address(source) + outer[o, 0] + rows[i, 0]
             t = simd_bytes.address(target) + outer[o, 1] + rows[i, 1]
-            lead = _lead(outer, rows, o, i + ahead) - outer[o, 0] - rows[i, 0] if source.size > _CACHED else ZERO
+            lead = _lead(outer, rows, o, i + ahead) - outer[o, 0] - rows[i, 0] if source.size > NEAR else ZERO
             members = rows[i, 2], count
             if streaming:
                 held = _by_run(unzip, fixed, s, t + pieces[0, 1], members, pieces, lead, held)
@@ -50,7 +50,7 @@ def take_apart(unzip, shared, source, target, tables, streaming, scratch):
                 _directly(unzip, fixed, s, simd_bytes.address(target) + outer[o, 1], rows, i, members, pieces, lead)
             i += count
     if streaming:
-        finish(held, room + _RUN)
+        finish(held, ZERO + 1, room + _RUN)
         simd_bytes.fence()
     return True
 
@@ -113,7 +113,7 @@ def _by_run(unzip, fixed, s, t, members, pieces, lead, held):
     member, count = members
     begin, end = held
     if t != end:
-        finish(held, room + _RUN)
+        finish(held, ZERO + 1, room + _RUN)
         begin, end = t, t
     to = room + _RUN + end - (begin & -64)
     for k in range(shared):
