@@ -10,6 +10,9 @@ from strided.kernels.compile import kernel, part
 from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, patched, put_bytes, spill_run
 from strided.kernels.word_rows import take_apart
 
+#: Bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`.
+_LONG_ROW = 1 << 10
+
 
 def _fetching(operation):
     @part
@@ -21,7 +24,7 @@ def _fetching(operation):
 
 def _unzipping(operation):
     @part
-    def unzip(s, places, at):
+    def unzip(s, places, at, room, how):
         operation(s, places, at)
 
     return unzip
@@ -87,7 +90,7 @@ def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, s
 def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 16 bits out of words that two of them share."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    if take_apart(_unzip16, 2, source, target, tables, streaming, scratch):
+    if take_apart(_unzip16, 2, 2, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
     drive(_fields16, spill_run, _skip, no_gather, no_patch, (4, 2, 1), source, target, tables, streaming, scratch, 2)
 
@@ -96,7 +99,7 @@ def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, st
 def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 8 bits out of words that four of them share."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    if take_apart(_unzip8, 4, source, target, tables, streaming, scratch):
+    if take_apart(_unzip8, 4, 1, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
     drive(_fields8, spill_run, _skip, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, 1)
 

@@ -63,7 +63,20 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
                 cut = simd_bytes.address(pieces), piece_cuts[p], piece_cuts[p + 1], pieces.shape[0]
                 lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p)
                 line = _block(
-                    fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, (lead, far), later, ends, options, line
+                    fetch,
+                    spill,
+                    aim,
+                    gather,
+                    patch,
+                    fixed,
+                    origin,
+                    chosen,
+                    cut,
+                    (lead, far),
+                    later,
+                    ends,
+                    options,
+                    line,
                 )
     flush(line, room)
     if streaming:

@@ -21,8 +21,12 @@ from strided.kernels.row_driver import (
     spill_run,
 )
 from strided.kernels.transpose import move_run
+from strided.kernels.word_rows import BYTES as WORD_BYTES
+from strided.kernels.word_rows import take_apart
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
+_LONG_ROW = 320  # bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`
+_PLACES = WORD_BYTES + 256  # where the scratch of `take_apart` holds the places of the bytes of words
 
 # --- words that rows share ------------------------------------------------------------------------------------------
 
@@ -38,6 +42,36 @@ def _place(member, pitch, options):
     bits, flip, sign = options
     shift = member * bits ^ flip
     return shift >> 3, shift & 7, (1 << bits) - 1, sign
+
+
+@part
+def _unzip(s, places, at, room, how):
+    """Take all rows out of words that make a line of each."""
+    bits, flip, sign = how
+    for k in range(4):
+        simd_bytes.put_integer(room + _PLACES + 8 * k, room + WORD_BYTES + 64 * k)
+    bitfields.unzip8(s, room + _PLACES, ZERO)
+    for k in range(4):
+        line = simd_bytes.load(room + WORD_BYTES + 64 * k)
+        for shift in range(0, 8, bits):
+            row = simd_bytes.narrow(line, shift ^ flip, (1 << bits) - 1, sign)
+            simd_bytes.store(simd_bytes.integer(places) + at, row)
+            places += 8
+
+
+@part
+def _together(rows, pieces, bits, streaming):
+    """Whether enough rows of each word are wanted for all of them to be taken out of it at once."""
+    shared = 32 // bits
+    count = ZERO + 1
+    while count < rows.shape[0] and rows[count, 0] == rows[0, 0] and rows[count, 2] == rows[0, 2] + count:
+        count += 1
+    if streaming:
+        return 2 * count >= shared
+    for p in range(pieces.shape[0]):
+        if pieces[p, 2] < 64:
+            return False
+    return count == shared
 
 
 @part
@@ -87,6 +121,10 @@ def deinterleave_bits(
     """Take rows of elements out of words that 32 / `bits` of them share, into bytes; tables as in `drive`."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
     options = bits, (8 - bits) * high_first, signed << bits - 1
+    if _together(rows, pieces, bits, streaming) and take_apart(
+        _unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, streaming, scratch, options
+    ):
+        return
     drive(
         _fields, spill_run, _place, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, options
     )

@@ -11,30 +11,36 @@ from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import drain, finish
 
-# The scratch: the places of the rows of a word, words at the end of the source, rows of them, rows that are not
-# wanted, and the run that is held.
-_WORDS, _ROWS, _UNWANTED, _RUN = 64, 512, 1024, 4096
-#: Bytes of a row from which on `drive` is as fast, and of rows put together that are written at once.
-_LONG_ROW, _RUN_BYTES = 1 << 10, 1 << 14
-#: Bytes of the source that are asked for ahead, by whole words of a row.
-_AHEAD = 4096
+# The scratch: the places of the rows of a word, words at the end of the source, a line of each of the rows and the
+# places of these, what `unzip` takes, the run that is held, and rows that are not wanted.
+_WORDS, _LINES, _PLACES, BYTES, _RUN, _UNWANTED = 256, 512, 2560, 2816, 4096, 5 << 15
+#: Bytes of the source that are asked for ahead, by whole words of a row, and groups of rows that the ends of runs are.
+#: Bytes of rows put together that are written at once.
+_RUN_BYTES = 1 << 14
+_AHEAD, _ENDS_AHEAD = 4096, 8
 
 
 @part
-def take_apart(unzip, shared, source, target, tables, streaming, scratch):
+def take_apart(unzip, shared, width, longest, source, target, tables, streaming, scratch, how):
     """Copy what `tables` describe, if this is the way; whether it was done.
 
-    `unzip` takes apart the words that make a line of each of the `shared` rows.
+    `unzip` takes apart the words that make a line of each of the `shared` rows, whose lanes have `width` bytes in the
+    target, as `how` says. It may use a kilobyte of the scratch, from `BYTES` on. Streamed rows are shorter than
+    `longest` bytes, which is 4 KB at most.
     """
     outer, rows, pieces, _, _ = tables
-    size = _row_bytes(pieces, 4 // shared)
-    if streaming and not (0 < size < _LONG_ROW and _follow(rows, size)):
+    size = _row_bytes(pieces, width)
+    if streaming and not (0 < size < longest and _follow(rows, size)):
         return False
-    # Shared by all parts: rows that share a word, bytes of a row, scratch memory, the end of the source.
+    # Shared by all parts: rows that share a word, bytes of a lane, of a row, scratch memory, the end of the source.
     room = simd_bytes.address(scratch) + 63 & -64
     end = simd_bytes.address(source) + source.size
-    fixed = ZERO + shared, size, room, end
-    ahead = max(1, _AHEAD // max(1, 4 * size // (4 // shared)) * shared)
+    fixed = ZERO + shared, ZERO + width, size, room, end
+    ahead = max(1, _AHEAD // max(1, 4 * size // width) * shared)
+    asks = streaming and not _all_follow(outer, rows, size)
+    by_lines = _end_with_lines(pieces, width)
+    for k in range(shared):
+        simd_bytes.put_integer(room + _PLACES + 8 * k, room + _LINES + 64 * k)
     held = ZERO, ZERO
     for o in range(outer.shape[0]):
         i = ZERO
@@ -42,34 +48,59 @@ def take_apart(unzip, shared, source, target, tables, streaming, scratch):
             count = _sharing(rows, i, size, streaming)
             s = simd_bytes.address(source) + outer[o, 0] + rows[i, 0]
             t = simd_bytes.address(target) + outer[o, 1] + rows[i, 1]
-            lead = _lead(outer, rows, o, i + ahead) - outer[o, 0] - rows[i, 0] if source.size > NEAR else ZERO
+            lead = _lead(outer, rows, o, i + ahead, 0) - outer[o, 0] - rows[i, 0] if source.size > NEAR else ZERO
             members = rows[i, 2], count
             if streaming:
-                held = _by_run(unzip, fixed, s, t + pieces[0, 1], members, pieces, lead, held)
+                if asks:
+                    later = _lead(outer, rows, o, i + _ENDS_AHEAD * count, 1)
+                    _ask_for_ends(simd_bytes.address(target) + later + pieces[0, 1], count * size)
+                held = _by_run(unzip, fixed, s, t + pieces[0, 1], members, pieces, by_lines, lead, held, how)
             else:
-                _directly(unzip, fixed, s, simd_bytes.address(target) + outer[o, 1], rows, i, members, pieces, lead)
+                _directly(
+                    unzip, fixed, s, simd_bytes.address(target) + outer[o, 1], rows, i, members, pieces, lead, how
+                )
             i += count
     if streaming:
-        finish(held, ZERO + 1, room + _RUN)
+        finish(held, streaming, room + _RUN)
         simd_bytes.fence()
     return True
 
 
 @part
 def _row_bytes(pieces, width):
-    """Bytes of a row of the target; 0 if a piece does not go on where whole lines of the one before it end."""
+    """Bytes of a row of the target; 0 if a piece does not go on where the one before it ends."""
     for p in range(1, pieces.shape[0]):
-        before = pieces[p - 1, 2] * width
-        if before & 63 or pieces[p, 1] != pieces[p - 1, 1] + before:
+        if pieces[p, 1] != pieces[p - 1, 1] + pieces[p - 1, 2] * width:
             return ZERO
     last = pieces.shape[0] - 1
     return pieces[last, 1] + pieces[last, 2] * width - pieces[0, 1] if last >= 0 else ZERO
 
 
 @part
+def _end_with_lines(pieces, width):
+    """Whether all pieces but the last are whole lines."""
+    for p in range(pieces.shape[0] - 1):
+        if pieces[p, 2] * width & 63:
+            return False
+    return True
+
+
+@part
 def _follow(rows, size):
     """Whether the first rows go on in the target where the one before them ends."""
     return rows.shape[0] > 1 and rows[1, 1] == rows[0, 1] + size
+
+
+@part
+def _all_follow(outer, rows, size):
+    """Whether every row goes on in the target where the one before it ends, so that no line is left in part."""
+    for i in range(1, rows.shape[0]):
+        if rows[i, 1] != rows[i - 1, 1] + size:
+            return False
+    for o in range(1, outer.shape[0]):
+        if outer[o, 1] != outer[o - 1, 1] + rows.shape[0] * size:
+            return False
+    return True
 
 
 @part
@@ -87,29 +118,39 @@ def _sharing(rows, i, size, streaming):
 
 
 @part
-def _lead(outer, rows, o, i):
-    """Where the words of row `i` begin, counted on into the next matrices."""
+def _lead(outer, rows, o, i, side):
+    """Where row `i` begins, counted on into the next matrices, on one side: 0 for the source, 1 for the target."""
     o += i // rows.shape[0]
-    return outer[min(o, outer.shape[0] - 1), 0] + rows[i % rows.shape[0], 0]
+    return outer[min(o, outer.shape[0] - 1), side] + rows[i % rows.shape[0], side]
 
 
 @part
-def _take(unzip, fixed, s, count, lead, places, at):
+def _ask_for_ends(t, size):
+    """Prefetch the lines in which a run of rows begins and ends, where it fills these in part."""
+    if t & 63:
+        simd_bytes.prefetch(t)
+    if t + size & 63:
+        simd_bytes.prefetch(t + size)
+
+
+@part
+def _take(unzip, fixed, s, count, lead, places, at, how):
     """Take apart the words of a line, of which `count` are wanted, and ask for those `lead` bytes on."""
-    shared, _, room, end = fixed
+    _, width, _, room, end = fixed
+    size = 256 // width
     if lead:
-        for k in range(0, 64 * shared, 64):
+        for k in range(0, size, 64):
             simd_bytes.prefetch(s + lead + k)
-    if s + 64 * shared > end:
+    if s + size > end:
         simd_bytes.move(room + _WORDS, s, 4 * count)
         s = room + _WORDS
-    unzip(s, places, at)
+    unzip(s, places, at, room, how)
 
 
 @part
-def _by_run(unzip, fixed, s, t, members, pieces, lead, held):
+def _by_run(unzip, fixed, s, t, members, pieces, by_lines, lead, held, how):
     """Add the rows of a word, which begin at `t` in the target, to the run that is held; that run."""
-    shared, size, room, _ = fixed
+    shared, _, size, room, _ = fixed
     member, count = members
     begin, end = held
     if t != end:
@@ -119,13 +160,10 @@ def _by_run(unzip, fixed, s, t, members, pieces, lead, held):
     for k in range(shared):
         wanted = member <= k < member + count
         simd_bytes.put_integer(room + 8 * k, to + (k - member) * size if wanted else room + _UNWANTED)
-    lanes = 16 * shared
-    # The last line of every row comes first: what it writes behind the row is overwritten by what belongs there.
-    for p in range(pieces.shape[0] - 1, -1, -1):
-        at = pieces[p, 1] - pieces[0, 1]
-        for c in range((pieces[p, 2] - 1) // lanes * lanes, -1, -lanes):
-            some = min(lanes, pieces[p, 2] - c)
-            _take(unzip, fixed, s + pieces[p, 0] + 4 * c, some, lead, room, at + c * 4 // shared)
+    if by_lines:
+        _last_first(unzip, fixed, s, pieces, lead, how)
+    else:
+        _in_turn(unzip, fixed, s, members, pieces, lead, how)
     end += count * size
     if end - begin >= _RUN_BYTES:
         begin = drain((begin, end), ZERO + 1, room + _RUN)
@@ -133,28 +171,54 @@ def _by_run(unzip, fixed, s, t, members, pieces, lead, held):
 
 
 @part
-def _directly(unzip, fixed, s, target, rows, i, members, pieces, lead):
+def _last_first(unzip, fixed, s, pieces, lead, how):
+    """Take rows apart, the last line of every row first: what that writes behind it, what belongs there overwrites."""
+    _, width, _, room, _ = fixed
+    lanes = 64 // width
+    for p in range(pieces.shape[0] - 1, -1, -1):
+        at = pieces[p, 1] - pieces[0, 1]
+        for c in range((pieces[p, 2] - 1) // lanes * lanes, -1, -lanes):
+            some = min(lanes, pieces[p, 2] - c)
+            _take(unzip, fixed, s + pieces[p, 0] + 4 * c, some, lead, room, at + c * width, how)
+
+
+@part
+def _in_turn(unzip, fixed, s, members, pieces, lead, how):
+    """The same from the first line on: what a piece writes behind it, the next one overwrites, but not the last."""
+    _, width, _, room, _ = fixed
+    lanes, last = 64 // width, pieces.shape[0] - 1
+    for p in range(last + 1):
+        at = pieces[p, 1] - pieces[0, 1]
+        for c in range(0, pieces[p, 2], lanes):
+            some, words = min(lanes, pieces[p, 2] - c), s + pieces[p, 0] + 4 * c
+            apart = p == last and c + lanes >= pieces[p, 2]
+            _take(unzip, fixed, words, some, lead, room + _PLACES * apart, ZERO if apart else at + c * width, how)
+            if apart:
+                for k in range(members[0], members[0] + members[1]):
+                    place = simd_bytes.integer(room + 8 * k) + at + c * width
+                    line = simd_bytes.load(room + _LINES + 64 * k)
+                    simd_bytes.store(place, simd_bytes.blend(some * width, line, simd_bytes.load(place)))
+
+
+@part
+def _directly(unzip, fixed, s, target, rows, i, members, pieces, lead, how):
     """Write the rows of a word, the first of them row `i`, where they belong."""
-    shared, _, room, _ = fixed
+    shared, width, _, room, _ = fixed
     member, count = members
-    lanes, width = 16 * shared, 4 // shared
+    lanes = 64 // width
     for p in range(pieces.shape[0]):
         t = target + pieces[p, 1]
-        all_rows = count == shared
-        for k in range(shared):
-            place = t + rows[i + k, 1] if all_rows else room + _ROWS + 64 * k
-            simd_bytes.put_integer(room + 8 * k, place)
-        if all_rows and pieces[p, 2] >= lanes:
+        if count == shared and pieces[p, 2] >= lanes:
+            for k in range(shared):
+                simd_bytes.put_integer(room + 8 * k, t + rows[i + k, 1])
             for c in range(0, pieces[p, 2], lanes):
                 # The last line overlaps the one before it.
                 first = min(c, pieces[p, 2] - lanes)
-                _take(unzip, fixed, s + pieces[p, 0] + 4 * first, lanes, lead, room, first * width)
+                _take(unzip, fixed, s + pieces[p, 0] + 4 * first, lanes, lead, room, first * width, how)
             continue
-        for k in range(shared):
-            simd_bytes.put_integer(room + 8 * k, room + _ROWS + 64 * k)
         for c in range(0, pieces[p, 2], lanes):
             some = min(lanes, pieces[p, 2] - c)
-            _take(unzip, fixed, s + pieces[p, 0] + 4 * c, some, lead, room, ZERO)
+            _take(unzip, fixed, s + pieces[p, 0] + 4 * c, some, lead, room + _PLACES, ZERO, how)
             for k in range(count):
                 place = t + rows[i + k, 1] + c * width
-                simd_bytes.move(place, room + _ROWS + 64 * (member + k), some * width)
+                simd_bytes.move(place, room + _LINES + 64 * (member + k), some * width)

@@ -192,7 +192,13 @@ def cuts(start: int, stop: int, radix_maps: Sequence[RadixMap]) -> Table:
     ends = np.array([start, stop], np.int64)
     found = [ends]
     for radix_map in radix_maps:
-        if radix_map.sizes:
+        if radix_map.turn:
+            # Every turn begins anew, and has the same cuts.
+            turns = np.arange(start // radix_map.turn, -(-stop // radix_map.turn), dtype=np.int64) * radix_map.turn
+            inside = cuts(0, radix_map.turn, (radix_map._replace(turn=0),))[:-1]
+            places = np.add.outer(turns, inside).ravel()
+            found.append(places[(start < places) & (places < stop)])
+        elif radix_map.sizes:
             # start + step * v reaches a multiple of the unit.
             first = (radix_map.start + radix_map.step * start) // radix_map.unit + 1
             last = (radix_map.start + radix_map.step * (stop - 1)) // radix_map.unit

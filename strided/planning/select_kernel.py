@@ -179,7 +179,7 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     base = box[side - 1]
     assert isinstance(base, int)
     if side == 1:
-        box, lane, row = _lengthened(box, lane, row, max(8, bits), 2, tiled=False)
+        box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
     strides = [s for k, a in enumerate(box.axes) if k != row for m in _side(a, side).radix_maps for s in m.strides]
     inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
     if row is not None:
