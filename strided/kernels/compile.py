@@ -95,6 +95,9 @@ class _PartCompiler(compiler.Compiler):
 part = _njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler)
 """Decorate a function that kernels are put together from."""
 
+separate = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler)
+"""The same for one that stays a function of its own: inlined, it would take registers from the loops around it."""
+
 
 class Kernel:
     """A function that is compiled when first called, or before by `compiled`.

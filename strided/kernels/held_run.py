@@ -9,6 +9,9 @@ from __future__ import annotations
 from strided.kernels import simd_bytes
 from strided.kernels.compile import part
 
+#: Bytes that are put together before they are written.
+RUN_BYTES = 1 << 14
+
 
 @part
 def drain(run, streaming, place):
@@ -35,3 +38,24 @@ def finish(run, streaming, place):
     if end > begin:
         begin = drain(run, streaming, place)
         simd_bytes.move(begin, place + (begin & 63), end - begin)
+
+
+@part
+def move_run(target, source, size):
+    """Copy a short run: exactly its bytes, in two halves that overlap, or in pieces."""
+    if size >= 32:
+        for k in range(0, size - 31, 32):
+            simd_bytes.copy32(target + k, source + k)
+        simd_bytes.copy32(target + size - 32, source + size - 32)
+    elif size >= 16:
+        simd_bytes.copy16(target, source)
+        simd_bytes.copy16(target + size - 16, source + size - 16)
+    elif size >= 8:
+        simd_bytes.copy8(target, source)
+        simd_bytes.copy8(target + size - 8, source + size - 8)
+    elif size >= 4:
+        simd_bytes.copy4(target, source)
+        simd_bytes.copy4(target + size - 4, source + size - 4)
+    else:
+        for k in range(size):
+            simd_bytes.put_byte(target + k, simd_bytes.byte(source + k))

@@ -60,6 +60,21 @@ def cell(builder, table, row, column):
     return builder.load(pointer_to(builder, builder.add(table, place), INT64), align=8)
 
 
+STEPS = 32
+"""How many steps `are_steps` looks at."""
+
+
+@operation(INTEGER, INTEGER, INTEGER)
+def are_steps(builder, address, step):
+    """1 if each of `STEPS` int64 after the one at an address is `step` more than the one before it, else 0."""
+    wanted, other = splat(builder, step, VECTOR.of(64)), ir.Constant(VECTOR.of(64), None)
+    for k in range(0, 8 * STEPS, LINE):
+        low, high = (loaded(builder, builder.add(address, INT64(k + n)), VECTOR, 64) for n in (0, 8))
+        other = builder.or_(other, builder.xor(builder.sub(high, low), wanted))
+    whole = builder.bitcast(other, ir.IntType(8 * LINE))
+    return builder.zext(builder.icmp_unsigned("==", whole, ir.Constant(whole.type, 0)), INT64)
+
+
 @operation(types.void, INTEGER, INTEGER)
 def put_integer(builder, address, value):
     """Write an int64."""

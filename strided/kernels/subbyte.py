@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
+from strided.kernels.held_run import move_run
 from strided.kernels.row_driver import (
     ARGUMENTS,
     drive,
@@ -20,7 +21,6 @@ from strided.kernels.row_driver import (
     put_bytes,
     spill_run,
 )
-from strided.kernels.transpose import move_run
 from strided.kernels.word_rows import BYTES as WORD_BYTES
 from strided.kernels.word_rows import take_apart
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, SHORT_ROW_BYTES, block_transpose, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
-from strided.kernels.held_run import drain, finish
+from strided.kernels.few_rows import few_rows, is_even, is_few, part_few, take_turns, zip_few
+from strided.kernels.held_run import RUN_BYTES, drain, finish, move_run
 
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
 # pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
@@ -21,7 +22,6 @@ from strided.kernels.held_run import drain, finish
 _CHUNK = 512  # bytes of one row that are asked for one after the other; the turning of a square asks for so many
 _BAND = 2048  # rows of the target done before the next lines of any: of each 64 bytes may be kept, 128 KB in all
 _LAG = 128  # lines held back before they are written; the ring holds twice as many
-_RUN_BYTES = 1 << 14  # bytes of such rows that are written at once
 
 # The scratch: 4 KB for `turn`, 4 KB for a square, 8 KB for rows, tables, the ring, what is kept of rows, a run of them,
 # and the places of rows in the ring.
@@ -29,7 +29,7 @@ _SQUARE, _SPILL, _SOURCES, _SPILLED, _TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 <<
 _HELD = 5 << 12
 _KEPT = _HELD + 2 * 64 * _LAG
 _RUN = _KEPT + 64 * _BAND
-_PLACES = _RUN + _RUN_BYTES + 64 * SHORT_ROW_BYTES + 128
+_PLACES = _RUN + RUN_BYTES + 64 * SHORT_ROW_BYTES + 128
 
 
 _PAST = ZERO + 1  # the caches
@@ -37,21 +37,30 @@ _NOTHING = (ZERO,) * 6  # that is asked for or written while a square is turned
 
 
 @part
-def _transpose(turn, width, source, target, tables, streaming, scratch):
+def _transpose(turn, zips, pick, width, source, target, tables, streaming, scratch):
     """Copy what the tables describe, in elements of `width` bytes."""
     outer, source_rows, target_rows, p_pieces, q_pieces = tables
     room = simd_bytes.address(scratch) + 63 & -64
+    if take_turns(width, target, tables, streaming):
+        part_few(pick, width, source, target, tables, streaming, room + _SQUARE)
+        return
     # The source's first byte and where it ends, and how many of its rows lie in a line: one of these is asked for.
     sharing = ZERO + 1
     if source_rows.shape[0] > 1:
         sharing = max(sharing, 64 // max(1, abs(source_rows[1] - source_rows[0])))
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing
-    held, runs_on, far = (ZERO, ZERO), False, ZERO
+    held, far = (ZERO, ZERO), ZERO
     late = ZERO, ZERO, ZERO, ZERO
     for k in range(source_rows.shape[0]):
         far = max(far, source_rows[k])
     lines = _prepare_ring(width, p_pieces, room) if streaming else ZERO
     alike = p_pieces.shape[0] == 1 and p_pieces[0, 2] <= _BAND
+    # If all rows of the target follow each other, those of every piece do.
+    every = simd_bytes.address(target_rows), target_rows.shape[0]
+    all_run_on = not alike and _runs_on(source_rows, every[0], every[1], q_pieces, width, streaming)
+    if all_run_on:
+        _prepare_run(width, simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], q_pieces[0, 2], room)
+    runs_on = all_run_on
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
             for band in range(0, p_pieces[i, 2], _BAND):
@@ -60,7 +69,7 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
                 s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0] + band * width
                 # What comes next is told, so that its lines can be on their way.
                 after = _next_band(outer, p_pieces, o, i, band, width, s)
-                if o == 0 or not alike:
+                if not all_run_on and (o == 0 or not alike):
                     runs_on = _runs_on(source_rows, targets, p_count, q_pieces, width, streaming)
                     if runs_on:
                         _prepare_run(width, simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], q_pieces[0, 2], room)
@@ -68,7 +77,7 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
                     origin = simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], s, far
                     t = simd_bytes.address(target) + outer[o, 1] + q_pieces[0, 0] + simd_bytes.integer(targets)
                     extent = p_count, q_pieces[0, 2]
-                    held = _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
+                    held = _by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, bounds)
                     continue
                 for j in range(q_pieces.shape[0]):
                     origin = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1], s, far
@@ -110,10 +119,7 @@ def _runs_on(source_rows, targets, count, q_pieces, width, streaming):
     # Many rows at multiples of a page would fight for the same few sets of the caches.
     if source_rows.shape[0] > 128 and not (source_rows[1] - source_rows[0]) & 4095:
         return False
-    for k in range(1, count):
-        if simd_bytes.integer(targets + 8 * k) - simd_bytes.integer(targets + 8 * k - 8) != size:
-            return False
-    return True
+    return is_even(targets, count, size)
 
 
 @part
@@ -180,27 +186,6 @@ def _inside(at, rows, count, bounds, room):
 
 
 @part
-def move_run(target, source, size):
-    """Copy a short run: exactly its bytes, in two halves that overlap, or in pieces."""
-    if size >= 32:
-        for k in range(0, size - 31, 32):
-            simd_bytes.copy32(target + k, source + k)
-        simd_bytes.copy32(target + size - 32, source + size - 32)
-    elif size >= 16:
-        simd_bytes.copy16(target, source)
-        simd_bytes.copy16(target + size - 16, source + size - 16)
-    elif size >= 8:
-        simd_bytes.copy8(target, source)
-        simd_bytes.copy8(target + size - 8, source + size - 8)
-    elif size >= 4:
-        simd_bytes.copy4(target, source)
-        simd_bytes.copy4(target + size - 4, source + size - 4)
-    else:
-        for k in range(size):
-            simd_bytes.put_byte(target + k, simd_bytes.byte(source + k))
-
-
-@part
 def _prepare_run(width, rows, count, room):
     """Make the tables of `_by_run` for `count` rows of the source, wherever they begin."""
     side = 64 // width
@@ -213,7 +198,7 @@ def _prepare_run(width, rows, count, room):
 
 
 @part
-def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds):
+def _by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, bounds):
     """Turn rows that follow each other in the target, from `t` on, all of each at once.
 
     They are put together in the scratch and written by whole lines. `held` is what is there: where in the target its
@@ -226,6 +211,10 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
         finish(held, streaming, room + _RUN)
         begin, end = t, t
     rows, s, far = origin
+    if is_few(width, extent[1]):
+        return zip_few(
+            zips, width, origin, extent, after - s, (begin, end), streaming, (room + _SPILL, room + _RUN), bounds
+        )
     places, apart = room + _TARGETS, room + _TARGETS + 8 * side
     here, following = (rows, s, extent[1]), (rows, after, extent[1])
     count = (extent[1] + side - 1) // side
@@ -256,7 +245,7 @@ def _by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
             turn(at[0], at[1], places, to + 64 * j, room, (*asked, *_NOTHING[2:]), (side, new))
         end += size * new
-        if end - begin >= _RUN_BYTES:
+        if end - begin >= RUN_BYTES:
             begin = drain((begin, end), streaming, room + _RUN)
     return begin, end
 
@@ -482,6 +471,12 @@ def _turning(width, whole, some):
     return turn
 
 
+_zips8, _pick8 = few_rows(8)
+_zips16, _pick16 = few_rows(16)
+_zips32, _pick32 = few_rows(32)
+_zips64, _pick64 = few_rows(64)
+
+
 @part
 def _turn64(sources, source, targets, target, room, others, present):
     block_transpose.turn64(sources, source, targets, target, room, *others)
@@ -497,22 +492,26 @@ ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
 @kernel(*ARGUMENTS)
 def transpose8(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 8 bits."""
-    _transpose(_turn8, 1, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
+    tables = outer, source_rows, target_rows, p_pieces, q_pieces
+    _transpose(_turn8, _zips8, _pick8, 1, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose16(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 16 bits."""
-    _transpose(_turn16, 2, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
+    tables = outer, source_rows, target_rows, p_pieces, q_pieces
+    _transpose(_turn16, _zips16, _pick16, 2, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 32 bits."""
-    _transpose(_turn32, 4, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
+    tables = outer, source_rows, target_rows, p_pieces, q_pieces
+    _transpose(_turn32, _zips32, _pick32, 4, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 64 bits."""
-    _transpose(_turn64, 8, source, target, (outer, source_rows, target_rows, p_pieces, q_pieces), streaming, scratch)
+    tables = outer, source_rows, target_rows, p_pieces, q_pieces
+    _transpose(_turn64, _zips64, _pick64, 8, source, target, tables, streaming, scratch)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
-from strided.kernels.held_run import drain, finish
-from strided.kernels.transpose import ARGUMENTS, move_run
+from strided.kernels.held_run import RUN_BYTES, drain, finish, move_run
+from strided.kernels.transpose import ARGUMENTS
 
 _WRITTEN = 512  # bytes of a row of the target that are written at once, made of as many runs of the source
 _READ = 512  # bytes of each of these that are used up before the next ones
 _MOST_ROWS = 64  # runs of the source that are read side by side
 _ROOM = 1 << 12  # where the scratch holds a part of a row: a run that begins before it fits in front
-_RUN, _RUN_BYTES = 1 << 13, 1 << 14  # where it holds short rows that follow each other, and how many bytes at once
+_RUN = 1 << 13  # where it holds short rows that follow each other
 _BEYOND = 32  # bytes from the beginning of a run that are read, and written in the scratch, at once
 
 
@@ -130,7 +130,7 @@ def _join(rows, s, t, extent, size, last, held, room):
             place = room + _RUN + end - (begin & -64)
             _gather(place, (rows, rows + 8 * extent[1]), s + (p + k) * size, size, beyond)
             end += length
-            if end - begin >= _RUN_BYTES:
+            if end - begin >= RUN_BYTES:
                 begin = drain((begin, end), ZERO + 1, room + _RUN)
     return begin, end
 

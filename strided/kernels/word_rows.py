@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
-from strided.kernels.held_run import drain, finish
+from strided.kernels.held_run import RUN_BYTES, drain, finish
 
 # The scratch: the places of the rows of a word, words at the end of the source, a line of each of the rows and the
 # places of these, what `unzip` takes, the run that is held, and rows that are not wanted.
 _WORDS, _LINES, _PLACES, BYTES, _RUN, _UNWANTED = 256, 512, 2560, 2816, 4096, 5 << 15
 #: Bytes of the source that are asked for ahead, by whole words of a row, and groups of rows that the ends of runs are.
-#: Bytes of rows put together that are written at once.
-_RUN_BYTES = 1 << 14
 _AHEAD, _ENDS_AHEAD = 4096, 8
 
 
@@ -165,7 +163,7 @@ def _by_run(unzip, fixed, s, t, members, pieces, by_lines, lead, held, how):
     else:
         _in_turn(unzip, fixed, s, members, pieces, lead, how)
     end += count * size
-    if end - begin >= _RUN_BYTES:
+    if end - begin >= RUN_BYTES:
         begin = drain((begin, end), ZERO + 1, room + _RUN)
     return begin, end
 

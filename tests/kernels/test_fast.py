@@ -278,6 +278,69 @@ def test_transposes_of_more_rows_than_a_band_holds(bits):
     np.testing.assert_array_equal(y.view(f"u{bits // 8}").reshape(p, q), x.view(f"u{bits // 8}").T)
 
 
+def check_turns(seed, bits, few, apart, streaming, places):
+    """Few rows whose elements take turns on one side: taken apart, or put together."""
+    rng = np.random.default_rng(seed)
+    width = bits // 8
+    matrices, count = int(rng.integers(1, 4)), int(rng.integers(1, 400))
+    # On the other side the rows lie in tiles, which may begin with lines.
+    tile, line = int(rng.choice([8, 40, 64, 128, 1 << 40])), int(rng.choice([1, 64]))
+    pitch = -(-min(tile, count) * width // line) * line + line * int(rng.integers(0, 3))
+    starts = range(0, count, tile)
+    pieces = np.array([(k // tile * few * pitch, k, min(tile, count - k)) for k in starts], np.int64)
+    size = few * pitch * len(starts)
+    outer = np.stack([np.arange(matrices) * count * few * width, np.arange(matrices) * size], 1)
+    turns, rows = (rng.integers(0, 256, matrices * n, np.uint8) for n in (count * few * width, size))
+    index = np.arange(count)
+    in_turn = outer[:, 0, None, None] + (index[:, None] * few + np.arange(few)) * width
+    in_rows = outer[:, 1, None, None] + (index // tile * few * pitch + index % tile * width)[:, None]
+    in_rows = in_rows + np.arange(few) * pitch
+    along, across, own = np.arange(count) * few * width, np.arange(few) * pitch, np.array([[0, 0, few]])
+    if apart:
+        source, target, s, t, tables = turns, rows, in_turn, in_rows, (outer, along, across, own, pieces)
+    else:
+        tables = np.ascontiguousarray(outer[:, ::-1]), across, along, pieces, own
+        source, target, s, t = rows, turns, in_rows, in_turn
+    expected = target.copy()
+    for k in range(width):
+        expected[t + k] = source[s + k]
+    kernel = getattr(transpose, f"transpose{bits}")
+    check(lambda a, b: kernel(a, b, *tables, streaming, SCRATCH), source, target, expected, places)
+
+
+@examples(300)
+@given(seeds, st.sampled_from([8, 16, 32, 64]), st.integers(2, 5), st.booleans(), flags, places)
+def test_few_rows_take_turns(seed, bits, few, apart, streaming, places):
+    check_turns(seed, bits, few, apart, streaming, places)
+
+
+@pytest.mark.parametrize("few", [2, 3, 4])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("odd", [None, 0, 31, 32, 64, 127, 128, 255])
+def test_rows_of_which_one_begins_elsewhere_are_no_even_ones(bits, few, odd):
+    """Kernels look at many steps of a table at once: one that differs anywhere counts."""
+    width, count = bits // 8, 257
+    rows = np.arange(count) * few * width
+    if odd is not None:
+        rows[odd:] += 5 * width
+    rng = np.random.default_rng(2)
+    source, target = (rng.integers(0, 256, count * few * width + 5 * width, np.uint8) for _ in range(2))
+    x = source[: count * few * width].reshape(few, count, width)
+    expected = target.copy()
+    expected[rows[:, None] + np.arange(few * width)] = x.transpose(1, 0, 2).reshape(count, -1)
+    tables = np.zeros((1, 2), np.int64), np.arange(few) * count * width, rows
+    pieces = np.array([[0, 0, count]]), np.array([[0, 0, few]])
+    kernel = getattr(transpose, f"transpose{bits}")
+    for streaming in (0, 1):
+        check(
+            lambda s, t, past=streaming: kernel(s, t, *tables, *pieces, past, SCRATCH),
+            source,
+            target,
+            expected,
+            (None, 0),
+        )
+
+
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
@@ -397,6 +460,8 @@ def check_all(count: int = 6) -> None:
             check_packed_run(seed, bits, 1, 0, 1, where)
         for bits in (8, 16, 32, 64):
             check_transpose(seed, bits, 1, where)
+            for few in (2, 3, 4):
+                check_turns(seed, bits, few, seed % 2, seed % 3 > 0, where)
         for size in (1, 3, 5, 12, 16, 40, 100):
             check_transpose(seed, 8 * size, 1, where, transpose_runs.transpose_runs)
     check_every_place("s32[99,1,93]{1,2,0:T(3,5)}")
