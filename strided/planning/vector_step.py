@@ -325,7 +325,8 @@ def outer_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
     """The places of all axes but the inner ones, outermost first.
 
     A step along an axis brings new pages on both sides: as many as the inner axes spread over, unless it stays on them.
-    The axis that brings the fewest comes innermost. Pages of the source count twice, for they are waited for.
+    The axis that brings the fewest comes innermost. Pages of the source count twice, for they are waited for; those of
+    a side that is as small as a block of a staged copy hardly count, for it stays in the cache.
     """
     outer = tuple([k for k in range(len(axes)) if k not in inner])
     if len(outer) < 2:
@@ -335,9 +336,14 @@ def outer_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
         for side in (_source, _target)
     ]
 
+    spans = [sum((axis.extent - 1) * _stride(side(axis)) for axis in axes) for side in (_source, _target)]
+    weights = [
+        own if span >= limits.current.staging_bytes else own / 16 for own, span in zip((2, 1), spans, strict=True)
+    ]
+
     def cost(k: int) -> float:
         new = (min(1, _stride(side(axes[k])) / _PAGE_BYTES) for side in (_source, _target))
-        return sum(weight * n * p for weight, n, p in zip((2, 1), new, pages, strict=True))
+        return sum(weight * n * p for weight, n, p in zip(weights, new, pages, strict=True))
 
     return tuple(sorted(outer, key=cost, reverse=True))
 
