@@ -72,8 +72,19 @@ class AxisMap:
 
     def __init__(self, world: World, bits: int, like: AxisMap | None = None) -> None:
         rng = world.rng
-        akin = like is not None and rng.random() < (0.5 if bits == like.bits < 8 else 0.2) * (not world.has_runs)
-        if akin and like is not None:
+        akin = (
+            like is not None
+            and not world.is_compiled
+            and rng.random() < (0.5 if bits == like.bits < 8 else 0.2) * (not world.has_runs)
+        )
+        if world.is_compiled:
+            tiled = (like is None) == world.is_read
+            self.case = (
+                layouts.as_compiled(rng, world.element_type, world.sizes, bits)
+                if tiled
+                else layouts.row_major(world.element_type, world.sizes, bits)
+            )
+        elif akin and like is not None:
             self.case = layouts.akin(rng, like.case, bits)
         else:
             drawn = layouts.with_runs if world.has_runs and rng.random() < 0.8 else layouts.layout
@@ -130,12 +141,16 @@ class World:
         self.rng = rng = random.Random(f"{seed} {number}")
         self.numbers = np.random.default_rng([seed, number])
         self.arenas, self.record, self.counts = arenas, record, Counter[str]()
-        self.has_runs = rng.random() < 0.25
+        kind = rng.random()
+        self.has_runs, self.is_compiled, self.is_read = kind < 0.25, kind > 0.85, kind > 0.9
         self.element_type, self.bits = rng.choice(layouts.PACKED if self.has_runs else layouts.TYPES)
         chance = rng.random()
         # Packed elements take many for vectors.
         most = 1 << 21 if chance < 0.003 else 1 << 15 if chance < (0.1 if self.bits >= 8 else 0.4) else 1500
-        self.sizes = (layouts.dimensions_of_runs if self.has_runs else layouts.dimensions)(rng, most)
+        dimensions = layouts.dimensions_of_runs if self.has_runs else layouts.dimensions
+        if self.is_compiled:
+            dimensions, most = layouts.dimensions_of_tiles, max(most, 1 << 13)
+        self.sizes = dimensions(rng, most)
         self.signed = self.element_type.startswith("s") and rng.random() < 0.5
         record.write(seed, number, "layouts", self.element_type, self.sizes)
         packs = self.bits < 8

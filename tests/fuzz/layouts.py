@@ -74,6 +74,15 @@ def dimensions_of_runs(rng: random.Random, most: int) -> tuple[int, ...]:
             return found
 
 
+def dimensions_of_tiles(rng: random.Random, most: int) -> tuple[int, ...]:
+    """Sizes of two to five dimensions, of so many elements at most, of which one is longer than most tiles."""
+    while True:
+        found = rng.choices(_SIZES[:12], k=rng.choice([1, 2, 2, 3, 4]))
+        found.insert(rng.randint(0, len(found)), rng.randint(100, 420))
+        if math.prod(found) <= most:
+            return tuple(found)
+
+
 def tiles(rng: random.Random, rank: int) -> tuple[tuple[int | str, ...], ...]:
     """No, one or several levels of tiles for an array of so many dimensions."""
     if rank == 0 or rng.random() < 0.25:
@@ -112,6 +121,20 @@ def with_runs(rng: random.Random, element_type: str, sizes: tuple[int, ...], bit
     first = rng.choice([(), (), (whole,), ((2, *whole),), ((rng.choice([2, 4, 8, 128]),),), tiles(rng, len(sizes))])
     order = last, *rng.sample(range(last), last)
     return Case(element_type, sizes, order, first, rng.choice([1, 1, 8, 128]), bits if bits < 8 else 0)
+
+
+def as_compiled(rng: random.Random, element_type: str, sizes: tuple[int, ...], bits: int) -> Case:
+    """A layout as the TPU compiler chooses them, but with any order of dimensions behind the longest one."""
+    longest = max(range(len(sizes)), key=lambda k: sizes[k])
+    order = longest, *rng.sample([k for k in range(len(sizes)) if k != longest], len(sizes) - 1)
+    each = max(1, 32 // bits)
+    chosen = [(max(each, rng.choice([1, 2, 4, 8, 8, 32])), 128), *([(each, 1)] if each > 1 else [])]
+    return Case(element_type, sizes, order, tuple(chosen), 1, bits if bits < 8 else 0)
+
+
+def row_major(element_type: str, sizes: tuple[int, ...], bits: int) -> Case:
+    """The layout without tiles."""
+    return Case(element_type, sizes, tuple(range(len(sizes)))[::-1], (), 1, bits if bits < 8 else 0)
 
 
 class Window(NamedTuple):
