@@ -14,7 +14,7 @@ from typing import NamedTuple
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from strided.kernels import bitfields, block_transpose
+from strided.kernels import bitfields, block_transpose, zip_rows
 from strided.kernels import llvm as building
 
 
@@ -47,6 +47,11 @@ LINES = {
     "gather4": (bitfields.gather4, 2),
     "gather2": (bitfields.gather2, 2),
     "gather1": (bitfields.gather1, 2),
+    **{
+        f"every {name}{bits}": (zip_rows.PICKS[bits][k][0], 1)
+        for k, name in enumerate(("2nd ", "3rd ", "4th "))
+        for bits in (8, 16, 32)
+    },
 }
 #: Operations that transpose a square with sides of 64 bytes, or a part of one. The first ones ask for as many lines
 #: besides, and write as many, in two ways.
@@ -59,6 +64,8 @@ SQUARES = {
     "turn_part16": block_transpose.turn_part16,
     "turn_part8": block_transpose.turn_part8,
 }
+#: Operations that put a line of each of some rows together, with the number of rows.
+ZIPS = {f"zip {k + 2} x {bits}": (zip_rows.ZIPS[bits][k], k + 2) for k in range(3) for bits in (8, 16, 32)}
 
 
 def machine_code(name: str, target: Target) -> str:
@@ -68,12 +75,17 @@ def machine_code(name: str, target: Target) -> str:
     machine = llvm.Target.from_triple(target.platform).create_target_machine(cpu=target.name, opt=3)
     module = ir.Module()
     module.triple, module.data_layout = target.platform, str(machine.target_data)
-    operation, count = (SQUARES[name], 7 if "part" in name else 11) if name in SQUARES else LINES[name]
+    if name in SQUARES:
+        operation, count = SQUARES[name], 7 if "part" in name else 11
+    elif name in ZIPS:
+        operation, count = ZIPS[name][0], 3 if ZIPS[name][1] == 2 else 5
+    else:
+        operation, count = LINES[name]
     number = ir.IntType(64)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [number] * (count + 1)), "operation")
     builder = ir.IRBuilder(function.append_basic_block())
     place, *arguments = function.args
-    for home in (bitfields, block_transpose, building):
+    for home in (bitfields, block_transpose, zip_rows, building):
         home.register_bytes = lambda: target.register_bytes
     line = operation._defn.__wrapped__(builder, *arguments)  # what `llvm.operation` decorates
     if name in LINES:
@@ -101,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
         print(machine_code(name, TARGETS[cpu]))
         return 0
     print(" " * 14 + "".join(f"{cpu:>10s}" for cpu in TARGETS))
-    for name in (*LINES, *SQUARES):
+    for name in (*LINES, *ZIPS, *SQUARES):
         counts = [len(instructions(machine_code(name, target))) for target in TARGETS.values()]
         print(f"{name:14s}" + "".join(f"{count:>10}" for count in counts), flush=True)
     return 0
