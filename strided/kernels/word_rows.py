@@ -182,18 +182,21 @@ def _last_first(unzip, fixed, s, pieces, lead, how):
 
 @part
 def _in_turn(unzip, fixed, s, members, pieces, lead, how):
-    """The same from the first line on: what a piece writes behind it, the next one overwrites, but not the last."""
-    _, width, _, room, _ = fixed
-    lanes, last = 64 // width, pieces.shape[0] - 1
-    for p in range(last + 1):
-        at = pieces[p, 1] - pieces[0, 1]
+    """The same from the first line on: what a piece writes behind it, the next one overwrites.
+
+    Where that would pass the end of the row, no more is written than belongs there.
+    """
+    _, width, size, room, _ = fixed
+    lanes = 64 // width
+    for p in range(pieces.shape[0]):
         for c in range(0, pieces[p, 2], lanes):
             some, words = min(lanes, pieces[p, 2] - c), s + pieces[p, 0] + 4 * c
-            apart = p == last and c + lanes >= pieces[p, 2]
-            _take(unzip, fixed, words, some, lead, room + _PLACES * apart, ZERO if apart else at + c * width, how)
-            if apart:
+            at = pieces[p, 1] - pieces[0, 1] + c * width
+            passes = at + 64 > size
+            _take(unzip, fixed, words, some, lead, room + _PLACES * passes, ZERO if passes else at, how)
+            if passes:
                 for k in range(members[0], members[0] + members[1]):
-                    place = simd_bytes.integer(room + 8 * k) + at + c * width
+                    place = simd_bytes.integer(room + 8 * k) + at
                     line = simd_bytes.load(room + _LINES + 64 * k)
                     simd_bytes.store(place, simd_bytes.blend(some * width, line, simd_bytes.load(place)))
 

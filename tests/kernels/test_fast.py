@@ -118,13 +118,13 @@ def tile_case(seed: int, kernel: str, bits: int):
     rng = np.random.default_rng(seed)
     q = 32 // bits if kernel != "rows" else 1
     width = max(1, bits // 8)
-    matrices, rows, columns = (int(rng.integers(1, n)) for n in (4, 3 * q + 4, 330))
+    matrices, rows, columns = (int(rng.integers(1, n)) for n in (4, 3 * q + 4, rng.choice([80, 330])))
     first_row, first_column = (int(rng.integers(0, n)) for n in (2 * q, 70))
     total = first_row + rows, first_column + columns
 
     def side(zipped: bool, tiled: bool):
         lane = 4 if zipped else width
-        w = int(rng.choice([16, 24, 64, 128])) if tiled else 1 << 40
+        w = int(rng.choice([3, 16, 24, 64, 128])) if tiled else 1 << 40
         h = int(rng.choice([1, 2, 8])) * (q if zipped or rng.integers(2) else 1) if tiled else 1 << 40
         groups = -(-min(h, total[0]) // q) if zipped else min(h, total[0])
         run = (
@@ -196,6 +196,27 @@ def test_rows_go_into_words_and_out_of_them(seed, kernel, streaming, places):
 )
 def test_packed_rows_go_into_words_and_out_of_them(seed, kernel, bits, streaming, high_first, signed, places):
     check_tiles(seed, kernel, bits, streaming, high_first, signed, places)
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 4, 7])
+@pytest.mark.parametrize("lanes", [1, 3, 5, 11, 16, 40, 70])
+@pytest.mark.parametrize("kernel", ["deinterleave16", "deinterleave8", "deinterleave_bits"])
+def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
+    """What a line writes behind a piece must not reach into the next row, which is there already."""
+    rng = np.random.default_rng(3)
+    for bits in (BITS[kernel],) if kernel in BITS else (4, 2, 1):
+        q, width, apart = 32 // bits, max(1, bits // 8), 4 * lanes + 12
+        size = pieces * lanes * width
+        outer = np.arange(3)[:, None] * [pieces * apart, q * size]
+        rows = np.stack([np.zeros(q, np.int64), np.arange(q) * size, np.arange(q)], 1)
+        table = np.arange(pieces)[:, None] * [apart, lanes * width, 0] + [0, 0, lanes]
+        tables = outer, rows, table, np.array([0, q]), np.array([0, pieces])
+        source, target = (rng.integers(0, 256, 3 * n, np.uint8) for n in (pieces * apart, q * size))
+        s, t = bits_moved(kernel, bits, 0, tables)
+        expected = moved(source, target, s, t, bits, to_bytes=bits < 8)
+        options = (*tables, 1, SCRATCH, *((bits, 0, 0) if bits < 8 else ()))
+        for places in ((None, None), (0, 5)):
+            check(lambda a, b, own=options: KERNELS[kernel](a, b, *own), source, target, expected, places)
 
 
 def test_a_group_with_uneven_rows_is_written_row_by_row():
