@@ -52,7 +52,7 @@ _ALLOCATION = re.compile(
 _TAG = re.compile(r"tag = '([^'\n]{0,400})'")
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.){0,2000})"')
 
-_OLD_ENTRY = re.compile(rf" *\d{{1,6}}\. Size: {_SIZE}\s*$", re.MULTILINE)
+_OLD_ENTRY = re.compile(rf"\d{{1,6}}\. Size: {_SIZE}\s*$", re.MULTILINE)
 _OLD_FIELDS = {
     "operator": re.compile(r"^ *Operator: (.*)$", re.MULTILINE),
     "shape": re.compile(r"^ *Shape: (.*)$", re.MULTILINE),
