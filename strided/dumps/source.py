@@ -30,6 +30,8 @@ _PROBE_BYTES = 4096
 _PIECE_BYTES = 1 << 20
 #: Control characters that text does hold: tab, line ends, form feed, escape sequences of terminals.
 _TEXT_CONTROLS = bytes((9, 10, 11, 12, 13, 27))
+#: What some editors put before UTF-8 text.
+BYTE_ORDER_MARK = "\ufeff"
 _NOT_TEXT = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
 
 #: Paths, and anything with the buffer interface.
@@ -118,7 +120,7 @@ def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[
             if max_bytes is None:
                 refuse_short_lines(len(lines), len(view), path)
     lines += split_lines(_decoded(view[begun:]))
-    lines[0] = lines[0].removeprefix("\ufeff")
+    lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     return lines
 
 

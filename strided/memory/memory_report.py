@@ -16,7 +16,7 @@ from strided.dumps.directory.dump import open_dump
 from strided.dumps.directory.names import parse_name
 from strided.dumps.directory.programs import Program
 from strided.dumps.hlo import Module, read_hlo
-from strided.dumps.source import is_text, open_source
+from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_source
 from strided.errors import DumpError, UnsupportedError
 from strided.memory.cures import with_cures
 from strided.memory.from_assignment import report_from_assignment
@@ -135,7 +135,7 @@ class Material:
     def _add_text(self, text: str, source: Any) -> None:
         """Read a text; `source` is the file that it comes from."""
         origin = text.encode() if source is None else source
-        if text.lstrip().startswith("BufferAssignment:"):
+        if text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith("BufferAssignment:"):
             self.assignment = read_allocations(origin)
         elif _HEADER.search(text, 0, 1 << 16) or not (_EXHAUSTED in text or is_usage_text(text)):
             self._add_module(read_hlo(text if source is None else source))

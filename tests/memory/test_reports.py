@@ -5,15 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import strided as sd
+from strided.dumps.detect import recognise
 from strided.layout import TupleShape
 from strided.memory.buffers import Buffer
 from strided.memory.report import MemoryReport
+from strided.memory.usage_text import is_usage_text
 from tests.paths import DATA
+from tests.steps import check_linear
 
 MEMORY = DATA / "memory"
 REPORTS = sorted(MEMORY.glob("*report.txt.gz"))
@@ -278,3 +282,17 @@ def test_updates_in_place_and_operands_of_asynchronous_operations_take_no_more_m
     sizes = {b.name: b.bytes for b in report.buffers}
     assert sizes == {"cache": 64 * 128 * 4, "row.1": 512, "zero.1": 512}
     assert [b.name for b in sd.memory_report(IN_PLACE, space="vmem").buffers] == ["s{1}"]
+
+
+@pytest.mark.parametrize("path", MATMUL, ids=lambda path: path.name)
+def test_a_byte_order_mark_changes_nothing(path: Path, tmp_path: Path) -> None:
+    text = text_of(path)
+    file = tmp_path / "marked.txt"
+    file.write_text(text, encoding="utf-8-sig")
+    assert recognise(file) == recognise(text.encode())
+    expected = sd.memory_report(text).to_dict()
+    assert sd.memory_report(file).to_dict() == sd.memory_report("\ufeff" + text).to_dict() == expected
+
+
+def test_long_runs_of_blanks_take_linear_time() -> None:
+    check_linear(lambda size: partial(is_usage_text, " " * size), 60)

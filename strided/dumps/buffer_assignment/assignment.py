@@ -21,7 +21,7 @@ from strided.dumps.buffer_assignment.images import ImageArrays, open_images
 from strided.dumps.buffer_assignment.proto import AssignmentReader
 from strided.dumps.buffer_assignment.text import HEADER, read_assignment_text
 from strided.dumps.buffer_assignment.values import Allocation, Value
-from strided.dumps.source import naming, open_source
+from strided.dumps.source import BYTE_ORDER_MARK, naming, open_source
 from strided.errors import DumpError
 from strided.escape import counted
 from strided.runtime.lazy import lazy
@@ -194,9 +194,13 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     source = open_source(origin, max_bytes=max_bytes)
     if kind not in (None, "text", "proto"):
         raise DumpError(f"a buffer assignment is a text or a proto, not {kind!r}", path=source.path)
-    if kind == "text" or (kind is None and bytes(source.view[:4096]).lstrip().startswith(HEADER)):
+    if kind == "text" or (kind is None and _begins_as_text(source.view)):
         allocations, unread = read_assignment_text(source.view, source.path, max_bytes)
         return BufferAssignment(allocations, unread=unread, path=source.path)
     with naming(source.path):
         allocations, aliases = AssignmentReader(source.view).read()
     return BufferAssignment(allocations, aliases, path=source.path)
+
+
+def _begins_as_text(view: memoryview) -> bool:
+    return bytes(view[:4096]).removeprefix(BYTE_ORDER_MARK.encode()).lstrip().startswith(HEADER)

@@ -26,7 +26,7 @@ from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
 from strided.dumps.hlo.statements import LineGroups, opening_of
 from strided.dumps.hlo.text_header import TextHeader
-from strided.dumps.source import split_lines
+from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
 
 _HEADER = re.compile(r"\s*+HloModule\b\s*+([^\s,]*+)")
@@ -44,7 +44,7 @@ def read_text(text: str, path: str | None = None, index: int | None = None) -> M
     >>> print(module.entry.root.shape)
     f32[2]{0}
     """
-    return read_lines(split_lines(text), path, index)
+    return read_lines(split_lines(text.removeprefix(BYTE_ORDER_MARK)), path, index)
 
 
 def read_lines(lines: list[str], path: str | None = None, index: int | None = None) -> Module:
