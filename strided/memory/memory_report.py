@@ -16,6 +16,7 @@ from strided.dumps.directory.dump import open_dump
 from strided.dumps.directory.names import parse_name
 from strided.dumps.directory.programs import Program
 from strided.dumps.hlo import Module, read_hlo
+from strided.dumps.hlo.mlir import refuse_bytecode
 from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_source
 from strided.errors import DumpError, UnsupportedError
 from strided.memory.cures import with_cures
@@ -122,6 +123,7 @@ class Material:
         if is_text(view):
             self._add_text(str(view, "utf-8", "backslashreplace"), source)
             return
+        refuse_bytecode(view, path)
         kind = recognise(source)
         if kind not in ("hlo", "snapshot"):
             raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")

@@ -350,3 +350,24 @@ def test_aliases_of_another_form_are_refused() -> None:
     module = read_hlo(module_text("a = f32[] iota()", header))
     with pytest.raises(sd.DumpError, match="no entry of this list"):
         _ = module.aliases
+
+
+STABLEHLO = """#loc = loc(unknown)
+module @jit_f attributes {mhlo.num_partitions = 1 : i32} {
+  func.func public @main(%arg0: tensor<10xf32>) -> (tensor<10xf32> {jax.result_info = ""}) {
+    %0 = stablehlo.sine %arg0 : tensor<10xf32>
+    return %0 : tensor<10xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("read", [read_hlo, sd.memory_report])
+def test_stablehlo_is_refused_with_what_gives_hlo(read, tmp_path):
+    (tmp_path / "f.mlir").write_text(STABLEHLO)
+    (tmp_path / "f.mlirbc").write_bytes(b"ML\xefR\rStableHLO_v1.0.0\0" + bytes(range(256)))
+    for source in (STABLEHLO, tmp_path / "f.mlir"):
+        with pytest.raises(sd.DumpError, match=r"this is StableHLO or other MLIR, not HLO: .*compile\(\).as_text\(\)"):
+            read(source)
+    with pytest.raises(sd.DumpError, match=r"f.mlirbc: this is MLIR bytecode, not HLO: .*as_text\(\)"):
+        read(tmp_path / "f.mlirbc")

@@ -15,6 +15,7 @@ from typing import Any
 
 from strided.dumps.hlo.header import Alias, Donor, EntryLayout, Frame, SourceTables, Unparsed
 from strided.dumps.hlo.instruction import Instruction
+from strided.dumps.hlo.mlir import refuse_bytecode
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.proto import read_proto
 from strided.dumps.hlo.text import read_lines, read_text
@@ -57,8 +58,8 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     Raises
     ------
     DumpError
-        Contents that are no module, that end too early, or that define a name twice; it names line and column, or the
-        byte. Several modules without an `index`, or an `index` out of range.
+        Contents that are no module (StableHLO, for one), that end too early, or that define a name twice; it names
+        line and column, or the byte. Several modules without an `index`, or an `index` out of range.
     OSError
         A file that cannot be opened.
 
@@ -88,6 +89,7 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     if not is_text(view):
         if index not in (None, 0):
             raise DumpError(f"there is no module {index}: a proto holds one", path=path)
+        refuse_bytecode(view, path)
         with naming(path):
             return read_proto(view, path)
     lines = lines_of(view, path, max_bytes)

@@ -21,6 +21,7 @@ from strided.dumps.hlo.asynchronous import unfold
 from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError
 from strided.dumps.hlo.header import TABLES
 from strided.dumps.hlo.lexer import read_attributes, trimmed
+from strided.dumps.hlo.mlir import refuse_mlir
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
@@ -139,6 +140,7 @@ class _ModuleReader:
 
     def module(self) -> Module:
         if (not self.body.computations or self.body.unread) and not self._read_single() and not self.body.computations:
+            refuse_mlir(self.lines[self.start :], self.path)
             line = next((n for n, text in enumerate(self.lines[self.start :], self.start) if text.strip()), self.start)
             column = len(self.lines[line]) - len(self.lines[line].lstrip()) + 1
             raise DumpError("no HLO computation in this text", path=self.path, line=line + 1, column=column)
