@@ -123,3 +123,34 @@ def test_what_one_folder_lacks(folders: list[Path]) -> None:
     assert "jit_prog_while_loop/run0/result1" in found.only_in_b
     assert "only in b: jit_prog_while_loop/run0/" in " ".join(str(found).split())
     assert max(map(len, found.text(40).splitlines())) <= 60  # paths are not cut
+
+
+MODULE_PROTO = "module_0000.jit_prog_while_loop.cpu_after_optimizations.hlo.pb"
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, cut])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_module_that_is_gone_by_now_is_said_to_be(folders: list[Path], spoil: Any, both: bool) -> None:
+    dumps = [sd.open_dump(folder) for folder in folders]
+    for folder in folders if both else folders[:1]:
+        spoil(folder / MODULE_PROTO)
+    found = diff_dumps(*dumps)
+    how = found.modules["jit_prog_while_loop"]
+    assert how.startswith("cannot be compared: a has none that can be read: ")
+    assert str(folders[0] / MODULE_PROTO) in how
+    assert not found.equal
+    assert all(value.equal for value in found.values)
+
+
+def test_a_snapshot_that_is_cut_while_it_is_compared_is_said_to_be(folders: list[Path]) -> None:
+    dumps = [sd.open_dump(folder) for folder in folders]
+    assert all(program.arrays is not None for dump in dumps for program in dump.programs)  # the files are open
+    cut(folders[0] / SNAPSHOT)
+    found = diff_dumps(*dumps)
+    assert found.first is not None
+    assert found.first.difference is None
+    assert "truncated since it was opened" in found.first.problem

@@ -213,7 +213,7 @@ def diff_dumps(
     only_a, only_b = [name for name in first if name not in second], [name for name in second if name not in first]
     for name in (name for name in first if name in second):
         pair = first[name], second[name]
-        modules[name] = _how_modules_differ(*(_module(each) for each in pair))
+        modules[name] = _how_modules_differ(*(_module_or_why(each) for each in pair))
         names = _in_order(pair[0])
         only_a += [f"{name}/{value}" for value in names if value not in pair[1].arrays]
         only_b += [f"{name}/{value}" for value in pair[1].arrays if value not in pair[0].arrays]
@@ -236,18 +236,23 @@ def _programs(dump: Dump) -> dict[str, Program]:
     return found
 
 
-def _module(program: Program) -> Module | None:
-    """The module after optimisation, or before it; None if neither can be read."""
+def _module_or_why(program: Program) -> Module | str | None:
+    """The module after optimisation, or before it; None if there is none, or why it cannot be read."""
     try:
         return program.module or program.module_before
-    except DumpError:
-        return None
+    except (DumpError, OSError) as error:
+        return str(error)
 
 
-def _how_modules_differ(a: Module | None, b: Module | None) -> str:
+def _how_modules_differ(a: Module | str | None, b: Module | str | None) -> str:
     """In words; empty if they do the same."""
+    for letter, module in (("a", a), ("b", b)):
+        if isinstance(module, str):
+            return f"cannot be compared: {letter} has none that can be read: {module}"
     if a is None or b is None:
-        return "" if a is b else f"cannot be compared: {'a' if a is None else 'b'} has none that can be read"
+        return "" if a is b else f"cannot be compared: {'a' if a is None else 'b'} has none"
+    assert isinstance(a, Module)
+    assert isinstance(b, Module)
     for x, y in itertools.zip_longest(a.instructions, b.instructions):
         if x is None or y is None:
             return f"differ: {'a' if y is None else 'b'} goes on with {(x or y).name}"
@@ -277,9 +282,9 @@ def _cut(value: object) -> str:
 
 def _in_order(program: Program) -> dict[str, str]:
     """The values of a program's runs, in the order in which they are computed, each with its instruction's name."""
-    module = _module(program)
+    module = _module_or_why(program)
     names = dict.fromkeys(program.arrays, "")
-    if module is None:
+    if module is None or isinstance(module, str):
         return names
     place = {instruction.name: k for k, instruction in enumerate(module.entry.instructions)}
     known = {f"argument{k}": each.name for k, each in enumerate(module.parameters)}
@@ -297,7 +302,7 @@ def _compared(
     files = _file_of(programs[0], value), _file_of(programs[1], value)
     try:
         arrays = [dict(_flat(name, program.arrays[value])) for program in programs]
-    except DumpError as error:
+    except (DumpError, OSError) as error:
         yield ValueDifference(name, instruction, None, str(error), files)
         return
     for part in arrays[0] | arrays[1]:
@@ -313,7 +318,10 @@ def _compared(
             elif x.shape != y.shape:
                 problem = f"{x.spec} in a, {y.spec} in b"
             else:
-                found = compared(operand_of(x, "a"), operand_of(y, "b"), tolerance, limit)
+                try:
+                    found = compared(operand_of(x, "a"), operand_of(y, "b"), tolerance, limit)
+                except (DumpError, OSError) as error:  # a file that is gone or shorter by now
+                    problem = str(error)
         yield ValueDifference(part, instruction, found, problem, files)
 
 
