@@ -403,3 +403,15 @@ def chunked(path: Path, values: np.ndarray, chunk: tuple[int, int]) -> Any:
     }  # fmt: skip
     (path / "zarr.json").write_text(json.dumps(found))
     return sd.open(path)
+
+
+@pytest.mark.parametrize("other", [t.name for t in SMALL_FLOATS])
+@pytest.mark.parametrize("max_ulp", [None, 3])
+def test_powers_of_two_compare_with_every_small_float(other: str, max_ulp: int | None) -> None:
+    powers = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e8m0fnu)
+    others = random_values(other, (256,))
+    for a, b in ((powers, others), (others, powers)):
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        different = ~((x == y) | (np.isnan(x) & np.isnan(y)))
+        found = diff(a, b, max_ulp=max_ulp)
+        assert found.count == different.sum() if max_ulp is None else found.count <= different.sum()
