@@ -174,12 +174,15 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
         if slot.is_heap and place is not None:
             is_at_peak = any(r is None or r.start <= place <= r.stop for r in slot.ranges)
     shape = None if value is None else value.shape
-    instruction = None if value is None else instructions.get(value.name)
+    named = value
+    if one.parameter_number is not None:  # an argument that is donated keeps its name; its value is the first
+        named = min(slot.values, key=lambda v: v.id, default=None)
+    instruction = None if named is None else instructions.get(named.name)
     source = source_of(instruction) if instruction is not None else Source()
     if one.parameter_number is not None and not source.argument:
-        source = Source(argument=plain_name(value.name) if value else f"parameter {one.parameter_number}")
+        source = Source(argument=plain_name(named.name) if named else f"parameter {one.parameter_number}")
     return Buffer(
-        name=value.label if value is not None else f"allocation {one.index}",
+        name=named.label if named is not None else f"allocation {one.index}",
         kind=_kind(one),
         bytes=size,
         unpadded_bytes=min(size, _unpadded(value)) if value is not None else size,

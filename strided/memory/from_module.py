@@ -104,8 +104,8 @@ def _buffer(
     members: Sequence[Member], best: _Best, live: LiveRange | None, is_at_peak: bool, results: set[str]
 ) -> Buffer:
     outer = [i for i, _, _ in members if i.computation.is_entry]
-    parameters = [i for i in outer if i.opcode == "parameter"]
-    maker = parameters[0] if parameters else best.maker
+    parameters = [(i, place) for i, place, _ in members if i.computation.is_entry and i.opcode == "parameter"]
+    maker, place = parameters[0] if parameters else (best.maker, best.place)
     if parameters:
         kind = "argument"
     elif any(i.opcode == "constant" for i in outer):
@@ -113,7 +113,7 @@ def _buffer(
     else:
         kind = "result" if any(i.name in results for i in outer) else "temporary"
     return Buffer(
-        name=label_of(maker.name, best.place or None),
+        name=label_of(maker.name, place or None),
         kind=kind,
         bytes=best.size,
         unpadded_bytes=min(best.size, best.shape.unpadded_byte_size),

@@ -153,9 +153,9 @@ class Liveness:
         elif opcode.endswith("-start") and isinstance(i.shape, TupleShape):
             self._join_start(i)
         elif opcode in _IN_PLACE:
-            self._join_all(i, operands[0])
+            self._join_each(i, operands)
         elif opcode in ("fusion", "custom-call"):
-            if opcode == "fusion" and i.called_computations and i.called_computations[0].root.opcode in _IN_PLACE:
+            if opcode == "fusion" and i.called_computations:
                 self._join_updated(i)
             for output, number, index in _ALIASED.findall(i.attributes.get("output_to_operand_aliasing", "")):
                 for operand in operands[int(number) : int(number) + 1]:
@@ -175,14 +175,28 @@ class Liveness:
         for n, operand in enumerate(i.operands):
             self._join_all(operand, i, inner=(0, n) if self._at(i, (0, n)) is not None else (0,) if n == 0 else (-1,))
 
+    def _join_each(self, i: Instruction, operands: Sequence[Instruction]) -> None:
+        """Join the result of an update in place with the operand that it updates; a tuple's parts with one each."""
+        if not isinstance(i.shape, TupleShape):
+            self._join_all(i, operands[0])
+            return
+        for n, operand in enumerate(operands[: len(i.shape)]):
+            self._join_all(operand, i, inner=(n,))
+
     def _join_updated(self, i: Instruction) -> None:
-        """Join a fusion that ends in an update in place with the operand that it updates."""
-        found = i.called_computations[0].root
-        while found.opcode in _SAME | _IN_PLACE and found.operand_names:
-            found = found.operands[0]
-        if found.opcode == "parameter":
-            for operand in i.operands[found.parameter_number or 0 :][:1]:
-                self._join_all(i, operand)
+        """Join the results of a fusion that are updates in place with the operands that they update."""
+        root = i.called_computations[0].root
+        is_tuple = root.opcode == "tuple"
+        for n, found in enumerate(root.operands if is_tuple else [root]):
+            if found.opcode not in _IN_PLACE | _SAME or isinstance(found.shape, TupleShape):
+                continue
+            is_updated = False
+            while found.opcode in _SAME | _IN_PLACE and found.operand_names:
+                is_updated |= found.opcode in _IN_PLACE
+                found = found.operands[0]
+            if is_updated and found.opcode == "parameter":
+                for operand in i.operands[found.parameter_number or 0 :][:1]:
+                    self._join_all(operand, i, inner=(n,) if is_tuple else ())
 
     def _join_done(self, i: Instruction, start: Instruction) -> None:
         shape = start.shape

@@ -296,3 +296,57 @@ def test_a_byte_order_mark_changes_nothing(path: Path, tmp_path: Path) -> None:
 
 def test_long_runs_of_blanks_take_linear_time() -> None:
     check_linear(lambda size: partial(is_usage_text, " " * size), 60)
+
+
+UPDATES = """HloModule m, is_scheduled=true, input_output_alias={ {1}: (0, {}, may-alias) }
+
+%body (p: f32[64,128], q: f32[64,128]) -> (f32[64,128], f32[64,128]) {
+  %q = f32[64,128]{1,0:T(8,128)} parameter(1)
+  %p = f32[64,128]{1,0:T(8,128)} parameter(0)
+  %row = f32[1,128]{1,0:T(1,128)} constant({...})
+  %zero = s32[]{:T(128)} constant(0)
+  %u = f32[64,128]{1,0:T(8,128)} dynamic-update-slice(%q, %row, %zero, %zero)
+  %v = f32[64,128]{1,0:T(8,128)} negate(%p)
+  ROOT %t = (f32[64,128]{1,0:T(8,128)}, f32[64,128]{1,0:T(8,128)}) tuple(%u, %v)
+}
+
+%sums (a: f32[], b: f32[], c: f32[], d: f32[]) -> (f32[], f32[]) {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  %c = f32[] parameter(2)
+  %d = f32[] parameter(3)
+  ROOT %r = (f32[], f32[]) tuple(%a, %b)
+}
+
+ENTRY %main (x: f32[64,128], y: f32[64,128], i: s32[1,1]) -> (f32[64,128], f32[64,128]) {
+  %x = f32[64,128]{1,0:T(8,128)} parameter(0)
+  %y = f32[64,128]{1,0:T(8,128)} parameter(1)
+  %i = s32[1,1]{1,0:T(1,128)} parameter(2)
+  %held = f32[64,128]{1,0:T(8,128)} copy(%y)
+  %f = (f32[64,128]{1,0:T(8,128)}, f32[64,128]{1,0:T(8,128)}) fusion(%x, %held), kind=kLoop, calls=%body
+  %g = f32[64,128]{1,0:T(8,128)} get-tuple-element(%f), index=0
+  %h = f32[64,128]{1,0:T(8,128)} get-tuple-element(%f), index=1
+  ROOT %s = (f32[64,128]{1,0:T(8,128)}, f32[64,128]{1,0:T(8,128)}) scatter(%g, %h, %i, %y, %y), update_window_dims={0},
+    inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%sums
+}
+"""
+
+
+def test_several_updates_in_place_at_once_take_no_more_memory() -> None:
+    report = sd.memory_report(UPDATES)
+    assert {b.name: (b.kind, b.bytes) for b in report.buffers} == {
+        "x": ("argument", 32768),  # donated; it has the second results of the fusion and of the scatter
+        "y": ("argument", 32768),
+        "i": ("argument", 512),
+        "held": ("result", 32768),
+    }
+
+
+def test_a_donated_argument_keeps_its_name() -> None:
+    text = """BufferAssignment:
+allocation 0: size 4096, parameter 0, shape |f32[8,2]| at ShapeIndex {}, maybe-live-out:
+ value: <3 x.1 @0> (size=4096,offset=0): f32[8,2]{1,0:T(8,128)}
+ value: <4 add @0> (size=4096,offset=0): f32[8,128]{1,0:T(8,128)}
+"""
+    [buffer] = sd.memory_report(text).buffers
+    assert (buffer.name, buffer.source.argument, str(buffer.shape)) == ("x.1", "x", "f32[8,128]{1,0:T(8,128)}")
