@@ -128,6 +128,8 @@ class Buffer:
     source : Source
     cures : tuple of Cure
         Those that save most come first.
+    other_at_peak : tuple of int, or None
+        Bytes with and without padding of the value that is held at the peak, if it is another one than the largest.
     """
 
     name: str
@@ -141,6 +143,7 @@ class Buffer:
     is_at_peak: bool = True
     source: Source = Source()
     cures: tuple[Cure, ...] = ()
+    other_at_peak: tuple[int, int] | None = None
 
     @property
     def expansion(self) -> float:
@@ -155,7 +158,8 @@ class Buffer:
     @property
     def wasted_bytes(self) -> int:
         """Bytes of padding at the program's peak."""
-        return self.padding_bytes if self.is_at_peak else 0
+        size, unpadded = self.other_at_peak or (self.bytes, self.unpadded_bytes)
+        return size - unpadded if self.is_at_peak else 0
 
     def __str__(self) -> str:
         about = "about " if self.is_rounded else ""

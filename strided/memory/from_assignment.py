@@ -161,9 +161,9 @@ def _periods(slot: _Held, places: int) -> list[tuple[int, int, int]]:
 
 def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: dict[str, Instruction]) -> Buffer:
     one = slot.allocation
-    value = max(slot.values, key=lambda v: (v.size, _unpadded(v), not v.is_phi, -v.id), default=None)
+    value = _largest(slot.values)
     size = slot.size
-    is_at_peak = True
+    is_at_peak, other = True, None
     live = None
     if clock is not None and clock.schedule:
         known = [r for r in slot.ranges if r is not None]
@@ -172,7 +172,11 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
         elif not slot.is_heap:
             live = LiveRange(0, len(clock.schedule) - 1)
         if slot.is_heap and place is not None:
-            is_at_peak = any(r is None or r.start <= place <= r.stop for r in slot.ranges)
+            lives = zip(slot.values, slot.ranges, strict=True)
+            at_peak = _largest([v for v, r in lives if r is None or r.start <= place <= r.stop])
+            is_at_peak = at_peak is not None
+            if at_peak is not None and at_peak is not value:
+                other = at_peak.size, _unpadded(at_peak)
     shape = None if value is None else value.shape
     named = value
     if one.parameter_number is not None:  # an argument that is donated keeps its name; its value is the first
@@ -191,7 +195,13 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
         live=live,
         is_at_peak=is_at_peak,
         source=source,
+        other_at_peak=other,
     )
+
+
+def _largest(values: Sequence[Value]) -> Value | None:
+    """The value that a buffer shows; of those of one size the one with the least padding."""
+    return max(values, key=lambda v: (v.size, _unpadded(v), not v.is_phi, -v.id), default=None)
 
 
 def _kind(one: Allocation) -> str:

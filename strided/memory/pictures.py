@@ -44,7 +44,8 @@ def bar(report: MemoryReport, width: int) -> str:
     """
     buffers = _largest(report)
     whole = max(report.peak_bytes, 1)
-    edges = [0, *accumulate(part for b in buffers for part in (b.unpadded_bytes, b.padding_bytes))]
+    held = [(b.other_at_peak or (b.bytes, b.unpadded_bytes)) for b in buffers]
+    edges = [0, *accumulate(part for size, unpadded in held for part in (unpadded, size - unpadded))]
     cells = [min(width, round(edge * width / whole)) for edge in edges]
     drawn = "".join((_PADDING if n % 2 else _DATA) * (b - a) for n, (a, b) in enumerate(pairwise(cells)))
     return drawn + _REST * (width - len(drawn))

@@ -350,3 +350,34 @@ allocation 0: size 4096, parameter 0, shape |f32[8,2]| at ShapeIndex {}, maybe-l
 """
     [buffer] = sd.memory_report(text).buffers
     assert (buffer.name, buffer.source.argument, str(buffer.shape)) == ("x.1", "x", "f32[8,128]{1,0:T(8,128)}")
+
+
+def test_padding_at_the_peak_is_that_of_the_value_held_then() -> None:
+    wide, thin = "f32[8,128]{1,0:T(8,128)}", "f32[16,1]{1,0:T(8,128)}"
+    module = f"""HloModule m, is_scheduled=true
+
+ENTRY %main (x: f32[8,128]) -> f32[8,128] {{
+  %x = {wide} parameter(0)
+  %early = {thin} custom-call(%x), custom_call_target="a"
+  %after = {wide} custom-call(%early), custom_call_target="b"
+  %late = f32[8,127]{{1,0:T(8,128)}} custom-call(%after), custom_call_target="c"
+  %other = f32[16,128]{{1,0:T(8,128)}} custom-call(%after, %late), custom_call_target="d"
+  ROOT %y = {wide} custom-call(%after, %late, %other), custom_call_target="e"
+}}
+"""
+    assignment = f"""BufferAssignment:
+allocation 0: size 4096, parameter 0, shape |f32[8,128]| at ShapeIndex {{}}:
+ value: <1 x @0> (size=4096,offset=0): {wide}
+allocation 1: size 4096, output shape is |f32[8,128]|, maybe-live-out:
+ value: <2 y @0> (size=4096,offset=0): {wide}
+allocation 2: size 20480, preallocated-temp:
+ value: <3 early @0> (size=8192,offset=0): {thin}
+ value: <4 after @0> (size=4096,offset=8192): {wide}
+ value: <5 late @0> (size=4096,offset=0): f32[8,127]{{1,0:T(8,128)}}
+ value: <6 other @0> (size=8192,offset=12288): f32[16,128]{{1,0:T(8,128)}}
+"""
+    report = sd.memory_report([module, assignment])
+    [slot] = [b for b in report.buffers if b.name == "early"]
+    assert (report.peak_at, slot.bytes, slot.unpadded_bytes) == ("other", 8192, 64)
+    assert slot.wasted_bytes == report.padding_bytes == 8 * 4
+    assert str(report).count("\u2591") <= 2  # the bar is nearly all data
