@@ -25,7 +25,7 @@ import numpy.typing as npt
 from strided.arrays.blocks import Box
 from strided.arrays.grid_array import Cell, GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
-from strided.errors import DumpError, StridedError, UnsupportedError
+from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
 from strided.escape import visible
 from strided.files.regular import open_regular
 from strided.io.sparse_pages import blank_array
@@ -70,7 +70,7 @@ class ZarrArray(GridArray):
         """The array in its only file, padding included. UnsupportedError for another mode if there are several."""
         path = self._path((0,) * self.ndim)
         if self.shard_shape == self.shape and os.path.exists(path):
-            return map_array(path, self.xla_shape, mode)
+            return _map_chunk(path, self.xla_shape, mode)
         if mode != "r":
             raise UnsupportedError(f'{self._folder} holds several chunks: it is read-only, mode "r", not {mode!r}')
         return self
@@ -81,12 +81,21 @@ class ZarrArray(GridArray):
 
     def _tile(self, cell: Cell) -> LayoutArray | npt.NDArray[Any]:
         try:
-            return map_array(self._path(cell), self._chunk)
+            return _map_chunk(self._path(cell), self._chunk)
         except FileNotFoundError:
             return np.broadcast_to(np.zeros((), self.dtype), self.shard_shape)
 
     def _tiles(self) -> Iterator[tuple[Cell, Box]]:
         return _chunks(self.shape, self.shard_shape)
+
+
+def _map_chunk(path: str, shape: Shape, mode: str = "r") -> LayoutArray:
+    """The array in the file of a chunk; BufferSizeError, which names the file, if it is too short."""
+    try:
+        return map_array(path, shape, mode)
+    except BufferSizeError as error:
+        words = f"{visible(path)}: a damaged chunk: {error}"
+        raise BufferSizeError(words, actual=error.actual, needed=error.needed) from error
 
 
 class ZarrStore(Mapping[str, ZarrArray]):

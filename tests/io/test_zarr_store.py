@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,12 @@ def test_metadata_that_are_no_file(tmp_path: Path) -> None:
 def _npy(folder: Path) -> Path:
     np.save(folder / "x.npy", VALUES)
     return folder / "x.npy"
+
+
+@pytest.mark.parametrize("columns", [3, 40])
+def test_a_chunk_that_is_cut_is_named(columns: int, tmp_path: Path, chunks: None) -> None:
+    write(tmp_path / "a.zarr", a=np.ones((40, columns), np.float32))
+    chunk = max(path for path in (tmp_path / "a.zarr").rglob("*") if path.is_file() and path.name != "zarr.json")
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    with pytest.raises(sd.BufferSizeError, match=re.escape(f"{chunk}: a damaged chunk: ")):
+        np.asarray(sd.open(tmp_path / "a.zarr"))
