@@ -183,6 +183,7 @@ def test_large_copies_are_compared_in_pieces(monkeypatch):
     other = values.copy()
     other[3, 1, 4] = other[4, 2, 10] = -1
     (found,) = assemble([values, other], "{replicated}", values.shape).compare_replicas().differences
+    assert type(found).__name__ == "ReplicaDifference"  # `Difference` is what `diff` gives
     assert (found.count, found.index, found.value, found.expected) == (2, (3, 1, 4), -1, values[3, 1, 4])
 
 

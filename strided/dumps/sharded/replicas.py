@@ -25,7 +25,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Difference:
+class ReplicaDifference:
     """A device whose copy of a tile differs from the others.
 
     Attributes
@@ -64,7 +64,7 @@ class ReplicaReport:
     """What a comparison of copies found: the tiles `compared`, which several devices hold, and their differences."""
 
     compared: int
-    differences: tuple[Difference, ...]
+    differences: tuple[ReplicaDifference, ...]
 
     @property
     def agree(self) -> bool:
@@ -94,7 +94,7 @@ def compare_tiles(tiles: Sequence[tuple[Index, Mapping[int, LayoutArray | Array]
         digests[tile, device] = _digest(tiles[tile][1][device])
 
     run(read, [(k, device) for k, (_, copies) in enumerate(tiles) for device in copies], threads=get_num_threads())
-    differences: list[Difference] = []
+    differences: list[ReplicaDifference] = []
     for k, (window, copies) in enumerate(tiles):
         groups: dict[bytes, list[int]] = {}
         for device in copies:
@@ -131,7 +131,7 @@ def _digest(copy: LayoutArray | Array) -> bytes:
 
 def _difference(
     device: int, copy: LayoutArray | Array, reference: int, expected: LayoutArray | Array, window: Index
-) -> Difference:
+) -> ReplicaDifference:
     count, first, before = 0, -1, 0
     for key in _chunks(copy):
         differs = np.any(_bits(np.asarray(copy[key])) != _bits(np.asarray(expected[key])), axis=-1)
@@ -141,4 +141,4 @@ def _difference(
         before += differs.size
     local = tuple(int(k) for k in np.unravel_index(first, copy.shape)) if copy.ndim else ()
     index = tuple(k + s.start for k, s in zip(local, window, strict=True))
-    return Difference(device, reference, window, count, index, copy[local][()], expected[local][()])
+    return ReplicaDifference(device, reference, window, count, index, copy[local][()], expected[local][()])
