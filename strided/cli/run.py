@@ -25,12 +25,15 @@ _MAPPING = (["diff"], ["identify"], ["padding"])
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (by default `sys.argv`) and end the process."""
+    closed = sys.stdout is None  # by the shell
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the shell
+        if getattr(sys, name) is None:  # the next file opened would take its place
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal may lack some characters
+    if closed:
+        _fail("standard output is closed: send it to a file, or to /dev/null")
     warnings.showwarning = _warn
     for name in ENDING:
         number = getattr(signal, name, None)

@@ -176,7 +176,12 @@ def test_ls_takes_what_a_glob_finds(folder: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        ("show x.npy >&-", 0, ""),
+        ("show x.npy >&-", 2, "standard output is closed: send it to a file, or to /dev/null"),
+        ("convert x.npy - >&-", 2, "standard output is closed"),
+        pytest.param("convert x.npy out.npy >&-", 2, "standard output is closed", marks=pytest.mark.slow),
+        pytest.param("--help >&-", 2, "standard output is closed", marks=pytest.mark.slow),
+        pytest.param("demo >&- 2>&-", 2, "", marks=pytest.mark.slow),
+        pytest.param("show x.npy 2>&-", 0, "", marks=pytest.mark.slow),
         ("show - 'f32[3]' <&-", 2, "standard input is closed: give a file, or pipe bytes in"),
         pytest.param("convert - 'f32[3]' out.npy <&-", 2, "standard input is closed", marks=pytest.mark.slow),
     ],
@@ -187,6 +192,7 @@ def test_streams_that_are_closed(command: str, code: int, said: str, folder: Pat
     assert done.returncode == code
     assert said in done.stderr
     assert done.stderr.count("\n") == (1 if said else 0)
+    assert not Path("out.npy").exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="limits are others there")
