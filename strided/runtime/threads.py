@@ -9,12 +9,15 @@ remaining pieces and is raised when those under way are done.
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
+#: More threads than this are a slip: each takes a stack, and a system has a limit of its own not far above.
+_MOST = 4096
 #: Threads that set_num_threads asked for; None means one for each CPU of this process.
 _requested: int | None = None
 _available: int | None = None
@@ -29,8 +32,10 @@ def set_num_threads(number: int | None) -> None:
 
     Raises
     ------
+    TypeError
+        `number` is not an integer.
     ValueError
-        `number` is less than one.
+        `number` is less than 1 or more than 4096.
 
     >>> set_num_threads(1)
     >>> get_num_threads()
@@ -39,9 +44,15 @@ def set_num_threads(number: int | None) -> None:
     """
     global _requested
     if number is not None:
-        number = int(number)
-        if number < 1:
-            raise ValueError(f"the number of threads must be at least 1, not {number}")
+        try:
+            wanted = None if isinstance(number, bool) else operator.index(number)
+        except TypeError:
+            wanted = None
+        if wanted is None:
+            raise TypeError(f"the number of threads is an integer or None, not {type(number).__name__}")
+        if not 1 <= wanted <= _MOST:
+            raise ValueError(f"the number of threads must be at least 1 and at most {_MOST}, not {wanted}")
+        number = wanted
     _requested = number
 
 

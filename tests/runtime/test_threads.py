@@ -13,7 +13,9 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import strided as sd
@@ -41,10 +43,25 @@ def test_default_is_no_more_than_the_affinity_mask_allows() -> None:
     assert sd.get_num_threads() <= len(os.sched_getaffinity(0))
 
 
-@pytest.mark.parametrize("number", [0, -1])
-def test_numbers_below_one_are_refused(number: int) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
+@pytest.mark.parametrize("number", [0, -1, 4097, 10**30, np.int64(2**40)])
+def test_absurd_numbers_are_refused(number: int) -> None:
+    sd.set_num_threads(3)
+    with pytest.raises(ValueError, match="at least 1 and at most 4096"):
         sd.set_num_threads(number)
+    assert sd.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("number", [2.0, "2", True, float("nan"), [2], np.float32(2), np.bool_(1), np.ones(2, int)])
+def test_what_is_no_integer_is_refused(number: Any) -> None:
+    with pytest.raises(TypeError, match="an integer or None, not "):
+        sd.set_num_threads(number)
+
+
+@pytest.mark.parametrize("number", [1, 4096, np.uint8(5)])
+def test_a_number_of_any_integer_type_is_taken(number: int) -> None:
+    sd.set_num_threads(number)
+    assert sd.get_num_threads() == number
+    assert type(sd.get_num_threads()) is int
 
 
 class TestContainers:
