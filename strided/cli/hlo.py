@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--name", metavar="PATTERN", help="Only instructions of this name, as in 'fusion*'.")
 @click.option("--opcode", metavar="PATTERN", help="Only these operations, as in 'copy*'.")
 @click.option("--shape", metavar="SHAPE", help="Only results of this shape; of any layout if it names none.")
-@click.option("--space", type=int, metavar="N", help="Only results in this memory space.")
+@click.option("--space", metavar="hbm|vmem|N", help="Only results in this memory space.")
 @click.option("--fused", is_flag=True, help="List the insides of fusions too, which take no memory.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def hlo(
@@ -33,7 +33,7 @@ def hlo(
     name: str | None,
     opcode: str | None,
     shape: str | None,
-    space: int | None,
+    space: str | None,
     fused: bool,
     as_json: bool,
 ) -> None:
@@ -42,13 +42,16 @@ def hlo(
     Their sizes are given with and without padding, after a line on the entry computation. Of a dump folder, the module
     after optimisations; of one with several programs, their names.
     """
+    from strided.memory.memory_report import space_number
+
+    number = None if space is None else space_number(space)
     programs = programs_in(source)
     if len(programs) > 1:
         names = [f"{source}:{name}" for name in programs]
         click.echo(json.dumps({"programs": names}, indent=2) if as_json else visible("\n".join(names), keep="\n"))
         return
     module = module_of(next(iter(programs.values())))
-    found = module.find(name, opcode=opcode, shape=shape, memory_space=space)
+    found = module.find(name, opcode=opcode, shape=shape, memory_space=number)
     if not fused:
         insides = _insides_of_fusions(module)
         found = [instruction for instruction in found if instruction.computation.name not in insides]

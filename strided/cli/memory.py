@@ -51,15 +51,19 @@ def memory(
     report: an error and the module, which names what the error does not. Those of several programs make one report
     each.
     """
-    from strided.memory.memory_report import report_of, sorted_by_program
+    from strided.memory.memory_report import report_of, sorted_by_program, space_number
     from strided.memory.printed import report_text
+    from strided.memory.report import check_expansion
     from strided.memory.verify import with_verified_cures
 
+    number = space_number(space)
+    if max_expansion is not None:
+        check_expansion(max_expansion)
     check_picture(picture, files, as_json=as_json)
     for each in files:
         refuse_empty(each)
     programs = sorted_by_program([program_of(each) or each for each in files])
-    reports = [report_of(one, generation=generation, space=space) for one in programs]
+    reports = [report_of(one, generation=generation, space=number) for one in programs]
     if verify:
         pairs = zip(reports, programs, strict=True)
         reports = [with_verified_cures(report, one.module_before, generation) for report, one in pairs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import re
 from collections.abc import Sequence
@@ -185,8 +186,8 @@ def memory_report(source: Any, *, generation: str | None = None, space: int | st
     generation : str, optional
         The TPU, as for `strided.tpu.default_layout`. By default v5e; from v4 on all choose alike.
     space : int or str, optional
-        The memory space: 0 or "hbm" is the device's main memory, 1 or "vmem" its vector memory. An error about another
-        one alone gives the report of that one.
+        The memory space: 0 or "hbm" is the device's main memory, 1 or "vmem" its vector memory; "smem", "cmem" and
+        "host" have names too. An error about another one alone gives the report of that one.
 
     Returns
     -------
@@ -202,7 +203,7 @@ def memory_report(source: Any, *, generation: str | None = None, space: int | st
     OSError
         A file that cannot be opened.
     ValueError
-        An unknown name of a space.
+        An unknown name of a space, or a negative number.
 
     Examples
     --------
@@ -270,15 +271,21 @@ def report_of(found: Material, *, generation: str | None = None, space: int | st
 
 
 def space_number(space: int | str) -> int:
-    """The number of a memory space."""
-    if isinstance(space, int):
-        return space
-    if space.lower() in SPACES:
+    """The number of a memory space: a name, or a number from 0, which may be written as text."""
+    if isinstance(space, str) and space.lower() in SPACES:
         return SPACES[space.lower()]
     try:
-        return int(space)
+        if isinstance(space, bool):
+            raise TypeError
+        number = int(space) if isinstance(space, str) else operator.index(space)
     except ValueError:
-        raise ValueError(f"a memory space is a number, 'hbm' or 'vmem', not {space!r}") from None
+        number = -1
+    except TypeError:
+        raise TypeError(f"a memory space is a number or a name, as 'hbm', not {type(space).__name__}") from None
+    if number < 0:
+        names = ", ".join(f"'{name}'" for name in SPACES)
+        raise ValueError(f"a memory space is a number from 0 or one of {names}, not {space!r}")
+    return number
 
 
 def _with_limits(report: MemoryReport, text: UsageText) -> MemoryReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +64,9 @@ class MemoryReport:
     def expanded(self, max_expansion: float) -> tuple[Buffer, ...]:
         """The buffers that take more than `max_expansion` times their size without padding.
 
-        Only those count that waste more than 1 % of the peak.
+        Only those count that waste more than 1 % of the peak. ValueError for a number that is negative or not finite.
         """
+        check_expansion(max_expansion)
         least = self.peak_bytes / 100
         return tuple(b for b in self.buffers if b.wasted_bytes > least and b.expansion > max_expansion)
 
@@ -98,3 +100,9 @@ class MemoryReport:
             "notes": list(self.notes),
             "buffers": [buffer.to_dict() for buffer in self.buffers],
         }
+
+
+def check_expansion(largest: float) -> None:
+    """ValueError for a largest expansion that is negative or not finite: it would let every buffer pass, or none."""
+    if not 0 <= largest < math.inf:
+        raise ValueError(f"the largest expansion of a buffer is a number from 0, not {largest}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from strided.memory.buffers import size_text
 from strided.memory.memory_report import memory_report
+from strided.memory.report import check_expansion
 
 
 def assert_memory(
@@ -35,7 +36,7 @@ def assert_memory(
     AssertionError
         Names the buffers, who made them, and what would take less.
     ValueError
-        Neither limit is given.
+        Neither limit is given, or one is negative or not a number.
 
     Examples
     --------
@@ -54,6 +55,10 @@ def assert_memory(
     """
     if max_expansion is None and max_bytes is None:
         raise ValueError("nothing to assert: give max_expansion, max_bytes or both")
+    if max_expansion is not None:
+        check_expansion(max_expansion)
+    if max_bytes is not None and not max_bytes >= 0:
+        raise ValueError(f"the most bytes in use are a number from 0, not {max_bytes}")
     report = memory_report(module, generation=generation, space=space)
     problems = []
     if max_bytes is not None and report.peak_bytes > max_bytes:

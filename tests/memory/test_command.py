@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,49 @@ def test_a_buffer_that_expands_too_much_fails(run: Run, tmp_path: Path) -> None:
     code, _, err = run(path, "--max-expansion", "1.5")
     assert code == 1
     assert [line.split(": ")[3] for line in err.splitlines()] == ["x", "y"]
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "-1"])
+def test_a_limit_that_is_no_limit_is_refused(number: str, run: Run) -> None:
+    code, out, err = run(*MATMUL, f"--max-expansion={number}")
+    assert (code, out) == (2, "")
+    assert "the largest expansion of a buffer is a number from 0, not " in err
+    with pytest.raises(ValueError, match="the largest expansion of a buffer is a number from 0"):
+        sd.memory_report(HLO).expanded(float(number))
+    with pytest.raises(ValueError, match="the largest expansion of a buffer is a number from 0"):
+        sd.testing.assert_memory(HLO, max_expansion=float(number))
+    if number != "inf":
+        with pytest.raises(ValueError, match="the most bytes in use are a number from 0"):
+            sd.testing.assert_memory(HLO, max_bytes=float(number))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("space", ["nowhere", "-1", "1.5", ""])
+@pytest.mark.parametrize("command", ["hlo", "memory"])
+def test_a_space_that_nobody_knows_is_refused(
+    command: str, space: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "f.hlo.txt"
+    path.write_text(HLO, encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, str(path), f"--space={space}"])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert "a memory space is a number from 0 or one of 'hbm', 'default', 'vmem'" in err
+
+
+@pytest.mark.parametrize("space", [1.5, True, None, b"hbm"])
+def test_a_space_of_another_type_is_refused(space: Any) -> None:
+    with pytest.raises(TypeError, match="a memory space is a number or a name, as 'hbm', not "):
+        sd.memory_report(HLO, space=space)
+
+
+def test_hlo_takes_names_of_spaces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f.hlo.txt"
+    path.write_text("HloModule f\n\nENTRY e {\n  x = f32[3]{0:S(1)} parameter(0)\n  ROOT y = f32[3]{0} copy(x)\n}\n")
+    for space, name in {"vmem": "x", "VMEM": "x", "1": "x", "hbm": "y", "0": "y"}.items():
+        with pytest.raises(SystemExit):
+            cli.main(["hlo", str(path), "--space", space, "--json"])
+        assert [value["name"] for value in json.loads(capsys.readouterr().out)["values"]] == [name]
 
 
 def test_small_buffers_may_expand() -> None:
