@@ -21,6 +21,8 @@ def parse_index(text: str) -> Any:
     >>> parse_index("9, 200:204"), parse_index("[..., -1]"), parse_index("[[0, 2]]")
     ((9, slice(200, 204, None)), (Ellipsis, -1), [0, 2])
     """
+    if not isinstance(text, str):
+        raise TypeError(f"expected the text of an index, as in '9, 200:204', not {type(text).__name__}")
     stripped = text.strip()
     source = stripped if stripped.startswith("[") and _closes_last(stripped) else f"[{stripped}]"
     if source == "[]":

@@ -65,6 +65,10 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
     minimum, maximum, total, finite, nan, inf = math.inf, -math.inf, 0.0 + 0.0j, 0, 0, 0
     opened = array if callable(array) else lambda: array
     array = opened()
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+        raise TypeError(
+            f"statistics takes a LayoutArray, an ndarray or a function that returns one, not {type(array).__name__}"
+        )
     order = None
     if (layout := getattr(array, "layout", None)) is not None and len(layout.minor_to_major) == len(array.shape):
         order = layout.minor_to_major[::-1]  # in the order of memory: each page of a file is read once

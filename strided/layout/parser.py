@@ -285,10 +285,12 @@ def _size(lexer: Lexer) -> tuple[int, bool]:
 
 
 def any_shape(shape: str | AnyShape) -> AnyShape:
-    """A shape from text or a value; LayoutError for a layout alone."""
+    """A shape from text or a value; LayoutError for a layout alone, TypeError for anything else."""
     found = parse(shape) if isinstance(shape, str) else shape
     if isinstance(found, Layout):
         raise LayoutError(f"{found} is a layout alone; write the shape with it, as in 'f32[3,5]{found}'")
+    if not isinstance(found, (Shape, BufferShape, TupleShape)):
+        raise TypeError(_not_a_shape(shape))
     return found
 
 
@@ -300,10 +302,8 @@ def array_shape(shape: str | AnyShape) -> Shape:
     parsed = any_shape(shape)
     if isinstance(parsed, BufferShape):
         parsed = parsed.shape
-    if not isinstance(parsed, Shape):
-        if isinstance(parsed, TupleShape):
-            raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
-        raise TypeError(_not_a_shape(shape))
+    if isinstance(parsed, TupleShape):
+        raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} holds no values")
     if parsed.rank > MAX_NDIM:

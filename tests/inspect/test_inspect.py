@@ -6,6 +6,8 @@ import math
 import re
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -330,3 +332,20 @@ def test_arrays_without_elements_have_empty_pictures(shape: str) -> None:
     assert captioned_picture(sd.parse(shape)) == ""
     assert svg(shape).startswith("<svg")
     assert describe(sd.parse(shape)).startswith(shape)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, 2.5, True, b"f32[2]", [], {}, np.zeros(3), sd.LayoutArray(b"abc", "s8[3]")])
+@pytest.mark.parametrize(
+    "question", [describe, facts, sizes, picture, captioned_picture, svg, lambda shape: explain(shape, 0)]
+)
+def test_what_is_no_shape_is_refused(question: Callable[[Any], object], wrong: object) -> None:
+    with pytest.raises(TypeError, match=f"shape must be text or a Shape, not {type(wrong).__name__}"):
+        question(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"text", [3]])
+def test_what_is_no_text_or_array_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"expected the text of an index, .* not {type(wrong).__name__}"):
+        parse_index(wrong)
+    with pytest.raises(TypeError, match=f"statistics takes a LayoutArray, .* not {type(wrong).__name__}"):
+        statistics(wrong)
