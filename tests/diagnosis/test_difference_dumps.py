@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import strided as sd
+from strided import cli
 from strided.diagnosis.difference import DumpDifference, diff_dumps
-from strided.errors import UnsupportedError
+from strided.errors import DumpError, UnsupportedError
 from tests import paths
 
 SNAPSHOT = "module_0000.jit_prog_while_loop.snapshot.461367650.pb"
@@ -48,6 +49,23 @@ def test_equal_folders(folders: list[Path]) -> None:
     assert len(found.values) == 15
     assert "0 of 15 arguments and results differ" in str(found)
     assert repr(found) == f"<DumpDifference of {folders[0]} and {folders[1]}: 0 of 15 arguments and results differ>"
+
+
+def test_folders_without_programs_are_not_called_equal(
+    folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = [tmp_path / "empty", tmp_path / "other"]
+    for folder in empty:
+        folder.mkdir()
+        (folder / "notes.txt").write_text("none of XLA's")
+    with pytest.raises(DumpError, match=r"nothing to compare: neither .*empty nor .*other holds a program"):
+        compared(empty)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["diff", *map(str, empty)])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert "nothing to compare" in err
+    assert not compared([folders[0], empty[0]]).equal
 
 
 def test_diff_of_whole_dumps_says_what_compares_them(folders: list[Path]) -> None:

@@ -202,12 +202,16 @@ def diff_dumps(
         No Dump, such as a path.
     ValueError
         A negative tolerance.
+    DumpError
+        Neither folder holds a program.
     """
     for name, given in (("a", a), ("b", b)):
         if not isinstance(given, Dump):
             raise TypeError(f"{name} is no Dump but a {type(given).__name__}: strided.open_dump makes one of a folder")
     tolerance = Tolerance(rtol, atol, max_ulp, equal_nan)
     first, second = _programs(a), _programs(b)
+    if not first and not second:
+        raise DumpError(f"nothing to compare: neither {a.path} nor {b.path} holds a program")
     modules: dict[str, str] = {}
     values: list[ValueDifference] = []
     only_a, only_b = [name for name in first if name not in second], [name for name in second if name not in first]
