@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 from typing import Any
 
@@ -62,6 +63,10 @@ def extent(size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: b
         There are too few bytes; or, unless `allow_excess` or an offset is given, more than rounding up to a granule
         explains, or a size other than the array's and the head of another format.
     """
+    try:
+        offset = operator.index(offset)
+    except TypeError:
+        raise TypeError(f"offset must be an integer, not {type(offset).__name__}") from None
     prefix, needed, have = prefix_bytes(spec), spec.buffer_byte_size, size - offset
     if not 0 <= offset <= size:
         raise BufferSizeError(f"offset {offset} is outside a buffer of {size} bytes", actual=size)

@@ -273,3 +273,13 @@ def test_arguments_in_the_wrong_order_are_told_in_a_line(make) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(TypeError, match="not bytes; the buffer comes first, then its shape"):
         sd.LayoutArray("s8[3]", bytes(3))
+
+
+@pytest.mark.parametrize("offset", [2.0, "2", None, [2], np.float32(2)])
+def test_an_offset_is_an_integer(offset: Any) -> None:
+    with pytest.raises(TypeError, match=f"offset must be an integer, not {type(offset).__name__}"):
+        sd.LayoutArray(bytes(5), "s8[3]", offset=offset)
+
+
+def test_an_offset_may_be_an_integer_of_numpy() -> None:
+    assert sd.LayoutArray(bytes(range(5)), "s8[3]", offset=np.uint8(2)).tolist() == [2, 3, 4]
