@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import itertools
 import os
 import signal
@@ -57,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail(f"{error.filename} already exists; --force overwrites it")
     except OSError as error:
         path = None if error.filename is None else os.fsdecode(error.filename)
+        if path is None and error.errno == errno.EBADF:
+            _fail("standard input is not open for reading, or standard output not for writing")
         hint = _nearby(path) if path and isinstance(error, FileNotFoundError) else ""
         _fail(": ".join(str(part) for part in (path, error.strerror or error) if part) + hint)
     except MemoryError:
