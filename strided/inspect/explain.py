@@ -141,6 +141,8 @@ def explain_byte(shape: AnyShape | str, byte: int, bit: int = 0) -> Explanation:
     ------
     IndexError
         The byte is outside the buffer, or in a prefix of dynamic sizes, or the bit is not 0 to 7.
+    TypeError
+        The byte or the bit is no integer.
     UnsupportedError
         A split layout.
 
@@ -149,6 +151,10 @@ def explain_byte(shape: AnyShape | str, byte: int, bit: int = 0) -> Explanation:
     """
     shape = array_shape(shape)
     _ = shape.address_map  # raises UnsupportedError for a split layout
+    try:
+        byte, bit = operator.index(byte), operator.index(bit)
+    except TypeError:
+        raise TypeError(f"byte and bit are integers, not {byte!r} and {bit!r}") from None
     if not 0 <= byte < shape.buffer_byte_size or not 0 <= bit < 8:
         raise IndexError(f"byte {byte}, bit {bit} is outside a buffer of {shape.buffer_byte_size} bytes")
     if byte < (front := prefix_bytes(shape)):

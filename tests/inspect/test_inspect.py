@@ -349,3 +349,11 @@ def test_what_is_no_text_or_array_is_refused(wrong: Any) -> None:
         parse_index(wrong)
     with pytest.raises(TypeError, match=f"statistics takes a LayoutArray, .* not {type(wrong).__name__}"):
         statistics(wrong)
+
+
+@pytest.mark.parametrize("wrong", [2.5, 2.0, None, "2", float("nan")])
+def test_a_byte_and_a_bit_are_integers(wrong: Any) -> None:
+    for place in ((wrong,), (0, wrong)):
+        with pytest.raises(TypeError, match="byte and bit are integers, not "):
+            explain_byte("f32[3]", *place)
+    assert type(explain_byte("f32[3]", np.uint8(4)).offset) is int
