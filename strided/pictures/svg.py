@@ -25,12 +25,14 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
     max_rows, max_columns : int
         The most rows and columns to draw, gaps included. Of a larger array, the most telling ones are drawn.
     memory : int
-        Slots to draw of the start of the buffer; 0 draws none.
+        Slots to draw of the start of the buffer; 0 draws none. ValueError for fewer.
 
     >>> svg("f32[3,5]{1,0:T(2,2)}").startswith("<svg xmlns=")
     True
     """
     shape = array_shape(shape)
+    if memory < 0:
+        raise ValueError(f"memory is a number of slots from 0, not {memory}")
     cells = grid(shape, max_rows, max_columns)
     drawn, width, height = _array(shape, cells)
     if memory and shape.byte_size:

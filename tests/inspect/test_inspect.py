@@ -357,3 +357,8 @@ def test_a_byte_and_a_bit_are_integers(wrong: Any) -> None:
         with pytest.raises(TypeError, match="byte and bit are integers, not "):
             explain_byte("f32[3]", *place)
     assert type(explain_byte("f32[3]", np.uint8(4)).offset) is int
+
+
+def test_a_picture_has_no_fewer_than_no_slots() -> None:
+    with pytest.raises(ValueError, match="memory is a number of slots from 0, not -1"):
+        svg("f32[3,5]", memory=-1)
