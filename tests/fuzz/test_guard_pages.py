@@ -83,6 +83,16 @@ from strided.planning import select_kernel
 rows, runs = select_kernel._rows, select_kernel._transpose_runs
 select_kernel._rows = lambda asked: runs(asked) or rows(asked)
 """
+#: Tiles that begin anew with every row of several that became one are cut as if they went on.
+TURNS = """
+from strided.planning import offset_tables, vector_step
+cuts = offset_tables.cuts
+
+def careless(start, stop, radix_maps):
+    return cuts(start, stop, [m._replace(turn=0) for m in radix_maps])
+
+offset_tables.cuts = vector_step.cuts = careless
+"""
 #: One byte of padding is written beside what a packed row ends in.
 PADDING = """
 from strided.transfer import copy as transfer
@@ -106,7 +116,9 @@ def test_reading_too_far_ends_the_process(tmp_path: Path) -> None:
     assert "seed 0 world" in case, "what was done is known"
 
 
-@pytest.mark.parametrize(("plant", "world"), [(ANOTHER_WIDTH, 1119), (ANOTHER_WIDTH, 1196), (RUNS, 77), (PADDING, 0)])
+@pytest.mark.parametrize(
+    ("plant", "world"), [(ANOTHER_WIDTH, 1119), (RUNS, 77), (TURNS, 278), (TURNS, 743), (PADDING, 0)]
+)
 def test_wrong_bytes_are_seen(plant: str, world: int, tmp_path: Path) -> None:
     status, said, case = campaign(tmp_path / "case", 0, "--world", world, "--worlds", 1, before=plant)
     assert status == 1, said[-2000:]
