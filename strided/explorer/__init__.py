@@ -198,8 +198,9 @@ def _of_runs(found: DumpDifference) -> Page:
     facts += [(name, f"the modules {how or 'are equal'}") for name, how in [*found.modules.items()][:_MOST_BUFFERS]]
     facts += [("only in a", some(found.only_in_a))] * bool(found.only_in_a)
     facts += [("only in b", some(found.only_in_b))] * bool(found.only_in_b)
+    facts += [("cannot be read", some(found.unread))] * bool(found.unread)
     facts += [("first to differ", found.first.name)] if found.first is not None else []
-    facts += [("values", "none is in both: run with --xla_dump_hlo_snapshots")] * (not found.values)
+    facts += [("values", "none is in both: run with --xla_dump_hlo_snapshots")] * (not found.values + found.unread)
     return assemble(f"{found.a.name} against {found.b.name}", facts, "programs", {"runs": packed(runs_data(found))})
 
 

@@ -14,6 +14,7 @@ import pytest
 import strided as sd
 from strided import cli
 from strided.diagnosis.difference import DumpDifference, diff_dumps
+from strided.dumps.protobuf.wire import fields
 from strided.errors import DumpError, UnsupportedError
 from tests import paths
 
@@ -172,3 +173,36 @@ def test_a_snapshot_that_is_cut_while_it_is_compared_is_said_to_be(folders: list
     assert found.first is not None
     assert found.first.difference is None
     assert "truncated since it was opened" in found.first.problem
+
+
+def spoil_results(path: Path) -> None:
+    """A snapshot that can be opened, whose result is no literal."""
+    data = path.read_bytes()
+    (result,) = [field for field in fields(memoryview(data), "HloSnapshot") if field.number == 3]
+    content = memoryview(data)[result.at :].tobytes().replace(bytes(result.value), b"\xff" * len(result.value))
+    path.write_bytes(data[: result.at] + content)
+
+
+@pytest.mark.parametrize("spoil", [lambda path: path.write_bytes(b"broken"), spoil_results])
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_neither_folder_can_read_is_not_called_equal(
+    folders: list[Path], spoil: Any, alone: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in folders:
+        spoil(folder / SNAPSHOT)
+        for path in folder.iterdir() if alone else []:
+            if ".snapshot." in path.name and path.name != SNAPSHOT:
+                path.unlink()
+    found = compared(folders)
+    assert not found.equal
+    assert found.first is None
+    assert [line.split(": ")[:3] for line in found.unread] == [[k, "jit_prog_while_loop", SNAPSHOT] for k in "ab"]
+    assert not any("xla_dump_hlo_snapshots" in line for line in str(found).splitlines())
+    assert f"cannot be read: a: jit_prog_while_loop: {SNAPSHOT}: " in found.text(1000)
+    assert repr(found).endswith("differ, 2 snapshots cannot be read>")
+    assert "cannot be read" in sd.explore(found).html
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["diff", *map(str, folders), "--json"])
+    assert ended.value.code == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["equal"], shown["unread"]) == (False, list(found.unread))

@@ -20,7 +20,7 @@ from strided.dumps.directory.programs import Program
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Module
 from strided.errors import DumpError
-from strided.escape import visible
+from strided.escape import counted, visible
 from strided.pictures.html import Section, card, preformatted
 
 #: Attributes that say where an instruction comes from, not what it does.
@@ -83,6 +83,8 @@ class DumpDifference:
         The arguments and results that both runs have, in the order in which they are computed.
     only_in_a, only_in_b : tuple of str
         Programs and values that one folder alone has.
+    unread : tuple of str
+        The snapshots that cannot be read, so that their values are not compared: folder, program, file and why.
     """
 
     a: Path
@@ -91,12 +93,15 @@ class DumpDifference:
     values: tuple[ValueDifference, ...]
     only_in_a: tuple[str, ...]
     only_in_b: tuple[str, ...]
+    unread: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
-        """Whether both folders hold the same modules and values."""
+        """Whether both folders hold the same modules and values, and all of them can be read."""
         return (
-            not any(self.modules.values()) and all(v.equal for v in self.values) and not self.only_in_a + self.only_in_b
+            not any(self.modules.values())
+            and all(v.equal for v in self.values)
+            and not self.only_in_a + self.only_in_b + self.unread
         )
 
     @property
@@ -107,7 +112,8 @@ class DumpDifference:
     @property
     def _count(self) -> str:
         differing = sum(not value.equal for value in self.values)
-        return f"{differing} of {len(self.values)} arguments and results differ"
+        unread = f", {counted(len(self.unread), 'snapshot')} cannot be read" if self.unread else ""
+        return f"{differing} of {len(self.values)} arguments and results differ{unread}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, of types that JSON has."""
@@ -120,6 +126,7 @@ class DumpDifference:
             "values": [value.to_dict() for value in self.values],
             "only_in_a": list(self.only_in_a),
             "only_in_b": list(self.only_in_b),
+            "unread": list(self.unread),
         }
 
     def text(self, width: int = 80) -> str:
@@ -154,10 +161,14 @@ class DumpDifference:
             if names:
                 more = f", ... {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
                 yield f"only in {letter}: {', '.join(names[:_SHOWN])}{more}"
-        if not self.values:
+        for problem in self.unread[:_SHOWN]:
+            yield f"cannot be read: {problem}"
+        if len(self.unread) > _SHOWN:
+            yield f"... {len(self.unread) - _SHOWN} more cannot be read"
+        if not self.values and not self.unread:
             yield "no value is in both folders: run the program with --xla_dump_hlo_snapshots"
         differing = [value for value in self.values if not value.equal]
-        if self.values:
+        if self.values or self.unread:
             yield self._count
         for value in differing[:_SHOWN]:
             found = value.difference
@@ -226,7 +237,13 @@ def diff_dumps(
                 if progress is not None:
                     progress(f"{name}/{value}")
                 values += _compared(f"{name}/{value}", value, instruction, pair, tolerance, limit)
-    return DumpDifference(a.path, b.path, modules, tuple(values), tuple(only_a), tuple(only_b))
+    unread = [
+        f"{letter}: {name}: {problem}"
+        for letter, programs in (("a", first), ("b", second))
+        for name, program in programs.items()
+        for problem in program.problems
+    ]
+    return DumpDifference(a.path, b.path, modules, tuple(values), tuple(only_a), tuple(only_b), tuple(unread))
 
 
 def _programs(dump: Dump) -> dict[str, Program]:

@@ -220,10 +220,16 @@ class Program:
                 found.append((f"{prefix}results", reason))
         return tuple(found)
 
-    @property
+    @lazy
     def problems(self) -> tuple[str, ...]:
-        """The snapshots that cannot be opened, and why."""
-        return tuple(self._opened[1])
+        """The snapshots that cannot be opened, or whose results cannot be read, and why."""
+        found = list(self._opened[1])
+        for _, snapshot in self._opened[0]:
+            try:
+                assert snapshot.results is not None
+            except DumpError as error:
+                found.append(f"{Path(snapshot.path or '').name}: {reason_of(error)}")
+        return tuple(found)
 
     def __str__(self) -> str:
         counts = {kind: sum(file.kind == kind for file in self.files) for kind in KINDS}
