@@ -90,12 +90,20 @@ class ZarrArray(GridArray):
 
 
 def _map_chunk(path: str, shape: Shape, mode: str = "r") -> LayoutArray:
-    """The array in the file of a chunk; BufferSizeError, which names the file, if it is too short."""
+    """The array in the file of a chunk; BufferSizeError, which names the file, if that has not exactly its size."""
+    needed = shape.buffer_byte_size
     try:
-        return map_array(path, shape, mode)
+        array = map_array(path, shape, mode, allow_excess=True)
+        file = array._memory.file
+        assert file is not None
+        if file.size == needed:
+            return array
+        size: int | None = file.size
+        cause: BufferSizeError | None = None
     except BufferSizeError as error:
-        words = f"{visible(path)}: a damaged chunk: {error}"
-        raise BufferSizeError(words, actual=error.actual, needed=error.needed) from error
+        size, cause = error.actual, error
+    words = f"{visible(path)}: a damaged chunk: {shape} takes {needed} bytes, the file has {size}"
+    raise BufferSizeError(words, actual=size, needed=needed) from cause
 
 
 class ZarrStore(Mapping[str, ZarrArray]):

@@ -169,10 +169,17 @@ def _npy(folder: Path) -> Path:
     return folder / "x.npy"
 
 
+@pytest.mark.parametrize("layout", [None, "{1,0:T(8,128)}"])
 @pytest.mark.parametrize("columns", [3, 40])
-def test_a_chunk_that_is_cut_is_named(columns: int, tmp_path: Path, chunks: None) -> None:
-    write(tmp_path / "a.zarr", a=np.ones((40, columns), np.float32))
+@pytest.mark.parametrize("more", [-1, 1, 4, 512])
+def test_a_chunk_that_has_not_exactly_its_size_is_named(
+    columns: int, layout: str | None, more: int, tmp_path: Path, chunks: None
+) -> None:
+    write(tmp_path / "a.zarr", layout, a=np.ones((40, columns), np.float32))
     chunk = max(path for path in (tmp_path / "a.zarr").rglob("*") if path.is_file() and path.name != "zarr.json")
-    chunk.write_bytes(chunk.read_bytes()[:-1])
-    with pytest.raises(sd.BufferSizeError, match=re.escape(f"{chunk}: a damaged chunk: ")):
+    size = chunk.stat().st_size
+    os.truncate(chunk, size + more)
+    words = f"takes {size} bytes, the file has {size + more}"
+    with pytest.raises(sd.BufferSizeError, match=f"{re.escape(str(chunk))}: a damaged chunk: .* {words}$") as found:
         np.asarray(sd.open(tmp_path / "a.zarr"))
+    assert (found.value.actual, found.value.needed) == (size + more, size)

@@ -67,6 +67,14 @@ def test_values_and_bytes(dtype: str, layout: str, element_type: str | None, tmp
     assert np.array_equal(same_values, wanted)
 
 
+@pytest.mark.parametrize("size", [0, 4095, 4608, 8192])
+def test_a_chunk_that_has_not_exactly_its_size_is_refused(size: int, tmp_path: Path) -> None:
+    create(tmp_path, np.ones((2048, 8), np.uint16), (1024, 2), XlaLayoutCodec(layout="{0,1}"))
+    (tmp_path / "c" / "1" / "1").write_bytes(bytes(size))
+    with pytest.raises(sd.BufferSizeError, match=f"a damaged chunk: .* takes 4096 bytes, but the buffer has {size}$"):
+        zarr.open_array(tmp_path, mode="r")[...]
+
+
 def test_the_metadata_names_the_codec(tmp_path: Path) -> None:
     create(tmp_path, np.zeros((8, 8), np.uint16), (8, 8), XlaLayoutCodec(layout=TILED, element_type="bf16"))
     codecs = json.loads((tmp_path / "zarr.json").read_text())["codecs"]
