@@ -151,7 +151,7 @@ def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, al
         )
     with open_regular(path) as file:
         head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
-        _, stop = extent(size, shape, offset, allow_excess, head)
+        _, stop = extent(size, shape, offset, allow_excess, head, os.fsdecode(path))
         content = read_exactly(file, offset, stop - offset, repr(os.fspath(path)))
     content.flags.writeable = mode == "c"
     return content, size - stop

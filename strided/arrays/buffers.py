@@ -11,6 +11,7 @@ import numpy as np
 
 from strided.arrays.buffer_spec import BufferSpec, prefix_bytes
 from strided.errors import BufferSizeError, UnsupportedError
+from strided.escape import visible
 from strided.files.magic import format_of
 from strided.layout import Shape
 from strided.runtime.aliases import Bytes
@@ -54,8 +55,10 @@ def flat_bytes(buffer: Any) -> Bytes:
     return np.frombuffer(memory, np.uint8)
 
 
-def extent(size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: bytes) -> tuple[int, int]:
-    """Start and stop of an array's bytes in a buffer of `size` bytes that begins with `head`.
+def extent(
+    size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: bytes, name: str = ""
+) -> tuple[int, int]:
+    """Start and stop of an array's bytes in a buffer of `size` bytes that begins with `head`; `name` is its file's.
 
     Raises
     ------
@@ -67,9 +70,10 @@ def extent(size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: b
         offset = operator.index(offset)
     except TypeError:
         raise TypeError(f"offset must be an integer, not {type(offset).__name__}") from None
+    where = f"{visible(name)}: " if name else ""
     prefix, needed, have = prefix_bytes(spec), spec.buffer_byte_size, size - offset
     if not 0 <= offset <= size:
-        raise BufferSizeError(f"offset {offset} is outside a buffer of {size} bytes", actual=size)
+        raise BufferSizeError(f"{where}offset {offset} is outside a buffer of {size} bytes", actual=size)
     if have != needed and not (offset or allow_excess) and (found := format_of(head, size)) is not None:
         message = (
             f"{spec} takes {needed} bytes, but the buffer has {have} and begins as {found.name} does: {found.advice}"
@@ -84,7 +88,7 @@ def extent(size: int, spec: BufferSpec, offset: int, allow_excess: bool, head: b
         )
     else:
         return offset + prefix, offset + needed
-    raise BufferSizeError(message, actual=have, needed=needed)
+    raise BufferSizeError(where + message, actual=have, needed=needed)
 
 
 def _is_explained(spec: BufferSpec, have: int, needed: int, prefix: int) -> bool:

@@ -21,6 +21,8 @@ from strided.arrays.methods import Methods
 from strided.arrays.operators import Operators
 from strided.arrays.padding import padding_scalar, refill_padding
 from strided.arrays.views import Views
+from strided.errors import BufferSizeError
+from strided.escape import visible
 from strided.files.mapping import map_file
 from strided.layout import AnyShape, Layout
 from strided.layout.parser import array_shape
@@ -212,6 +214,10 @@ def map_array(
     """The array in a mapped file; parameters and errors as for `strided.open`."""
     parsed = array_shape(shape)
     file = map_file(path, mode, 0, None)
-    array = LayoutArray(file.content, parsed, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
+    try:
+        array = LayoutArray(file.content, parsed, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
+    except BufferSizeError as error:
+        message = f"{visible(os.fsdecode(path))}: {error}"
+        raise BufferSizeError(message, actual=error.actual, needed=error.needed) from None
     array._memory.file = file
     return array

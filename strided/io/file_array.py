@@ -146,7 +146,7 @@ def array_at(
     head: bytes = b"",
 ) -> FileArray:
     """The array behind `offset` bytes of a file. BufferSizeError if it does not fit."""
-    start, _ = extent(_size(file), shape, offset, allow_excess, head)
+    start, _ = extent(_size(file), shape, offset, allow_excess, head, name)
     return FileArray(file, name, start, blank_array(shape, bitorder), Pages(shape.buffer_byte_size))
 
 

@@ -73,7 +73,7 @@ class RemoteArray:
         self.blank = blank_array(self.xla_shape, bitorder)
         size = int(self._system.info(self._path)["size"] or 0)
         head = self._bytes(0, min(HEAD_BYTES, size))
-        self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head)
+        self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head, url)
         self._arguments = url, str(self.xla_shape), offset, bitorder, allow_excess, self._options
         self.shape, self.ndim, self.size = self.blank.shape, self.blank.ndim, self.blank.size
         self.dtype, self.nbytes, self.chunk_shape = self.blank.dtype, self.blank.nbytes, self.blank.chunk_shape

@@ -6,6 +6,7 @@ import gzip
 import io
 import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -508,3 +509,18 @@ except OSError as error:
     )
     assert done.stdout == "y.npy File too large\n"
     assert [p.name for p in tmp_path.iterdir()] == ["x.bin"]
+
+
+@pytest.mark.parametrize(("size", "offset"), [(1000, 0), (9000, 0), (4096, 1), (4096, 5000)])
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_file_of_another_size_is_named(size: int, offset: int, mapped: bool, tmp_path: Path) -> None:
+    path, shape = tmp_path / "a\x1b.bin", "f32[8,128]{1,0:T(8,128)}"
+    path.write_bytes(bytes(size))
+    words = f"^{re.escape(str(tmp_path))}/a\\\\x1b.bin: (offset|f32)"
+    for name in (path, os.fsencode(path)):
+        with pytest.raises(sd.BufferSizeError, match=words) as found:
+            sd.open(name, shape, offset=offset, mapped=mapped)
+        assert found.value.actual is not None
+    with open(path, "rb") as file, pytest.raises(sd.BufferSizeError, match=words):
+        with open_file(file, str(path), shape, offset=offset):
+            pass
