@@ -306,6 +306,29 @@ def test_the_type_of_the_result_is_the_one_that_numpy_gives(element_type: str, n
             assert g.shape == e.shape
 
 
+@pytest.mark.parametrize("element_type", [*thinned(FLOATS, 4), *INTEGERS])
+@pytest.mark.parametrize("subscripts", ["ij->ji", "ii->i", "ij->ij", "ij->i", "ij->", "ii", "ij,jk->ik"])
+def test_einsum_keeps_the_type_where_it_only_rearranges(element_type: str, subscripts: str) -> None:
+    x = some(element_type, (3, 3), 6)
+    a = laid_out(x, "{0,1:T(2,2)}", element_type)
+    arrays = 1 + subscripts.count(",")
+    expected, wanted = outcome(lambda: np.einsum(subscripts, *[x] * arrays))
+    got, error = outcome(lambda: np.einsum(subscripts, *[a] * arrays))
+    if wanted is not None and element_type in INTEGERS:
+        whole = np.uint64 if element_type[0] == "u" else np.int64
+        expected, wanted = np.einsum(subscripts, *[x.astype(whole)] * arrays), None
+    assert repr(error) == repr(wanted)
+    if wanted is None:
+        assert got.dtype == expected.dtype
+        assert np.array_equal(got, expected)
+
+
+def test_einsum_of_one_operand_adds_in_a_wide_type() -> None:
+    x = np.random.default_rng(0).random((64, 1 << 12)).astype(np.float16)
+    a = laid_out(x, "{0,1}", "f16")
+    assert np.array_equal(np.einsum("ij->i", a), np.einsum("ij->i", x.astype(np.float64)).astype(np.float16))
+
+
 @pytest.mark.parametrize("element_type", INTEGERS)
 def test_integers_are_added_in_64_bits(element_type: str) -> None:
     """As NumPy adds integers of 8 bits."""
