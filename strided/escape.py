@@ -48,12 +48,12 @@ def in_columns(text: str) -> str:
 
 
 def some(names: Iterable[str], none: str = "none") -> str:
-    """The first eight of some names, for an error.
+    """The first eight of some names, made visible, for an error.
 
     >>> some("abcdefghij"), some([])
     ('a, b, c, d, e, f, g, h, ...', 'none')
     """
-    first = list(itertools.islice(names, 9))
+    first = list(map(visible, itertools.islice(names, 9)))
     return ", ".join(first[:8] + ["..."] * (len(first) > 8)) or none
 
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from strided.errors import LayoutError, StridedError, UnsupportedError
-from strided.escape import some
+from strided.escape import some, visible
 from strided.files.magic import EMPTY_ZIP_MAGIC, HEAD_BYTES, ZIP_MAGIC, is_safetensors
 from strided.io.file_array import FileArray, array_at, keep
 from strided.io.npz import NpzMember, read_npz, unpacked
@@ -135,13 +135,14 @@ def chosen(names: Collection[str], name: str | None, path: str, *, what: str = "
         if len(names) == 1:
             return next(iter(names))
         if not names:
-            raise StridedError(f"{path} holds no {what}s")
-        first = next(iter(names))
+            raise StridedError(f"{visible(path)} holds no {what}s")
+        first = visible(next(iter(names)))
         raise StridedError(
-            f"{path} holds {len(names)} {what}s; name one, as in {path}:{first} (there are {some(names)})"
+            f"{visible(path)} holds {len(names)} {what}s; name one, as in {visible(path)}:{first} "
+            f"(there are {some(names)})"
         )
     if name not in names:
-        raise StridedError(f"{path}: no {what} is named {name!r}; {hint(names, name)}")
+        raise StridedError(f"{visible(path)}: no {what} is named {name!r}; {hint(names, name)}")
     return name
 
 
@@ -156,4 +157,4 @@ def hint(names: Collection[str], name: str) -> str:
         return f"there are {some(inside)}"
     by_end = {n.rpartition("/")[2]: n for n in reversed(wholes)} | {n: n for n in wholes}
     close = difflib.get_close_matches(name[:_LONGEST_COMPARED], by_end, n=1)
-    return f"did you mean {by_end[close[0]]}?" if close else f"there are {some(names)}"
+    return f"did you mean {visible(by_end[close[0]])}?" if close else f"there are {some(names)}"

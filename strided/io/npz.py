@@ -37,7 +37,7 @@ class NpzMember:
 
 
 def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember]:
-    """The arrays of an archive by name. DumpError for a broken archive.
+    """The arrays of an archive by name; a file ``.npy`` has that name. DumpError for a broken archive.
 
     >>> import io, numpy as np
     >>> file = io.BytesIO()
@@ -50,7 +50,7 @@ def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember]:
         for info in archive.infolist():
             if not info.filename.endswith(ENDING):
                 continue
-            name = info.filename.removesuffix(ENDING)
+            name = info.filename.removesuffix(ENDING) or info.filename
             if name in found:
                 raise DumpError(f"two arrays are called {name!r}", path=path)
             with archive.open(info) as member:

@@ -151,3 +151,21 @@ def test_npz_members_may_have_types_that_the_file_does_not_name(tmp_path: Path) 
             assert array.to_numpy().astype(int).tolist() == [0, 1, 2]
             assert str(container.shape("a")) == "f32[2,3]{1,0}"
             assert "does not say of which type" in str(container.shape("b"))
+
+
+def test_a_member_without_a_name_is_called_as_its_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **{"": VALUES})
+    with open(tmp_path / "x.npz", "rb") as file:
+        assert list(read_npz(file)) == [".npy"]
+    for name in ("x.npz", "x.npz:.npy"):
+        np.testing.assert_array_equal(sd.open(tmp_path / name), VALUES)
+
+
+def test_names_of_members_are_shown_with_escapes(tmp_path: Path) -> None:
+    hostile, shown = "a\x1b[31m\nb\u202e", r"a\x1b[31m\nb\u202e"
+    np.savez(tmp_path / "x.npz", **{hostile: VALUES, "c": VALUES})
+    for name in ("", ":" + hostile[:-2], ":zzz"):
+        with pytest.raises(sd.StridedError, match=r"x\.npz") as found:
+            sd.open(f"{tmp_path}/x.npz{name}")
+        assert str(found.value).isprintable()
+        assert shown in str(found.value)
