@@ -68,7 +68,7 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
     b'HloModule m'
     """
     if not isinstance(origin, (str, os.PathLike)):
-        view = as_view(origin).toreadonly()
+        view = _memory(origin).toreadonly()
         return Source(_expand(_ViewFile(view), None, max_bytes) if _begins_as_gzip(_ViewFile(view)) else view, None)
     path = os.fspath(origin)
     with open_regular(path) as file:
@@ -76,6 +76,14 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
             return Source(_expand(file, path, max_bytes), path)
         found = _mapping(file) if mapped else None
         return Source(_content(file, path) if found is None else found, path)
+
+
+def _memory(origin: Origin) -> memoryview:
+    """The bytes of a buffer. TypeError for anything else."""
+    try:
+        return as_view(origin)
+    except TypeError:
+        raise TypeError(f"expected a path or a contiguous buffer, not {type(origin).__name__}") from None
 
 
 def open_view(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> tuple[View, str | None]:
@@ -93,7 +101,7 @@ def open_view(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> 
 def open_head(origin: Origin, size: int) -> bytes:
     """At most the first `size` bytes, gzip undone. Errors as for `open_source`."""
     if not isinstance(origin, (str, os.PathLike)):
-        return _head(_ViewFile(as_view(origin)), None, size)
+        return _head(_ViewFile(_memory(origin)), None, size)
     with open_regular(origin) as file:
         return _head(file, os.fspath(origin), size)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -67,6 +67,8 @@ class TupleShape:
 
     def __init__(self, elements: Any) -> None:
         put = object.__setattr__
+        if not isinstance(elements, Iterable):
+            raise TypeError(f"a tuple shape holds shapes: expected a sequence of them, not {elements!r}")
         put(self, "elements", tuple(elements))
         for e in self.elements:
             if not isinstance(e, (Shape, BufferShape, TupleShape)):

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import strided as sd
 from strided.dumps.sharding.sharding import Sharding
 from strided.dumps.sharding.tile_assignment import MAX_LISTED, TileAssignment
 from strided.errors import DumpError, LayoutError, NotationError, UnsupportedError
@@ -464,3 +465,12 @@ def test_a_negative_device_of_a_maximal_proto_is_named() -> None:
     proto = serialized("OpSharding", type=1, tile_assignment_dimensions=[1], tile_assignment_devices=[-1])
     with pytest.raises(DumpError, match="a device number is at least 0, found -1"):
         Sharding.from_proto(proto)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"{replicated}", [1], {}, object()])
+def test_what_is_no_sharding_is_refused(wrong: Any) -> None:
+    for take in (lambda: sd.shard(np.ones(4), wrong), lambda: sd.assemble([np.ones(4)], wrong, (4,))):
+        with pytest.raises(TypeError, match=f"expected a Sharding, or the text of one, not {type(wrong).__name__}"):
+            take()
+    with pytest.raises(TypeError, match=f"expected the text of a sharding, not {type(wrong).__name__}"):
+        Sharding.parse(wrong)

@@ -624,3 +624,16 @@ strided.cli.main(sys.argv[1:])
     else:
         assert process.returncode in (0, 2)
         assert "truncated since it was opened" in out + err
+
+
+@pytest.mark.parametrize("wrong", [None, 3, 2.5, [1], {}, object()])
+def test_what_is_no_file_or_no_arguments_is_refused(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=f"expected a path or a binary file to write to, not {type(wrong).__name__}"):
+        sd.write_snapshot(wrong, [])
+    if wrong != [1]:
+        with pytest.raises(TypeError, match=f"arguments must be a sequence of arrays, not {type(wrong).__name__}"):
+            sd.write_snapshot(tmp_path / "x.pb", wrong)
+    for read in (sd.read_snapshot, sd.read_dump, sd.read_hlo, sd.read_allocations):
+        with pytest.raises(TypeError, match=f"expected a path or a contiguous buffer, not {type(wrong).__name__}"):
+            read(wrong)
+    assert not [*tmp_path.iterdir()]

@@ -351,6 +351,13 @@ def test_what_is_no_text_or_array_is_refused(wrong: Any) -> None:
         statistics(wrong)
 
 
+@pytest.mark.parametrize("wrong", [None, 3, object(), [3], np.ones(3)])
+def test_what_is_no_instruction_is_refused(wrong: Any) -> None:
+    given = wrong[0] if isinstance(wrong, (list, np.ndarray)) else wrong
+    with pytest.raises(TypeError, match=f"largest takes instructions, .* not {type(given).__name__}"):
+        sd.inspect.largest(wrong)
+
+
 @pytest.mark.parametrize("wrong", [2.5, 2.0, None, "2", float("nan")])
 def test_a_byte_and_a_bit_are_integers(wrong: Any) -> None:
     for place in ((wrong,), (0, wrong)):

@@ -168,6 +168,8 @@ def test_what_makes_no_shape(arguments: tuple[Any, ...], options: dict[str, Any]
 def test_what_a_tuple_and_a_buffer_hold() -> None:
     with pytest.raises(TypeError, match="holds shapes"):
         sd.TupleShape(["f32[3]"])
+    with pytest.raises(TypeError, match="expected a sequence of them, not 3"):
+        sd.TupleShape(3)
     for wrong in (sd.TupleShape([]), sd.Shape("token", ()), sd.BufferShape(sd.Shape("f32", ()))):
         with pytest.raises(sd.LayoutError, match="one array"):
             sd.BufferShape(wrong)

@@ -40,14 +40,27 @@ def largest(instructions: Iterable[Any], *, by_padding: bool = False) -> list[Va
     """The arrays that instructions of an HLO module make, the largest first; or those with the most padding first.
 
     A tuple that only gathers what other instructions made is passed over.
+
+    Raises
+    ------
+    TypeError
+        No instructions.
     """
+    if not isinstance(instructions, Iterable):
+        raise _no_instructions(instructions)
     found = [value for instruction in instructions for value in _values(instruction)]
     if by_padding:
         return sorted(found, key=lambda v: (v.unpadded_byte_size - v.byte_size, v.name))
     return sorted(found, key=lambda v: (-v.byte_size, v.name))
 
 
+def _no_instructions(given: object) -> TypeError:
+    return TypeError(f"largest takes instructions, such as those of module.instructions, not {type(given).__name__}")
+
+
 def _values(instruction: Any) -> Iterator[Value]:
+    if not (hasattr(instruction, "opcode") and hasattr(instruction, "shape")):
+        raise _no_instructions(instruction)
     shape = instruction.shape
     if not isinstance(shape, TupleShape):
         yield from _value(instruction.name, instruction.opcode, shape)

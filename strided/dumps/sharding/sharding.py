@@ -10,7 +10,6 @@ full shard shape: short shards are padded at their end.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -68,6 +67,8 @@ class Sharding(ShardingValue):
         >>> print(Sharding.parse("{devices=[2,4]<=[2,4]T(0,1)}"))
         {devices=[2,4]<=[8]}
         """
+        if not isinstance(text, str):
+            raise TypeError(f"expected the text of a sharding, not {type(text).__name__}")
         return read_sharding(text, cls)
 
     @classmethod
@@ -224,6 +225,10 @@ class DeviceSlices:
         return f"DeviceSlices({list(self)})"
 
 
-def as_sharding(value: Sharding | str | os.PathLike[str]) -> Sharding:
-    """A sharding, or the text of one, as a Sharding."""
-    return value if isinstance(value, Sharding) else Sharding.parse(str(value))
+def as_sharding(value: Any) -> Sharding:
+    """A sharding, or the text of one, as a Sharding. XLA's own HloSharding prints as that text."""
+    if isinstance(value, (Sharding, str)):
+        return value if isinstance(value, Sharding) else Sharding.parse(value)
+    if type(value).__name__ != "HloSharding":
+        raise TypeError(f"expected a Sharding, or the text of one, not {type(value).__name__}")
+    return Sharding.parse(str(value))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TypeVar, overload
 
 from strided.dumps.hlo import read_hlo
@@ -393,9 +393,15 @@ def write_snapshot(
 
     Raises
     ------
+    TypeError
+        `target` is neither a path nor a file, or `arguments` is no sequence.
     UnsupportedError
         A type that XLA does not have, or more than the 2 GiB that protobuf reads. Nothing is written.
     """
+    if not isinstance(target, (str, os.PathLike)) and not hasattr(target, "writelines"):
+        raise TypeError(f"expected a path or a binary file to write to, not {type(target).__name__}")
+    if not isinstance(arguments, Iterable) or isinstance(arguments, (str, bytes, Mapping)):
+        raise TypeError(f"arguments must be a sequence of arrays, not {type(arguments).__name__}")
     pieces: list[Buffer] = []
     if module is not None:
         pieces += message_pieces(1, message_pieces(1, [wire.as_view(module)]))
