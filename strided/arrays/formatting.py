@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from strided.arrays.base import Array, ArrayBase
+from strided.escape import counted
 
 
 def corners(a: ArrayBase) -> tuple[Array, int]:
@@ -73,4 +74,4 @@ def _size(nbytes: int) -> str:
         if size < 1024:
             break
         size, unit = size / 1024, larger
-    return f"{nbytes} bytes" if unit == "bytes" else f"{size:.2f} {unit}"
+    return counted(nbytes, "byte") if unit == "bytes" else f"{size:.2f} {unit}"

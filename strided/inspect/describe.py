@@ -101,7 +101,7 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
         return
     layout, known = shape.layout, _if_any(sizes, shape)
     bits = shape.element_bits
-    unit = f"{bits // 8} bytes" if bits > 8 else "1 byte" if bits == 8 else f"{bits} bits, packed"
+    unit = counted(bits // 8, "byte") if bits >= 8 else f"{counted(bits, 'bit')}, packed"
     count = " x ".join("?" if n == UNBOUNDED else f"{n:,}" for n in shape.dimensions)
     number = "an unknown number" if known is None else f"{known.elements:,}"
     yield "elements", f"{number}{f' ({count})' if shape.rank > 1 else ''} of {unit}, {shape.dtype.name} in NumPy"
@@ -118,7 +118,8 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
         yield "tiles", tiles_in_words(shape)
     elif (steps := strides(shape)) is not None and steps:
         one = "element" if steps == [1] else "elements"
-        in_bytes = f"; {', '.join(f'{s * bits // 8:,}' for s in steps)} bytes" if bits % 8 == 0 else ""
+        unit = "byte" if steps == [1] and bits == 8 else "bytes"
+        in_bytes = f"; {', '.join(f'{s * bits // 8:,}' for s in steps)} {unit}" if bits % 8 == 0 else ""
         yield "strides", f"{', '.join(f'{s:,}' for s in steps)} {one}{in_bytes}"
     if known.padded_dimensions != shape.dimensions:
         yield "stored", f"as {' x '.join(f'{n:,}' for n in known.padded_dimensions)}, the rest is padding"
@@ -128,7 +129,7 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
 
 def _memory_in_words(known: Sizes) -> str:
     if not known.padding_bytes:
-        return f"{known.total_bytes:,} bytes, no padding"
+        return f"{counted(known.total_bytes, 'byte')}, no padding"
     times = f", {known.growth:.3g} times the values" if known.value_bytes else ""
     return (
         f"{known.total_bytes:,} bytes: {known.value_bytes:,} of values, {known.padding_bytes:,} of padding "

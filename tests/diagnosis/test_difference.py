@@ -415,3 +415,12 @@ def test_powers_of_two_compare_with_every_small_float(other: str, max_ulp: int |
         different = ~((x == y) | (np.isnan(x) & np.isnan(y)))
         found = diff(a, b, max_ulp=max_ulp)
         assert found.count == different.sum() if max_ulp is None else found.count <= different.sum()
+
+
+def test_one_is_singular() -> None:
+    one, other = np.zeros(1, np.float32), np.ones(1, np.float32)
+    assert sd.diff(one, one).verdict == "the only element is equal"
+    assert sd.diff(one, other).verdict == "1 of 1 element differs, 100%"
+    assert sd.diff(np.zeros(3, np.float32), np.arange(3, dtype=np.float32)).verdict.startswith(
+        "2 of 3 elements differ,"
+    )

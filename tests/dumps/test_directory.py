@@ -182,7 +182,7 @@ def test_a_printed_dump_names_what_there_is(dump, folder):
     (folder / "module_0000.jit_prog_while_loop").mkdir()
     shown = str(open_dump(folder))
     assert f"{folder}: 3 programs, 18 files, 15 arrays" in shown
-    assert f"{LOOP}#0: 4 modules, 2 snapshots, 1 allocations, 1 memory report, 1 folder" in shown
+    assert f"{LOOP}#0: 4 modules, 2 snapshots, 1 buffer assignment, 1 memory report, 1 folder" in shown
     assert "  run0/argument0: f32[6,6]{1,0}" in shown
     assert "  raw.bin: binary, 256 bytes" in shown
     assert f"<Program {LOOP}#0: 8 files>" in repr(dump.programs)

@@ -369,3 +369,10 @@ def test_a_byte_and_a_bit_are_integers(wrong: Any) -> None:
 def test_a_picture_has_no_fewer_than_no_slots() -> None:
     with pytest.raises(ValueError, match="memory is a number of slots from 0, not -1"):
         svg("f32[3,5]", memory=-1)
+
+
+@pytest.mark.parametrize("shape", ["u8[]", "pred[1]", "s4[1]{0:E(4)}", "pred[8]{0:E(1)}", "u8[1]{0:T(1)}"])
+def test_one_byte_and_one_bit_are_singular(shape: str) -> None:
+    array = sd.LayoutArray(bytes(sd.parse_shape(shape).byte_size), shape)
+    for text in (describe(shape), array._repr_html_(), str(sd.inspect.padding(array))):
+        assert not re.search(r"\b1 (bytes|bits)\b", text)

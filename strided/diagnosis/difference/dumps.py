@@ -172,7 +172,7 @@ class DumpDifference:
             yield self._count
         for value in differing[:_SHOWN]:
             found = value.difference
-            how = value.problem if found is None else f"{found.count:,} of {found.total:,} elements differ"
+            how = value.problem if found is None else found.share_in_words
             yield f"  {_named(value)}: {how}"
         if len(differing) > _SHOWN:
             yield f"  ... {len(differing) - _SHOWN} more"

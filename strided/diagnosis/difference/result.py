@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from strided.escape import counted
 from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
 
@@ -161,7 +162,7 @@ class Difference:
 
     def svg(self) -> str:
         """The map of the mismatches as SVG, with a legend."""
-        return self.map.svg(f"{self.count:,} of {self.total:,} elements differ")
+        return self.map.svg(self.share_in_words)
 
     def __str__(self) -> str:
         return self.text()
@@ -194,16 +195,22 @@ class Difference:
         if len(self.histogram) > 1:
             yield "histogram", self._histogram()
         if self.padding_differs:
-            yield "padding", f"padding differs in {self.padding_differs:,} bytes, which do not count"
+            yield "padding", f"padding differs in {counted(self.padding_differs, 'byte')}, which do not count"
 
     @property
     def verdict(self) -> str:
         """How many elements differ, in words."""
         within = f" (equal: {self.tolerance})" if self.tolerance else ""
         if not self.count:
-            return f"all {self.total:,} elements are equal{within}"
+            equal = "the only element is equal" if self.total == 1 else f"all {self.total:,} elements are equal"
+            return f"{equal}{within}"
+        return f"{self.share_in_words}, {percent(self.count / self.total)}{within}"
+
+    @property
+    def share_in_words(self) -> str:
+        """How many elements differ, of how many."""
         verb = "differs" if self.count == 1 else "differ"
-        return f"{self.count:,} of {self.total:,} elements {verb}, {percent(self.count / self.total)}{within}"
+        return f"{self.count:,} of {counted(self.total, 'element')} {verb}"
 
     @property
     def figures(self) -> str:

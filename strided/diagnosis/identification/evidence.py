@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import HEADERS, Reading
 from strided.diagnosis.identification.sampling import Pairs, Sample, Source
+from strided.escape import counted
 from strided.layout import Shape
 from strided.layout.element_types import ElementType, element_type
 
@@ -275,18 +276,18 @@ def placement(reading: Reading, size: int) -> Evidence:
     """How well the size fits. Bytes that a reading leaves unexplained speak against it."""
     if reading.missing_bytes:
         needed = size + reading.missing_bytes
-        sentence = f"size: the buffer lacks {reading.missing_bytes:,} of {needed:,} bytes"
+        sentence = f"size: the buffer lacks {reading.missing_bytes:,} of {counted(needed, 'byte')}"
         return Evidence("size", -8 - min(reading.missing_bytes / 20, _MOST), sentence)
     if reading.excess_bytes:
-        sentence = f"size: {reading.excess_bytes:,} bytes lie behind the array, from rounding up"
+        sentence = f"size: {counted(reading.excess_bytes, 'byte lies', 'bytes lie')} behind the array, from rounding up"
         return Evidence("size", -4 - min(reading.excess_bytes / 20, _MOST), sentence)
     if reading.offset:
         if reading.offset in HEADERS:
             sentence = f"size: {reading.offset:,} bytes lie in front, as headers do"
             return Evidence("size", -5 - reading.offset / 50, sentence)
-        sentence = f"size: {reading.offset:,} bytes are left in front"
+        sentence = f"size: {counted(reading.offset, 'byte is', 'bytes are')} left in front"
         return Evidence("size", -10 - min(reading.offset / 4, _MOST), sentence)
-    return Evidence("size", 0.0, f"size: the array takes exactly the {size:,} bytes")
+    return Evidence("size", 0.0, f"size: the array takes exactly the {counted(size, 'byte')}")
 
 
 def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ...]]:

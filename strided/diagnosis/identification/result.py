@@ -64,8 +64,8 @@ class Candidate:
         '128 bytes in front, bytes swapped'
         """
         parts = [
-            f"{self.offset:,} bytes in front" * bool(self.offset),
-            f"the last {self.missing_bytes:,} bytes missing" * bool(self.missing_bytes),
+            f"{counted(self.offset, 'byte')} in front" * bool(self.offset),
+            f"the last {counted(self.missing_bytes, 'byte')} missing" * bool(self.missing_bytes),
             "bytes swapped" * (self.byteorder == "big"),
             "high bits first" * (self.bitorder == "big"),
         ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from strided.escape import counted
 from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
 
@@ -102,7 +103,7 @@ class PaddingRegion:
         return f"{_MEANING[self.contents]}{value}{': ' * bool(found)}{found}"
 
     def __str__(self) -> str:
-        size = f"{self.bytes:,} bytes" if self.bits >= 8 else f"{self.bits} bits"
+        size = counted(self.bytes, "byte") if self.bits >= 8 else counted(self.bits, "bit")
         return f"{self.where}: {size}, {self.what}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,7 +152,7 @@ class Padding:
     @property
     def _size(self) -> str:
         share = "under 0.1%" if 0 < self.share < 0.001 else f"{self.share:.1%}"
-        return f"{self.bytes:,} of {self.total_bytes:,} bytes ({share})"
+        return f"{self.bytes:,} of {counted(self.total_bytes, 'byte')} ({share})"
 
     @property
     def leaks(self) -> int:
@@ -171,7 +172,7 @@ class Padding:
         if self.is_clean:
             kinds = dict.fromkeys(_MEANING[region.contents] for region in self.regions if region.bytes)
             return f"clean: {', '.join(kinds)}, and nothing else" if kinds else "no byte of padding"
-        reasons = [f"{size:,} bytes {why}" for size, why in self._reasons() if size]
+        reasons = [f"{counted(size, 'byte')} {why}" for size, why in self._reasons() if size]
         return f"not clean: {'; '.join(reasons)}"
 
     def _reasons(self) -> Iterator[tuple[int, str]]:

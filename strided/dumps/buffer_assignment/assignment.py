@@ -145,7 +145,8 @@ class BufferAssignment:
 
     def __str__(self) -> str:
         spaces = ", ".join(
-            f"{size} bytes in memory space {space}" for space, size in self.bytes_by_memory_space().items()
+            f"{size} {'byte' if size == 1 else 'bytes'} in memory space {space}"
+            for space, size in self.bytes_by_memory_space().items()
         )
         lines = [f"{self._counts()}: {spaces or 'nothing'}"]
         largest = sorted(self.allocations, key=lambda one: -one.size)
@@ -163,7 +164,7 @@ class BufferAssignment:
         found = sorted(self.allocations, key=lambda one: -one.size)
         rows = [(one.index, one.size, one.memory_space, one.describe().partition(": ")[2]) for one in found[:_SHOWN]]
         listed = table(("", "bytes", "space", "is"), rows, len(found) - len(rows))
-        spaces = [(f"space {space}", f"{size:,} bytes") for space, size in self.bytes_by_memory_space().items()]
+        spaces = [(f"space {space}", counted(size, "byte")) for space, size in self.bytes_by_memory_space().items()]
         return card("BufferAssignment", self._counts(), spaces, [Section("allocations", listed, is_open=True)])
 
 

@@ -227,4 +227,4 @@ def _kind_of(file: DumpFile) -> str:
         kind = recognise(file.path)
     except (DumpError, OSError) as error:
         return reason_of(error)
-    return kind if kind in READERS or kind.startswith("np") else f"{kind}, {file.size} bytes"
+    return kind if kind in READERS or kind.startswith("np") else f"{kind}, {counted(file.size, 'byte')}"

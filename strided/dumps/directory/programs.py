@@ -24,6 +24,14 @@ from strided.runtime.lazy import lazy
 _HEADER_BYTES = 1 << 16
 _COUNT = re.compile(rb"\b(replica_count|num_partitions)=(\d{1,9})")
 
+#: What one file of a kind is called, and several.
+_COUNTED = {kind: (kind, f"{kind}s") for kind in ("module", "snapshot", "memory report", "folder")} | {
+    "allocations": ("buffer assignment", "buffer assignments"),
+    "used values": ("list of used values", "lists of used values"),
+    "live ranges": ("list of live ranges", "lists of live ranges"),
+    "other": ("other file", "other files"),
+}
+
 #: Runs and arrays that a printed program shows; the rest is counted.
 _SHOWN = 40
 
@@ -55,7 +63,7 @@ class DumpFile:
         return read_dump(self.path, kind)
 
     def __str__(self) -> str:
-        return visible(f"{self.path.name} ({self.kind}, {self.size} bytes)")
+        return visible(f"{self.path.name} ({self.kind}, {counted(self.size, 'byte')})")
 
 
 class Program:
@@ -233,7 +241,7 @@ class Program:
 
     def __str__(self) -> str:
         counts = {kind: sum(file.kind == kind for file in self.files) for kind in KINDS}
-        shown = ", ".join(f"{n} {kind}{'s' * (n > 1 and kind[-1] != 's')}" for kind, n in counts.items() if n)
+        shown = ", ".join(counted(n, *_COUNTED[kind]) for kind, n in counts.items() if n)
         lines = [f"{self.label}: {shown}"]
         if len(self.runs) > 1:
             lines += [f"  run{k}: {file.path.name}" for k, file in enumerate(self.runs[:_SHOWN])]

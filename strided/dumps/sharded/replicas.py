@@ -77,7 +77,7 @@ class ReplicaReport:
 
     def __str__(self) -> str:
         if self.agree:
-            return f"the copies of all {self.compared} tiles agree"
+            return f"the copies of {'the only tile' if self.compared == 1 else f'all {self.compared} tiles'} agree"
         tiles = len({str(one.window) for one in self.differences})
         lines = [f"{tiles} of {self.compared} tiles differ between their copies"]
         lines += [f"  {one}" for one in self.differences[:_SHOWN]]
