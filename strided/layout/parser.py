@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from strided.errors import LayoutError, NotationError, NotationWarning, UnsupportedError, excerpt
+from strided.escape import counted
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, FieldError, Layout, Shape, TupleShape
 from strided.layout.element_types import ELEMENT_TYPES, MAX_NDIM, question_after_type
 from strided.layout.layout_text import layout_fields
@@ -248,7 +249,8 @@ def _array(lexer: Lexer) -> Shape:
         order = None if layout is None else layout["minor_to_major"]
         if order is not None and len(order) != len(sizes):
             raise FieldError(
-                "minor_to_major", f"the array has {len(sizes)} dimensions, but minor_to_major has {len(order)}"
+                "minor_to_major",
+                f"the array has {counted(len(sizes), 'dimension')}, but minor_to_major has {len(order)}",
             )
         return Shape(name, sizes, None if layout is None else Layout(**layout), dynamic=dynamic)
 

@@ -13,6 +13,7 @@ import numpy as np
 from strided.addressing.address_map import AddressMap
 from strided.addressing.tiling import Expansion, expand
 from strided.errors import LayoutError, UnsupportedError
+from strided.escape import counted
 from strided.layout.element_types import ElementType, element_type
 from strided.layout.index_util import Addressing
 from strided.layout.layout import Layout, PaddingValue
@@ -86,7 +87,8 @@ class Shape(Addressing):
         layout = self._array_layout
         if layout.rank != self.rank:
             raise FieldError(
-                "minor_to_major", f"the array has {self.rank} dimensions, but minor_to_major has {layout.rank}"
+                "minor_to_major",
+                f"the array has {counted(self.rank, 'dimension')}, but minor_to_major has {layout.rank}",
             )
         # XLA multiplies in this order and stops at the first overflow: [0, big, big] is a shape, [big, big, 0] is not.
         total = 1

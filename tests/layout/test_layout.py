@@ -481,3 +481,9 @@ def test_uneven_tiles_of_very_many_dimensions_have_no_addresses() -> None:
     shape = sd.parse(f"f32[300{ones}]{{{order}:T(7{ones})(5{ones})}}")
     with pytest.raises(sd.LayoutError, match="addresses of more than 64 are not computed"):
         _ = shape.address_map
+
+
+def test_one_dimension_is_singular() -> None:
+    for make in (lambda: sd.parse("f32[2]{1,0}"), lambda: sd.Shape("f32", (2,), sd.Layout((1, 0)))):
+        with pytest.raises(sd.StridedError, match="the array has 1 dimension, but minor_to_major has 2"):
+            make()
