@@ -320,7 +320,13 @@ def test_einsum_keeps_the_type_where_it_only_rearranges(element_type: str, subsc
     assert repr(error) == repr(wanted)
     if wanted is None:
         assert got.dtype == expected.dtype
-        assert np.array_equal(got, expected)
+        if "," in subscripts and element_type in FLOATS:
+            # Products are added in another type than NumPy's, or in another order.
+            wide = x.astype(np.float64)
+            exact, most = (np.einsum(subscripts, y, y) for y in (wide, abs(wide)))
+            assert (abs(got.astype(np.float64) - exact) <= 4 * float(ml_dtypes.finfo(x.dtype).eps) * most).all()
+        else:
+            assert np.array_equal(got, expected)
 
 
 def test_einsum_of_one_operand_adds_in_a_wide_type() -> None:
