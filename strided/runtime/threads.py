@@ -45,7 +45,8 @@ def set_num_threads(number: int | None) -> None:
     global _requested
     if number is not None:
         try:
-            wanted = None if isinstance(number, bool) else operator.index(number)
+            # NumPy's too, which is an index in its older versions.
+            wanted = None if type(number).__name__ in ("bool", "bool_") else operator.index(number)
         except TypeError:
             wanted = None
         if wanted is None:
