@@ -126,8 +126,8 @@ if child := os.fork():
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     until(ready)
 else:
-    read()
     print(compiling(), flush=True)
+    read()
     until(compiling)
     until(ready)
     read()
