@@ -16,6 +16,11 @@ _READ = 512  # bytes of each of these that are used up before the next ones
 _MOST_ROWS = 64  # runs of the source that are read side by side
 _ROOM = 1 << 12  # where the scratch holds a part of a row: a run that begins before it fits in front
 _RUN = 1 << 13  # where it holds short rows that follow each other
+_PLACES = 1 << 16  # and the places of rows in a block, that lies behind these
+_BLOCK = _PLACES + 8 * _MOST_ROWS
+_SHORT = 256  # bytes of a row of the target that are put together in a block
+_NEAR = 64  # bytes of the largest elements that are put into a block
+_PAGE, _FIRST_LEVEL = 1 << 12, 1 << 15  # bytes
 _BEYOND = 32  # bytes from the beginning of a run that are read, and written in the scratch, at once
 
 
@@ -100,6 +105,77 @@ def _turn(rows, s, targets, t, extent, size, last, streaming, room):
 
 
 @part
+def _collide(rows, count, size):
+    """Whether elements gathered from as many rows as a part has would push each other out of the first-level cache.
+
+    Its sets repeat with every page: rows at a step that a large power of two divides are in few of them.
+    """
+    if size > _NEAR or count < 2:
+        return False
+    step = simd_bytes.integer(rows + 8) - simd_bytes.integer(rows)
+    return min(count, _WRITTEN // size) * min(_PAGE, step & -step) > _FIRST_LEVEL
+
+
+@part
+def _scatter(run, places, count, at, size, beyond, ahead):
+    """Copy elements that follow each other from `run` on, one to each of the places in a table and `at` further on.
+
+    If `beyond`, what lies behind an element may be read and written; the next one overwrites it.
+    """
+    end = places + 8 * count
+    if beyond and size <= 16:
+        for place in range(places, end, 8):
+            simd_bytes.copy16(simd_bytes.integer(place) + at, run)
+            simd_bytes.prefetch(run + ahead)
+            run += size
+    elif beyond and size <= _BEYOND:
+        for place in range(places, end, 8):
+            simd_bytes.copy32(simd_bytes.integer(place) + at, run)
+            simd_bytes.prefetch(run + ahead)
+            run += size
+    else:
+        for place in range(places, end, 8):
+            move_run(simd_bytes.integer(place) + at, run, size)
+            simd_bytes.prefetch(run + ahead)
+            run += size
+
+
+@part
+def _by_block(rows, s, targets, t, extent, size, last, room):
+    """The same, streamed, for runs of the source that collide.
+
+    They are read one after the other, and their elements put where rows of the target grow in the scratch. (That a row
+    of the target takes an element of each took three times as long.)
+    """
+    across, along = min(_MOST_ROWS, _READ // size), _SHORT // size
+    pitch = 64 + along * size + _BEYOND + 63 & -64  # rows begin anywhere in a line
+    for p in range(0, extent[0], across):
+        count = min(across, extent[0] - p)
+        run, beyond = s + p * size, s + (p + count) * size <= last
+        for k in range(count):
+            row = t + simd_bytes.integer(targets + 8 * (p + k))
+            simd_bytes.put_integer(room + _PLACES + 8 * k, room + _BLOCK + k * pitch + (row & 63))
+        for begin in range(0, extent[1], along):
+            end = min(extent[1], begin + along)
+            for q in range(begin, end):
+                wanted = q + along
+                at, ahead = simd_bytes.integer(rows + 8 * q), ZERO
+                if wanted < extent[1]:
+                    ahead = simd_bytes.integer(rows + 8 * wanted) - at
+                elif p + across < extent[0] and wanted < extent[1] + along:
+                    ahead = simd_bytes.integer(rows + 8 * (wanted - extent[1])) + count * size - at
+                _scatter(run + at, room + _PLACES, count, (q - begin) * size, size, beyond, ahead)
+            for k in range(count):
+                row, block = t + simd_bytes.integer(targets + 8 * (p + k)), room + _BLOCK + k * pitch
+                held = max(row, row + begin * size & -64), row + end * size
+                if end < extent[1]:
+                    drain(held, ZERO + 1, block)
+                    simd_bytes.put_integer(room + _PLACES + 8 * k, block + (held[1] & 63))
+                else:
+                    finish(held, ZERO + 1, block)
+
+
+@part
 def _follow(targets, count, length):
     """Whether rows of the target are short, and each begins where the one before it ends."""
     if length > SHORT_ROW_BYTES:
@@ -156,6 +232,8 @@ def transpose_runs(source, target, outer, source_rows, target_rows, p_pieces, q_
                     follow = _follow(targets, extent[0], extent[1] * size)
                 if follow:
                     held = _join(rows, s, t + simd_bytes.integer(targets), extent, size, last, held, room)
+                elif streaming and _collide(rows, extent[1], size):
+                    _by_block(rows, s, targets, t, extent, size, last, room)
                 else:
                     _turn(rows, s, targets, t, extent, size, last, streaming, room)
     finish(held, ZERO + 1, room + _RUN)

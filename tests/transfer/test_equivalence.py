@@ -213,6 +213,17 @@ def test_many_small_matrices_of_runs(run: int, streaming: bool, replace: Callabl
         check_both(source, target, "transpose_runs")
 
 
+@pytest.mark.parametrize("phase", [0, 11])
+@pytest.mark.parametrize("run", [3, 5, 12, 16, 24, 40])
+def test_runs_of_rows_at_multiples_of_a_page(run: int, phase: int, replace: Callable[..., None]) -> None:
+    """Such rows are read one after the other, into a block; of the last ones, nothing behind them is read."""
+    replace(stream_bytes=0)
+    for rows in (40, 67):
+        maps = [map_of(f"f32[2,{rows},1024,{run}]{{3,{order},0}}") for order in ("2,1", "1,2")]
+        source, target = Guarded(maps[0], 8, seed=1, phase=5), Guarded(maps[1], 8, seed=2, phase=phase)
+        check_both(source, target, "transpose_runs")
+
+
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
 @pytest.mark.parametrize("tile", ["", ":T(8,64)"], ids=["one piece", "pieces"])
 @pytest.mark.parametrize(("bits", "columns"), [(8, 422), (16, 211), (32, 106), (64, 106)])
