@@ -1,7 +1,8 @@
 """Transposes whose elements are runs of bytes, such as the channels of a pixel, or a row of a small tile.
 
 `transpose` says what the tables mean. An element has any number of bytes. It is read and written as it is, so nothing
-has to be turned: what counts is that lines on both sides are used up while they are in the cache.
+has to be turned: what counts is that lines on both sides are used up while they are in the cache. So rows of the target
+take their elements one after the other, but from rows of the source that collide in the cache all take them in turn.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ _ROOM = 1 << 12  # where the scratch holds a part of a row: a run that begins be
 _RUN = 1 << 13  # where it holds short rows that follow each other
 _PLACES = 1 << 16  # and the places of rows in a block, that lies behind these
 _BLOCK = _PLACES + 8 * _MOST_ROWS
-_SHORT = 256  # bytes of a row of the target that are put together in a block
-_NEAR = 64  # bytes of the largest elements that are put into a block
-_PAGE, _FIRST_LEVEL = 1 << 12, 1 << 15  # bytes
+_IN_BLOCK = 256  # bytes of a row of the target that are put together in a block
+_LARGEST = 64  # bytes of an element that is put there: larger ones come from few rows
+_PAGE, _FIRST_LEVEL = 1 << 12, 1 << 15  # bytes of a page and of the first-level cache, whose sets begin anew with each
 _BEYOND = 32  # bytes from the beginning of a run that are read, and written in the scratch, at once
 
 
@@ -110,7 +111,7 @@ def _collide(rows, count, size):
 
     Its sets repeat with every page: rows at a step that a large power of two divides are in few of them.
     """
-    if size > _NEAR or count < 2:
+    if size > _LARGEST or count < 2:
         return False
     step = simd_bytes.integer(rows + 8) - simd_bytes.integer(rows)
     return min(count, _WRITTEN // size) * min(_PAGE, step & -step) > _FIRST_LEVEL
@@ -144,10 +145,9 @@ def _scatter(run, places, count, at, size, beyond, ahead):
 def _by_block(rows, s, targets, t, extent, size, last, room):
     """The same, streamed, for runs of the source that collide.
 
-    They are read one after the other, and their elements put where rows of the target grow in the scratch. (That a row
-    of the target takes an element of each took three times as long.)
+    They are read one after the other, and their elements put where rows of the target grow in the scratch.
     """
-    across, along = min(_MOST_ROWS, _READ // size), _SHORT // size
+    across, along = min(_MOST_ROWS, _READ // size), min(_IN_BLOCK // size, extent[1])
     pitch = 64 + along * size + _BEYOND + 63 & -64  # rows begin anywhere in a line
     for p in range(0, extent[0], across):
         count = min(across, extent[0] - p)
@@ -162,7 +162,7 @@ def _by_block(rows, s, targets, t, extent, size, last, room):
                 at, ahead = simd_bytes.integer(rows + 8 * q), ZERO
                 if wanted < extent[1]:
                     ahead = simd_bytes.integer(rows + 8 * wanted) - at
-                elif p + across < extent[0] and wanted < extent[1] + along:
+                elif p + across < extent[0]:
                     ahead = simd_bytes.integer(rows + 8 * (wanted - extent[1])) + count * size - at
                 _scatter(run + at, room + _PLACES, count, (q - begin) * size, size, beyond, ahead)
             for k in range(count):

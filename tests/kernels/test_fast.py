@@ -288,16 +288,19 @@ def test_transposes_move_runs_of_any_size(seed, size, streaming, places):
 
 
 @pytest.mark.parametrize("place", [None, 3], ids=["at the end of memory", "anywhere"])
+@pytest.mark.parametrize("count", [12, 67])
 @pytest.mark.parametrize("size", [3, 5, 12, 16, 24, 40, 64])
-def test_transposes_of_runs_in_rows_at_multiples_of_a_page(size, place):
-    """They are read one after the other, and nothing is read behind the last one."""
-    p, q = 4096 // math.gcd(4096, size), 67
-    x = np.random.default_rng(size).integers(0, 256, (q, p, size), np.uint8)
-    rows = np.arange(q) * p * size, np.arange(p) * q * size
-    tables = np.zeros((1, 2), np.int64), *rows, np.array([[0, 0, p]]), np.array([[0, 0, q]])
+def test_transposes_of_runs_in_rows_at_multiples_of_a_page(size, count, place):
+    """They are read one after the other, and nothing is read behind the last one or behind the table of rows."""
+    p = 4096 // math.gcd(4096, size)
+    x = np.random.default_rng(size).integers(0, 256, (count, p, size), np.uint8)
+    rows = Arena(8 * count).place(8 * count, at_end=True).view(np.int64)
+    rows[:] = np.arange(count) * p * size
+    tables = np.zeros((1, 2), np.int64), rows, np.arange(p) * count * size
+    tables += np.array([[0, 0, p]]), np.array([[0, 0, count]])
     kernel = transpose_runs.transpose_runs
-    expected = x.swapaxes(0, 1).ravel()
-    check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH, size), x.ravel(), np.zeros_like(expected), expected, (place,) * 2)
+    wanted = x.swapaxes(0, 1).ravel()
+    check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH, size), x.ravel(), np.zeros_like(wanted), wanted, (place,) * 2)
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
