@@ -296,11 +296,14 @@ def test_transposes_of_runs_in_rows_at_multiples_of_a_page(size, count, place):
     x = np.random.default_rng(size).integers(0, 256, (count, p, size), np.uint8)
     rows = Arena(8 * count).place(8 * count, at_end=True).view(np.int64)
     rows[:] = np.arange(count) * p * size
-    tables = np.zeros((1, 2), np.int64), rows, np.arange(p) * count * size
+    pitch = count * size + 5  # rows that follow each other would be joined
+    tables = np.zeros((1, 2), np.int64), rows, np.arange(p) * pitch
     tables += np.array([[0, 0, p]]), np.array([[0, 0, count]])
     kernel = transpose_runs.transpose_runs
-    wanted = x.swapaxes(0, 1).ravel()
-    check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH, size), x.ravel(), np.zeros_like(wanted), wanted, (place,) * 2)
+    wanted = np.zeros((p, pitch), np.uint8)
+    wanted[:, :-5] = x.swapaxes(0, 1).reshape(p, -1)
+    target = np.zeros(wanted.size, np.uint8)
+    check(lambda s, t: kernel(s, t, *tables, 1, SCRATCH, size), x.ravel(), target, wanted.ravel(), (place,) * 2)
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
