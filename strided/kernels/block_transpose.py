@@ -55,6 +55,23 @@ def _columns(builder, addresses, bits):
     return units(builder, [concatenated(builder, own) for own in runs], bits, 128)
 
 
+def _quarters(builder, sources):
+    """The same for sixteen rows of words, 64 bytes each: for every quarter of a row, the vectors that are to be turned.
+
+    `sources` gives the address of a row's bytes from an offset on. Each line is read once, all of it: where rows lie at
+    multiples of a page, sixteen of them do not stay in the first-level cache.
+    """
+    run, quarters = Vector(16), [[None] * 4 for _ in range(4)]
+    for row in range(16):
+        for quarter, lines in enumerate(quarters):
+            part = loaded(builder, sources(row, 16 * quarter), run)
+            place, line = range(16 * (row // 4), 16 * (row // 4) + 16), lines[row % 4]
+            wide = shuffled(builder, part, part, list(range(16)) * 4)
+            picks = [LINE + k if k in place else k for k in range(LINE)]
+            lines[row % 4] = shuffled(builder, line, wide, picks) if line else wide
+    return quarters
+
+
 #: Rows of which what is kept is asked for before it is wanted.
 KEPT_AHEAD = 16
 
@@ -127,15 +144,22 @@ def _turn(bits):
                     with keeping:
                         stream_rows(builder, *rows, True)
 
-    def put_columns(builder, sources, places, others, group):
-        """Write the columns of 16 rows of 64 bytes. `sources` gives the address of a row's bytes from an offset on."""
+    def put_columns(builder, sources, places, others, group, once=False):
+        """Write the columns of 16 rows of 64 bytes. `sources` gives the address of a row's bytes from an offset on.
+
+        With `once`, registers that hold all rows are filled row by row.
+        """
         together = max(8, register_bytes() // 4)  # with 64 bytes, whole lines are written
         share = together // 4
+        quarters = _quarters(builder, sources) if once and together == count else None
         for begin in range(0, count, together):
             for column in range(0, count, 4):
-                rows = [sources(begin + k, 4 * column) for k in range(together)]
                 targets = [builder.add(place, INT64(4 * begin)) for place in places[column : column + 4]]
-                put_rows(builder, _columns(builder, rows, 32), targets)
+                if quarters:
+                    values = units(builder, quarters[column // 4], 32, 128)
+                else:
+                    values = _columns(builder, [sources(begin + k, 4 * column) for k in range(together)], 32)
+                put_rows(builder, values, targets)
                 wall(builder)  # or LLVM takes on more rows at once than there are registers
                 line = begin + share * column // 4
                 besides(builder, others, group, range(line, line + share), () if begin else targets)
@@ -150,7 +174,7 @@ def _turn(bits):
     def square32(builder, sources, source, targets, target, room, *others):
         rows = [entry(builder, sources, source, INT64(k)) for k in range(count)]
         places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
-        put_columns(builder, lambda row, offset: builder.add(rows[row], INT64(offset)), places, others, INT64(0))
+        put_columns(builder, lambda row, offset: builder.add(rows[row], INT64(offset)), places, others, INT64(0), True)
         builder.ret_void()
 
     def put_units(builder, sources, source, room, group, first):
