@@ -131,18 +131,18 @@ def split_name(text: str) -> tuple[str, str | None]:
 
 def chosen(names: Collection[str], name: str | None, path: str, *, what: str = "array") -> str:
     """`name`, or the only one of `names` without it. StridedError if that is none of them."""
+    path = visible(path)
     if name is None:
         if len(names) == 1:
             return next(iter(names))
         if not names:
-            raise StridedError(f"{visible(path)} holds no {what}s")
+            raise StridedError(f"{path} holds no {what}s")
         first = visible(next(iter(names)))
         raise StridedError(
-            f"{visible(path)} holds {len(names)} {what}s; name one, as in {visible(path)}:{first} "
-            f"(there are {some(names)})"
+            f"{path} holds {len(names)} {what}s; name one, as in {path}:{first} (there are {some(names)})"
         )
     if name not in names:
-        raise StridedError(f"{visible(path)}: no {what} is named {name!r}; {hint(names, name)}")
+        raise StridedError(f"{path}: no {what} is named {name!r}; {hint(names, name)}")
     return name
 
 

@@ -91,19 +91,22 @@ class ZarrArray(GridArray):
 
 def _map_chunk(path: str, shape: Shape, mode: str = "r") -> LayoutArray:
     """The array in the file of a chunk; BufferSizeError, which names the file, if that has not exactly its size."""
-    needed = shape.buffer_byte_size
     try:
         array = map_array(path, shape, mode, allow_excess=True)
-        file = array._memory.file
-        assert file is not None
-        if file.size == needed:
-            return array
-        size: int | None = file.size
-        cause: BufferSizeError | None = None
     except BufferSizeError as error:
-        size, cause = error.actual, error
-    words = f"{visible(path)}: a damaged chunk: {shape} takes {needed} bytes, the file has {size}"
-    raise BufferSizeError(words, actual=size, needed=needed) from cause
+        raise damaged_chunk(visible(path), shape, "the file has", error.actual) from error
+    file = array._memory.file
+    assert file is not None
+    if file.size != shape.buffer_byte_size:
+        raise damaged_chunk(visible(path), shape, "the file has", file.size)
+    return array
+
+
+def damaged_chunk(where: str, shape: Shape, found: str, size: int | None) -> BufferSizeError:
+    """The error of a chunk that has `size` bytes and not those of its array; `found` is what holds it, in words."""
+    needed = shape.buffer_byte_size
+    message = f"{where}: a damaged chunk: {shape} takes {needed} bytes, {found} {size}"
+    return BufferSizeError(message, actual=size, needed=needed)
 
 
 class ZarrStore(Mapping[str, ZarrArray]):

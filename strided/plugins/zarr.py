@@ -17,8 +17,9 @@ from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer, NDBuffer
 
 from strided.arrays.layout_array import LayoutArray
-from strided.errors import BufferSizeError, StridedError
+from strided.errors import StridedError
 from strided.io.zarr_store import CODEC as NAME
+from strided.io.zarr_store import damaged_chunk
 from strided.layout import Shape
 from strided.layout.element_types import element_type_of_dtype, is_builtin
 from strided.layout.parser import layout_of
@@ -84,9 +85,8 @@ class XlaLayoutCodec(ArrayBytesCodec):
     async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
         dtype = chunk_spec.dtype.to_native_dtype()
         shape = self._shape(chunk_spec.shape, dtype)
-        if (have := len(chunk_bytes)) != (needed := shape.buffer_byte_size):
-            words = f"{NAME}: a damaged chunk: {shape} takes {needed} bytes, but the buffer has {have}"
-            raise BufferSizeError(words, actual=have, needed=needed)
+        if (have := len(chunk_bytes)) != shape.buffer_byte_size:
+            raise damaged_chunk(NAME, shape, "but the buffer has", have)
         values = LayoutArray(chunk_bytes.as_numpy_array().view(np.uint8), shape).to_numpy()
         return chunk_spec.prototype.nd_buffer.from_numpy_array(_converted(values, dtype))
 
