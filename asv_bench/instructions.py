@@ -67,6 +67,9 @@ SQUARES = {
 #: Operations that put a line of each of some rows together, with the number of rows.
 ZIPS = {f"zip {k + 2} x {bits}": (zip_rows.ZIPS[bits][k], k + 2) for k in range(3) for bits in (8, 16, 32)}
 
+#: Operations that put rows into words, four lines of these, with the number of integers that they take.
+BRAIDS = {"braid_lines": (bitfields.braid_lines, 7)}
+
 
 def machine_code(name: str, target: Target) -> str:
     """The assembler text of an operation; of a line, with the store that writes it."""
@@ -79,6 +82,8 @@ def machine_code(name: str, target: Target) -> str:
         operation, count = SQUARES[name], 7 if "part" in name else 11
     elif name in ZIPS:
         operation, count = ZIPS[name][0], 3 if ZIPS[name][1] == 2 else 5
+    elif name in BRAIDS:
+        operation, count = BRAIDS[name]
     else:
         operation, count = LINES[name]
     number = ir.IntType(64)
@@ -113,7 +118,7 @@ def main(argv: list[str] | None = None) -> int:
         print(machine_code(name, TARGETS[cpu]))
         return 0
     print(" " * 14 + "".join(f"{cpu:>10s}" for cpu in TARGETS))
-    for name in (*LINES, *ZIPS, *SQUARES):
+    for name in (*LINES, *ZIPS, *BRAIDS, *SQUARES):
         counts = [len(instructions(machine_code(name, target))) for target in TARGETS.values()]
         print(f"{name:14s}" + "".join(f"{count:>10}" for count in counts), flush=True)
     return 0

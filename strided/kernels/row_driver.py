@@ -32,6 +32,8 @@ SIDE, GATHERED_ROW = 8192, 1088
 _FAR, _AHEAD = 1 << 17, 1024
 # The line in which a row ends must come from memory before it can be written: it is prefetched this many rows before.
 _ROWS_AHEAD = 4
+# So many rows, if they share words, come together in them as fast as from memory line by line.
+_FEW_SHARED = 8
 
 
 @part
@@ -41,7 +43,8 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     `fetch` makes one line of the target, `spill` moves what a fetch reads to where it may read more, `aim` tells how to
     fetch a given row. `widths` are the bytes of a lane in a row of the source, those in the target, and the rows that
     share a lane of the target. Where they do, `gather` copies rows that lie unevenly, and `patch` writes a row whose
-    word is not complete, or several, and tells how many.
+    word is not complete, or several, and tells how many. Where pieces are long enough, it puts the rows of a word
+    together line by line, and serves for those of complete words of many rows, too.
     """
     outer, rows, pieces, row_cuts, piece_cuts = tables
     s_lane, t_lane, shared = widths
@@ -53,15 +56,21 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     line = room, room, simd_bytes.zero()
     end = _end(fixed, rows, pieces)
     far = ZERO + (source.size > CACHED)
+    size = ZERO
+    for p in range(pieces.shape[0]):
+        size += pieces[p, 2] * s_lane * rows.shape[0]
+    matrices = max(1, _ROWS_AHEAD * shared // max(1, rows.shape[0]))
+    long = _long_pieces(pieces)
     for o in range(outer.shape[0]):
         origin = ends[0] + outer[o, 0], simd_bytes.address(target) + outer[o, 1]
         onward = simd_bytes.address(target) + outer[min(o + 1, outer.shape[0] - 1), 1]
+        beyond = simd_bytes.address(target) + outer[min(o + matrices, outer.shape[0] - 1), 1]
+        later = rows.shape[0], onward, end, beyond
         for r in range(row_cuts.shape[0] - 1):
             chosen = simd_bytes.address(rows), row_cuts[r], row_cuts[r + 1]
-            later = rows.shape[0], onward, end
             for p in range(piece_cuts.shape[0] - 1):
                 cut = simd_bytes.address(pieces), piece_cuts[p], piece_cuts[p + 1], pieces.shape[0]
-                lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p)
+                lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, size)
                 line = _block(
                     fetch,
                     spill,
@@ -76,6 +85,7 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
                     later,
                     ends,
                     options,
+                    long,
                     line,
                 )
     flush(line, room)
@@ -84,7 +94,17 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
 
 
 @part
-def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p):
+def _long_pieces(pieces):
+    """Whether pieces are not much shorter than 64 lanes, and where in lines they begin: bits of all of these."""
+    phases, lanes = ZERO, ZERO
+    for p in range(pieces.shape[0]):
+        phases |= pieces[p, 1]
+        lanes += pieces[p, 2]
+    return lanes > 16 * pieces.shape[0], phases & 63
+
+
+@part
+def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, size):
     """Bytes of the source from a piece of this block to the same piece of the next block."""
     here = pieces[piece_cuts[p], 0]
     if p + 2 < piece_cuts.shape[0]:
@@ -94,13 +114,13 @@ def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p):
         return rows[row_cuts[r + 1], 0] - here
     if o + 1 < outer.shape[0]:
         lead = outer[o + 1, 0] - outer[o, 0] + rows[0, 0] - here
-        if _AHEAD <= abs(lead) <= _FAR:
+        if _AHEAD <= abs(lead) and min(abs(lead), size) <= _FAR:
             return lead
     return _AHEAD
 
 
 @part
-def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, line):
+def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, long, line):
     """Copy the pieces of one block of rows; return the line begun."""
     step, shared = fixed[2], fixed[3]
     rows, i, last = chosen
@@ -114,10 +134,16 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
         group, pitch = _group(rows, i, last, shared)
         reach = pitch * (shared - 1)
         how = aim(member, pitch, options), ends[0] - min(0, reach), ends[1] - step - max(0, reach)
-        if group == _ALONE:
-            if fixed[4]:
-                _ask_for_words(later[1] + simd_bytes.cell(rows, i, 1), cut, fixed[1])
-            i += patch(fetch, fixed, origin[0], t, rows, i, last, cut, aim(member, ZERO + GATHERED_ROW, options))
+        by_lines = shared > _FEW_SHARED and long[0] and not (fixed[4] and (t | long[1]) & 63)
+        if group == _ALONE or by_lines:
+            manner = aim(member, ZERO + GATHERED_ROW, options)
+            ahead = long[0], lead[0] * lead[1], ends[1], group != _ALONE
+            done = patch(fetch, fixed, (origin[0], t), rows, i, last, cut, manner, ahead)
+            if fixed[4] and group == _ALONE:
+                _ask_for_words(origin[1], rows, i, done, later, cut, fixed[1])
+            elif asks:
+                _ask_for_end(origin[1], rows, i + _ROWS_AHEAD * shared, later)
+            i += done
         elif group == _UNEVEN:
             line = gather(
                 fetch, spill, fixed, origin[0], t, rows, i, cut, aim(member, ZERO + GATHERED_ROW, options), line
@@ -279,8 +305,17 @@ def _ask_for_end(origin, rows, i, later):
 
 
 @part
-def _ask_for_words(row, cut, t_lane):
-    """Prefetch a row of the target that is read before it is written, since its words are not complete."""
+def _ask_for_words(origin, rows, i, done, later, cut, t_lane):
+    """Prefetch a row of the target that is read before it is written, since its words are not complete.
+
+    As those of the `done` rows from row `i` on are not: one of the next such rows, or the same row of a later matrix.
+    """
+    next_one = i + done
+    if next_one < later[0] and simd_bytes.cell(rows, next_one, 2) == simd_bytes.cell(rows, i, 2):
+        i = min(i + _ROWS_AHEAD * done, later[0] - 1)
+    else:
+        origin = later[3]
+    row = origin + simd_bytes.cell(rows, i, 1)
     pieces, first, last, _ = cut
     for p in range(first, last):
         place = row + simd_bytes.cell(pieces, p, 1)
@@ -369,24 +404,24 @@ def no_gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
 
 
 @part
-def no_patch(fetch, fixed, start, t, rows, i, last, cut, manner):
+def no_patch(fetch, fixed, place, rows, i, last, cut, manner, ahead):
     """For targets that no rows share: no row is alone."""
     return ZERO + 1
 
 
 @part
-def patched(fetch, put_rows, bits, flip, fixed, start, t_row, rows, i, last, cut, manner):
+def patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner):
     """Write the rows of one word that follow each other in the table, by way of the scratch; how many.
 
     `put_rows` writes up to 16 of their words: those bits that are ones in a mask, and no others.
     """
     s_lane, t_lane, step, _, _, room = fixed
     pieces, first, end, _ = cut
-    count, mask = _present(rows, i, last, bits, flip)
+    count, mask = present(rows, i, last, bits, flip)
     side = room + SIDE
     for p in range(first, end):
         left = simd_bytes.cell(pieces, p, 2) * s_lane
-        s, t = start + simd_bytes.cell(pieces, p, 0), t_row + simd_bytes.cell(pieces, p, 1)
+        s, t = place[0] + simd_bytes.cell(pieces, p, 0), place[1] + simd_bytes.cell(pieces, p, 1)
         while left > 0:
             some = min(GATHERED_ROW, left)
             for k in range(i, i + count):
@@ -420,7 +455,7 @@ def put_bytes(t, words, size, mask, room):
 
 
 @part
-def _present(rows, i, last, bits, flip):
+def present(rows, i, last, bits, flip):
     """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
     count, mask = ZERO, ZERO
     while i + count < last:

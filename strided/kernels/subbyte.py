@@ -7,7 +7,7 @@ element's highest bit is extended to its byte. On the way to packed elements, hi
 from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
-from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
+from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.held_run import move_run
 from strided.kernels.row_driver import (
     ARGUMENTS,
@@ -22,7 +22,7 @@ from strided.kernels.row_driver import (
     spill_run,
 )
 from strided.kernels.word_rows import BYTES as WORD_BYTES
-from strided.kernels.word_rows import take_apart
+from strided.kernels.word_rows import putting_together, take_apart
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 _LONG_ROW = 320  # bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`
@@ -98,20 +98,25 @@ def _apart(member, pitch, options):
 
 
 @part
-def _patch(fetch, fixed, start, t_row, rows, i, last, cut, manner):
-    _, bits, flip = manner
-    return patched(fetch, _put_rows, bits, flip, fixed, start, t_row, rows, i, last, cut, manner)
-
-
-@part
 def _put_rows(t, words, size, mask, room):
     """Write some bits of words; the others are written as they are."""
     if size == 64:
         simd_bytes.store(t, simd_bytes.choose(simd_bytes.load(t), words, mask))
         return
-    simd_bytes.move(room, t, size)
+    move_run(room, t, size)
     simd_bytes.store(room, simd_bytes.choose(simd_bytes.load(room), words, mask))
-    simd_bytes.move(t, room, size)
+    move_run(t, room, size)
+
+
+_put_together = putting_together(_put_rows)
+
+
+@separate
+def _patch(fetch, fixed, place, rows, i, last, cut, manner, ahead):
+    _, bits, flip = manner
+    if ahead[0]:
+        return _put_together(fixed, place, rows, i, last, cut, (bits, flip), ahead)
+    return patched(fetch, _put_rows, bits, flip, fixed, place, rows, i, last, cut, manner)
 
 
 @kernel(*ARGUMENTS, NUMBER, NUMBER, NUMBER)

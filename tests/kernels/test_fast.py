@@ -220,6 +220,31 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
             check(lambda a, b, own=options: KERNELS[kernel](a, b, *own), source, target, expected, places)
 
 
+@pytest.mark.parametrize("begin", [0, 4], ids=["whole lines", "off lines"])
+@pytest.mark.parametrize("lanes", [17, 63, 64, 65, 131])
+@pytest.mark.parametrize("bits", [8, 4, 2, 1])
+def test_rows_are_put_into_words_by_lines(bits, lanes, begin):
+    """All rows of a word, or some of them: the others keep their bits. Rows may lie in any order."""
+    rng = np.random.default_rng(lanes)
+    q, pitch = 32 // bits, 4 * lanes + 63 & -64
+    name = "interleave_bits" if bits < 8 else "interleave8"
+    for first, count in {(0, q), (0, 1), (0, q - 1), (1, q - 1), (q // 2, q // 2), (q - 1, 1)}:
+        members = np.tile(np.arange(first, first + count), 3)
+        order = rng.permutation(members.size) if count % 2 else np.arange(members.size)[::-1]
+        rows = np.stack([order * lanes, np.repeat(np.arange(3) * pitch + begin, count), members], 1)
+        outer = np.arange(2)[:, None] * [members.size * lanes, 3 * pitch]
+        pieces = np.array([[0, 0, lanes]])
+        tables = outer, rows, pieces, np.array([0, len(rows)]), np.array([0, 1])
+        source = rng.integers(0, 256, 2 * members.size * lanes, np.uint8)
+        target = rng.integers(0, 256, 6 * pitch + begin, np.uint8)
+        for streaming, high_first in ((0, 0), (1, 0), (0, 1), (1, 1)) if bits < 8 else ((0, 0), (1, 0)):
+            s, t = bits_moved(name, bits, high_first, tables)
+            expected = moved(source, target, s, t, bits)
+            options = (*tables, streaming, SCRATCH, *((bits, high_first) if bits < 8 else ()))
+            for places in ((None, 0), (0, 64)):
+                check(lambda a, b, own=options: KERNELS[name](a, b, *own), source, target, expected, places)
+
+
 def test_a_group_with_uneven_rows_is_written_row_by_row():
     """Rows of one word may come from anywhere in the source."""
     rng = np.random.default_rng(0)
