@@ -27,9 +27,10 @@ _EVEN, _UNEVEN, _ALONE = range(3)
 # Where unevenly spaced rows are brought together in the scratch, and bytes from one row to the next.
 SIDE, GATHERED_ROW = 8192, 1088
 
-# Every load of a line prefetches another one: the same piece's in the next block, unless that is so far (_FAR bytes)
-# that the line would be evicted before its turn, else the one _AHEAD bytes on.
-_FAR, _AHEAD = 1 << 17, 1024
+# Every load of a line prefetches another one: the same piece's in the next block, or in a matrix so far on that _SOON
+# bytes are read until then. If one matrix is so large (_FAR bytes) that the line would be evicted before its turn, the
+# line _AHEAD bytes on is prefetched instead.
+_FAR, _SOON, _AHEAD = 1 << 17, 1 << 14, 1024
 # The line in which a row ends must come from memory before it can be written: it is prefetched this many rows before.
 _ROWS_AHEAD = 4
 # So many rows, if they share words, come together in them as fast as from memory line by line.
@@ -56,9 +57,7 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     line = room, room, simd_bytes.zero()
     end = _end(fixed, rows, pieces)
     far = ZERO + (source.size > CACHED)
-    size = ZERO
-    for p in range(pieces.shape[0]):
-        size += pieces[p, 2] * s_lane * rows.shape[0]
+    on = _matrices_ahead(s_lane, rows, pieces)
     matrices = max(1, _ROWS_AHEAD * shared // max(1, rows.shape[0]))
     long = _long_pieces(pieces)
     for o in range(outer.shape[0]):
@@ -70,7 +69,7 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
             chosen = simd_bytes.address(rows), row_cuts[r], row_cuts[r + 1]
             for p in range(piece_cuts.shape[0] - 1):
                 cut = simd_bytes.address(pieces), piece_cuts[p], piece_cuts[p + 1], pieces.shape[0]
-                lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, size)
+                lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on)
                 line = _block(
                     fetch,
                     spill,
@@ -104,7 +103,7 @@ def _long_pieces(pieces):
 
 
 @part
-def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, size):
+def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on):
     """Bytes of the source from a piece of this block to the same piece of the next block."""
     here = pieces[piece_cuts[p], 0]
     if p + 2 < piece_cuts.shape[0]:
@@ -112,11 +111,20 @@ def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, size):
     here += rows[row_cuts[r], 0] - pieces[0, 0]
     if r + 2 < row_cuts.shape[0]:
         return rows[row_cuts[r + 1], 0] - here
-    if o + 1 < outer.shape[0]:
-        lead = outer[o + 1, 0] - outer[o, 0] + rows[0, 0] - here
-        if _AHEAD <= abs(lead) and min(abs(lead), size) <= _FAR:
-            return lead
-    return _AHEAD
+    if 0 < on and o + 1 < outer.shape[0]:
+        return outer[min(o + on, outer.shape[0] - 1), 0] - outer[o, 0] + rows[0, 0] - here
+    return ZERO + _AHEAD
+
+
+@part
+def _matrices_ahead(s_lane, rows, pieces):
+    """How many matrices further on is soon enough, and not so late that it is evicted before; 0 where none is."""
+    size = ZERO
+    for p in range(pieces.shape[0]):
+        size += pieces[p, 2] * s_lane * rows.shape[0]
+    if size > _FAR:
+        return ZERO
+    return max(1, _SOON // max(1, size))
 
 
 @part

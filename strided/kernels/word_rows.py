@@ -246,8 +246,6 @@ def putting_together(put_rows):
         _, _, _, shared, streaming, room = fixed
         bits, flip = how
         _, lead, end, complete = ahead
-        if 0 < lead < _AHEAD:
-            lead = ZERO + _AHEAD
         pieces, first, stop, _ = cut
         count, mask = (shared, ZERO + _EVERY_BIT) if complete else present(rows, i, last, bits, flip)
         far = ZERO

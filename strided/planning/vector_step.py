@@ -112,8 +112,10 @@ class VectorStep:
     @property
     def fullness(self) -> float:
         """The share of its squares that a transposition fills. Parts of them are turned by halves of their sides."""
-        if self.takes_turns:
-            return 1.0
+        if (along := self.turns_along) is not None:
+            # Rows are moved by lines, as far as tiles do not cut them.
+            units = [side.unit * self.bits for side in along[1:] if side.unit]
+            return min([1.0, *(unit / (8 * _LINE_BYTES) for unit in units)])
         half = max(_LINE_BYTES * 4, self.bits * 8)
         lane, row = self.axes[self.lane], self.axes[self.row]
         runs = lane.source.unit or lane.extent, row.target.unit or row.extent
@@ -121,15 +123,17 @@ class VectorStep:
         return math.prod(side / (-(-side // half) * half) for side in sides)
 
     @property
-    def takes_turns(self) -> bool:
-        """Whether elements of few rows take turns on one side of a transposition: these are no part of a square."""
+    def turns_along(self) -> Axis | None:
+        """The axis along which elements of few rows take turns on one side of a transposition: no part of a square."""
         lane, row = self.axes[self.lane], self.axes[self.row]
-        return any(
-            2 <= few.extent <= (4 if self.bits < 64 else 2)
-            and not (side(few).unit or side(along).unit)
-            and side(along).unit_stride * 8 == few.extent * self.bits
-            for few, along, side in ((lane, row, _source), (row, lane, _target))
-        )
+        for few, along, side in ((lane, row, _source), (row, lane, _target)):
+            if (
+                2 <= few.extent <= (4 if self.bits < 64 else 2)
+                and not (side(few).unit or side(along).unit)
+                and side(along).unit_stride * 8 == few.extent * self.bits
+            ):
+                return along
+        return None
 
     @property
     def run_bits(self) -> int:

@@ -236,6 +236,20 @@ def test_rows_in_reverse_keep_the_kernel(text: str, read: str, written: str) -> 
     assert plan_copy(row_major(view.shape), view, dense, own).kernel == written
 
 
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        # Words cut a run of the source that takes turns in the target: lines of four elements are far from full.
+        ("u8[56,8192,18,2]{0,2,3,1:T(8,128)(4,1)}", "deinterleave8, transpose8"),
+        ("u8[100,8191,18,4]{1,2,3,0:T(8,128)(4,1)}", "deinterleave8, transpose8"),
+        ("u8[56,8192,18,2]{1,2,3,0}", "transpose8"),
+    ],
+)
+def test_elements_take_turns_where_no_tile_cuts_them(text: str, kernel: str) -> None:
+    shape = sd.parse_shape(text)
+    assert plan_between(text, str(shape.with_layout(None))).kernel == kernel
+
+
 def test_tasks_cover_a_step_and_end_on_tiles() -> None:
     tiled = ("f32[8192,8192]{1,0:T(8,128)}", "f32[8192,8192]{1,0}")
     for texts in (
