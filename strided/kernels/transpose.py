@@ -19,6 +19,7 @@ from strided.kernels.held_run import RUN_BYTES, drain, finish, move_run
 # pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
 # wanted take a third less; a load that must wait for a store behind streaming stores waits for memory; lines written
 # while others are turned, not after them, take a seventh less.
+_SOON = 4096  # bytes of small matrices that are read until one is wanted that is asked for
 _CHUNK = 512  # bytes of one row that are asked for one after the other; the turning of a square asks for so many
 _BAND = 2048  # rows of the target done before the next lines of any: of each 64 bytes may be kept, 128 KB in all
 _LAG = 128  # lines held back before they are written; the ring holds twice as many
@@ -61,6 +62,7 @@ def _transpose(turn, zips, pick, width, source, target, tables, streaming, scrat
     if all_run_on:
         _prepare_run(width, simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], q_pieces[0, 2], room)
     runs_on = all_run_on
+    on = max(1, _SOON // max(1, p_pieces[0, 2] * source_rows.shape[0] * width))
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
             for band in range(0, p_pieces[i, 2], _BAND):
@@ -68,7 +70,7 @@ def _transpose(turn, zips, pick, width, source, target, tables, streaming, scrat
                 targets = simd_bytes.address(target_rows) + 8 * (p_pieces[i, 1] + band)
                 s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0] + band * width
                 # What comes next is told, so that its lines can be on their way.
-                after = _next_band(outer, p_pieces, o, i, band, width, s)
+                after = _next_band(outer, on, p_pieces, o, i, band, width, s)
                 if not all_run_on and (o == 0 or not alike):
                     runs_on = _runs_on(source_rows, targets, p_count, q_pieces, width, streaming)
                     if runs_on:
@@ -97,14 +99,15 @@ def _transpose(turn, zips, pick, width, source, target, tables, streaming, scrat
 
 
 @part
-def _next_band(outer, p_pieces, o, i, band, width, s):
-    """Where the source of the band after this one begins."""
+def _next_band(outer, on, p_pieces, o, i, band, width, s):
+    """Where the source of the band after this one begins; of a small matrix, of that so many further on."""
     if band + _BAND < p_pieces[i, 2]:
         return s + _BAND * width
     if i + 1 < p_pieces.shape[0]:
         return s - band * width + p_pieces[i + 1, 0] - p_pieces[i, 0]
     if o + 1 < outer.shape[0]:
-        return s - band * width - outer[o, 0] - p_pieces[i, 0] + outer[o + 1, 0] + p_pieces[0, 0]
+        later = outer[min(o + on, outer.shape[0] - 1), 0]
+        return s - band * width - outer[o, 0] - p_pieces[i, 0] + later + p_pieces[0, 0]
     return s
 
 
