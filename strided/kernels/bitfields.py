@@ -207,8 +207,8 @@ def _pairs(builder, first, second, groups):
 def braid_lines(builder, sources, at, bits, flip, mask, target, streaming):
     """Write four lines of words, each with the low `bits` of a byte of every one of 32 / `bits` rows.
 
-    64 bytes of each are read from its address in the table `sources` on, plus `at`. Those of no bit of a byte of words
-    under `mask` are not, and such a byte becomes 0. With `streaming`, `target` is a multiple of 64.
+    64 bytes of each are read from its address in the table `sources` on, plus `at`. Where a byte of words has no bit in
+    `mask`, its rows are not read, and it becomes 0. With `streaming`, `target` is a multiple of 64.
     """
     name, arguments = "strided_braid_lines", [sources, at, bits, flip, mask, target, streaming]
     function = function_of(builder.module, name, ir.VoidType(), [INT64] * 7, _braid_lines)
