@@ -62,7 +62,7 @@ def _transpose(turn, zips, pick, width, source, target, tables, streaming, scrat
     if all_run_on:
         _prepare_run(width, simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], q_pieces[0, 2], room)
     runs_on = all_run_on
-    on = max(1, _SOON // max(1, p_pieces[0, 2] * source_rows.shape[0] * width))
+    on = max(1, _SOON // max(1, target_rows.shape[0] * source_rows.shape[0] * width))
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
             for band in range(0, p_pieces[i, 2], _BAND):
