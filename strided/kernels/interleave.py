@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import kernel, part, separate
-from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, patched, put_bytes, spill_run
-from strided.kernels.word_rows import putting_together, take_apart
+from strided.kernels.put_words import patched, put_bytes, put_together
+from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, spill_run
+from strided.kernels.word_rows import take_apart
 
 #: Bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`.
 _LONG_ROW = 1 << 10
@@ -73,14 +74,9 @@ def _patch16(fetch, fixed, place, rows, i, last, cut, pitch, ahead):
     return patched(fetch, put_bytes, 16, 0, fixed, place, rows, i, last, cut, pitch)
 
 
-_put_together = putting_together(put_bytes)
-
-
 @separate
 def _patch8(fetch, fixed, place, rows, i, last, cut, pitch, ahead):
-    if ahead[0]:
-        return _put_together(fixed, place, rows, i, last, cut, (8, 0), ahead)
-    return patched(fetch, put_bytes, 8, 0, fixed, place, rows, i, last, cut, pitch)
+    return put_together(fetch, put_bytes, 8, 0, fixed, place, rows, i, last, cut, pitch, ahead)
 
 
 @kernel(*ARGUMENTS)

@@ -57,9 +57,11 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     line = room, room, simd_bytes.zero()
     end = _end(fixed, rows, pieces)
     far = ZERO + (source.size > CACHED)
-    on = _matrices_ahead(s_lane, rows, pieces)
+    lanes, phases = _sums(pieces)
+    # Rows of pieces not much shorter than 64 lanes are put into words by lines; words that are streamed begin with one.
+    long = lanes > 16 * pieces.shape[0], phases
+    on = _matrices_ahead(lanes * s_lane * rows.shape[0])
     matrices = max(1, _ROWS_AHEAD * shared // max(1, rows.shape[0]))
-    long = _long_pieces(pieces)
     for o in range(outer.shape[0]):
         origin = ends[0] + outer[o, 0], simd_bytes.address(target) + outer[o, 1]
         onward = simd_bytes.address(target) + outer[min(o + 1, outer.shape[0] - 1), 1]
@@ -93,13 +95,13 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
 
 
 @part
-def _long_pieces(pieces):
-    """Whether pieces are not much shorter than 64 lanes, and where in lines they begin: bits of all of these."""
-    phases, lanes = ZERO, ZERO
+def _sums(pieces):
+    """The lanes of all pieces, and where in lines of the target these begin: bits of all of them."""
+    lanes, phases = ZERO, ZERO
     for p in range(pieces.shape[0]):
-        phases |= pieces[p, 1]
         lanes += pieces[p, 2]
-    return lanes > 16 * pieces.shape[0], phases & 63
+        phases |= pieces[p, 1] & 63
+    return lanes, phases
 
 
 @part
@@ -117,14 +119,9 @@ def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on):
 
 
 @part
-def _matrices_ahead(s_lane, rows, pieces):
-    """How many matrices further on is soon enough, and not so late that it is evicted before; 0 where none is."""
-    size = ZERO
-    for p in range(pieces.shape[0]):
-        size += pieces[p, 2] * s_lane * rows.shape[0]
-    if size > _FAR:
-        return ZERO
-    return max(1, _SOON // max(1, size))
+def _matrices_ahead(size):
+    """How many matrices of so many bytes are soon enough, and not evicted before their turn; 0 where none is."""
+    return ZERO if size > _FAR else max(1, _SOON // max(1, size))
 
 
 @part
@@ -415,66 +412,6 @@ def no_gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
 def no_patch(fetch, fixed, place, rows, i, last, cut, manner, ahead):
     """For targets that no rows share: no row is alone."""
     return ZERO + 1
-
-
-@part
-def patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner):
-    """Write the rows of one word that follow each other in the table, by way of the scratch; how many.
-
-    `put_rows` writes up to 16 of their words: those bits that are ones in a mask, and no others.
-    """
-    s_lane, t_lane, step, _, _, room = fixed
-    pieces, first, end, _ = cut
-    count, mask = present(rows, i, last, bits, flip)
-    side = room + SIDE
-    for p in range(first, end):
-        left = simd_bytes.cell(pieces, p, 2) * s_lane
-        s, t = place[0] + simd_bytes.cell(pieces, p, 0), place[1] + simd_bytes.cell(pieces, p, 1)
-        while left > 0:
-            some = min(GATHERED_ROW, left)
-            for k in range(i, i + count):
-                to = side + GATHERED_ROW * simd_bytes.cell(rows, k, 2)
-                simd_bytes.move(to, s + simd_bytes.cell(rows, k, 0), some)
-            for done in range(0, some, step):
-                size = min(step, some - done) * t_lane // s_lane
-                put_rows(t, fetch(side + done, manner), size, mask, room)
-                t += 64
-            s, left = s + some, left - some
-    return count
-
-
-@part
-def put_bytes(t, words, size, mask, room):
-    """Write those bytes of words that are not 0 in `mask`, and touch no others: they may be another thread's."""
-    if simd_bytes.writes_by_mask():
-        simd_bytes.store_masked(t, words, size, mask)
-        return
-    # From memory: LLVM would take a vector apart in many more steps.
-    simd_bytes.store(room, words)
-    simd_bytes.forget_stored()
-    for k in range(0, 4, 2):
-        low, high = mask >> 8 * k & 0xFF, mask >> 8 * k + 8 & 0xFF
-        if low and high:
-            for n in range(k, size, 4):
-                simd_bytes.copy2(t + n, room + n)
-        elif low or high:
-            for n in range(k + (low == 0), size, 4):
-                simd_bytes.copy1(t + n, room + n)
-
-
-@part
-def present(rows, i, last, bits, flip):
-    """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
-    count, mask = ZERO, ZERO
-    while i + count < last:
-        member = simd_bytes.cell(rows, i + count, 2)
-        if count:
-            same = simd_bytes.cell(rows, i + count, 1) == simd_bytes.cell(rows, i, 1)
-            if not same or member <= simd_bytes.cell(rows, i + count - 1, 2):
-                break
-        mask |= (1 << bits) - 1 << (member * bits ^ flip)
-        count += 1
-    return count, mask
 
 
 @part

@@ -9,6 +9,7 @@ from __future__ import annotations
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.held_run import move_run
+from strided.kernels.put_words import put_bytes, put_together
 from strided.kernels.row_driver import (
     ARGUMENTS,
     drive,
@@ -17,12 +18,10 @@ from strided.kernels.row_driver import (
     go_on,
     no_gather,
     no_patch,
-    patched,
-    put_bytes,
     spill_run,
 )
 from strided.kernels.word_rows import BYTES as WORD_BYTES
-from strided.kernels.word_rows import putting_together, take_apart
+from strided.kernels.word_rows import take_apart
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 _LONG_ROW = 320  # bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`
@@ -108,15 +107,10 @@ def _put_rows(t, words, size, mask, room):
     move_run(t, room, size)
 
 
-_put_together = putting_together(_put_rows)
-
-
 @separate
 def _patch(fetch, fixed, place, rows, i, last, cut, manner, ahead):
     _, bits, flip = manner
-    if ahead[0]:
-        return _put_together(fixed, place, rows, i, last, cut, (bits, flip), ahead)
-    return patched(fetch, _put_rows, bits, flip, fixed, place, rows, i, last, cut, manner)
+    return put_together(fetch, _put_rows, bits, flip, fixed, place, rows, i, last, cut, manner, ahead)
 
 
 @kernel(*ARGUMENTS, NUMBER, NUMBER, NUMBER)

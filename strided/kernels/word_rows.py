@@ -1,4 +1,4 @@
-"""Rows taken out of words that they share, or put into them, all rows of a word at once.
+"""Rows taken out of words that they share, all rows of a word at once: each word is read once.
 
 `row_driver` says what the tables mean. Rows that follow each other in a streamed target are put together in the scratch
 and written by whole lines. Where rows are long or lie apart there, `row_driver.drive` serves better: it keeps its place
@@ -7,10 +7,9 @@ in a line from one piece to the next.
 
 from __future__ import annotations
 
-from strided.kernels import NEAR, bitfields, simd_bytes
+from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
-from strided.kernels.held_run import RUN_BYTES, drain, finish, move_run
-from strided.kernels.row_driver import SIDE, present
+from strided.kernels.held_run import RUN_BYTES, drain, finish
 
 # The scratch: the places of the rows of a word, words at the end of the source, a line of each of the rows and the
 # places of these, what `unzip` takes, the run that is held, and rows that are not wanted.
@@ -224,74 +223,3 @@ def _directly(unzip, fixed, s, target, rows, i, members, pieces, lead, how):
             for k in range(count):
                 place = t + rows[i + k, 1] + c * width
                 simd_bytes.move(place, room + _LINES + 64 * (member + k), some * width)
-
-
-# --- rows put into words --------------------------------------------------------------------------------------------
-
-_EVERY_BIT = (1 << 32) - 1
-# Behind `SIDE` in the scratch: where rows begin, four lines of words, places of what is copied of rows, and that.
-_ROWS, _MADE, _SPILLED, _SPILL = SIDE, SIDE + 256, SIDE + 512, SIDE + 1024
-
-
-def putting_together(put_rows):
-    """Another way to `row_driver.patched`, where pieces are long; `put_rows` as there."""
-
-    @part
-    def put_together(fixed, place, rows, i, last, cut, how, ahead):
-        """Put rows of one word together, from row `i` on, 64 lanes at once; how many rows.
-
-        `how` is the bits of an element, and what flips its place in a byte. `ahead` tells how far on the source is
-        asked for, and where it ends.
-        """
-        _, _, _, shared, streaming, room = fixed
-        bits, flip = how
-        _, lead, end, complete = ahead
-        pieces, first, stop, _ = cut
-        count, mask = (shared, ZERO + _EVERY_BIT) if complete else present(rows, i, last, bits, flip)
-        far = ZERO
-        if count < shared:
-            # What belongs to other rows of these bytes is not written: it may be anything.
-            for k in range(shared):
-                simd_bytes.put_integer(room + _ROWS + 8 * k, place[0] + simd_bytes.cell(rows, i, 0))
-        for k in range(i, i + count):
-            s = place[0] + simd_bytes.cell(rows, k, 0)
-            far = max(far, s)
-            simd_bytes.put_integer(room + _ROWS + 8 * simd_bytes.cell(rows, k, 2), s)
-        for p in range(first, stop):
-            lanes = simd_bytes.cell(pieces, p, 2)
-            for c in range(0, lanes, 64):
-                some = min(64, lanes - c)
-                at, sources = simd_bytes.cell(pieces, p, 0) + c, room + _ROWS
-                t = place[1] + simd_bytes.cell(pieces, p, 1) + 4 * c
-                if lead:
-                    for k in range(i, i + count):
-                        simd_bytes.prefetch(place[0] + simd_bytes.cell(rows, k, 0) + at + lead)
-                if far + at + 64 > end:
-                    _spill(shared, at, some, room)
-                    at, sources = ZERO, room + _SPILLED
-                if some == 64 and count == shared:
-                    bitfields.braid_lines(sources, at, bits, flip, mask, t, streaming)
-                    continue
-                bitfields.braid_lines(sources, at, bits, flip, mask, room + _MADE, ZERO)
-                for k in range(0, 4 * some, 64):
-                    size, made = min(64, 4 * some - k), room + _MADE + k
-                    if mask != _EVERY_BIT:
-                        put_rows(t + k, simd_bytes.load(made), size, mask, room)
-                    elif size < 64:
-                        move_run(t + k, made, size)
-                    elif streaming:
-                        simd_bytes.put(t + k, simd_bytes.load(made), streaming)
-                    else:
-                        simd_bytes.store(t + k, simd_bytes.load(made))
-        return count
-
-    return put_together
-
-
-@part
-def _spill(shared, at, count, room):
-    """Copy what is there of rows that end with the source."""
-    for k in range(shared):
-        place = room + _SPILL + 64 * k
-        simd_bytes.move(place, simd_bytes.integer(room + _ROWS + 8 * k) + at, count)
-        simd_bytes.put_integer(room + _SPILLED + 8 * k, place)

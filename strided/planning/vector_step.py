@@ -114,8 +114,7 @@ class VectorStep:
         """The share of its squares that a transposition fills. Parts of them are turned by halves of their sides."""
         if (along := self.turns_along) is not None:
             # Rows are moved by lines, as far as tiles do not cut them.
-            units = [side.unit * self.bits for side in along[1:] if side.unit]
-            return min([1.0, *(unit / (8 * _LINE_BYTES) for unit in units)])
+            return min([1.0, *(side.unit * self.bits / (8 * _LINE_BYTES) for side in along[1:] if side.unit)])
         half = max(_LINE_BYTES * 4, self.bits * 8)
         lane, row = self.axes[self.lane], self.axes[self.row]
         runs = lane.source.unit or lane.extent, row.target.unit or row.extent

@@ -1,0 +1,147 @@
+"""Rows put into words that they share: those of one word together, whether they are all of its rows or some.
+
+`put_rows`, which is handed in, writes up to 16 words: those bits that are ones in a mask, and no others. `row_driver`
+says what the tables mean.
+"""
+
+from __future__ import annotations
+
+from strided.kernels import bitfields, simd_bytes
+from strided.kernels.compile import ZERO, part
+from strided.kernels.held_run import move_run
+from strided.kernels.row_driver import GATHERED_ROW, SIDE
+
+_EVERY_BIT = (1 << 32) - 1
+# Behind `SIDE` in the scratch: where rows begin, four lines of words, places of what is copied of rows, and that.
+_ROWS, _MADE, _SPILLED, _SPILL = SIDE, SIDE + 256, SIDE + 512, SIDE + 1024
+
+
+@part
+def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner, ahead):
+    """Write the rows of one word, from row `i` on: the `patch` of `row_driver.drive` for up to 8 bits; how many rows.
+
+    `ahead` tells whether pieces are long, how far on the source is asked for, where it ends, and whether the word is
+    complete.
+    """
+    long, lead, end, complete = ahead
+    if not long:
+        return patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner)
+    shared = fixed[3]
+    count, mask = (shared, ZERO + _EVERY_BIT) if complete else _present(rows, i, last, bits, flip)
+    far = _locate(place[0], rows, i, count, shared, fixed[5])
+    pieces, first, stop, _ = cut
+    for p in range(first, stop):
+        s, t = simd_bytes.cell(pieces, p, 0), place[1] + simd_bytes.cell(pieces, p, 1)
+        lanes = simd_bytes.cell(pieces, p, 2)
+        for c in range(0, lanes, 64):
+            if lead:
+                for k in range(i, i + count):
+                    simd_bytes.prefetch(place[0] + simd_bytes.cell(rows, k, 0) + s + c + lead)
+            is_end = far + s + c + 64 > end
+            _put_lines(put_rows, bits, flip, fixed, s + c, t + 4 * c, min(64, lanes - c), mask, is_end)
+    return count
+
+
+@part
+def _locate(start, rows, i, count, shared, room):
+    """Make the table of where the rows of a word begin; the last of these places."""
+    far = ZERO
+    if count < shared:
+        # What belongs to other rows of these bytes is not written: it may be anything.
+        for k in range(shared):
+            simd_bytes.put_integer(room + _ROWS + 8 * k, start + simd_bytes.cell(rows, i, 0))
+    for k in range(i, i + count):
+        s = start + simd_bytes.cell(rows, k, 0)
+        far = max(far, s)
+        simd_bytes.put_integer(room + _ROWS + 8 * simd_bytes.cell(rows, k, 2), s)
+    return far
+
+
+@part
+def _put_lines(put_rows, bits, flip, fixed, at, t, count, mask, is_end):
+    """Write up to 64 words. What follows them in the source is not read where that may end."""
+    _, _, _, shared, streaming, room = fixed
+    sources = room + _ROWS
+    if is_end:
+        _spill(shared, at, count, room)
+        at, sources = ZERO, room + _SPILLED
+    if count == 64 and mask == _EVERY_BIT:
+        bitfields.braid_lines(sources, at, bits, flip, mask, t, streaming)
+        return
+    bitfields.braid_lines(sources, at, bits, flip, mask, room + _MADE, ZERO)
+    for k in range(0, 4 * count, 64):
+        size, made = min(64, 4 * count - k), room + _MADE + k
+        if mask != _EVERY_BIT:
+            put_rows(t + k, simd_bytes.load(made), size, mask, room)
+        elif size < 64:
+            move_run(t + k, made, size)
+        elif streaming:
+            simd_bytes.put(t + k, simd_bytes.load(made), streaming)
+        else:
+            simd_bytes.store(t + k, simd_bytes.load(made))
+
+
+@part
+def _spill(shared, at, count, room):
+    """Copy what is there of rows that end with the source."""
+    for k in range(shared):
+        place = room + _SPILL + 64 * k
+        simd_bytes.move(place, simd_bytes.integer(room + _ROWS + 8 * k) + at, count)
+        simd_bytes.put_integer(room + _SPILLED + 8 * k, place)
+
+
+@part
+def patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner):
+    """The same for pieces of any length, 16 words at a time by way of the scratch; how many rows."""
+    s_lane, t_lane, step, _, _, room = fixed
+    pieces, first, end, _ = cut
+    count, mask = _present(rows, i, last, bits, flip)
+    side = room + SIDE
+    for p in range(first, end):
+        left = simd_bytes.cell(pieces, p, 2) * s_lane
+        s, t = place[0] + simd_bytes.cell(pieces, p, 0), place[1] + simd_bytes.cell(pieces, p, 1)
+        while left > 0:
+            some = min(GATHERED_ROW, left)
+            for k in range(i, i + count):
+                to = side + GATHERED_ROW * simd_bytes.cell(rows, k, 2)
+                simd_bytes.move(to, s + simd_bytes.cell(rows, k, 0), some)
+            for done in range(0, some, step):
+                size = min(step, some - done) * t_lane // s_lane
+                put_rows(t, fetch(side + done, manner), size, mask, room)
+                t += 64
+            s, left = s + some, left - some
+    return count
+
+
+@part
+def put_bytes(t, words, size, mask, room):
+    """Write those bytes of words that are not 0 in `mask`, and touch no others: they may be another thread's."""
+    if simd_bytes.writes_by_mask():
+        simd_bytes.store_masked(t, words, size, mask)
+        return
+    # From memory: LLVM would take a vector apart in many more steps.
+    simd_bytes.store(room, words)
+    simd_bytes.forget_stored()
+    for k in range(0, 4, 2):
+        low, high = mask >> 8 * k & 0xFF, mask >> 8 * k + 8 & 0xFF
+        if low and high:
+            for n in range(k, size, 4):
+                simd_bytes.copy2(t + n, room + n)
+        elif low or high:
+            for n in range(k + (low == 0), size, 4):
+                simd_bytes.copy1(t + n, room + n)
+
+
+@part
+def _present(rows, i, last, bits, flip):
+    """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
+    count, mask = ZERO, ZERO
+    while i + count < last:
+        member = simd_bytes.cell(rows, i + count, 2)
+        if count:
+            same = simd_bytes.cell(rows, i + count, 1) == simd_bytes.cell(rows, i, 1)
+            if not same or member <= simd_bytes.cell(rows, i + count - 1, 2):
+                break
+        mask |= (1 << bits) - 1 << (member * bits ^ flip)
+        count += 1
+    return count, mask
