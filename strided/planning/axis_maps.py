@@ -141,9 +141,32 @@ class AxisMap(NamedTuple):
         if radix_map is not None:
             low, high = radix_map.bounds(extent)
             return self.base + low, self.base + high
-        chunks = (self.table(start, min(extent, start + _BOUNDS_CHUNK)) for start in range(0, extent, _BOUNDS_CHUNK))
-        ends = [(int(chunk.min()), int(chunk.max())) for chunk in chunks]
+        ends = self._bounds_of_turns(extent)
+        if not ends:
+            chunks = (
+                self.table(start, min(extent, start + _BOUNDS_CHUNK)) for start in range(0, extent, _BOUNDS_CHUNK)
+            )
+            ends = [(int(chunk.min()), int(chunk.max())) for chunk in chunks]
         return self.base + min(low for low, _ in ends), self.base + max(high for _, high in ends)
+
+    def _bounds_of_turns(self, extent: int) -> list[tuple[int, int]]:
+        """Least and largest offset of all whole turns of an axis, and of what is left; none unless `around` made it.
+
+        In a turn, the maps that begin anew with it change and the others do not.
+        """
+        turn = max((m.turn for m in self.radix_maps), default=0)
+        outer = [m for m in self.radix_maps if not m.turn]
+        regular = all(m.step == 1 and m.sizes[:1] == (turn,) and not (m.strides[0] or m.start % turn) for m in outer)
+        if not turn or not regular:
+            return []
+        inside = AxisMap(0, tuple(m._replace(turn=m.turn % turn) for m in self.radix_maps if m.turn))
+        turns = AxisMap(0, tuple(RadixMap(m.start // turn, 1, m.sizes[1:], m.strides[1:]) for m in outer))
+        whole, left = divmod(extent, turn)
+        ends = [(inside.bounds(turn), turns.bounds(whole))] if whole else []
+        if left:
+            last = turns.at(whole)
+            ends.append((inside.bounds(left), (last, last)))
+        return [(a[0] + b[0], a[1] + b[1]) for a, b in ends]
 
 
 _STILL = RadixMap(0, 1, (), (0,))

@@ -393,7 +393,8 @@ def test_an_axis_around_others_says_the_same(axes: list[tuple[tuple[Term, ...], 
             wanted = (outer.table(0, extent)[:, None] + wanted).reshape(-1)
     np.testing.assert_array_equal(side.table(0, wanted.size), wanted)
     assert [side.at(k) for k in range(wanted.size)] == wanted.tolist()
-    assert side.bounds(wanted.size) == (wanted.min(), wanted.max())
+    for extent in range(1, wanted.size + 1, max(1, wanted.size // 50)):
+        assert side.bounds(extent) == (wanted[:extent].min(), wanted[:extent].max())
     again = math.lcm(*(m.period for m in side.radix_maps))
     np.testing.assert_array_equal(np.diff(side.table(again, again + 9)), np.diff(side.table(0, 9)))
 
