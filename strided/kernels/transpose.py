@@ -87,7 +87,7 @@ def _transpose(turn, zips, pick, width, source, target, tables, streaming, scrat
                     extent = p_count, q_pieces[j, 2]
                     n = (j + 1) % q_pieces.shape[0]
                     rows = simd_bytes.address(source_rows) + 8 * q_pieces[n, 1]
-                    following = rows, s if n else after, q_pieces[n, 2]
+                    following = rows, s if n else after[0], q_pieces[n, 2], p_count if n else after[1]
                     if streaming:
                         late = _by_ring(turn, width, lines, origin, goal, extent, following, late, room, bounds)
                     else:
@@ -100,15 +100,15 @@ def _transpose(turn, zips, pick, width, source, target, tables, streaming, scrat
 
 @part
 def _next_band(outer, on, p_pieces, o, i, band, width, s):
-    """Where the source of the band after this one begins; of a small matrix, of that so many further on."""
+    """Where the source of the band after this one begins, and its width; of a small matrix, that so many further on."""
     if band + _BAND < p_pieces[i, 2]:
-        return s + _BAND * width
+        return s + _BAND * width, min(_BAND, p_pieces[i, 2] - band - _BAND)
     if i + 1 < p_pieces.shape[0]:
-        return s - band * width + p_pieces[i + 1, 0] - p_pieces[i, 0]
+        return s - band * width + p_pieces[i + 1, 0] - p_pieces[i, 0], p_pieces[i + 1, 2]
     if o + 1 < outer.shape[0]:
         later = outer[min(o + on, outer.shape[0] - 1), 0]
-        return s - band * width - outer[o, 0] - p_pieces[i, 0] + later + p_pieces[0, 0]
-    return s
+        return s - band * width - outer[o, 0] - p_pieces[i, 0] + later + p_pieces[0, 0], p_pieces[0, 2]
+    return s, ZERO
 
 
 @part
@@ -216,15 +216,15 @@ def _by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, 
     rows, s, far = origin
     if is_few(width, extent[1]):
         return zip_few(
-            zips, width, origin, extent, after - s, (begin, end), streaming, (room + _SPILL, room + _RUN), bounds
+            zips, width, origin, extent, after[0] - s, (begin, end), streaming, (room + _SPILL, room + _RUN), bounds
         )
     places, apart = room + _TARGETS, room + _TARGETS + 8 * side
-    here, following = (rows, s, extent[1]), (rows, after, extent[1])
+    here, following = (rows, s, extent[1]), (rows, after[0], extent[1], after[1])
     count = (extent[1] + side - 1) // side
     last = room + _SOURCES if rest else rows
     safe = s + extent[0] * width + far + 64 <= bounds[1]
-    # Such squares are turned row by row: what is written behind a row is overwritten by the next one.
-    in_place = whole == 0 and (width == 8 or size <= 32)
+    # What is written behind a row is overwritten: by whole squares, or by the next row if rows are written in order.
+    in_place = whole > 0 or width == 8 or size <= 32 or (width == 4 and simd_bytes.writes_by_mask())
     for p in range(0, extent[0], side):
         new = min(side, extent[0] - p)
         wanted = _wanted(here, following, p, extent[0], width, bounds)
@@ -236,7 +236,7 @@ def _by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, 
             if not safe:
                 at = _inside(at, side, (extent[0] - p) * width, bounds, room)
             if in_place:
-                turn(at[0], at[1], places, to, room, (*asked, *_NOTHING[2:]), (rest, new))
+                turn(at[0], at[1], places, to + 64 * whole, room, (*asked, *_NOTHING[2:]), (rest, new))
             else:
                 turn(at[0], at[1], apart, room + _SQUARE, room, (*asked, *_NOTHING[2:]), (rest, new))
                 for k in range(new):
@@ -296,9 +296,9 @@ def _by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds
         sources = _sources((origin[0] + 8 * q, origin[1]), count, across * side, room)
         safe = clear or not _passes((sources, origin[1] + extent[0] * width), across * side, bounds)
         here = sources, origin[1], count
-        following = after[0], after[1], min(lines * side, after[2])
+        following = after[0], after[1], min(lines * side, after[2]), after[3]
         if not ends[1]:
-            following = origin[0] + 8 * (q + count), origin[1], min(lines * side, extent[1] - q - count)
+            following = origin[0] + 8 * (q + count), origin[1], min(lines * side, extent[1] - q - count), extent[0]
         first = late[3]
         own = goal[0], goal[1] + q * width, (room + _KEPT) * keeps
         # What need not be written at once is written with what comes next.
@@ -360,8 +360,8 @@ def _wanted(here, following, p, extent, width, bounds):
     """What is asked for while the squares at p are turned, so that all that is read next is there in time.
 
     That is a share of the next chunk of the rows `here`, or of the first one of those `following`: a table of offsets,
-    where the runs of `extent` elements begin, and the number of rows. The answer has the bytes of a chunk besides,
-    and how many rows lie in a line.
+    where the runs begin, the number of rows, and of those that follow the elements of a run; here there are `extent`.
+    The answer has the bytes of a chunk besides, and how many rows lie in a line.
     """
     if bounds[1] - bounds[0] <= NEAR:
         return here[0], here[1], ZERO, ZERO, ZERO + 1
@@ -374,15 +374,16 @@ def _wanted(here, following, p, extent, width, bounds):
     done = p * width - within + chunk
     steps = min(chunk, size - done + chunk) >> 6
     s += done
+    left = min(chunk, size - done)
     if done >= size:
-        rows, s, count = following
-        done = ZERO
+        rows, s, count, left = following
+        left = min(left * width, _CHUNK)
     share = count
     while steps > 1:
         share = share + 1 >> 1
         steps >>= 1
     first = (within >> 6) * share
-    return rows + 8 * first, s, min(share, count - first), min(chunk, size - done), bounds[2]
+    return rows + 8 * first, s, min(share, count - first), left, bounds[2]
 
 
 @part
