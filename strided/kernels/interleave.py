@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from strided.kernels import bitfields, simd_bytes
+from strided.kernels import NEAR, bitfields, simd_bytes
 from strided.kernels.compile import kernel, part, separate
+from strided.kernels.held_run import move_run
 from strided.kernels.put_words import patched, put_bytes, put_together
 from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, spill_run
 from strided.kernels.word_rows import take_apart
@@ -82,6 +83,15 @@ def _patch8(fetch, fixed, place, rows, i, last, cut, pitch, ahead):
 @kernel(*ARGUMENTS)
 def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Copy runs of bytes: a lane is a byte."""
+    if not streaming and source.size <= NEAR:
+        # In the cache, nothing is worth more than a copy of each piece.
+        for o in range(outer.shape[0]):
+            for r in range(rows.shape[0]):
+                s = simd_bytes.address(source) + outer[o, 0] + rows[r, 0]
+                t = simd_bytes.address(target) + outer[o, 1] + rows[r, 1]
+                for p in range(pieces.shape[0]):
+                    move_run(t + pieces[p, 1], s + pieces[p, 0], pieces[p, 2])
+        return
     tables = outer, rows, pieces, row_cuts, piece_cuts
     drive(_load, spill_run, _anywhere, no_gather, no_patch, (1, 1, 1), source, target, tables, streaming, scratch, 0)
 
