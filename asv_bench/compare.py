@@ -42,6 +42,7 @@ LEAST = {
     "4-D": (1.1, 0.75),
     "tiled along the other way": (1.1, 0.75),
     "small matrices": (0.9, 0.7),
+    "short rows": (0.5, 0.5),
     "packed": (1.0, 1.1),
     "columns": (0.6, 0.45),
     "other ranks": (0.8, 1.0),

@@ -27,6 +27,7 @@ _HOMES = {
     "loop_nest": ("nest8", "nest16", "nest32", "nest64", "nest_bits"),
     "gather_scatter": ("gather", "scatter", "add_digits", "gather_points", "gather_sums"),
     "interleave": ("rows", "deinterleave16", "deinterleave8", "interleave16", "interleave8"),
+    "short_rows": ("short_rows",),
     "subbyte": ("deinterleave_bits", "interleave_bits", "unpack", "pack", "pack_words"),
     "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),
     "transpose_runs": ("transpose_runs",),

@@ -112,7 +112,7 @@ def _copying(count):
     return copy
 
 
-copy1, copy2, copy4, copy8, copy16, copy32 = (_copying(1 << k) for k in range(6))
+copy1, copy2, copy4, copy8, copy16, copy32, copy64 = (_copying(1 << k) for k in range(7))
 
 
 @operation(VECTOR, INTEGER)

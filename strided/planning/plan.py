@@ -134,6 +134,7 @@ class Plan:
 _REASONS = {
     "copy": "one contiguous run on both sides",
     "rows": "neighbours in one buffer are neighbours in the other",
+    "short_rows": "rows of few bytes, evenly spaced in both buffers",
     "deinterleave": "rows share each word of the source",
     "deinterleave_bits": "rows share each word of the source",
     "interleave": "rows share each word of the target",
@@ -144,6 +145,7 @@ _REASONS = {
     "pack": "packed elements, side by side in both",
     "pack_words": "packed elements, side by side in both, in runs that fill words of the target",
     "staged": "no single kernel does it; several do, one after another, in the cache",
+    "parts": "no single kernel does it; several do, each a part of every block",
     "fill": "one value, wherever it goes",
     "nest": "any regular layout",
     "nest_bits": "any regular layout of elements below eight bits",
@@ -212,7 +214,7 @@ def _plan(
     kernel = max(steps, key=_share).kernel if steps else "none"
     return Plan(
         kernel=kernel,
-        reason=_REASONS["staged" if "," in kernel else kernel.rstrip("0123456789")],
+        reason=_REASONS["staged" if "," in kernel else "parts" if " + " in kernel else kernel.rstrip("0123456789")],
         steps=steps,
         shift=shift,
         elements=elements,
@@ -255,12 +257,13 @@ def span_of(map_: AddressMap, storage: Storage) -> tuple[int, int] | None:
 
 
 def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
-    """Whether a transposition leaves over a part of every short row of the target.
+    """Whether a step leaves over a part of every short row of the target.
 
     Then all lines of the target would be written twice.
     """
-    left = sum(part.elements for part, _ in found.rest)
-    if not found.steps[0].is_transposition or 256 * left < box.elements:
+    first = found.steps[0]
+    left = box.elements - first.elements * first.bits // bits
+    if not (first.is_transposition or first.kernel == "short_rows") or 256 * left < box.elements:
         return False
     return any(is_short_row(axis, bits) for axis in box.axes if axis.target.unit_stride == bits)
 

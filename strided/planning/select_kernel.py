@@ -10,12 +10,13 @@ reason, each run becomes one wider element and the question is asked again.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.planning.boxes import Axis, Box, Spans, cut, divided, split
 from strided.planning.offset_tables import nearness
-from strided.planning.vector_step import VectorStep, outer_order
+from strided.planning.vector_step import FREE_ROWS, VectorStep, outer_order, row_and_outer
 from strided.runtime import limits
 
 _Place = TypeVar("_Place", int, int | None)
@@ -46,12 +47,19 @@ class _Case(NamedTuple):
 
 
 def match(
-    box: Box, source_bits: int, target_bits: int, *, widen: bool = True, room: Spans | None = None
+    box: Box,
+    source_bits: int,
+    target_bits: int,
+    *,
+    widen: bool = True,
+    sparse: bool = False,
+    room: Spans | None = None,
 ) -> Matched | None:
     """The steps that copy a box, or None if only the general nest does.
 
-    `widen` is false if neighbours may not be moved as one: packed elements in opposite orders. `room` is all that may
-    be touched on both sides; without it, the first and the last words are taken as a whole.
+    `widen` is false if neighbours may not be moved as one: packed elements in opposite orders. Elements are `sparse` if
+    few of those in a line are wanted. `room` is all that may be touched on both sides; without it, the first and the
+    last words are taken as a whole.
     """
     near = _nearest(box, 1), _nearest(box, 2)
     if near[0] is None or near[1] is None:
@@ -59,11 +67,13 @@ def match(
     asked = _Case(box, near[0], near[1], source_bits, target_bits)
     # Runs of packed elements are moved as they are: not from one order in bytes to the other.
     runs = (_transpose_runs,) if widen or min(source_bits, target_bits) >= 8 else ()
-    for attempt in (*runs, _rows, _deinterleave, _interleave, _transpose, _packed):
+    for attempt in (*runs, _short_rows, _rows, _deinterleave, _interleave, _transpose, _packed):
         step = attempt(asked)
         if step is not None:
             return Matched((step,)) if room is None else _within(asked, step, room)
-    return _widened(asked, room) if widen else None
+    found = _widened(asked, room) if widen else None
+    step = None if found is not None else _short_rows(asked, wide=True, single=sparse)
+    return found if step is None else Matched((step,))
 
 
 def _within(asked: _Case, step: VectorStep, room: Spans) -> Matched | None:
@@ -137,6 +147,24 @@ def _rows(asked: _Case) -> VectorStep | None:
     if len(box.axes) == 1 and not axis.source.unit and not axis.target.unit:
         return _step_of("copy", box, bits, None, lane)
     return _step_of("rows", box, bits, _row_of(box, lane), lane)
+
+
+def _short_rows(asked: _Case, *, wide: bool = False, single: bool = False) -> VectorStep | None:
+    """The step that copies rows too short for `rows`, which are one run on both sides.
+
+    Those that can be wider elements only if `wide`, elements that are no neighbours only if `single`: the nest copies
+    these as fast, but asks for nothing that comes from memory.
+    """
+    box, lane, other, bits, target_bits = asked
+    if lane != other or bits != target_bits or bits % 8:
+        return None
+    whole = _as_run(box, lane, bits)
+    if whole is None:
+        return _step_of("short_rows", box, bits, None, None) if single else None
+    run = box.axes[lane].extent * bits
+    if len(box.axes) < 2 or run > limits.current.short_row_bits or (not wide and run in (8, 16, 32, _WIDEST_BITS)):
+        return None
+    return _step_of("short_rows", whole, bits, None, lane)
 
 
 def _row_of(box: Box, lane: int) -> int | None:
@@ -245,6 +273,19 @@ def _transpose_runs(asked: _Case) -> VectorStep | None:
     return _transposed(_Case(box, near[0], near[1], run, run), "transpose_runs")
 
 
+def _as_run(box: Box, place: int, bits: int) -> Box | None:
+    """The same box, in which an axis that is one run on both sides begins at 0; None if it is none."""
+    extent, sides = box.axes[place].extent, box.axes[place][1:]
+    for side in sides:
+        own = side.radix_map
+        if own is None or own.strides[0] != bits or (own.sizes and own.start % own.unit + extent > own.unit):
+            return None
+    plain = AxisMap(0, (RadixMap(0, 1, (), (bits,)),))
+    source, target = (side.at(0) for side in sides)
+    axes = (*box.axes[:place], Axis(extent, plain, plain), *box.axes[place + 1 :])
+    return Box(box.source_base + source, box.target_base + target, axes)
+
+
 def _is_dense(axis: Axis, bits: int) -> bool:
     """Whether an axis is one run on both sides."""
     return all(_is_plain(side) and side.unit_stride == bits for side in axis[1:])
@@ -348,7 +389,7 @@ def _packed(asked: _Case) -> VectorStep | None:
     if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
         return None
     kernel = "unpack" if source_bits < 8 else "pack" if words is None else "pack_words"
-    row = _row_of(box, lane) if words is None else words
+    row = _row_of(box, lane) if kernel == "unpack" else words
     found = _step_of(kernel, box, bits, row, lane, units=(source_bits, target_bits))
     others = [a.target for k, a in enumerate(box.axes) if k != lane]
     between = [m.at(0) + stride for side in others for m in side.radix_maps for stride in m.strides]
@@ -383,7 +424,7 @@ def _step_of(
     box: Box,
     bits: int,
     row: int | None,
-    lane: int,
+    lane: int | None,
     *,
     interleaved: int = 0,
     rows: int = 1,
@@ -399,7 +440,10 @@ def _step_of(
         if source is None or target is None:
             return None
         axes.append(Axis(axis.extent, source, target))
-    outer = outer_order(axes, [k for k in (row, lane) if k is not None])
+    if row is None and kernel in FREE_ROWS:
+        row, outer = row_and_outer(axes, lane)
+    else:
+        outer = outer_order(axes, [k for k in (row, lane) if k is not None])
     # Words of packed elements are read and written again, with all that lies in them.
     strides = [s for axis in box.axes for m in axis.target.radix_maps for s in m.strides]
     divides = kernel != "interleave_bits" or not any(s % WORD_BITS for s in strides)
@@ -410,7 +454,7 @@ def _step_of(
         axes=tuple(axes),
         outer=outer,
         row=-1 if row is None else row,
-        lane=lane,
+        lane=-1 if lane is None else lane,
         bits=bits,
         interleaved=interleaved,
         rows=rows,
@@ -440,16 +484,21 @@ def _widened(asked: _Case, room: Spans | None) -> Matched | None:
     count = (extent - head) // times
     if not count:
         return None
-    rest = []
+    left = []
     for first, last in ((0, head), (head + count * times, extent)):
         if first < last:
-            rest.append((box.with_axes(place, [cut(box.axes[place], first, last)]), (bits, bits)))
+            part = box.with_axes(place, [cut(box.axes[place], first, last)])
+            left.append(
+                match(part, bits, bits, widen=False, sparse=True, room=room) or Matched((), ((part, (bits, bits)),))
+            )
     wide = Axis.of_radix_maps(count, *(_grouped(m._replace(start=m.start + head), times) for m in radix_maps))
     grouped = wide.source.radix_maps[0], wide.target.radix_maps[0]
     shift = [m.at(head) - g.at(0) for m, g in zip(radix_maps, grouped, strict=True)]
     moved = Box(box.source_base + shift[0], box.target_base + shift[1], box.axes)
-    found = match(moved.with_axes(place, [wide]), bits * times, bits * times, room=room)
-    return None if found is None else Matched(found.steps, (*found.rest, *rest))
+    found = match(moved.with_axes(place, [wide]), bits * times, bits * times, sparse=bool(left), room=room)
+    if found is None:
+        return None
+    return Matched(*(tuple(chain.from_iterable(parts)) for parts in zip(found, *left, strict=True)))
 
 
 def _grouped(radix_map: RadixMap, times: int) -> RadixMap:

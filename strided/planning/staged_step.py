@@ -53,11 +53,21 @@ _GAP_COST = 0.75
 #: caches, or follow each other only as far as they share words of the source.
 _RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500.0, 1500.0
 _LONG_RUN_BITS = 1024
+#: The same for each row that is copied as one, and besides if it lies in memory, apart from others; on its own line.
+_SHORT_ROW_COST, _APART_COST, _FAR_COST = 60.0, 25.0, 400.0
+#: The same for each run that is packed or unpacked, up to eight times as long.
+_PACKED_RUN_COST = 1500.0
 #: The same for each word that `pack_words` fills.
 _FILLED_WORD_COST = 150.0
+#: The time that a bit takes which comes from memory once more, for a second step.
+_AGAIN = 0.75
+#: The part of a box that a second step may take without being compared with other ways: one of so many.
+_LITTLE_LEFT = 256
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 _FAR_WORDS = 1.1
-#: The same for each element that the nest moves, in bits.
+#: How much longer stages take between two blocks, of which each is half as large.
+_HALF_BLOCKS = 1.25
+#: The time that a kernel takes for each element that the nest moves, in bits.
 _NEST_COST = 400.0
 _NEST_BITS_COST = 4000.0
 #: The same for each word that the nest fetches from the target: it waits for memory.
@@ -73,10 +83,13 @@ class StagingLayout(NamedTuple):
         Bits of one element.
     order : tuple of int
         Places of the axes, the contiguous one last.
+    row_elements : int
+        Elements of which a row has a multiple, if not those of a word.
     """
 
     bits: int
     order: tuple[int, ...]
+    row_elements: int = 1
 
     def strides(self, lengths: Sequence[int]) -> tuple[list[int], int]:
         """The step of every axis in a block of these extents, and the size of the block, in bits."""
@@ -85,7 +98,7 @@ class StagingLayout(NamedTuple):
             strides[k] = stride
             stride *= lengths[k]
             if k == self.order[-1]:
-                stride += -stride % WORD_BITS
+                stride += -stride % max(WORD_BITS, self.row_elements * self.bits)
         return strides, stride
 
 
@@ -151,7 +164,7 @@ class StagedCopy:
 
     def kept(self, parts: TaskRanges, phase: tuple[int, int] = (0, 0)) -> tuple[VectorStep | NestStep, ...]:
         """The steps, before all others, that bring words of the target into the last block that it fills in part."""
-        stage = _kept(self._at(phase), parts, self.staging[-1], self.bits[1], self.words[1])
+        stage = _kept(self._at(phase), parts, self.staging, self.bits[1], self.words[1])
         return () if stage is None else stage.all_steps
 
     def _at(self, phase: tuple[int, int]) -> Box:
@@ -161,12 +174,13 @@ class StagedCopy:
 class _Stage(NamedTuple):
     """Vector steps, and boxes left over with the widths of their elements.
 
-    `between_bytes`: the elements are bytes here, but packed in another stage.
+    `between_bytes`: the elements are bytes here, but packed in another stage. `in_memory`: which sides are no blocks.
     """
 
     steps: tuple[VectorStep, ...]
     rest: tuple[tuple[Box, tuple[int, int]], ...] = ()
     between_bytes: bool = False
+    in_memory: tuple[bool, bool] = (False, False)
 
     @property
     def kernel(self) -> str:
@@ -201,22 +215,33 @@ class _Stage(NamedTuple):
     @property
     def cost(self) -> float:
         """The time it takes, about: bits moved, each weighted by its kernel."""
-        return _cost(self.steps, self.rest)
+        return _cost(self.steps, self.rest, self.in_memory)
 
 
-def _cost(steps: Sequence[VectorStep], rest: Sequence[tuple[Box, tuple[int, int]]]) -> float:
-    return sum(step.elements * max(step.widths) * _bit_cost(step) for step in steps) + sum(
+def _cost(
+    steps: Sequence[VectorStep],
+    rest: Sequence[tuple[Box, tuple[int, int]]],
+    in_memory: tuple[bool, bool] | None = None,
+) -> float:
+    if in_memory is None and steps:
+        spans = [last - first for first, last in steps[0].spans]
+        in_memory = spans[0] >= limits.current.staging_bytes, spans[1] >= limits.current.staging_bytes
+    return sum(step.elements * max(step.widths) * _bit_cost(step, in_memory) for step in steps) + sum(
         box.elements * (_NEST_COST if min(bits) >= 8 else _NEST_BITS_COST) for box, bits in rest
     )
 
 
-def _bit_cost(step: VectorStep) -> float:
+def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     cost = _COST.get(step.kernel, 1.0)
     if step.kernel in _SQUARES:
         cost += _GAP_COST * (1 / step.fullness - 1)
     run, long = _RUN_COST, _LONG_RUN_BITS
     if step.kernel == "pack_words":
         run = _FILLED_WORD_COST
+    elif step.kernel in ("pack", "unpack"):
+        run, long = _PACKED_RUN_COST, 8 * _LONG_RUN_BITS
+    elif step.kernel == "short_rows":
+        run = _short_row_cost(step, in_memory)
     if step.is_transposition:
         places = step.run_places
         run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
@@ -224,6 +249,15 @@ def _bit_cost(step: VectorStep) -> float:
             run, long = _WORD_RUN_COST, 3 * _LONG_RUN_BITS
     if 0 < step.run_bits < long:
         cost += run * (1 / step.run_bits - 1 / long)
+    return cost
+
+
+def _short_row_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
+    cost = _SHORT_ROW_COST
+    for side, far in zip(step.axes[step.row][1:], in_memory or (False, False), strict=True):
+        apart = 8 * abs(side.unit_stride)
+        if far and apart != step.run_bits:
+            cost += _APART_COST if apart <= limits.current.line_bits else _FAR_COST
     return cost
 
 
@@ -265,17 +299,38 @@ def staged_copy_of(
     if max(bits) < 8:
         ways = (_candidate(box, bits, near, pair, whole_words) for pair in itertools.permutations(staging, 2))
         found += [way for way in ways if way is not None and way.is_good]
+    elif bits[0] < 8:
+        # Words that rows share are unpacked all at once.
+        for layout in staging:
+            if layout.bits < 8 and layout.order[-1] in near[0].rows:
+                pair = layout, StagingLayout(8, layout.order, WORD_BITS // layout.bits)
+                way = _candidate(box, bits, near, pair, whole_words)
+                if way is not None and way.is_good and way.step.words[0] >= 0:
+                    found.append(way._replace(cost=way.cost * _HALF_BLOCKS))
+    if instead is not None and len(instead.steps) > 1:
+        way = _in_parts(box, bits, near)
+        found += [] if way is None else [way]
     best = min(found, key=lambda way: (not way.is_good, way.cost), default=None)
-    if best is not None and instead is not None and not (best.is_good and best.cost * box.elements < _cost(*instead)):
-        return None
+    if best is not None and instead is not None:
+        # Each of several steps goes through memory: through all of it, or so many lines.
+        whole = box.elements * max(bits)
+        others = sum(
+            _AGAIN * min(whole, step.elements * step.bits * limits.current.line_bits // max(1, step.run_bits))
+            for step in instead.steps[1:]
+        )
+        if not (best.is_good and best.cost * box.elements < _cost(*instead) + others):
+            return None
     return None if best is None else best.step
 
 
 def leaves_gaps(found: Matched) -> bool:
-    """Whether a transposition turns squares that are far from full, or leaves over many elements; or words are."""
-    first = found.steps[0]
-    full = sum(step.elements * max(step.widths) for step in found.steps) * _COST.get(first.kernel, 1.0)
-    return first.kernel in _SQUARES | {"pack_words"} and _cost(*found) > 1.5 * full
+    """Whether other ways may be better: squares far from full, words or rows of little, or much that is left over."""
+    first, *others = found.steps
+    own, left = (sum(step.elements * max(step.widths) for step in steps) for steps in ([first], others))
+    if _LITTLE_LEFT * left >= own:
+        return True
+    full = (own + left) * _COST.get(first.kernel, 1.0)
+    return first.kernel in _SQUARES | {"pack_words", "short_rows"} and _cost(*found) > 1.5 * full
 
 
 class _Candidate(NamedTuple):
@@ -312,7 +367,7 @@ def _candidate(
     names = ", ".join(stage.kernel for stage in stages)
     divides = bits[1] >= 8 or _divides(box, bits[1], lengths)
     step = StagedCopy(kernel=names, box=box, bits=bits, staging=staging, lengths=lengths, words=words, divides=divides)
-    kept = _kept(box, parts, staging[-1], bits[1], words[1])
+    kept = _kept(box, parts, staging, bits[1], words[1])
     cost = sum(stage.cost for stage in stages)
     if kept is not None:
         cost += _cost(kept.steps, ()) + _FETCH_COST * sum(words.elements for words, _ in kept.rest)
@@ -320,6 +375,21 @@ def _candidate(
     if first in near[0].rows and lengths[first] * bits[0] <= WORD_BITS and stages[0].kernel.startswith("transpose"):
         cost += (_FAR_WORDS - 1) * stages[0].cost
     return _Candidate(step, len(good) == len(stages), cost / math.prod(lengths))
+
+
+def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[_Near]) -> _Candidate | None:
+    """The copy by several kernels, each of which does a part of every block, or None if they leave something over."""
+    order = sorted(range(len(box.axes)), key=lambda k: -nearness(box.axes[k].target))
+    both = (StagingLayout(max(bits), tuple(order)),) * 2
+    lengths = _lengths(box.axes, near, both, bits)
+    parts = tuple(AxisRange(0, length) for length in lengths)
+    (stage,) = _stages(box, parts, (), bits, (-1, -1))
+    if stage.rest or len(stage.steps) < 2 or min(bits) < 8:
+        return None
+    names = " + ".join(dict.fromkeys(step.kernel for step in stage.steps))
+    return _Candidate(
+        StagedCopy(kernel=names, box=box, bits=bits, staging=(), lengths=lengths), True, stage.cost / math.prod(lengths)
+    )
 
 
 def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
@@ -459,7 +529,10 @@ def _words_of(
     place, width = layout.order[-1], bits[side - 1]
     sides = [axis.source if side == 1 else axis.target for axis in box.axes]
     each, own = WORD_BITS // width, sides[place].radix_map
-    if width >= 8 or layout.bits != width or place not in near[side - 1].rows or own is None or own.start % each:
+    if layout.bits != width or place not in near[side - 1].rows or own is None or own.start % each:
+        return -1
+    if side == 2 and width >= 8:
+        # What does not fill words is written by itself.
         return -1
     base = box.source_base if side == 1 else box.target_base
     strides = [s for k, other in enumerate(sides) for m in other.radix_maps for s in m.strides[k == place :]]
@@ -476,20 +549,20 @@ def _in_words(axes: Sequence[Axis], place: int, bits: int) -> tuple[Axis, ...]:
     )
 
 
-def _kept(box: Box, parts: TaskRanges, layout: StagingLayout, bits: int, place: int) -> _Stage | None:
+def _kept(box: Box, parts: TaskRanges, staging: Sequence[StagingLayout], bits: int, place: int) -> _Stage | None:
     """The stage from the target to the last block of its words that are filled in part, or None."""
     left = 0 if place < 0 else (parts[place].stop - parts[place].start) % (WORD_BITS // bits)
     if not left:
         return None
     axes = [cut(axis, part.start, part.stop) for axis, part in zip(box.axes, parts, strict=True)]
-    strides, size = layout.strides([axis.extent for axis in axes])
+    strides, size = staging[-1].strides([axis.extent for axis in axes])
     first = axes[place].extent - left
     stage = Box(box.target_base + axes[place].target.at(first), first * bits, ())
     for k, (axis, step) in enumerate(zip(axes, strides, strict=True)):
         if k != place:
             stage = stage.with_axes(len(stage.axes), [Axis(axis.extent, axis.target, _dense(step))])
     words = WORD_BITS, WORD_BITS
-    return _matched(joined(stage), words, (room_of(stage, words)[0], (0, size // 8)), packed=False)
+    return _matched(joined(stage), words, (room_of(stage, words)[0], (0, size // 8)), (True, False), sparse=True)
 
 
 def _dense(step: int) -> AxisMap:
@@ -516,17 +589,32 @@ def _stages(
     sides = [axis.source for axis in axes], *dense, [axis.target for axis in axes]
     for k in range(len(staging) + 1):
         stage = Box(0 if k else box.source_base, box.target_base if k == len(staging) else 0, ())
-        own = _in_words(axes, words[k > 0], bits[k > 0]) if k in (0, len(staging)) else axes
+        own = axes
+        if k in (0, len(staging)):
+            own = _in_words(axes, words[k > 0], bits[k > 0])
+        elif staging[k].row_elements > 1:
+            # Words and their elements, all side by side.
+            own = _in_words(axes, words[0], bits[0])
         for axis, source, target in zip(own, sides[k], sides[k + 1], strict=True):
             stage = stage.with_axes(len(stage.axes), [Axis(axis.extent, source, target)])
         first, last = room_of(stage, widths[k : k + 2])
         room = (0, strides[k - 1][1] // 8) if k else first, (0, strides[k][1] // 8) if k < len(staging) else last
-        yield _matched(joined(stage), widths[k : k + 2], room, packed=min(widths) < 8)
+        in_memory = k == 0, k == len(staging)
+        yield _matched(joined(stage), widths[k : k + 2], room, in_memory, packed=min(widths) < 8)
 
 
-def _matched(box: Box, bits: tuple[int, ...], room: Spans, *, packed: bool) -> _Stage:
+def _matched(
+    box: Box,
+    bits: tuple[int, ...],
+    room: Spans,
+    in_memory: tuple[bool, bool],
+    *,
+    packed: bool = False,
+    sparse: bool = False,
+) -> _Stage:
     source_bits, target_bits = bits
-    found = match(box, source_bits, target_bits, room=room)
+    found = match(box, source_bits, target_bits, sparse=sparse, room=room)
     if found is None:
-        return _Stage((), ((box, (source_bits, target_bits)),))
-    return _Stage(found.steps, found.rest, packed and min(bits) == 8)
+        return _Stage((), ((box, (source_bits, target_bits)),), in_memory=in_memory)
+    steps = tuple(step.between(in_memory) for step in found.steps)
+    return _Stage(steps, found.rest, packed and min(bits) == 8, in_memory)

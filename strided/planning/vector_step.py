@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,10 @@ from strided.runtime.aliases import Table
 _LINE_BYTES = 64
 #: Lines of a row of the target that a transposition writes at once, or a multiple.
 _TURNED_LINES = 4
+#: Of fewer rows that follow each other, others come first.
+_LEAST_ROWS = 8
+#: Kernels whose rows may be any axis.
+FREE_ROWS = ("short_rows", "pack")
 #: Bits of the word that rows share.
 _WORD_BITS = 32
 #: Bytes of a page of memory.
@@ -54,8 +58,8 @@ class VectorStep:
     outer : tuple of int
         Places of the axes besides the two below, outermost first.
     row, lane : int
-        Places of the axes that the kernel is made for; -1 for no row axis. The lanes are the source's nearest axis; for
-        a transposition, the rows are the target's.
+        Places of the axes that the kernel is made for; -1 for no row axis, or if every row is a single element, for no
+        lanes. The lanes are the source's nearest axis; for a transposition, the rows are the target's.
     bits : int
         Bits of one element; of the packed one if one side is packed.
     interleaved : int
@@ -104,6 +108,13 @@ class VectorStep:
     def _order(self) -> tuple[int, ...]:
         return (*self.outer, *(k for k in (self.row, self.lane) if k >= 0))
 
+    def between(self, in_memory: tuple[bool, bool]) -> VectorStep:
+        """The same step for sides that lie in memory or in the cache."""
+        if self.kernel not in FREE_ROWS:
+            return self
+        row, outer = row_and_outer(self.axes, None if self.lane < 0 else self.lane, in_memory)
+        return self if row is None else replace(self, row=row, outer=outer)
+
     @property
     def is_transposition(self) -> bool:
         """Whether the target is contiguous along the rows instead of the lanes."""
@@ -114,7 +125,8 @@ class VectorStep:
         """The share of its squares that a transposition fills. Parts of them are turned by halves of their sides."""
         if (along := self.turns_along) is not None:
             # Rows are moved by lines, as far as tiles do not cut them.
-            return min([1.0, *(side.unit * self.bits / (8 * _LINE_BYTES) for side in along[1:] if side.unit)])
+            runs = along.extent, *(side.unit for side in along[1:] if side.unit)
+            return min(1.0, min(runs) * self.bits / (8 * _LINE_BYTES))
         half = max(_LINE_BYTES * 4, self.bits * 8)
         lane, row = self.axes[self.lane], self.axes[self.row]
         runs = lane.source.unit or lane.extent, row.target.unit or row.extent
@@ -138,6 +150,8 @@ class VectorStep:
     def run_bits(self) -> int:
         """Bits of a run that is written alone; 0 if transposed runs go on where the ones before them end."""
         lane, row = self.axes[self.lane], self.axes[self.row]
+        if self.kernel == "short_rows":
+            return self.bits * (1 if self.lane < 0 else lane.extent)
         if not self.is_transposition:
             # Rows of words are written together, but not read.
             together = max(1, self.rows // 2) if self.interleaved == 2 else 1
@@ -198,9 +212,11 @@ class VectorStep:
                 most = budget
                 if k == self.lane and self.is_transposition:
                     most = min(budget, max(limits.current.transposed_lanes, budget // self.axes[self.row].extent))
-                pieces = k == self.lane and not self.is_transposition
+                pieces = not self.is_transposition and (k == self.lane or self.kernel == "short_rows")
                 lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
-                budget //= lengths[k]
+                if k == self.lane and self.kernel == "short_rows":
+                    lengths[k] = self.axes[k].extent
+                budget = max(1, budget // lengths[k])
                 if lengths[k] % periods[k]:
                     periods[k] = least
         # First of every outer axis what stays on a few pages of one side, which is worth larger tasks if that leaves
@@ -239,6 +255,10 @@ class VectorStep:
             source, target = lane.source + axis.source.at(lane.start), lane.target + axis.target.at(lane.start)
             return bases[0] + source, bases[1] + target, count
         outer = tables.outer(bases, self.outer, box)
+        if self.kernel == "short_rows":
+            row, size = self.axes[self.row], self.run_bits // 8
+            runs = tables.get("runs", self.row, box[self.row], pieces_of)
+            return outer, runs, row.source.unit_stride, row.target.unit_stride, size
         if self.is_transposition:
             return (
                 outer,
@@ -324,12 +344,15 @@ def _limits(axis: Axis, start: int, stop: int, block: int) -> Table:
     return np.concatenate([[start], np.arange(first, stop, block), [stop]]).astype(np.int64) - start
 
 
-def outer_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
+def outer_order(
+    axes: Sequence[Axis], inner: Sequence[int], in_memory: tuple[bool, bool] | None = None
+) -> tuple[int, ...]:
     """The places of all axes but the inner ones, outermost first.
 
     A step along an axis brings new pages on both sides: as many as the inner axes spread over, unless it stays on them.
     The axis that brings the fewest comes innermost. Pages of the source count twice, for they are waited for; those of
-    a side that is as small as a block of a staged copy hardly count, for it stays in the cache.
+    a side that stays in the cache hardly count. Without `in_memory`, a side does if it is as small as a block of a
+    staged copy.
     """
     outer = tuple([k for k in range(len(axes)) if k not in inner])
     if len(outer) < 2:
@@ -339,16 +362,25 @@ def outer_order(axes: Sequence[Axis], inner: Sequence[int]) -> tuple[int, ...]:
         for side in (_source, _target)
     ]
 
-    spans = [sum((axis.extent - 1) * _stride(side(axis)) for axis in axes) for side in (_source, _target)]
-    weights = [
-        own if span >= limits.current.staging_bytes else own / 16 for own, span in zip((2, 1), spans, strict=True)
-    ]
+    if in_memory is None:
+        spans = [sum((axis.extent - 1) * _stride(side(axis)) for axis in axes) for side in (_source, _target)]
+        in_memory = spans[0] >= limits.current.staging_bytes, spans[1] >= limits.current.staging_bytes
+    weights = [own if far else own / 16 for own, far in zip((2, 1), in_memory, strict=True)]
 
     def cost(k: int) -> float:
         new = (min(1, _stride(side(axes[k])) / _PAGE_BYTES) for side in (_source, _target))
         return sum(weight * n * p for weight, n, p in zip(weights, new, pages, strict=True))
 
     return tuple(sorted(outer, key=cost, reverse=True))
+
+
+def row_and_outer(
+    axes: Sequence[Axis], lane: int | None, in_memory: tuple[bool, bool] | None = None
+) -> tuple[int | None, tuple[int, ...]]:
+    """The place of the axis that stays on the fewest pages, and those of all others but the lanes, outermost first."""
+    outer = outer_order(axes, [] if lane is None else [lane], in_memory)
+    row = next((k for k in reversed(outer) if axes[k].extent >= _LEAST_ROWS), outer[-1] if outer else None)
+    return row, tuple([k for k in outer if k != row])
 
 
 def _source(axis: Axis) -> AxisMap:

@@ -87,6 +87,8 @@ class Limits(NamedTuple):
 
     #: Shorter runs become wider elements: two words of 64 bits are the least worth a vector. `compare.py`, sub-tiles.
     run_bits: int = 128
+    #: Longest rows that are copied as one, not line by line.
+    short_row_bits: int = 1 << 10
     #: Least part of the squares of a transposition that is there: one of so many.
     turned_squares: int = 32
     #: Longest runs on both sides that are moved as elements of a transposition. `compare.py`, rows "runs".

@@ -185,13 +185,13 @@ class _Staged:
         """The copy of one block at `place`, in bits."""
         phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
         calls_kept, *stages = self._calls(parts, phase)
-        shifts = [(0, 0)] * len(stages)
-        shifts[0], shifts[-1] = (place[0] - phase[0], 0), (0, place[1] - phase[1])
+        ends = [place[0] - phase[0], *[0] * 2 * (len(stages) - 1), place[1] - phase[1]]
+        shifts = list(zip(ends[::2], ends[1::2], strict=True))
         copies = [[call.at(shift) for call in calls] for shift, calls in zip(shifts, stages, strict=True)]
         kept = [call.at((place[1] - phase[1], 0)) for call in calls_kept]
 
         def copy(source: Bytes, target: Bytes) -> None:
-            buffers = source, *_blocks(len(stages) - 1), target
+            buffers = source, *(_blocks(len(stages) - 1) if len(stages) > 1 else ()), target
             for each in kept:
                 each(target, buffers[-2])
             for (from_, to), stage in zip(pairwise(buffers), copies, strict=True):

@@ -19,7 +19,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strided.kernels import SCRATCH_BYTES, contiguous, interleave, subbyte, transpose, transpose_runs
+from strided.kernels import (
+    SCRATCH_BYTES,
+    contiguous,
+    held_run,
+    interleave,
+    short_rows,
+    subbyte,
+    transpose,
+    transpose_runs,
+)
 from tests import paths
 from tests.arrays.test_fancy import check_every_place
 from tests.fuzz.arena import Arena
@@ -253,6 +262,76 @@ def test_a_group_with_uneven_rows_is_written_row_by_row():
     tables = np.zeros((1, 2), np.int64), rows, np.array([[3, 0, 100]], np.int64), np.array([0, 4]), np.array([0, 1])
     expected = np.stack([source[row + 3 : row + 103] for row in rows[:, 0]], 1).ravel()
     check(lambda s, t: interleave.interleave8(s, t, *tables, 1, SCRATCH), source, target, expected, (None, 0))
+
+
+# --- short rows -------------------------------------------------------------------------------------------------------
+
+
+def check_short_rows(seed, size, streaming, places):
+    """Rows of `size` bytes at random steps, which the target may have side by side, and runs that follow each other."""
+    rng = np.random.default_rng(seed)
+    matrices, runs = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    counts = rng.choice([1, 2, 3, 9, 64, rng.integers(1, 200), 5000 // (size + 3)], runs).astype(np.int64) + 1
+
+    def side(*, spread: bool):
+        """The step between rows, the offsets of runs and matrices, and bytes in all."""
+        step = size + int(spread and rng.choice([0, 1, 3, 16, 70]))
+        back = spread and rng.integers(0, 4) == 0
+        gap = int(spread and rng.choice([0, 1, 64]))
+        reach = step * (counts - 1) + size + gap
+        starts = np.concatenate([[0], np.cumsum(reach)])
+        offsets = starts[:-1] + back * step * (counts - 1)
+        if spread:
+            order = rng.permutation(matrices)
+        else:
+            order = np.arange(matrices)
+        return (-step if back else step), offsets, order * starts[-1], int(matrices * starts[-1])
+
+    s_step, s_runs, s_outer, s_size = side(spread=True)
+    t_step, t_runs, t_outer, t_size = side(spread=bool(rng.integers(0, 2)))
+    if rng.integers(0, 8) == 0:
+        s_step = 0  # the same row again and again
+    source, target = (rng.integers(0, 256, n, np.uint8) for n in (s_size, t_size))
+    expected = target.copy()
+    for s_matrix, t_matrix in zip(s_outer, t_outer, strict=True):
+        for s_run, t_run, count in zip(s_runs, t_runs, counts, strict=True):
+            for k in range(count):
+                s, t = s_matrix + s_run + k * s_step, t_matrix + t_run + k * t_step
+                expected[t : t + size] = source[s : s + size]
+    tables = np.stack([s_outer, t_outer], 1), np.stack([s_runs, t_runs, counts], 1)
+    tables = tuple(np.ascontiguousarray(table, np.int64) for table in tables)
+    kernel = short_rows.short_rows
+    check(
+        lambda a, b: kernel(a, b, *tables, s_step, t_step, size, streaming, SCRATCH), source, target, expected, places
+    )
+
+
+@examples(250)
+@given(seeds, st.integers(1, 70) | st.sampled_from([96, 127, 128, 200]), flags, places)
+def test_short_rows_move_every_row_and_nothing_else(seed, size, streaming, places):
+    check_short_rows(seed, size, streaming, places)
+
+
+@pytest.mark.parametrize("begin", [0, 5])
+@pytest.mark.parametrize("size", [1, 3, 7, 13, 30, 50, 100])
+def test_short_rows_that_follow_each_other_are_put_together(size, begin):
+    """More of them than are held at once, in matrices that go on where the one before ended, and one that does not."""
+    count, matrices = 2 * held_run.RUN_BYTES // size + 3, 4
+    x = np.random.default_rng(size).integers(0, 256, (matrices, count, size + 2), np.uint8)
+    wanted = x[:, :, :size].reshape(matrices, -1)
+    starts = begin + np.arange(matrices) * count * size + 100 * (np.arange(matrices) == matrices - 1)
+    expected = np.full(starts[-1] + count * size + 9, 7, np.uint8)
+    for start, matrix in zip(starts, wanted, strict=True):
+        expected[start : start + matrix.size] = matrix
+    tables = np.stack([np.arange(matrices) * count * (size + 2), starts], 1), np.array([[0, 0, count]])
+    kernel = short_rows.short_rows
+    check(
+        lambda a, b: kernel(a, b, *tables, size + 2, size, size, 1, SCRATCH),
+        x.ravel()[: x.size - 2],
+        np.full_like(expected, 7),
+        expected,
+        (None, None),
+    )
 
 
 # --- transposes -------------------------------------------------------------------------------------------------------
@@ -528,6 +607,8 @@ def check_all(count: int = 6) -> None:
             check_transpose(seed, bits, 1, where)
             for few in (2, 3, 4):
                 check_turns(seed, bits, few, seed % 2, seed % 3 > 0, where)
+        for size in (1, 3, 7, 12, 16, 30, 64, 100):
+            check_short_rows(seed, size, 1, where)
         for size in (1, 3, 5, 12, 16, 40, 100):
             check_transpose(seed, 8 * size, 1, where, transpose_runs.transpose_runs)
     check_every_place("s32[99,1,93]{1,2,0:T(3,5)}")

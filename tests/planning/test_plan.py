@@ -142,9 +142,9 @@ def test_bytes_moved_count_no_padding() -> None:
     assert plan_between("s4[3,5]{1,0:T(8,128)(8,1)E(4)}", "s4[3,5]{1,0}").bytes_moved == 8 + 15
 
 
-def test_leftovers_of_wide_elements_go_through_the_nest() -> None:
+def test_leftovers_of_wide_elements_are_rows_of_their_own() -> None:
     plan = plan_between("bf16[8191,8193]{0,1:T(8,128)(2,1)}", "bf16[8191,8193]{1,0}")
-    assert [type(step) for step in plan.steps] == [VectorStep, NestStep]
+    assert [step.kernel for step in plan.steps] == ["transpose32", "short_rows"]
     assert plan.steps[0].elements * 2 + plan.steps[1].elements == plan.elements
 
 
@@ -215,6 +215,35 @@ def test_reversed_lanes_and_odd_steps_take_the_general_nest() -> None:
     wide = map_of("f32[400,900]{1,0:T(8,128)}")
     for view in (window(wide, slice(None), slice(None, None, -1)), window(wide, slice(None), slice(None, None, 3))):
         assert plan_copy(view, row_major(view.shape), Storage(32), Storage(32)).kernel == "nest32"
+
+
+@pytest.mark.parametrize(
+    ("tiled", "read", "written"),
+    [
+        # Words are turned as they are, and their rows then lie closer together.
+        ("pred[49152,100,7]{1,2,0:T(8,128)(4,1)}", ["transpose32, short_rows"], ["short_rows"]),
+        ("f16[1365,3,50,1,41]{2,4,3,1,0:T(8,128)(2,1)}", ["transpose32, short_rows"], ["transpose32 + short_rows"]),
+        ("f16[1024,1,682,31]{2,3,1,0:T(8,128)(2,1)}", ["deinterleave16, transpose16"], ["transpose32 + short_rows"]),
+        ("s2[4934,10,1,68,15]{3,4,2,1,0:T(16,128)(16,1)E(2)}", ["rows, unpack, short_rows"], ["pack_words"]),
+        ("f32[6144,16,32]{2,1,0:T(8,128)}", ["short_rows"], ["short_rows"]),
+        # What would touch a line for each of its rows goes by way of the cache.
+        ("u16[279,1937,11,3]{1,3,2,0:T(4,128)(2,1)}", ["deinterleave16, transpose16"], ["transpose16, interleave16"]),
+    ],
+)
+def test_rows_of_few_bytes_are_copied_as_such(tiled: str, read: list[str], written: list[str]) -> None:
+    dense = str(sd.parse_shape(tiled).with_layout(None))
+    assert [step.kernel for step in plan_between(tiled, dense).steps] == read
+    assert [step.kernel for step in plan_between(dense, tiled).steps] == written
+
+
+def test_rows_of_few_bytes_follow_each_other_on_the_side_in_memory() -> None:
+    """In a block of the cache they may lie anywhere."""
+    tiled = "f8e5m2[105,64,2,3,13,45]{1,5,4,3,2,0:T(8,128)(4,1)}"
+    (step,) = plan_between(tiled, str(sd.parse_shape(tiled).with_layout(None))).steps
+    assert isinstance(step, StagedCopy)
+    last = step.stages(next(iter(step.tasks())))[-1][0]
+    assert isinstance(last, VectorStep)
+    assert (last.kernel, last.axes[last.row].target.unit_stride) == ("short_rows", 45)
 
 
 @pytest.mark.parametrize(

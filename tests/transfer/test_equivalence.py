@@ -22,7 +22,7 @@ import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.kernels import HOMES
 from strided.planning import plan, staged_step
-from strided.planning.plan import VectorStep, plan_copy
+from strided.planning.plan import StagedCopy, VectorStep, plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
 from strided.transfer import copy as transfer
@@ -110,7 +110,7 @@ WAYS = [
     Way("{1,0}", "{1,0}", "unpack", "pack", 2, 8),
     Way("{1,0}", "{1,0}", "unpack", "pack", 4, 8),
     Way("{1,0:T(8,128)(2,1)}", "{1,0:T(16,128)(2,1)}", "rows", "rows", 16),
-    Way("{1,0:T(8,128)(4,1)}", "{1,0:T(32,128)(4,1)}", "rows", "rows", 8),
+    Way("{1,0:T(8,128)(4,1)}", "{1,0:T(32,128)(4,1)}", "rows or rows + short_rows", "rows or rows + short_rows", 8),
     Way("{1,0:T(8,128)(8,1)}", "{1,0:T(64,128)(8,1)}", "rows", "rows", 4),
     Way("{0,1}", "{1,0}", "transpose8", "transpose8", 8),
     Way("{0,1}", "{1,0}", "transpose16", "transpose16", 16),
@@ -123,12 +123,18 @@ WAYS = [
     Way(
         "{1,0:T(8,128)(4,1)}",
         "{0,1}",
-        "transpose32, rows or deinterleave8, transpose8",
-        "transpose32 or transpose8, interleave8",
+        "transpose32, short_rows or transpose32, rows or deinterleave8, transpose8",
+        "transpose32 or transpose32 + short_rows or short_rows, transpose32 or transpose8, interleave8",
         8,
     ),
     Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "deinterleave16, transpose32", "transpose32, interleave16", 16),
-    Way("{1,0:T(8,128)(4,1)}", "{0,1:T(32,128)(4,1)}", "deinterleave8, transpose32", "transpose32, interleave8", 8),
+    Way(
+        "{1,0:T(8,128)(4,1)}",
+        "{0,1:T(32,128)(4,1)}",
+        "deinterleave8, transpose32 or transpose32, interleave8",
+        "transpose32, interleave8",
+        8,
+    ),
     Way("{1,0:T(8,128)(8,1)}", "{0,1}", _TURNED_WORDS, _WORDS_TURNED, 4, 8),
     Way("{1,0:T(8,128)(8,1)}", "{1,0}", "deinterleave_bits, pack", "unpack, interleave_bits", 4),
     Way("{0,1:T(8,128)(8,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 4, 8),
@@ -299,12 +305,46 @@ def test_words_that_rows_fill_in_part(
     """What lies in them besides stays; where the last one does not end in the buffer, words are not moved whole."""
     monkeypatch.setattr(staged_step, "_FETCH_COST", 0.0)
     monkeypatch.setattr(staged_step, "_FILLED_WORD_COST", 1e4)
+    monkeypatch.setattr(staged_step, "_PACKED_RUN_COST", 0.0)
     replace(stream_bytes=0, staging_bytes=staging_bytes)
     maps = [map_of(f"f32[{sizes}]{text}") for text in (layout, "")]
     for turn, kernel in ((1, there), (-1, back)):
         (first, second), (low, high) = maps[::turn], (bits, 8)[::turn]
         check_both(Guarded(first, low, seed=1, spare=3), Guarded(second, high, seed=2, spare=3), kernel)
         check(Guarded(first, low, seed=3), Guarded(second, high, seed=4))
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "tile", "bits", "kernel"),
+    [
+        ("60,100,7", "(8,128)(4,1)", 8, "short_rows"),
+        ("60,200,11", "(8,128)(4,1)", 8, "transpose32 + short_rows"),
+        ("60,100,31", "(8,128)(2,1)", 16, "transpose32 + short_rows"),
+    ],
+)
+def test_several_kernels_each_do_a_part_of_every_block(
+    sizes: str,
+    tile: str,
+    bits: int,
+    kernel: str,
+    phases: tuple[int, int],
+    streaming: bool,
+    replace: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replace(stream_bytes=0 if streaming else 1 << 40, staging_bytes=1 << 14)
+    monkeypatch.setattr(staged_step, "_AGAIN", 1e4)
+    monkeypatch.setitem(staged_step._COST, "transpose8", 1e3)
+    monkeypatch.setitem(staged_step._COST, "transpose16", 1e3)
+    tiled = map_of(f"f32[{sizes}]{{1,2,0:T{tile}}}")
+    dense = row_major(tiled.shape)
+    source, target = Guarded(dense, bits, seed=1, phase=phases[0]), Guarded(tiled, bits, seed=2, phase=phases[1])
+    check_both(source, target, kernel)
+    (step,) = plan_copy(dense, tiled, source.region.storage, target.region.storage).steps
+    assert isinstance(step, StagedCopy)
+    assert len(list(step.tasks())) > 2
 
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
@@ -378,7 +418,7 @@ def test_transposed_runs_that_go_on_beyond_a_tile(
     bits: int, order: str, key: tuple[slice, ...], replace: Callable[..., None]
 ) -> None:
     """Runs of the dense side are joined, though the other side ends a tile inside them."""
-    replace(stream_bytes=0, vector_task_bytes=1 << 12, long_row_bytes=bits * 4)
+    replace(stream_bytes=0, vector_task_bytes=1 << 12, long_row_bytes=bits * 4, staged_elements=1 << 40)
     tiled = map_of(f"f32[20,3,19,11]{{{order}:T(8,128)}}")
     for axis, (part, n) in enumerate(zip(key, tiled.shape, strict=True)):
         start, stop, step = part.indices(n)
@@ -409,10 +449,10 @@ def test_lanes_that_go_on_in_the_next_words(
 
 
 def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
-    used = {name for way in WAYS for kernels in (way.there, way.back) for name in re.split(", | or ", kernels)} - {
-        "nest_bits"
-    }
-    homes = {"interleave", "subbyte", "transpose", "transpose_runs", "contiguous"}
+    used = {
+        name for way in WAYS for kernels in (way.there, way.back) for name in re.split(r", | or | \+ ", kernels)
+    } - {"nest_bits"}
+    homes = {"interleave", "short_rows", "subbyte", "transpose", "transpose_runs", "contiguous"}
     assert used == {name for name, module in HOMES.items() if module in homes and name != "fill"}
 
 
