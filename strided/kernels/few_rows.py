@@ -77,7 +77,7 @@ def is_even(table, count, step):
 
 @separate
 def zip_few(zips, width, origin, extent, on, held, streaming, places, bounds):
-    """Put rows together, as `transpose._by_run` does: as many elements of as few rows as `extent` says.
+    """Put rows together, as `transpose_joined.by_run` does: as many elements of as few rows as `extent` says.
 
     What comes next is `on` bytes further on. `places` in the scratch: of 64 bytes of each row, and of the held run.
     """

@@ -261,12 +261,11 @@ def _side(axis: Axis, side: int) -> AxisMap:
 def _transpose_runs(asked: _Case) -> VectorStep | None:
     """The step that moves short runs, which both sides have, as elements of a transposition."""
     box, lane, other, bits, target_bits = asked
-    if lane != other or bits != target_bits or not _is_dense(box.axes[lane], bits):
-        return None
+    whole = _as_run(box, lane, bits) if lane == other and bits == target_bits else None
     run = box.axes[lane].extent * bits
-    if run % 8 or run > limits.current.moved_run_bits or run in (8, 16, 32, _WIDEST_BITS):
+    if whole is None or run % 8 or run > limits.current.moved_run_bits or run in (8, 16, 32, _WIDEST_BITS):
         return None
-    box = box.with_axes(lane, [])
+    box = whole.with_axes(lane, [])
     near = _nearest(box, 1), _nearest(box, 2)
     if near[0] is None or near[1] is None:
         return None
@@ -284,11 +283,6 @@ def _as_run(box: Box, place: int, bits: int) -> Box | None:
     source, target = (side.at(0) for side in sides)
     axes = (*box.axes[:place], Axis(extent, plain, plain), *box.axes[place + 1 :])
     return Box(box.source_base + source, box.target_base + target, axes)
-
-
-def _is_dense(axis: Axis, bits: int) -> bool:
-    """Whether an axis is one run on both sides."""
-    return all(_is_plain(side) and side.unit_stride == bits for side in axis[1:])
 
 
 def _transpose(asked: _Case) -> VectorStep | None:

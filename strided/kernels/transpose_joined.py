@@ -1,0 +1,100 @@
+"""Transposes whose rows of the target are short and follow each other: put together before they are written."""
+
+from __future__ import annotations
+
+from strided.kernels import SHORT_ROW_BYTES, simd_bytes
+from strided.kernels.compile import ZERO, part
+from strided.kernels.few_rows import is_even, is_few, zip_few
+from strided.kernels.held_run import RUN_BYTES, drain, finish
+from strided.kernels.transpose_squares import (
+    NOTHING,
+    RUN,
+    SOURCES,
+    SPILL,
+    SQUARE,
+    TARGETS,
+    ask,
+    asks,
+    inside,
+    sources_of,
+    wanted_next,
+)
+
+
+@part
+def follow(source_rows, targets, count, q_pieces, width, streaming):
+    """Whether rows of the target are short, and each begins where the one before it ends."""
+    size = q_pieces[0, 2] * width
+    # Whole squares can be turned to where they belong.
+    direct = not (streaming or size & 63 or count * width < 64)
+    if q_pieces.shape[0] > 1 or size > SHORT_ROW_BYTES or direct:
+        return False
+    # Many rows at multiples of a page would fight for the same few sets of the caches.
+    if source_rows.shape[0] > 128 and not (source_rows[1] - source_rows[0]) & 4095:
+        return False
+    return is_even(targets, count, size)
+
+
+@part
+def prepare_run(width, rows, count, room):
+    """Make the tables of `by_run` for `count` rows of the source, wherever they begin."""
+    side = 64 // width
+    whole = count // side
+    for k in range(side):
+        simd_bytes.put_integer(room + TARGETS + 8 * k, count * width * k)
+        simd_bytes.put_integer(room + TARGETS + 8 * side + 8 * k, 64 * k)
+    if count > whole * side:
+        sources_of((rows + 8 * whole * side, ZERO), count - whole * side, side, room)
+
+
+@part
+def by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, bounds):
+    """Turn rows that follow each other in the target, from `t` on, all of each at once.
+
+    They are put together in the scratch and written by whole lines. `held` is what is there: where in the target its
+    first byte belongs, and where its last one ends. The scratch keeps it from the start of a line on.
+    """
+    side = 64 // width
+    size, whole, rest = extent[1] * width, extent[1] // side, extent[1] % side
+    begin, end = held
+    if t != end:
+        finish(held, streaming, room + RUN)
+        begin, end = t, t
+    rows, s, far = origin
+    if is_few(width, extent[1]):
+        return zip_few(
+            zips, width, origin, extent, after[0] - s, (begin, end), streaming, (room + SPILL, room + RUN), bounds
+        )
+    places, apart = room + TARGETS, room + TARGETS + 8 * side
+    here, following = (rows, s, extent[1]), (rows, after[0], extent[1], after[1])
+    count = (extent[1] + side - 1) // side
+    last = room + SOURCES if rest else rows
+    safe = s + extent[0] * width + far + 64 <= bounds[1]
+    # What is written behind a row is overwritten: by whole squares, or by the next row if rows are written in order.
+    in_place = whole > 0 or width == 8 or size <= 32 or (width == 4 and simd_bytes.writes_by_mask())
+    for p in range(0, extent[0], side):
+        new = min(side, extent[0] - p)
+        wanted = wanted_next(here, following, p, extent[0], width, bounds)
+        to = room + RUN + end - (begin & -64)
+        # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
+        if rest:
+            asked = ask(wanted, whole, count, asks(width, rest, new))
+            at = last, s + p * width
+            if not safe:
+                at = inside(at, side, (extent[0] - p) * width, bounds, room)
+            if in_place:
+                turn(at[0], at[1], places, to + 64 * whole, room, (*asked, *NOTHING[2:]), (rest, new))
+            else:
+                turn(at[0], at[1], apart, room + SQUARE, room, (*asked, *NOTHING[2:]), (rest, new))
+                for k in range(new):
+                    simd_bytes.store(to + size * k + 64 * whole, simd_bytes.load(room + SQUARE + 64 * k))
+        for j in range(whole):
+            asked = ask(wanted, j, count, asks(width, side, new))
+            at = rows + 8 * side * j, s + p * width
+            if not safe:
+                at = inside(at, side, (extent[0] - p) * width, bounds, room)
+            turn(at[0], at[1], places, to + 64 * j, room, (*asked, *NOTHING[2:]), (side, new))
+        end += size * new
+        if end - begin >= RUN_BYTES:
+            begin = drain((begin, end), streaming, room + RUN)
+    return begin, end

@@ -1,0 +1,174 @@
+"""Transposes of long rows beyond the caches: some lines of each are written, held back in a ring until they are."""
+
+from __future__ import annotations
+
+from strided.kernels import block_transpose, simd_bytes
+from strided.kernels.compile import ZERO, part
+from strided.kernels.held_run import move_run
+from strided.kernels.transpose_squares import (
+    HELD,
+    KEPT,
+    LAG,
+    NOTHING,
+    PLACES,
+    SQUARE,
+    ask,
+    asks,
+    inside,
+    passes,
+    sources_of,
+    wanted_next,
+)
+
+_PAST = ZERO + 1  # the caches
+
+_lines = part(block_transpose.row_lines)
+
+
+@part
+def prepare_ring(width, p_pieces, room):
+    """Make the table of places of the ring's rows; how many lines of a row are put there at once.
+
+    More of few rows, so that all of these are there before any is written.
+    """
+    most, lines = ZERO, ZERO + _lines(width)
+    for k in range(p_pieces.shape[0]):
+        most = max(most, p_pieces[k, 2])
+    while 2 * lines * max(most, 64 // width) <= LAG:
+        lines *= 2
+    for k in range(2 * (LAG // lines)):
+        simd_bytes.put_integer(room + PLACES + 8 * k, room + HELD + 64 * lines * k)
+    return lines
+
+
+@part
+def by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds):
+    """Turn a band by writing some lines of each of its rows, then the next lines of each.
+
+    Squares are turned into a ring of rows; each is written half a ring later, while others are turned. A row that does
+    not begin with a line keeps its last 64 bytes for its next lines.
+
+    `late` is the half ring that is still to be written, of whole lines: a table of the rows' offsets in the target, or
+    0 for none; what is added to them; where their last 64 bytes are kept, or 0; and the row of the ring behind them.
+    The answer is the same for the next band.
+    """
+    side = 64 // width
+    half = LAG // lines
+    stop = (extent[0] + side - 1) // side * side
+    clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
+    keeps = _keeps(goal, extent[0])
+    for q in range(0, extent[1], lines * side):
+        count = min(lines * side, extent[1] - q)
+        across = (count + side - 1) // side
+        ends = q == 0, q + count == extent[1]
+        whole = count == lines * side and not (keeps and (ends[0] or ends[1]))
+        sources = sources_of((origin[0] + 8 * q, origin[1]), count, across * side, room)
+        safe = clear or not passes((sources, origin[1] + extent[0] * width), across * side, bounds)
+        here = sources, origin[1], count
+        following = after[0], after[1], min(lines * side, after[2]), after[3]
+        if not ends[1]:
+            following = origin[0] + 8 * (q + count), origin[1], min(lines * side, extent[1] - q - count), extent[0]
+        first = late[3]
+        own = goal[0], goal[1] + q * width, (room + KEPT) * keeps
+        # What need not be written at once is written with what comes next.
+        leaves = whole and lines == _lines(width) and stop == extent[0] and stop >= half
+        for p in range(0, stop if leaves else stop + half, side):
+            slot = (first + p) % (2 * half)
+            due, n, rows, size = (
+                (late[:3], p, half, 64 * lines) if p < half else (own, p - half, extent[0], count * width)
+            )
+            held = room + HELD + 64 * lines * ((slot + half) % (2 * half))
+            besides = due[0] != 0 and (whole or p < half) and count == lines * side and p + side <= extent[0]
+            if p < stop:
+                if ends[0] or ends[1]:
+                    _ask_ends(own, p, min(side, extent[0] - p), count * width, ends)
+                wanted = wanted_next(here, following, p, extent[0], width, bounds)
+                for k in range(across):
+                    present = min(side, count - side * k), min(side, extent[0] - p)
+                    asked = ask(wanted, k, across, asks(width, present[0], present[1]))
+                    done = NOTHING[2:]
+                    if besides:
+                        share = side // lines * k
+                        kept = due[2] + 64 * (n + share) if due[2] else ZERO
+                        done = due[0] + 8 * (n + share), due[1], held + 64 * lines * share, kept
+                    at = sources + 8 * side * k, origin[1] + p * width
+                    if not safe:
+                        at = inside(at, side, (extent[0] - p) * width, bounds, room)
+                    turn(at[0], at[1], room + PLACES + 8 * slot, 64 * k, room, (*asked, *done), present)
+            if due[0] != 0 and not besides:
+                edges = ends[0] and p >= half, ends[1] and p >= half
+                _write(due, n, held, min(side, rows - n), (lines, size), edges, room)
+        late = ZERO, ZERO, ZERO, ZERO
+        if leaves:
+            n = extent[0] - half
+            late = own[0] + 8 * n, own[1], (own[2] + 64 * n) * keeps, (first + stop) % (2 * half)
+    return late
+
+
+@part
+def finish_ring(width, lines, late, room):
+    """Write what is still to be written, if anything is."""
+    half = LAG // lines
+    if late[0]:
+        for n in range(0, half, 64 // width):
+            held = room + HELD + 64 * lines * ((late[3] + half + n) % (2 * half))
+            _write(late[:3], n, held, 64 // width, (lines, 64 * lines), (False, False), room)
+
+
+@part
+def _keeps(goal, count):
+    """Whether any row of the target begins elsewhere than with a line."""
+    phases = ZERO
+    for k in range(count):
+        phases |= goal[1] + simd_bytes.integer(goal[0] + 8 * k)
+    return phases & 63 != 0
+
+
+@part
+def _ask_ends(goal, first, rows, size, ends):
+    """Ask for the lines of the target in which some rows begin and end, if they fill these in part."""
+    for k in range(first, first + rows):
+        t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
+        if ends[0] and t & 63:
+            simd_bytes.prefetch(t)
+        if ends[1] and t + size & 63:
+            simd_bytes.prefetch(t + size)
+
+
+@part
+def _write(goal, n, held, rows, size, ends, room):
+    """Write what is complete of some rows, from the n-th one on, of those that `goal` tells as `late` does.
+
+    From `held` on there are up to ``size[0]`` lines, ``size[1]`` bytes, of each. `ends` tells whether the row begins
+    with these, and ends with them.
+    """
+    lines, count = size
+    for k in range(n, n + rows):
+        t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
+        phase = t & 63
+        first = simd_bytes.load(held - phase)
+        if goal[2]:
+            kept = goal[2] + 64 * k
+            if not ends[0]:
+                first = simd_bytes.blend(phase, simd_bytes.load(kept + 64 - phase), first)
+            simd_bytes.store(kept, simd_bytes.load(held + 64 * lines - 64))
+        simd_bytes.store(room + SQUARE, first)
+        for j in range(64, 64 * lines + 64, 64):
+            simd_bytes.store(room + SQUARE + j, simd_bytes.load(held - phase + j))
+        _write_end(t - phase, phase, room + SQUARE, count, ends)
+        held += 64 * lines
+
+
+@part
+def _write_end(line, phase, held, count, ends):
+    """The same for one row, of which `held` belongs to `line`, from its byte `phase` on new."""
+    stop = phase + count
+    done = ZERO
+    if ends[0] and phase:
+        done = min(64, stop)
+        move_run(line + phase, held + phase, done - phase)
+    while done + 64 <= stop:
+        simd_bytes.put(line + done, simd_bytes.load(held + done), _PAST)
+        done += 64
+    if ends[1]:
+        move_run(line + done, held + done, stop - done)
