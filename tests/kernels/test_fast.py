@@ -312,6 +312,26 @@ def test_short_rows_move_every_row_and_nothing_else(seed, size, streaming, place
     check_short_rows(seed, size, streaming, places)
 
 
+@pytest.mark.parametrize("streaming", [0, 1])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 128])
+def test_short_rows_at_any_step(size, streaming):
+    """Forwards, backwards and the same row again; the first and the last byte of both lie beside pages not to touch."""
+    rng = np.random.default_rng(size)
+    outer = np.zeros((1, 2), np.int64)
+    for s_step, t_step, count in product(
+        (size, size + 3, -size, -size - 1, 0), (size, size + 1, size + 64, -size), (1, 2, 70)
+    ):
+        source, target = (rng.integers(0, 256, (count - 1) * abs(n) + size, np.uint8) for n in (s_step, t_step))
+        s, t = (max(0, -n) * (count - 1) for n in (s_step, t_step))
+        expected = target.copy()
+        for k in range(count):
+            expected[t + k * t_step :][:size] = source[s + k * s_step :][:size]
+        tables = outer, np.array([[s, t, count]]), s_step, t_step, size
+        run = lambda a, b: short_rows.short_rows(a, b, *tables, streaming, SCRATCH)  # noqa: B023, E731 (called at once)
+        for places in ((None, None), (0, 0)):
+            check(run, source, target, expected, places)
+
+
 @pytest.mark.parametrize("begin", [0, 5])
 @pytest.mark.parametrize("size", [1, 3, 7, 13, 30, 50, 100])
 def test_short_rows_that_follow_each_other_are_put_together(size, begin):
