@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
-from strided.kernels.held_run import move_run
+from strided.kernels.held_run import RUN_BYTES, drain, finish, move_run
 from strided.kernels.put_words import put_bytes, put_together
 from strided.kernels.row_driver import (
     ARGUMENTS,
@@ -25,6 +25,7 @@ from strided.kernels.word_rows import take_apart
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 _LONG_ROW = 320  # bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`
+_SHORT_RUN, _RUN = 256, 1 << 12  # bytes of runs that are put together before they are written; where in the scratch
 _PLACES = WORD_BYTES + 256  # where the scratch of `take_apart` holds the places of the bytes of words
 
 # --- words that rows share ------------------------------------------------------------------------------------------
@@ -227,6 +228,23 @@ def _unpack_lines(source, element, t, count, how, line, room):
 
 
 @part
+def _unpack_short(source, element, t, count, how, held, room):
+    """The same for a short run: put together with what follows before it is written. `held` as in `held_run`."""
+    begin, end = held
+    if t != end:
+        finish(held, ZERO + 1, room + _RUN)
+        begin, end = t, t
+    place = room + _RUN + end - (begin & -64)
+    for k in range(0, count, 64):
+        # What is written behind the end is overwritten by what follows.
+        simd_bytes.store(place + k, _bytes_from(source, (element + k) * how[0], how, room))
+    end += count
+    if end - begin >= RUN_BYTES:
+        begin = drain((begin, end), ZERO + 1, room + _RUN)
+    return begin, end
+
+
+@part
 def _put_field(t, element, value, how):
     bits, mask, _, flip = how
     place = t + (element * bits >> 3)
@@ -294,18 +312,24 @@ def unpack(source, target, outer, rows, pieces, bits, signed, high_first, stream
     Tables as in `drive`: offsets of the source count elements, those of the target bytes; a lane is an element.
     """
     how = bits, (1 << bits) - 1, signed << bits - 1, high_first
-    room = simd_bytes.address(scratch)
-    line = room, room, simd_bytes.zero()
+    room = simd_bytes.address(scratch) + 63 & -64
+    line, held = (room, room, simd_bytes.zero()), (ZERO, ZERO)
+    longest = ZERO
+    for p in range(pieces.shape[0]):
+        longest = max(longest, pieces[p, 2])
     for o in range(outer.shape[0]):
         for r in range(rows.shape[0]):
             for p in range(pieces.shape[0]):
                 element = outer[o, 0] + rows[r, 0] + pieces[p, 0]
                 t = simd_bytes.address(target) + outer[o, 1] + rows[r, 1] + pieces[p, 1]
-                if streaming:
-                    line = _unpack_lines(source, element, t, pieces[p, 2], how, line, room)
-                else:
+                if not streaming:
                     _unpack_run(source, element, t, pieces[p, 2], how, room)
+                elif longest <= _SHORT_RUN:
+                    held = _unpack_short(source, element, t, pieces[p, 2], how, held, room)
+                else:
+                    line = _unpack_lines(source, element, t, pieces[p, 2], how, line, room)
     if streaming:
+        finish(held, streaming, room + _RUN)
         flush(line, room)
         simd_bytes.fence()
 

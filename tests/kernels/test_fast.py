@@ -568,6 +568,22 @@ def test_many_packed_runs_at_once(seed, bits, streaming, high_first, signed, pla
     check(lambda s, t: subbyte.pack(s, t, *back, *options), flat, packed_bytes, expected, places)
 
 
+@pytest.mark.parametrize("begin", [0, 5])
+@pytest.mark.parametrize("count", [7, 64, 130, 256, 300])
+@pytest.mark.parametrize("bits", [4, 2, 1])
+def test_unpacked_runs_that_follow_each_other_are_put_together(bits, count, begin):
+    """More of them than are held at once, and a matrix that does not go on where the one before ended."""
+    runs, pitch = held_run.RUN_BYTES // count + 3, count + -count % (8 // bits)
+    packed = np.random.default_rng(count).integers(0, 256, 3 * runs * pitch * bits // 8, np.uint8)
+    outer = np.array([[k * runs * pitch, begin + k * runs * count + 100 * (k == 2)] for k in range(3)])
+    rows = np.stack([np.arange(runs) * pitch, np.arange(runs) * count, np.zeros(runs, np.int64)], 1)
+    expected = np.full(outer[-1, 1] + runs * count, 7, np.uint8)
+    places = [(outer[:, None, k, None] + rows[:, k, None] + np.arange(count)).ravel() for k in (0, 1)]
+    expected[places[1]] = packed[places[0] * bits // 8] >> places[0] * bits % 8 & (1 << bits) - 1
+    tables = outer, rows, np.array([[0, 0, count]]), bits, 0, 0, 1, SCRATCH
+    check(lambda s, t: subbyte.unpack(s, t, *tables), packed, np.full_like(expected, 7), expected, (None, None))
+
+
 @given(seeds, flags, places)
 def test_copy_moves_a_run(seed, streaming, places):
     rng = np.random.default_rng(seed)
