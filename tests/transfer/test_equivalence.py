@@ -87,7 +87,7 @@ class Way(NamedTuple):
 
 
 #: Which is better depends on the blocks: small ones leave much of the words to the nest.
-_TURNED_WORDS = "transpose32, unpack or deinterleave_bits, transpose8"
+_TURNED_WORDS = "transpose32, unpack or transpose32, unpack, short_rows or deinterleave_bits, transpose8"
 _WORDS_TURNED = "pack_words or pack, transpose32 or transpose8, interleave_bits"
 
 #: One row for each kernel at least, with sizes that leave partial tiles everywhere.
@@ -109,7 +109,7 @@ WAYS = [
     Way("{1,0}", "{1,0}", "unpack", "pack", 1, 8),
     Way("{1,0}", "{1,0}", "unpack", "pack", 2, 8),
     Way("{1,0}", "{1,0}", "unpack", "pack", 4, 8),
-    Way("{1,0:T(8,128)(2,1)}", "{1,0:T(16,128)(2,1)}", "rows", "rows", 16),
+    Way("{1,0:T(8,128)(2,1)}", "{1,0:T(16,128)(2,1)}", "rows or rows + short_rows", "rows or rows + short_rows", 16),
     Way("{1,0:T(8,128)(4,1)}", "{1,0:T(32,128)(4,1)}", "rows or rows + short_rows", "rows or rows + short_rows", 8),
     Way("{1,0:T(8,128)(8,1)}", "{1,0:T(64,128)(8,1)}", "rows", "rows", 4),
     Way("{0,1}", "{1,0}", "transpose8", "transpose8", 8),
@@ -127,7 +127,13 @@ WAYS = [
         "transpose32 or transpose32 + short_rows or short_rows, transpose32 or transpose8, interleave8",
         8,
     ),
-    Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "deinterleave16, transpose32", "transpose32, interleave16", 16),
+    Way(
+        "{1,0:T(8,128)(2,1)}",
+        "{0,1:T(8,128)(2,1)}",
+        "deinterleave16, transpose32 or transpose32, interleave16",
+        "transpose32, interleave16",
+        16,
+    ),
     Way(
         "{1,0:T(8,128)(4,1)}",
         "{0,1:T(32,128)(4,1)}",
