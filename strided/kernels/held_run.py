@@ -41,6 +41,15 @@ def finish(run, streaming, place):
 
 
 @part
+def begun_at(held, t, streaming, place):
+    """The run `held` if it ends where the next bytes belong, at `t`; else it is written, and a new one begins there."""
+    if t == held[1]:
+        return held
+    finish(held, streaming, place)
+    return t, t
+
+
+@part
 def move_run(target, source, size):
     """Copy a short run: exactly its bytes, in two halves that overlap, or in pieces."""
     if size >= 32:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
-from strided.kernels.held_run import RUN_BYTES, drain, finish
+from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish
 
 # Bytes of the source that are read until a matrix is wanted that is asked for. What follows in a longer one the CPU
 # asks for itself, unless rows lie _FAR_STEP apart; the next such matrix is asked for if it has no more than _FAR bytes.
@@ -48,10 +48,7 @@ def short_rows(source, target, outer, runs, source_step, target_step, size, stre
             if not joins:
                 _copy(t, s, count, steps, size)
                 continue
-            begin, end = held
-            if t != end:
-                finish(held, streaming, room)
-                begin, end = t, t
+            begin, end = begun_at(held, t, streaming, room)
             for first in range(0, count, most):
                 some = min(most, count - first)
                 _copy(room + end - (begin & -64), s + first * source_step, some, steps, size)

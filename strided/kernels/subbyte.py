@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
-from strided.kernels.held_run import RUN_BYTES, drain, finish, move_run
+from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
 from strided.kernels.put_words import put_bytes, put_together
 from strided.kernels.row_driver import (
     ARGUMENTS,
@@ -230,10 +230,7 @@ def _unpack_lines(source, element, t, count, how, line, room):
 @part
 def _unpack_short(source, element, t, count, how, held, room):
     """The same for a short run: put together with what follows before it is written. `held` as in `held_run`."""
-    begin, end = held
-    if t != end:
-        finish(held, ZERO + 1, room + _RUN)
-        begin, end = t, t
+    begin, end = begun_at(held, t, ZERO + 1, room + _RUN)
     place = room + _RUN + end - (begin & -64)
     for k in range(0, count, 64):
         # What is written behind the end is overwritten by what follows.

@@ -29,10 +29,6 @@ from strided.kernels.transpose_squares import (
     wanted_next,
 )
 
-# Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
-# pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
-# wanted take a third less; a load that must wait for a store behind streaming stores waits for memory; lines written
-# while others are turned, not after them, take a seventh less.
 _SOON = 4096  # bytes of small matrices that are read until one is wanted that is asked for
 
 

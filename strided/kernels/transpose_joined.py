@@ -5,7 +5,7 @@ from __future__ import annotations
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.few_rows import is_even, is_few, zip_few
-from strided.kernels.held_run import RUN_BYTES, drain, finish
+from strided.kernels.held_run import RUN_BYTES, begun_at, drain
 from strided.kernels.transpose_squares import (
     NOTHING,
     RUN,
@@ -56,10 +56,7 @@ def by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, b
     """
     side = 64 // width
     size, whole, rest = extent[1] * width, extent[1] // side, extent[1] % side
-    begin, end = held
-    if t != end:
-        finish(held, streaming, room + RUN)
-        begin, end = t, t
+    begin, end = begun_at(held, t, streaming, room + RUN)
     rows, s, far = origin
     if is_few(width, extent[1]):
         return zip_few(

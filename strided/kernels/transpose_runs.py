@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
-from strided.kernels.held_run import RUN_BYTES, drain, finish, move_run
+from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
 from strided.kernels.transpose import ARGUMENTS
 
 _WRITTEN = 512  # bytes of a row of the target that are written at once, made of as many runs of the source
@@ -193,10 +193,7 @@ def _join(rows, s, t, extent, size, last, held, room):
     `held` is what is there: where in the target its first byte belongs, and where its last one ends.
     """
     length, across = extent[1] * size, max(1, _READ // size)
-    begin, end = held
-    if t != end:
-        finish(held, ZERO + 1, room + _RUN)
-        begin, end = t, t
+    begin, end = begun_at(held, t, ZERO + 1, room + _RUN)
     for p in range(0, extent[0], across):
         count = min(across, extent[0] - p)
         beyond, each = s + (p + count) * size <= last, (extent[1] + count - 1) // count

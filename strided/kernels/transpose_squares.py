@@ -9,6 +9,10 @@ from strided.kernels import NEAR, SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import RUN_BYTES
 
+# Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
+# pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are
+# wanted take a third less; a load that must wait for a store behind streaming stores waits for memory; lines written
+# while others are turned, not after them, take a seventh less.
 CHUNK = 512  # bytes of one row that are asked for one after the other; the turning of a square asks for so many
 BAND = 2048  # rows of the target done before the next lines of any: of each 64 bytes may be kept, 128 KB in all
 LAG = 128  # lines held back before they are written; the ring holds twice as many

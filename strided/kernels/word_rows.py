@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
-from strided.kernels.held_run import RUN_BYTES, drain, finish
+from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish
 
 # The scratch: the places of the rows of a word, words at the end of the source, a line of each of the rows and the
 # places of these, what `unzip` takes, the run that is held, and rows that are not wanted.
@@ -150,10 +150,7 @@ def _by_run(unzip, fixed, s, t, members, pieces, by_lines, lead, held, how):
     """Add the rows of a word, which begin at `t` in the target, to the run that is held; that run."""
     shared, _, size, room, _ = fixed
     member, count = members
-    begin, end = held
-    if t != end:
-        finish(held, ZERO + 1, room + _RUN)
-        begin, end = t, t
+    begin, end = begun_at(held, t, ZERO + 1, room + _RUN)
     to = room + _RUN + end - (begin & -64)
     for k in range(shared):
         wanted = member <= k < member + count

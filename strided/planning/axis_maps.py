@@ -174,6 +174,15 @@ _STILL = RadixMap(0, 1, (), (0,))
 _BOUNDS_CHUNK = 1 << 16
 
 
+def evenly(step: int) -> AxisMap:
+    """An axis that begins at 0, all of whose steps are equal.
+
+    >>> evenly(8).at(3)
+    24
+    """
+    return AxisMap(0, (RadixMap(0, 1, (), (step,)),))
+
+
 @lru_cache(maxsize=1024)
 def axis_map_of(terms: tuple[Term, ...], extent: int) -> AxisMap:
     """The normal form of the terms of one axis of `extent` indices.

@@ -26,7 +26,14 @@ from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.offset_tables import AxisRange, TaskRanges
 from strided.planning.runs import runs_of
 from strided.planning.select_kernel import Matched, match
-from strided.planning.staged_step import StagedCopy, is_short_row, leaves_gaps, staged_copy_of, words_apart
+from strided.planning.staged_step import (
+    LITTLE_LEFT,
+    StagedCopy,
+    is_short_row,
+    leaves_gaps,
+    staged_copy_of,
+    words_apart,
+)
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 from strided.runtime.cache import forgettable
@@ -263,7 +270,7 @@ def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
     """
     first = found.steps[0]
     left = box.elements - first.elements * first.bits // bits
-    if not (first.is_transposition or first.kernel == "short_rows") or 256 * left < box.elements:
+    if not (first.is_transposition or first.kernel == "short_rows") or LITTLE_LEFT * left < box.elements:
         return False
     return any(is_short_row(axis, bits) for axis in box.axes if axis.target.unit_stride == bits)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from strided.planning.axis_maps import AxisMap, RadixMap
+from strided.planning.axis_maps import AxisMap, RadixMap, evenly
 from strided.planning.boxes import Axis, Box, Spans, cut, divided, split
 from strided.planning.offset_tables import nearness
 from strided.planning.vector_step import FREE_ROWS, VectorStep, outer_order, row_and_outer
@@ -27,6 +27,8 @@ WORD_BITS = 32
 _LEAST_WORDS = 16
 #: The widest element that kernels move.
 _WIDEST_BITS = 64
+#: Runs of so many bits can be moved as single elements.
+_ELEMENT_BITS = (8, 16, 32, _WIDEST_BITS)
 
 
 class Matched(NamedTuple):
@@ -162,7 +164,7 @@ def _short_rows(asked: _Case, *, wide: bool = False, single: bool = False) -> Ve
     if whole is None:
         return _step_of("short_rows", box, bits, None, None) if single else None
     run = box.axes[lane].extent * bits
-    if len(box.axes) < 2 or run > limits.current.short_row_bits or (not wide and run in (8, 16, 32, _WIDEST_BITS)):
+    if len(box.axes) < 2 or run > limits.current.short_row_bits or (not wide and run in _ELEMENT_BITS):
         return None
     return _step_of("short_rows", whole, bits, None, lane)
 
@@ -263,7 +265,7 @@ def _transpose_runs(asked: _Case) -> VectorStep | None:
     box, lane, other, bits, target_bits = asked
     whole = _as_run(box, lane, bits) if lane == other and bits == target_bits else None
     run = box.axes[lane].extent * bits
-    if whole is None or run % 8 or run > limits.current.moved_run_bits or run in (8, 16, 32, _WIDEST_BITS):
+    if whole is None or run % 8 or run > limits.current.moved_run_bits or run in _ELEMENT_BITS:
         return None
     box = whole.with_axes(lane, [])
     near = _nearest(box, 1), _nearest(box, 2)
@@ -279,9 +281,8 @@ def _as_run(box: Box, place: int, bits: int) -> Box | None:
         own = side.radix_map
         if own is None or own.strides[0] != bits or (own.sizes and own.start % own.unit + extent > own.unit):
             return None
-    plain = AxisMap(0, (RadixMap(0, 1, (), (bits,)),))
     source, target = (side.at(0) for side in sides)
-    axes = (*box.axes[:place], Axis(extent, plain, plain), *box.axes[place + 1 :])
+    axes = (*box.axes[:place], Axis(extent, evenly(bits), evenly(bits)), *box.axes[place + 1 :])
     return Box(box.source_base + source, box.target_base + target, axes)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from strided.kernels import SHORT_ROW_BYTES
-from strided.planning.axis_maps import AxisMap, RadixMap
+from strided.planning.axis_maps import evenly
 from strided.planning.boxes import Axis, Box, Spans, cut, joined, room_of, split
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.offset_tables import (
@@ -62,7 +62,7 @@ _FILLED_WORD_COST = 150.0
 #: The time that a bit takes which comes from memory once more, for a second step.
 _AGAIN = 0.75
 #: The part of a box that a second step may take without being compared with other ways: one of so many.
-_LITTLE_LEFT = 256
+LITTLE_LEFT = 256
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 _FAR_WORDS = 1.1
 #: How much longer stages take between two blocks, of which each is half as large.
@@ -327,7 +327,7 @@ def leaves_gaps(found: Matched) -> bool:
     """Whether other ways may be better: squares far from full, words or rows of little, or much that is left over."""
     first, *others = found.steps
     own, left = (sum(step.elements * max(step.widths) for step in steps) for steps in ([first], others))
-    if _LITTLE_LEFT * left >= own:
+    if LITTLE_LEFT * left >= own:
         return True
     full = (own + left) * _COST.get(first.kernel, 1.0)
     return first.kernel in _SQUARES | {"pack_words", "short_rows"} and _cost(*found) > 1.5 * full
@@ -560,13 +560,9 @@ def _kept(box: Box, parts: TaskRanges, staging: Sequence[StagingLayout], bits: i
     stage = Box(box.target_base + axes[place].target.at(first), first * bits, ())
     for k, (axis, step) in enumerate(zip(axes, strides, strict=True)):
         if k != place:
-            stage = stage.with_axes(len(stage.axes), [Axis(axis.extent, axis.target, _dense(step))])
+            stage = stage.with_axes(len(stage.axes), [Axis(axis.extent, axis.target, evenly(step))])
     words = WORD_BITS, WORD_BITS
     return _matched(joined(stage), words, (room_of(stage, words)[0], (0, size // 8)), (True, False), sparse=True)
-
-
-def _dense(step: int) -> AxisMap:
-    return AxisMap(0, (RadixMap(0, 1, (), (step,)),))
 
 
 def _stages(
@@ -585,7 +581,7 @@ def _stages(
     widths = bits[0], *(layout.bits for layout in staging), bits[1]
     lengths = [axis.extent for axis in axes]
     strides = [layout.strides(lengths) for layout in staging]
-    dense = [[_dense(step) for step in steps] for steps, _ in strides]
+    dense = [[evenly(step) for step in steps] for steps, _ in strides]
     sides = [axis.source for axis in axes], *dense, [axis.target for axis in axes]
     for k in range(len(staging) + 1):
         stage = Box(0 if k else box.source_base, box.target_base if k == len(staging) else 0, ())

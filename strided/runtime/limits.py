@@ -87,7 +87,7 @@ class Limits(NamedTuple):
 
     #: Shorter runs become wider elements: two words of 64 bits are the least worth a vector. `compare.py`, sub-tiles.
     run_bits: int = 128
-    #: Longest rows that are copied as one, not line by line.
+    #: Longest rows that are moved as one, by an instruction or two; longer ones line by line. `compare.py`, short rows.
     short_row_bits: int = 1 << 10
     #: Least part of the squares of a transposition that is there: one of so many.
     turned_squares: int = 32
