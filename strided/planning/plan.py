@@ -20,20 +20,15 @@ from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import axis_map_of
 from strided.planning.boxes import Box, room_of, simplified
 from strided.planning.copy_signature import CopySignature, signature_of
+from strided.planning.cost_model import LITTLE_LEFT, leaves_gaps
 from strided.planning.fill_step import FillStep
 from strided.planning.linearize import linearized
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.offset_tables import AxisRange, TaskRanges
 from strided.planning.runs import runs_of
 from strided.planning.select_kernel import Matched, match
-from strided.planning.staged_step import (
-    LITTLE_LEFT,
-    StagedCopy,
-    is_short_row,
-    leaves_gaps,
-    staged_copy_of,
-    words_apart,
-)
+from strided.planning.staged_step import StagedCopy, staged_copy_of, words_apart
+from strided.planning.staging_blocks import is_short_row
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 from strided.runtime.cache import forgettable

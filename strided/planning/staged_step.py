@@ -13,93 +13,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from strided.kernels import SHORT_ROW_BYTES
 from strided.planning.axis_maps import evenly
 from strided.planning.boxes import Axis, Box, Spans, cut, joined, room_of, split
+from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, cost_of, cost_of_fetched, cost_of_passes
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.offset_tables import (
     AxisRange,
     TaskRanges,
     boxes_of,
-    length_of,
     nearness,
     phase_of,
-    tile_period_of,
 )
 from strided.planning.select_kernel import WORD_BITS, Matched, match
+from strided.planning.staging_blocks import Near, StagingLayout, block_lengths, near_axes, run_on
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
-
-#: Time of a kernel in the cache for each bit on its wider side, `rows` being 1. Measured: see docs/maintainers.md.
-_COST = {
-    "deinterleave8": 1.15,
-    "interleave8": 1.3,
-    "deinterleave_bits": 1.2,
-    "interleave_bits": 1.0,
-    "unpack": 1.05,
-    "pack": 1.0,
-    "pack_words": 1.0,
-    "transpose64": 1.15,
-    "transpose32": 1.5,
-    "transpose16": 1.55,
-    "transpose8": 1.85,
-    "transpose_runs": 1.5,
-}
-#: Those that turn squares, and the time that a bit of a square takes which is not there.
-_SQUARES = {"transpose64", "transpose32", "transpose16", "transpose8"}
-_GAP_COST = 0.75
-#: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and a
-#: transposition whose runs lie on few pages, or at few places of many, where they fight for the same few lines of the
-#: caches, or follow each other only as far as they share words of the source.
-_RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500.0, 1500.0
-_LONG_RUN_BITS = 1024
-#: The same for each row that is copied as one, and besides if it lies in memory, apart from others; on its own line.
-_SHORT_ROW_COST, _APART_COST, _FAR_COST = 60.0, 25.0, 400.0
-#: The same for each run that is packed or unpacked, up to eight times as long.
-_PACKED_RUN_COST = 1500.0
-#: The same for each word that `pack_words` fills.
-_FILLED_WORD_COST = 150.0
-#: The time that a bit takes which comes from memory once more, for a second step.
-_AGAIN = 0.75
-#: The part of a box that a second step may take without being compared with other ways: one of so many.
-LITTLE_LEFT = 256
-#: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
-_FAR_WORDS = 1.1
-#: How much longer stages take between two blocks, of which each is half as large.
-_HALF_BLOCKS = 1.25
-#: The time that a kernel takes for each element that the nest moves, in bits.
-_NEST_COST = 400.0
-_NEST_BITS_COST = 4000.0
-#: The same for each word that the nest fetches from the target: it waits for memory.
-_FETCH_COST = 3000.0
-
-
-class StagingLayout(NamedTuple):
-    """The layout of a block: dense, rows in whole words.
-
-    Attributes
-    ----------
-    bits : int
-        Bits of one element.
-    order : tuple of int
-        Places of the axes, the contiguous one last.
-    row_elements : int
-        Elements of which a row has a multiple, if not those of a word.
-    """
-
-    bits: int
-    order: tuple[int, ...]
-    row_elements: int = 1
-
-    def strides(self, lengths: Sequence[int]) -> tuple[list[int], int]:
-        """The step of every axis in a block of these extents, and the size of the block, in bits."""
-        stride, strides = self.bits, [0] * len(self.order)
-        for k in reversed(self.order):
-            strides[k] = stride
-            stride *= lengths[k]
-            if k == self.order[-1]:
-                stride += -stride % max(WORD_BITS, self.row_elements * self.bits)
-        return strides, stride
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,50 +143,7 @@ class _Stage(NamedTuple):
     @property
     def cost(self) -> float:
         """The time it takes, about: bits moved, each weighted by its kernel."""
-        return _cost(self.steps, self.rest, self.in_memory)
-
-
-def _cost(
-    steps: Sequence[VectorStep],
-    rest: Sequence[tuple[Box, tuple[int, int]]],
-    in_memory: tuple[bool, bool] | None = None,
-) -> float:
-    if in_memory is None and steps:
-        spans = [last - first for first, last in steps[0].spans]
-        in_memory = spans[0] >= limits.current.staging_bytes, spans[1] >= limits.current.staging_bytes
-    return sum(step.elements * max(step.widths) * _bit_cost(step, in_memory) for step in steps) + sum(
-        box.elements * (_NEST_COST if min(bits) >= 8 else _NEST_BITS_COST) for box, bits in rest
-    )
-
-
-def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
-    cost = _COST.get(step.kernel, 1.0)
-    if step.kernel in _SQUARES:
-        cost += _GAP_COST * (1 / step.fullness - 1)
-    run, long = _RUN_COST, _LONG_RUN_BITS
-    if step.kernel == "pack_words":
-        run = _FILLED_WORD_COST
-    elif step.kernel in ("pack", "unpack"):
-        run, long = _PACKED_RUN_COST, 8 * _LONG_RUN_BITS
-    elif step.kernel == "short_rows":
-        run = _short_row_cost(step, in_memory)
-    if step.is_transposition:
-        places = step.run_places
-        run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
-        if step.goes_on_in_words:
-            run, long = _WORD_RUN_COST, 3 * _LONG_RUN_BITS
-    if 0 < step.run_bits < long:
-        cost += run * (1 / step.run_bits - 1 / long)
-    return cost
-
-
-def _short_row_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
-    cost = _SHORT_ROW_COST
-    for side, far in zip(step.axes[step.row][1:], in_memory or (False, False), strict=True):
-        apart = 8 * abs(side.unit_stride)
-        if far and apart != step.run_bits:
-            cost += _APART_COST if apart <= limits.current.line_bits else _FAR_COST
-    return cost
+        return cost_of(self.steps, self.rest, self.in_memory)
 
 
 def staged_copy_of(
@@ -280,7 +165,7 @@ def staged_copy_of(
     if may_pack and min(bits) < 8:
         # Several packed elements can be moved as one.
         widths.append(min(bits))
-    near = _near(box, 1, bits[0]), _near(box, 2, bits[1])
+    near = near_axes(box, 1, bits[0]), near_axes(box, 2, bits[1])
     keys = list(dict.fromkeys(k for side in near for k in (*side.lanes, *side.rows)))
     rest = [k for k in range(len(box.axes)) if k not in keys]
     staging = [
@@ -306,31 +191,15 @@ def staged_copy_of(
                 pair = layout, StagingLayout(8, layout.order, WORD_BITS // layout.bits)
                 way = _candidate(box, bits, near, pair, whole_words)
                 if way is not None and way.is_good and way.step.words[0] >= 0:
-                    found.append(way._replace(cost=way.cost * _HALF_BLOCKS))
+                    found.append(way._replace(cost=way.cost * HALF_BLOCKS))
     if instead is not None and len(instead.steps) > 1:
         way = _in_parts(box, bits, near)
         found += [] if way is None else [way]
     best = min(found, key=lambda way: (not way.is_good, way.cost), default=None)
     if best is not None and instead is not None:
-        # Each of several steps goes through memory: through all of it, or so many lines.
-        whole = box.elements * max(bits)
-        others = sum(
-            _AGAIN * min(whole, step.elements * step.bits * limits.current.line_bits // max(1, step.run_bits))
-            for step in instead.steps[1:]
-        )
-        if not (best.is_good and best.cost * box.elements < _cost(*instead) + others):
+        if not (best.is_good and best.cost * box.elements < cost_of_passes(instead, box.elements * max(bits))):
             return None
     return None if best is None else best.step
-
-
-def leaves_gaps(found: Matched) -> bool:
-    """Whether other ways may be better: squares far from full, words or rows of little, or much that is left over."""
-    first, *others = found.steps
-    own, left = (sum(step.elements * max(step.widths) for step in steps) for steps in ([first], others))
-    if LITTLE_LEFT * left >= own:
-        return True
-    full = (own + left) * _COST.get(first.kernel, 1.0)
-    return first.kernel in _SQUARES | {"pack_words", "short_rows"} and _cost(*found) > 1.5 * full
 
 
 class _Candidate(NamedTuple):
@@ -342,10 +211,10 @@ class _Candidate(NamedTuple):
 
 
 def _candidate(
-    box: Box, bits: tuple[int, int], near: Sequence[_Near], staging: tuple[StagingLayout, ...], whole_words: bool
+    box: Box, bits: tuple[int, int], near: Sequence[Near], staging: tuple[StagingLayout, ...], whole_words: bool
 ) -> _Candidate | None:
     """The staged copy through blocks of these layouts, or None if it gains nothing."""
-    lengths = _lengths(box.axes, near, staging, bits)
+    lengths = block_lengths(box.axes, near, staging, bits)
     if any(layout.strides(lengths)[1] > 8 * (limits.current.staging_bytes // len(staging)) for layout in staging):
         return None
     parts = tuple(AxisRange(0, length) for length in lengths)
@@ -370,18 +239,18 @@ def _candidate(
     kept = _kept(box, parts, staging, bits[1], words[1])
     cost = sum(stage.cost for stage in stages)
     if kept is not None:
-        cost += _cost(kept.steps, ()) + _FETCH_COST * sum(words.elements for words, _ in kept.rest)
+        cost += cost_of_fetched(kept.steps, kept.rest)
     first = staging[0].order[-1]
     if first in near[0].rows and lengths[first] * bits[0] <= WORD_BITS and stages[0].kernel.startswith("transpose"):
-        cost += (_FAR_WORDS - 1) * stages[0].cost
+        cost += (FAR_WORDS - 1) * stages[0].cost
     return _Candidate(step, len(good) == len(stages), cost / math.prod(lengths))
 
 
-def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[_Near]) -> _Candidate | None:
+def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> _Candidate | None:
     """The copy by several kernels, each of which does a part of every block, or None if they leave something over."""
     order = sorted(range(len(box.axes)), key=lambda k: -nearness(box.axes[k].target))
     both = (StagingLayout(max(bits), tuple(order)),) * 2
-    lengths = _lengths(box.axes, near, both, bits)
+    lengths = block_lengths(box.axes, near, both, bits)
     parts = tuple(AxisRange(0, length) for length in lengths)
     (stage,) = _stages(box, parts, (), bits, (-1, -1))
     if stage.rest or len(stage.steps) < 2 or min(bits) < 8:
@@ -411,113 +280,27 @@ def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
     return True
 
 
-class _Near(NamedTuple):
-    """The axes along which elements of one side are neighbours, and those whose rows share words there."""
-
-    lanes: list[int]
-    rows: list[int]
-
-
-def _near(box: Box, side: int, bits: int) -> _Near:
-    """The nearest axes of one side of a box (1 source, 2 target), for elements of `bits`."""
-    sides = [axis.source if side == 1 else axis.target for axis in box.axes]
-    near = [k for k, own in enumerate(sides) if own.unit_stride == bits]
-    words = [k for k, own in enumerate(sides) if own.unit_stride == WORD_BITS]
-    each = WORD_BITS // bits if bits < WORD_BITS and words else 0
-    rows = [k for k in near if each in (m.unit for m in sides[k].radix_maps) or box.axes[k].extent <= each]
-    # Without neighbours, every row is the only one of its words.
-    return (
-        _Near([*words, *(k for k in near if k not in rows)], rows) if each and (rows or not near) else _Near(near, [])
-    )
-
-
-def _run(box: Box, side: int, bits: int, apart: int) -> int:
-    """The elements of a run on one side (1 source, 2 target) along all axes but the one at `apart`."""
-    own = [(axis.source if side == 1 else axis.target, axis.extent) for k, axis in enumerate(box.axes) if k != apart]
-    run = 1
-    for axis_map, extent in sorted(own, key=lambda pair: nearness(pair[0])):
-        if axis_map.unit_stride != run * bits:
-            break
-        run *= axis_map.unit or extent
-    return run
-
-
 def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | None:
     """A box as several in which words of one side that may be moved as such have an axis of their own for their rows.
 
     None if there are no such words, or they have it already.
     """
-    near = _near(box, 1, source_bits), _near(box, 2, target_bits)
+    near = near_axes(box, 1, source_bits), near_axes(box, 2, target_bits)
     for side, bits, own, other in zip((2, 1), (source_bits, target_bits), near, near[::-1], strict=True):
         if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
             continue
         # The other side takes words in runs, long enough for squares of them; words of few rows only along one axis.
         lane = box.axes[other.lanes[0]].extent
-        run = _run(box, side, (source_bits, target_bits)[side - 1], own.rows[0]) if bits < 8 else lane
+        run = run_on(box, side, (source_bits, target_bits)[side - 1], own.rows[0]) if bits < 8 else lane
         if run >= limits.current.square_words and box.axes[own.rows[0]].extent > WORD_BITS // bits:
             return split(box, own.rows[0], WORD_BITS // bits)
     return None
 
 
-def _lengths(
-    axes: Sequence[Axis], near: Sequence[_Near], staging: Sequence[StagingLayout], bits: tuple[int, int]
-) -> tuple[int, ...]:
-    """The extents of a block: long along contiguous axes, short along rows of words."""
-    widest = max(layout.bits for layout in staging)
-    budget = limits.current.staging_bytes // len(staging) * 8 // widest
-    word = max(1, WORD_BITS // min(layout.bits for layout in staging))
-    lanes = tuple(layout.order[-1] for layout in staging)
-    long = limits.current.staging_lane_bytes * 8 // widest
-    source, target = near
-    goals = [
-        *((k, 128) for k in lanes),
-        *((k, max(tile_period_of(axes[k]), WORD_BITS // min(bits))) for k in (*source.rows, *target.rows)),
-        *((k, min(8, tile_period_of(axes[k]))) for k in range(len(axes))),
-        *((k, 8) for k in (*source.lanes, *target.lanes) if k not in lanes),
-        # Short rows of the target are then written whole, one after the other. Words make long pieces by their rows
-        # already: a side without them comes first.
-        *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes if not target.rows),
-        *((k, 256) for k in source.lanes if not source.rows),
-        *((k, axes[k].extent if is_short_row(axes[k], WORD_BITS) else 256) for k in target.lanes if target.rows),
-        # Tiles of words are long pieces already: then rows of the target, whose ends are written twice.
-        *((k, 8 * SHORT_ROW_BYTES // bits[1]) for k in target.lanes if source.rows and not target.rows),
-        *_onward(axes, 2, target, bits[1]),
-        *_onward(axes, 1, source, bits[0]),
-        *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
-        *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order))),
-    ]
-    lengths = [1] * len(axes)
-    for k, goal in goals:
-        # Runs take whole words, and threads do not meet in those of the target.
-        multiple = word if k in lanes else 1
-        others = math.prod(-(-n // word) * word if i in lanes else n for i, n in enumerate(lengths) if i != k)
-        room = budget // others // multiple * multiple
-        apart = WORD_BITS // bits[1] if axes[k].target.unit_stride == bits[1] < 8 else 1
-        lengths[k] = max(lengths[k], length_of(axes[k], min(goal, room), apart))
-    return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
-
-
-def _onward(axes: Sequence[Axis], side: int, near: _Near, bits: int) -> Iterator[tuple[int, int]]:
-    """The axes along which short rows of one side (1 source, 2 target) go on, and how far, until they are long."""
-    steps = [(axis.source if side == 1 else axis.target).unit_stride for axis in axes]
-    run = axes[near.lanes[0]].extent * bits if near.lanes and not near.rows else 0
-    while 0 < run < 8 * limits.current.long_row_bytes:
-        on = [k for k, axis in enumerate(axes) if axis.extent > 1 and steps[k] == run]
-        if not on:
-            return
-        yield on[0], 8 * limits.current.long_row_bytes // run
-        run *= axes[on[0]].extent
-
-
-def is_short_row(axis: Axis, bits: int) -> bool:
-    """Whether an axis that is contiguous in the target is one short run there."""
-    return axis.extent * bits <= 8 * SHORT_ROW_BYTES and not any(m.sizes for m in axis.target.radix_maps)
-
-
 def _words_of(
     box: Box,
     side: int,
-    near: Sequence[_Near],
+    near: Sequence[Near],
     bits: tuple[int, int],
     layout: StagingLayout,
     lengths: Sequence[int],

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.kernels import HOMES
-from strided.planning import plan, staged_step
+from strided.planning import cost_model, plan
 from strided.planning.plan import StagedCopy, VectorStep, plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
@@ -309,9 +309,9 @@ def test_words_that_rows_fill_in_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What lies in them besides stays; where the last one does not end in the buffer, words are not moved whole."""
-    monkeypatch.setattr(staged_step, "_FETCH_COST", 0.0)
-    monkeypatch.setattr(staged_step, "_FILLED_WORD_COST", 1e4)
-    monkeypatch.setattr(staged_step, "_PACKED_RUN_COST", 0.0)
+    monkeypatch.setattr(cost_model, "_FETCH_COST", 0.0)
+    monkeypatch.setattr(cost_model, "_FILLED_WORD_COST", 1e4)
+    monkeypatch.setattr(cost_model, "_PACKED_RUN_COST", 0.0)
     replace(stream_bytes=0, staging_bytes=staging_bytes)
     maps = [map_of(f"f32[{sizes}]{text}") for text in (layout, "")]
     for turn, kernel in ((1, there), (-1, back)):
@@ -341,9 +341,9 @@ def test_several_kernels_each_do_a_part_of_every_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     replace(stream_bytes=0 if streaming else 1 << 40, staging_bytes=1 << 14)
-    monkeypatch.setattr(staged_step, "_AGAIN", 1e4)
-    monkeypatch.setitem(staged_step._COST, "transpose8", 1e3)
-    monkeypatch.setitem(staged_step._COST, "transpose16", 1e3)
+    monkeypatch.setattr(cost_model, "_AGAIN", 1e4)
+    monkeypatch.setitem(cost_model._COST, "transpose8", 1e3)
+    monkeypatch.setitem(cost_model._COST, "transpose16", 1e3)
     tiled = map_of(f"f32[{sizes}]{{1,2,0:T{tile}}}")
     dense = row_major(tiled.shape)
     source, target = Guarded(dense, bits, seed=1, phase=phases[0]), Guarded(tiled, bits, seed=2, phase=phases[1])

@@ -1,0 +1,123 @@
+"""The model of costs: about how long the ways of a copy take, so that plans can choose among them.
+
+A cost is a time, in bits that `rows` moves inside the cache meanwhile. docs/maintainers.md says how each was measured;
+only the order of what is compared matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from strided.planning.boxes import Box
+from strided.planning.select_kernel import Matched
+from strided.planning.vector_step import VectorStep
+from strided.runtime import limits
+
+#: Boxes that no vector kernel takes, each with the widths of its elements, in bits.
+Rest: TypeAlias = Sequence[tuple[Box, tuple[int, int]]]
+
+#: Time of a kernel in the cache for each bit on its wider side, `rows` being 1. Measured: see docs/maintainers.md.
+_COST = {
+    "deinterleave8": 1.15,
+    "interleave8": 1.3,
+    "deinterleave_bits": 1.2,
+    "interleave_bits": 1.0,
+    "unpack": 1.05,
+    "pack": 1.0,
+    "pack_words": 1.0,
+    "transpose64": 1.15,
+    "transpose32": 1.5,
+    "transpose16": 1.55,
+    "transpose8": 1.85,
+    "transpose_runs": 1.5,
+}
+#: Those that turn squares, and the time that a bit of a square takes which is not there.
+_SQUARES = {"transpose64", "transpose32", "transpose16", "transpose8"}
+_GAP_COST = 0.75
+#: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and a
+#: transposition whose runs lie on few pages, or at few places of many, where they fight for the same few lines of the
+#: caches, or follow each other only as far as they share words of the source.
+_RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500.0, 1500.0
+_LONG_RUN_BITS = 1024
+#: The same for each row that is copied as one, and besides if it lies in memory, apart from others; on its own line.
+_SHORT_ROW_COST, _APART_COST, _FAR_COST = 60.0, 25.0, 400.0
+#: The same for each run that is packed or unpacked, up to eight times as long.
+_PACKED_RUN_COST = 1500.0
+#: The same for each word that `pack_words` fills.
+_FILLED_WORD_COST = 150.0
+#: The time that a bit takes which comes from memory once more, for a second step.
+_AGAIN = 0.75
+#: The part of a box that a second step may take without being compared with other ways: one of so many.
+LITTLE_LEFT = 256
+#: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
+FAR_WORDS = 1.1
+#: How much longer stages take between two blocks, of which each is half as large.
+HALF_BLOCKS = 1.25
+#: The time that a kernel takes for each element that the nest moves, in bits.
+_NEST_COST = 400.0
+_NEST_BITS_COST = 4000.0
+#: The same for each word that the nest fetches from the target: it waits for memory.
+_FETCH_COST = 3000.0
+
+
+def cost_of(steps: Sequence[VectorStep], rest: Rest = (), in_memory: tuple[bool, bool] | None = None) -> float:
+    """The time of steps and of what they leave over; `in_memory`: which sides are no blocks, by default large ones."""
+    if in_memory is None and steps:
+        spans = [last - first for first, last in steps[0].spans]
+        in_memory = spans[0] >= limits.current.staging_bytes, spans[1] >= limits.current.staging_bytes
+    return sum(step.elements * max(step.widths) * _bit_cost(step, in_memory) for step in steps) + sum(
+        box.elements * (_NEST_COST if min(bits) >= 8 else _NEST_BITS_COST) for box, bits in rest
+    )
+
+
+def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
+    cost = _COST.get(step.kernel, 1.0)
+    if step.kernel in _SQUARES:
+        cost += _GAP_COST * (1 / step.fullness - 1)
+    run, long = _RUN_COST, _LONG_RUN_BITS
+    if step.kernel == "pack_words":
+        run = _FILLED_WORD_COST
+    elif step.kernel in ("pack", "unpack"):
+        run, long = _PACKED_RUN_COST, 8 * _LONG_RUN_BITS
+    elif step.kernel == "short_rows":
+        run = _short_row_cost(step, in_memory)
+    if step.is_transposition:
+        places = step.run_places
+        run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
+        if step.goes_on_in_words:
+            run, long = _WORD_RUN_COST, 3 * _LONG_RUN_BITS
+    if 0 < step.run_bits < long:
+        cost += run * (1 / step.run_bits - 1 / long)
+    return cost
+
+
+def _short_row_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
+    cost = _SHORT_ROW_COST
+    for side, far in zip(step.axes[step.row][1:], in_memory or (False, False), strict=True):
+        apart = 8 * abs(side.unit_stride)
+        if far and apart != step.run_bits:
+            cost += _APART_COST if apart <= limits.current.line_bits else _FAR_COST
+    return cost
+
+
+def cost_of_fetched(steps: Sequence[VectorStep], words: Rest) -> float:
+    """The time of steps that bring words of the target into a block, and of words that the nest fetches one by one."""
+    return cost_of(steps) + _FETCH_COST * sum(box.elements for box, _ in words)
+
+
+def cost_of_passes(found: Matched, bits: int) -> float:
+    """The time of all steps of a match, each of which goes through memory: through all of `bits`, or so many lines."""
+    line = limits.current.line_bits
+    again = (min(bits, step.elements * step.bits * line // max(1, step.run_bits)) for step in found.steps[1:])
+    return cost_of(*found) + _AGAIN * sum(again)
+
+
+def leaves_gaps(found: Matched) -> bool:
+    """Whether other ways may be better: squares far from full, words or rows of little, or much that is left over."""
+    first, *others = found.steps
+    own, left = (sum(step.elements * max(step.widths) for step in steps) for steps in ([first], others))
+    if LITTLE_LEFT * left >= own:
+        return True
+    full = (own + left) * _COST.get(first.kernel, 1.0)
+    return first.kernel in _SQUARES | {"pack_words", "short_rows"} and cost_of(*found) > 1.5 * full

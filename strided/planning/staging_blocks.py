@@ -1,0 +1,125 @@
+"""The blocks of staged copies: how their elements lie, how long they are, and what is near on either side of a box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from strided.kernels import SHORT_ROW_BYTES
+from strided.planning.boxes import Axis, Box
+from strided.planning.offset_tables import length_of, nearness, tile_period_of
+from strided.planning.select_kernel import WORD_BITS
+from strided.runtime import limits
+
+
+class StagingLayout(NamedTuple):
+    """The layout of a block: dense, rows in whole words.
+
+    Attributes
+    ----------
+    bits : int
+        Bits of one element.
+    order : tuple of int
+        Places of the axes, the contiguous one last.
+    row_elements : int
+        Elements of which a row has a multiple, if not those of a word.
+    """
+
+    bits: int
+    order: tuple[int, ...]
+    row_elements: int = 1
+
+    def strides(self, lengths: Sequence[int]) -> tuple[list[int], int]:
+        """The step of every axis in a block of these extents, and the size of the block, in bits."""
+        stride, strides = self.bits, [0] * len(self.order)
+        for k in reversed(self.order):
+            strides[k] = stride
+            stride *= lengths[k]
+            if k == self.order[-1]:
+                stride += -stride % max(WORD_BITS, self.row_elements * self.bits)
+        return strides, stride
+
+
+class Near(NamedTuple):
+    """The axes along which elements of one side are neighbours, and those whose rows share words there."""
+
+    lanes: list[int]
+    rows: list[int]
+
+
+def near_axes(box: Box, side: int, bits: int) -> Near:
+    """The nearest axes of one side of a box (1 source, 2 target), for elements of `bits`."""
+    sides = [axis.source if side == 1 else axis.target for axis in box.axes]
+    near = [k for k, own in enumerate(sides) if own.unit_stride == bits]
+    words = [k for k, own in enumerate(sides) if own.unit_stride == WORD_BITS]
+    each = WORD_BITS // bits if bits < WORD_BITS and words else 0
+    rows = [k for k in near if each in (m.unit for m in sides[k].radix_maps) or box.axes[k].extent <= each]
+    # Without neighbours, every row is the only one of its words.
+    return Near([*words, *(k for k in near if k not in rows)], rows) if each and (rows or not near) else Near(near, [])
+
+
+def run_on(box: Box, side: int, bits: int, apart: int) -> int:
+    """The elements of a run on one side (1 source, 2 target) along all axes but the one at `apart`."""
+    own = [(axis.source if side == 1 else axis.target, axis.extent) for k, axis in enumerate(box.axes) if k != apart]
+    run = 1
+    for axis_map, extent in sorted(own, key=lambda pair: nearness(pair[0])):
+        if axis_map.unit_stride != run * bits:
+            break
+        run *= axis_map.unit or extent
+    return run
+
+
+def block_lengths(
+    axes: Sequence[Axis], near: Sequence[Near], staging: Sequence[StagingLayout], bits: tuple[int, int]
+) -> tuple[int, ...]:
+    """The extents of a block: long along contiguous axes, short along rows of words."""
+    widest = max(layout.bits for layout in staging)
+    budget = limits.current.staging_bytes // len(staging) * 8 // widest
+    word = max(1, WORD_BITS // min(layout.bits for layout in staging))
+    lanes = tuple(layout.order[-1] for layout in staging)
+    long = limits.current.staging_lane_bytes * 8 // widest
+    source, target = near
+    goals = [
+        *((k, 128) for k in lanes),
+        *((k, max(tile_period_of(axes[k]), WORD_BITS // min(bits))) for k in (*source.rows, *target.rows)),
+        *((k, min(8, tile_period_of(axes[k]))) for k in range(len(axes))),
+        *((k, 8) for k in (*source.lanes, *target.lanes) if k not in lanes),
+        # Short rows of the target are then written whole, one after the other. Words make long pieces by their rows
+        # already: a side without them comes first.
+        *((k, axes[k].extent if is_short_row(axes[k], bits[1]) else 256) for k in target.lanes if not target.rows),
+        *((k, 256) for k in source.lanes if not source.rows),
+        *((k, axes[k].extent if is_short_row(axes[k], WORD_BITS) else 256) for k in target.lanes if target.rows),
+        # Tiles of words are long pieces already: then rows of the target, whose ends are written twice.
+        *((k, 8 * SHORT_ROW_BYTES // bits[1]) for k in target.lanes if source.rows and not target.rows),
+        *_onward(axes, 2, target, bits[1]),
+        *_onward(axes, 1, source, bits[0]),
+        *((k, long) for k in (*lanes, *source.lanes, *target.lanes)),
+        *((k, budget) for k in (*source.lanes, *target.lanes, *reversed(staging[0].order))),
+    ]
+    lengths = [1] * len(axes)
+    for k, goal in goals:
+        # Runs take whole words, and threads do not meet in those of the target.
+        multiple = word if k in lanes else 1
+        others = math.prod(-(-n // word) * word if i in lanes else n for i, n in enumerate(lengths) if i != k)
+        room = budget // others // multiple * multiple
+        apart = WORD_BITS // bits[1] if axes[k].target.unit_stride == bits[1] < 8 else 1
+        lengths[k] = max(lengths[k], length_of(axes[k], min(goal, room), apart))
+    return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
+
+
+def _onward(axes: Sequence[Axis], side: int, near: Near, bits: int) -> Iterator[tuple[int, int]]:
+    """The axes along which short rows of one side (1 source, 2 target) go on, and how far, until they are long."""
+    steps = [(axis.source if side == 1 else axis.target).unit_stride for axis in axes]
+    run = axes[near.lanes[0]].extent * bits if near.lanes and not near.rows else 0
+    while 0 < run < 8 * limits.current.long_row_bytes:
+        on = [k for k, axis in enumerate(axes) if axis.extent > 1 and steps[k] == run]
+        if not on:
+            return
+        yield on[0], 8 * limits.current.long_row_bytes // run
+        run *= axes[on[0]].extent
+
+
+def is_short_row(axis: Axis, bits: int) -> bool:
+    """Whether an axis that is contiguous in the target is one short run there."""
+    return axis.extent * bits <= 8 * SHORT_ROW_BYTES and not any(m.sizes for m in axis.target.radix_maps)
