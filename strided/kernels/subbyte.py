@@ -66,12 +66,10 @@ def _together(rows, pieces, bits, streaming):
     count = ZERO + 1
     while count < rows.shape[0] and rows[count, 0] == rows[0, 0] and rows[count, 2] == rows[0, 2] + count:
         count += 1
-    if streaming:
-        return 2 * count >= shared
     for p in range(pieces.shape[0]):
-        if pieces[p, 2] < 64:
-            return False
-    return count == shared
+        if not streaming and pieces[p, 2] >= 64:
+            return count == shared
+    return 2 * count >= shared
 
 
 @part

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
-from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish
+from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
 
 # The scratch: the places of the rows of a word, words at the end of the source, a line of each of the rows and the
 # places of these, what `unzip` takes, the run that is held, and rows that are not wanted.
@@ -219,4 +219,4 @@ def _directly(unzip, fixed, s, target, rows, i, members, pieces, lead, how):
             _take(unzip, fixed, s + pieces[p, 0] + 4 * c, some, lead, room + _PLACES, ZERO, how)
             for k in range(count):
                 place = t + rows[i + k, 1] + c * width
-                simd_bytes.move(place, room + _LINES + 64 * (member + k), some * width)
+                move_run(place, room + _LINES + 64 * (member + k), some * width)

@@ -6,6 +6,7 @@ only the order of what is compared matters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -22,7 +23,6 @@ _COST = {
     "deinterleave8": 1.15,
     "interleave8": 1.3,
     "deinterleave_bits": 1.2,
-    "interleave_bits": 1.0,
     "unpack": 1.05,
     "pack": 1.0,
     "pack_words": 1.0,
@@ -42,10 +42,13 @@ _RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500
 _LONG_RUN_BITS = 1024
 #: The same for each row that is copied as one, and besides if it lies in memory, apart from others; on its own line.
 _SHORT_ROW_COST, _APART_COST, _FAR_COST = 60.0, 25.0, 400.0
-#: The same for each run that is packed or unpacked, up to eight times as long.
-_PACKED_RUN_COST = 1500.0
+#: The same for each run that is packed, and that is unpacked, up to eight times as long.
+_PACKED_RUN_COST, _UNPACKED_RUN_COST = 2300.0, 1000.0
 #: The same for each word that `pack_words` fills.
-_FILLED_WORD_COST = 150.0
+_FILLED_WORD_COST = 250.0
+#: The time that packed rows take to be put into words, for each run of these, and for as many as are made at once: for
+#: all of the rows, and for each of them.
+_WORDS, _MADE_COST, _MADE_ROW_COST = 64, 3300.0, 310.0
 #: The time that a bit takes which comes from memory once more, for a second step.
 _AGAIN = 0.75
 #: The part of a box that a second step may take without being compared with other ways: one of so many.
@@ -72,6 +75,8 @@ def cost_of(steps: Sequence[VectorStep], rest: Rest = (), in_memory: tuple[bool,
 
 
 def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
+    if step.kernel == "interleave_bits":
+        return _made_cost(step)
     cost = _COST.get(step.kernel, 1.0)
     if step.kernel in _SQUARES:
         cost += _GAP_COST * (1 / step.fullness - 1)
@@ -79,7 +84,7 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     if step.kernel == "pack_words":
         run = _FILLED_WORD_COST
     elif step.kernel in ("pack", "unpack"):
-        run, long = _PACKED_RUN_COST, 8 * _LONG_RUN_BITS
+        run, long = _PACKED_RUN_COST if step.kernel == "pack" else _UNPACKED_RUN_COST, 8 * _LONG_RUN_BITS
     elif step.kernel == "short_rows":
         run = _short_row_cost(step, in_memory)
     if step.is_transposition:
@@ -90,6 +95,18 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     if 0 < step.run_bits < long:
         cost += run * (1 / step.run_bits - 1 / long)
     return cost
+
+
+def _made_cost(step: VectorStep) -> float:
+    """The time of a bit of packed rows that are put into words, of which so many are made at once, wanted or not."""
+    lane = step.axes[step.lane]
+    run = min(lane.extent, *(side.unit or lane.extent for side in lane[1:]))
+    rows = 1.0
+    if step.row >= 0:
+        extent = step.axes[step.row].extent
+        rows = extent / math.ceil(extent / step.rows)
+    made = 1 + math.ceil(run / _WORDS)
+    return made * (_MADE_COST / rows + _MADE_ROW_COST) / (run * max(step.widths))
 
 
 def _short_row_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:

@@ -229,6 +229,27 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
             check(lambda a, b, own=options: KERNELS[kernel](a, b, *own), source, target, expected, places)
 
 
+@pytest.mark.parametrize("lanes", [1, 3, 17, 36, 63, 64, 70])
+@pytest.mark.parametrize("bits", [4, 2, 1])
+def test_rows_of_few_packed_elements_are_taken_out_of_words(bits, lanes):
+    """All rows of a word, or some of them: nothing between them in the target is touched."""
+    rng = np.random.default_rng(lanes)
+    q, apart, words = 32 // bits, lanes + 5, 4 * lanes + 8
+    for first, count in {(0, q), (0, q - 1), (1, q - 1), (q // 2, q // 2), (q - 1, 1)}:
+        members = np.tile(np.arange(first, first + count), 3)
+        rows = np.stack([np.repeat(np.arange(3) * words, count), rng.permutation(members.size) * apart, members], 1)
+        outer = np.arange(2)[:, None] * [3 * words, members.size * apart]
+        tables = outer, rows, np.array([[0, 0, lanes]]), np.array([0, len(rows)]), np.array([0, 1])
+        source = rng.integers(0, 256, 6 * words - 8, np.uint8)
+        target = rng.integers(0, 256, 2 * members.size * apart - 5, np.uint8)
+        for high_first, signed in ((0, 0), (1, 1)):
+            s, t = bits_moved("deinterleave_bits", bits, high_first, tables)
+            expected = moved(source, target, s, t, bits, signed=bool(signed), to_bytes=True)
+            options = (*tables, 0, SCRATCH, bits, signed, high_first)
+            for places in ((None, None), (0, 5)):
+                check(lambda a, b, own=options: subbyte.deinterleave_bits(a, b, *own), source, target, expected, places)
+
+
 @pytest.mark.parametrize("begin", [0, 4], ids=["whole lines", "off lines"])
 @pytest.mark.parametrize("lanes", [17, 63, 64, 65, 131])
 @pytest.mark.parametrize("bits", [8, 4, 2, 1])
