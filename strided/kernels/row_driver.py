@@ -33,6 +33,8 @@ SIDE, GATHERED_ROW = 8192, 1088
 _FAR, _SOON, _AHEAD = 1 << 17, 1 << 14, 1024
 # The line in which a row ends must come from memory before it can be written: it is prefetched this many rows before.
 _ROWS_AHEAD = 4
+# So many complete words for each that is not are not streamed, if all lie side by side.
+_MIXED = 3
 # So many rows, if they share words, come together in them as fast as from memory line by line.
 _FEW_SHARED = 8
 
@@ -62,11 +64,13 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     long = lanes > 16 * pieces.shape[0], phases
     on = _matrices_ahead(lanes * s_lane * rows.shape[0])
     matrices = max(1, _ROWS_AHEAD * shared // max(1, rows.shape[0]))
+    mixed = streaming and _are_mixed(outer, rows, pieces, shared)
+    if mixed:
+        fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, ZERO, room
     for o in range(outer.shape[0]):
         origin = ends[0] + outer[o, 0], simd_bytes.address(target) + outer[o, 1]
-        onward = simd_bytes.address(target) + outer[min(o + 1, outer.shape[0] - 1), 1]
         beyond = simd_bytes.address(target) + outer[min(o + matrices, outer.shape[0] - 1), 1]
-        later = rows.shape[0], onward, end, beyond
+        later = rows.shape[0], end, beyond
         for r in range(row_cuts.shape[0] - 1):
             chosen = simd_bytes.address(rows), row_cuts[r], row_cuts[r + 1]
             for p in range(piece_cuts.shape[0] - 1):
@@ -86,12 +90,32 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
                     later,
                     ends,
                     options,
-                    long,
+                    (*long, mixed),
                     line,
                 )
     flush(line, room)
     if streaming:
         simd_bytes.fence()
+
+
+@part
+def _are_mixed(outer, rows, pieces, shared):
+    """Whether complete words and many that are not lie side by side, in short rows that end inside a line.
+
+    The CPU then fetches lines of complete ones with those of the others, and to stream these takes twice as long.
+    """
+    if shared == 1 or outer.shape[0] < 2 or pieces.shape[0] != 1 or not pieces[0, 2] & 15:
+        return False
+    words, complete, pitch, i = ZERO, ZERO, ZERO, ZERO
+    while i < rows.shape[0]:
+        first = i
+        while i < rows.shape[0] and rows[i, 1] == rows[first, 1]:
+            i += 1
+        if words == 1:
+            pitch = rows[first, 1] - rows[0, 1]
+        words += 1
+        complete += i - first == shared
+    return 0 < complete <= _MIXED * (words - complete) and outer[1, 1] - outer[0, 1] == words * pitch
 
 
 @part
@@ -129,7 +153,7 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
     """Copy the pieces of one block of rows; return the line begun."""
     step, shared = fixed[2], fixed[3]
     rows, i, last = chosen
-    asks = later[2] > 0 and cut[2] == cut[3]
+    asks = later[1] > 0 and cut[2] == cut[3]
     while i < last:
         s, t, member = (
             origin[0] + simd_bytes.cell(rows, i, 0),
@@ -144,7 +168,7 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
             manner = aim(member, ZERO + GATHERED_ROW, options)
             ahead = long[0], lead[0] * lead[1], ends[1], group != _ALONE
             done = patch(fetch, fixed, (origin[0], t), rows, i, last, cut, manner, ahead)
-            if fixed[4] and group == _ALONE:
+            if group == _ALONE and (fixed[4] or long[2]):
                 _ask_for_words(origin[1], rows, i, done, later, cut, fixed[1])
             elif asks:
                 _ask_for_end(origin[1], rows, i + _ROWS_AHEAD * shared, later)
@@ -157,7 +181,9 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
         else:
             # Rows that share words of the source ask for different ones of their lines.
             share = (member & max(1, step >> 6) - 1) * 64
-            if asks:
+            if long[2]:
+                _ask_for_words(origin[1], rows, i, ZERO + shared, later, cut, fixed[1])
+            elif asks:
                 _ask_for_end(origin[1], rows, i + _ROWS_AHEAD * shared, later)
             line = _row(fetch, spill, fixed, (s, t), cut, how, (lead[0] + share, pitch, lead[1]), line)
             i += shared
@@ -297,16 +323,15 @@ def _end(fixed, rows, pieces):
 
 @part
 def _ask_for_end(origin, rows, i, later):
-    """Prefetch the line in which a later row ends: of these rows, or of those that begin next.
+    """Prefetch the line in which a later row ends: of these rows, or of a later matrix.
 
-    `later` is the number of rows, where the next ones begin, and how far each goes.
+    `later` is the number of rows, how far each goes, and where those of a later matrix begin.
     """
     if i >= later[0]:
-        i, origin = i - later[0], later[1]
-    if i < later[0]:
-        end = origin + simd_bytes.cell(rows, i, 1) + later[2]
-        if end & 63:
-            simd_bytes.prefetch(end)
+        i, origin = i % later[0], later[2]
+    end = origin + simd_bytes.cell(rows, i, 1) + later[1]
+    if end & 63:
+        simd_bytes.prefetch(end)
 
 
 @part
@@ -319,7 +344,7 @@ def _ask_for_words(origin, rows, i, done, later, cut, t_lane):
     if next_one < later[0] and simd_bytes.cell(rows, next_one, 2) == simd_bytes.cell(rows, i, 2):
         i = min(i + _ROWS_AHEAD * done, later[0] - 1)
     else:
-        origin = later[3]
+        origin = later[2]
     row = origin + simd_bytes.cell(rows, i, 1)
     pieces, first, last, _ = cut
     for p in range(first, last):

@@ -275,6 +275,26 @@ def test_rows_are_put_into_words_by_lines(bits, lanes, begin):
                 check(lambda a, b, own=options: KERNELS[name](a, b, *own), source, target, expected, places)
 
 
+@pytest.mark.parametrize("lanes", [5, 17, 40, 64, 100])
+@pytest.mark.parametrize("bits", [16, 8, 4, 2, 1])
+def test_complete_words_among_others(bits, lanes):
+    """Without a gap between their rows, complete words are not streamed: all of them are written all the same."""
+    rng = np.random.default_rng(lanes)
+    q, name = 32 // bits, f"interleave{bits}" if bits >= 8 else "interleave_bits"
+    pitch, width = 4 * lanes + 63 & -64, max(1, bits // 8)
+    for count in {q + 1, 2 * q - 1, 3 * q - 1, 4 * q + 1}:
+        order, words = np.arange(count), -(-count // q)
+        rows = np.stack([order * lanes * width, order // q * pitch, order % q], 1)
+        outer = np.arange(9)[:, None] * [count * lanes * width, words * pitch]
+        tables = outer, rows, np.array([[0, 0, lanes]]), np.array([0, count]), np.array([0, 1])
+        source, target = (rng.integers(0, 256, 9 * n, np.uint8) for n in (count * lanes * width, words * pitch))
+        s, t = bits_moved(name, bits, 0, tables)
+        expected = moved(source, target, s, t, bits)
+        options = (*tables, 1, SCRATCH, *((bits, 0) if bits < 8 else ()))
+        for places in ((None, None), (0, 64)):
+            check(lambda a, b, own=options: KERNELS[name](a, b, *own), source, target, expected, places)
+
+
 def test_a_group_with_uneven_rows_is_written_row_by_row():
     """Rows of one word may come from anywhere in the source."""
     rng = np.random.default_rng(0)
