@@ -3,7 +3,7 @@
 Run it as ``python asv_bench/sweep.py`` (``--help`` for what can be chosen). Shapes are drawn at random, get the layout
 that the compiler chooses for them, and are grown along their most major dimension until the larger of both buffers has
 48 MB. Every figure is the bytes of both buffers, padding included, moved a second, as a share of memcpy's, measured in
-the same rounds: 1 is as fast as memcpy, 2 twice as fast.
+the same rounds: 1 is as fast as memcpy, 2 twice as fast. The streaming copy of as many bytes is the limit of memory.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ LEAST = 0.35
 
 
 class Result(NamedTuple):
-    """One conversion, and its speed as a share of memcpy's."""
+    """One conversion, and its speed and the streaming copy's as shares of memcpy's."""
 
     share: float
+    limit: float
     source: str
     target: str
 
@@ -59,12 +60,12 @@ def main(argv: list[str] | None = None) -> int:
         return status
     yardstick.ROUNDS = options.rounds
     sd.set_num_threads(options.threads)
-    print("  read  write  layout")
+    print("  read  write  limit  layout")
     results = []
     for shape in drawn(options.seed, options.count):
         results += measured(shape)
         read, write = results[-2:]
-        print(f"{read.share:6.2f} {write.share:6.2f}  {shape}", flush=True)
+        print(f"{read.share:6.2f} {write.share:6.2f} {read.limit:6.2f}  {shape}", flush=True)
     print(summary(results))
     return 0
 
@@ -106,16 +107,21 @@ def measured(shape: sd.Shape) -> list[Result]:
     found = cases.both("", "", str(shape), shape.dimensions)
     dense = shape.with_layout(None)
     copied = (shape.byte_size + dense.byte_size) // 2
-    times = yardstick.in_turn([yardstick.plain_copy(copied), *(cases.prepare(case).run for case in found)])
-    _, read, write = map(float, yardstick.share_of_first(times))
-    return [Result(read, str(shape), str(dense)), Result(write, str(dense), str(shape))]
+    copies = [yardstick.plain_copy(copied), yardstick.streaming_copy(copied)]
+    times = yardstick.in_turn([*copies, *(cases.prepare(case).run for case in found)])
+    _, limit, read, write = map(float, yardstick.share_of_first(times))
+    return [Result(read, limit, str(shape), str(dense)), Result(write, limit, str(dense), str(shape))]
 
 
 def summary(results: list[Result]) -> str:
     """The medians, the ten slowest conversions with their plans, and how many are too slow."""
-    shares = np.array([result.share for result in results])
+    shares, limits = (np.array(column) for column in list(zip(*results, strict=True))[:2])
     read, write, both = (np.median(part) for part in (shares[::2], shares[1::2], shares))
-    lines = [f"median {both:.2f}, read {read:.2f}, write {write:.2f}; the slowest:"]
+    lines = [
+        f"median {both:.2f}, read {read:.2f}, write {write:.2f}",
+        f"the streaming copy: median {np.median(limits):.2f}; of it: median {np.median(shares / limits):.2f}",
+        "the slowest:",
+    ]
     for result in sorted(results)[:10]:
         lines.append(f"{result.share:6.2f}  {result.source} to {result.target}")
         lines.append(textwrap.indent(str(sd.inspect.plan_between(result.source, result.target)), " " * 8))

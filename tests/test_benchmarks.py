@@ -252,7 +252,8 @@ def test_the_sweep_shows_the_slowest_conversions_with_their_plans(capsys: pytest
         for pair in ((shape, shape.with_layout(None)), (shape.with_layout(None), shape)):
             assert "{} to {}".format(*pair) in printed
             assert str(sd.inspect.plan_between(*pair)).splitlines()[0] in printed
-    assert re.search(r"^median \d+\.\d\d, read \d+\.\d\d, write \d+\.\d\d", printed, re.MULTILINE)
+    assert re.search(r"^median \d+\.\d\d, read \d+\.\d\d, write \d+\.\d\d$", printed, re.MULTILINE)
+    assert re.search(r"^the streaming copy: median \d+\.\d\d; of it: median \d+\.\d\d$", printed, re.MULTILINE)
     assert re.search(r"^\d of 6 below 0\.35$", printed, re.MULTILINE)
 
 
