@@ -85,6 +85,9 @@ def add_digits(indices, start, step, digits, offsets):
 
 #: Bytes of a list of one number for each element of a block.
 _LIST = 4 * POINTS
+#: Bytes between an index and the one asked for with it. Into the second-level cache, as elements are: a CPU has few
+#: places for what is on its way to the first, and the elements being taken need them.
+_INDICES_AHEAD = 1 << 13
 
 
 @part
@@ -107,7 +110,7 @@ def _check(given, bound, index, factor, offsets):
     for at in range(0, _LIST, LINE):
         # The indices of later blocks come while elements of this one are taken.
         for line in (2 * at, 2 * at + LINE):
-            simd_bytes.prefetch_near(given + 4 * _LIST + line)
+            simd_bytes.prefetch(given + _INDICES_AHEAD + line)
         low = simd_int32.low(given + 2 * at)
         far = simd_int32.either(far, simd_int32.excess(given + 2 * at))
         # As unsigned numbers, negative ones are larger than what they wrap to.
@@ -160,7 +163,7 @@ def _follow(step, first, lists, offsets, data, bits):
         _divide(numbers, x, y, factor, offsets)
     elif kind > SHIFT:
         for i in range(x, x + FETCHED):
-            simd_bytes.prefetch_near(data + (simd_int32.number(offsets + 4 * i) * bits >> 3))
+            simd_bytes.prefetch(data + (simd_int32.number(offsets + 4 * i) * bits >> 3))
     else:
         _shift(numbers, x, y, lists + 4 * _LIST)
     return ZERO
