@@ -51,7 +51,7 @@ def is_large(source: Region, size: int) -> bool:
     """Whether a selection of `size` elements is worth a kernel, and the kernels can read the source."""
     least = limits.current.indexed_elements if kernels.is_loaded() else limits.current.loading_elements
     regular = source.map.is_regular and source.map.ndim > 0
-    return 0 < size >= least and source.bits <= 64 and not source.unit_bits and regular
+    return 0 < size >= least and source.bits <= 128 and not source.unit_bits and regular
 
 
 def _is_narrow(map_: AddressMap, sizes: Sequence[int]) -> bool:
@@ -105,7 +105,9 @@ def _logarithm(number: int) -> int:
 
 
 def _in_line(x: Integers) -> Integers:
-    """An index array in one axis; not copied if its entries are evenly spaced."""
+    """An index array in one axis; not copied if its entries are evenly spaced, or of 32 bits and contiguous."""
+    if x.dtype == np.int32 and x.flags.c_contiguous:
+        return x.reshape(-1)
     x = x.astype(np.int64, copy=False)
     return x if x.ndim == 1 and x.strides[0] % 8 == 0 else np.ascontiguousarray(x).reshape(-1)
 
@@ -150,7 +152,7 @@ def gather_sums(source: Region, index: Sequence[Any], out: Array) -> bool:
     outer, inner = tables
     from_, target, size = read_only(source.buffer), out.reshape(-1).view(np.uint8), len(inner) * out.itemsize
     lanes = _lanes_of(source, outer, inner, reads=True)
-    if lanes is None and source.bits < 8:
+    if lanes is None and not 8 <= source.bits <= 64:
         return False
     try:
         if lanes is not None:

@@ -85,6 +85,9 @@ def add_digits(indices, start, step, digits, offsets):
 
 #: Bytes of a list of one number for each element of a block.
 _LIST = 4 * POINTS
+#: Bytes between an index and the one asked for with it. Into the second-level cache, as elements are: a CPU has few
+#: places for what is on its way to the first, and the elements being taken need them.
+_INDICES_AHEAD = 1 << 13
 
 
 @part
@@ -101,15 +104,19 @@ def _add(offsets, numbers, factor):
 
 
 @part
-def _check(given, bound, index, factor, offsets):
+def _check(given, wide, bound, index, factor, offsets):
     far, astray = simd_bytes.zero(), simd_bytes.zero()
     bounds, last = simd_int32.repeated(bound), simd_int32.repeated(bound - 1)
     for at in range(0, _LIST, LINE):
         # The indices of later blocks come while elements of this one are taken.
-        for line in (2 * at, 2 * at + LINE):
-            simd_bytes.prefetch_near(given + 4 * _LIST + line)
-        low = simd_int32.low(given + 2 * at)
-        far = simd_int32.either(far, simd_int32.excess(given + 2 * at))
+        if wide:
+            for line in (2 * at, 2 * at + LINE):
+                simd_bytes.prefetch(given + _INDICES_AHEAD + line)
+            low = simd_int32.low(given + 2 * at)
+            far = simd_int32.either(far, simd_int32.excess(given + 2 * at))
+        else:
+            simd_bytes.prefetch(given + _INDICES_AHEAD + at)
+            low = simd_bytes.load(given + at)
         # As unsigned numbers, negative ones are larger than what they wrap to.
         wrapped = simd_int32.least(low, simd_int32.total(low, bounds))
         inside = simd_int32.least(wrapped, last)
@@ -149,18 +156,18 @@ def _follow(step, first, lists, offsets, data, bits):
     numbers = lists + own * _LIST
     if kind == CHECK:
         given = x + first * y
-        if y != 8:
+        if y != 8 and y != 4:
             for i in range(POINTS):
                 simd_bytes.put_integer(lists + 8 * i, simd_bytes.integer(given + i * y))
             given = lists
-        return _check(given, z, numbers, factor, offsets)
+        return _check(given, y != 4, z, numbers, factor, offsets)
     if kind == SPLIT:
         _split(numbers, x, y, lists + 3 * _LIST, factor, offsets)
     elif kind == DIVIDE:
         _divide(numbers, x, y, factor, offsets)
     elif kind > SHIFT:
         for i in range(x, x + FETCHED):
-            simd_bytes.prefetch_near(data + (simd_int32.number(offsets + 4 * i) * bits >> 3))
+            simd_bytes.prefetch(data + (simd_int32.number(offsets + 4 * i) * bits >> 3))
     else:
         _shift(numbers, x, y, lists + 4 * _LIST)
     return ZERO
@@ -186,8 +193,10 @@ def _take_some(data, target, offsets, bits, flip):
         _take(simd_bytes.copy2, 2, data, target, offsets)
     elif bits == 32:
         _take(simd_bytes.copy4, 4, data, target, offsets)
-    else:
+    elif bits == 64:
         _take(simd_bytes.copy8, 8, data, target, offsets)
+    else:
+        _take(simd_bytes.copy16, 16, data, target, offsets)
 
 
 @kernel(BYTES, WRITABLE, TABLE, NUMBER, NUMBER, NUMBER, NUMBER, WRITABLE)
@@ -198,7 +207,8 @@ def gather_points(source, target, steps, base, first, bits, flip, scratch):
     ``2**32``, and what the rows of `steps` add. Each makes a list of numbers below ``2**31`` and adds its products
     with a factor:
 
-    - ``(CHECK, to, factor, address, step, bound)``: indices that lie `step` bytes apart, counted from the start
+    - ``(CHECK, to, factor, address, step, bound)``: int64 indices that lie `step` bytes apart, counted from the start;
+      int32 ones, if these are 4
     - ``(SPLIT, from, factor, divisor, logarithm, 0)``: quotients, to the list 3; the remainders replace the numbers
     - ``(DIVIDE, from, factor, divisor, logarithm, 0)``: quotients, which are not kept
     - ``(SHIFT, from, 0, start, step, 0)``: ``start + step * number``, to the list 4

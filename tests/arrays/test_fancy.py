@@ -168,6 +168,7 @@ def test_larger_ones_over_threads(text: str, threads: int, monkeypatch: pytest.M
     [
         ("f32[24,384]{1,0:T(8,128)}", "rows"),
         ("u8[24,384]{1,0}", "rows"),
+        ("c128[24,384]{1,0:T(8,128)}", "rows"),
         ("bf16[24,384]{1,0:T(8,128)(2,1)}", "deinterleave16"),
         ("u8[24,384]{1,0:T(8,128)(4,1)}", "deinterleave8"),
         ("s4[24,384]{1,0:T(8,128)(8,1)E(4)}", "deinterleave_bits"),
@@ -223,6 +224,7 @@ def test_words_that_do_not_end_in_the_buffer_are_not_read() -> None:
         "s32[5,31,11,97]{1,3,0,2:T(8,128)}",
         "s32[99,93,1]{1,2,0:T(2,1,1)}",
         "s32[99,1,93,1,1]{4,3,2,1,0}",
+        "c128[49,49,3]{2,0,1:T(8,128)}",
     ],
 )
 def test_the_kernel_for_index_arrays_takes_every_place(text: str) -> None:
@@ -237,26 +239,27 @@ def test_it_takes_every_place_of_a_source_beyond_the_cache(monkeypatch: pytest.M
 def check_every_place(text: str) -> None:
     """It takes them itself, and leaves nothing to the general way."""
     case = Case.parse(text)
-    values = np.arange(int(np.prod(case.dimensions)), dtype=np.int32).reshape(case.dimensions)
+    values = np.arange(int(np.prod(case.dimensions))).reshape(case.dimensions).astype(shape_of(case).dtype)
     check_taken_by_kernel(sd.LayoutArray.from_numpy(values, shape_of(case)), values)
 
 
 def check_taken_by_kernel(a: sd.LayoutArray, values: np.ndarray) -> None:
     places, wanted, out = np.arange(values.size), values.tobytes(), np.empty(values.size, values.dtype)
-    for array in (places, places - values.size):
-        assert fancy.gather_points(a.region, [array], out)
-        assert out.tobytes() == wanted
     index = np.unravel_index(places, values.shape)
-    for key in (index, tuple(i - n for i, n in zip(index, values.shape, strict=True))):
-        out.view(np.uint8)[:] = 0
-        assert fancy.gather_points(a.region, list(key), out)
-        assert out.tobytes() == wanted
+    flat = [[places], [places - values.size]]
+    for key in (*flat, [*index], [i - n for i, n in zip(index, values.shape, strict=True)]):
+        for dtype in (np.int64, np.int32, np.int16 if values.size < 1 << 15 else np.int32):
+            out.view(np.uint8)[:] = 0
+            assert fancy.gather_points(a.region, [array.astype(dtype) for array in key], out)
+            assert out.tobytes() == wanted
     ends = [(sign << bits) + near for bits in (31, 32, 63) for sign in (-1, 1) for near in (-values.size, -1, 0, 1)]
-    for wrong in (values.size, -values.size - 1, *(end for end in ends if -1 << 63 <= end < 1 << 63)):
-        for k in (0, 1234, len(places) - 1):
-            outside = places.copy()
-            outside[k] = wrong
-            assert not fancy.gather_points(a.region, [outside], out)
+    for wrong in (values.size, -values.size - 1, *ends):
+        for dtype in (np.int64, np.int32):
+            for k in (0, 1234, len(places) - 1):
+                outside = places.astype(dtype)
+                if np.iinfo(dtype).min <= wrong <= np.iinfo(dtype).max:
+                    outside[k] = wrong
+                    assert not fancy.gather_points(a.region, [outside], out)
 
 
 @pytest.mark.parametrize("bitorder", ["little", "big"])
