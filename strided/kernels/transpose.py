@@ -11,7 +11,7 @@ memory is touched counts more than anything else: see `transpose_ring`.
 from __future__ import annotations
 
 from strided.kernels import block_transpose, simd_bytes
-from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
+from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.few_rows import few_rows, part_few, take_turns
 from strided.kernels.held_run import finish, move_run
 from strided.kernels.transpose_joined import by_run, follow, prepare_run
@@ -106,7 +106,7 @@ def _next_band(outer, on, p_pieces, o, i, band, width, s):
     return s, ZERO
 
 
-@part
+@separate
 def _direct(turn, width, origin, goal, extent, following, room, bounds):
     """Turn all blocks of a band from where they are to where they belong, along the target's rows."""
     side = 64 // width
@@ -114,7 +114,7 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
     for p in range(0, extent[0], side):
         wanted = wanted_next((origin[0], origin[1], extent[1]), following, p, extent[0], width, bounds)
         for q in range(0, extent[1], side):
-            ask(wanted, q // side, across, 0)
+            ask(wanted, q // side, across, ZERO)
             at = origin[0] + 8 * q, origin[1] + p * width
             to = goal[0] + 8 * p, goal[1] + q * width
             present = min(side, extent[0] - p), min(side, extent[1] - q)
@@ -124,7 +124,7 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
                 _edge(turn, width, at, to, present, room, bounds)
 
 
-@part
+@separate
 def _edge(turn, width, origin, goal, extent, room, bounds):
     """Turn a block of which only `extent` (p, q) is there; neither reads nor writes the rest."""
     targets = room + TARGETS
