@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba import types
-from numba.core import codegen, compiler
+from numba.core import codegen, compiler, typed_passes, untyped_passes
 
 from strided.kernels import disk_cache
 from strided.kernels.disk_cache import DiskCache
@@ -47,6 +48,18 @@ def _compiler_on() -> Iterator[None]:
             numba.config.DISABLE_JIT = before
 
 
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Within this, no garbage is collected: what a compiler makes lives on; searching it takes a tenth of the time."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
+
 def _njit(**options: Any) -> Any:
     decorate = numba.njit(**options, **_OPTIONS)
 
@@ -70,10 +83,34 @@ class _PartLibrary(codegen.JITCodeLibrary):
     def get_pointer_to_function(self, name: str) -> int:
         return 0
 
-    def _optimize_final_module(self) -> None: ...
-
-    def _finalize_final_module(self) -> None:
+    def finalize(self) -> None:
         self._finalized = True
+
+
+class _SeparateLibrary(_PartLibrary):
+    """The same for what must not be inlined, whatever LLVM thinks of it."""
+
+    def add_ir_module(self, module: Any) -> None:
+        for function in module.functions:
+            if not function.is_declaration:
+                function.attributes.add("noinline")
+        super().add_ir_module(module)
+
+
+class _KernelLibrary(codegen.JITCodeLibrary):
+    """The code of a kernel, into which each part is linked once."""
+
+    def finalize(self) -> None:
+        self._linking_libraries = list(_linked(self))
+        super().finalize()
+
+
+def _linked(library: Any) -> dict[Any, None]:
+    """The libraries that one calls, and those that its parts call."""
+    found: dict[Any, None] = {}
+    for called in library._linking_libraries:
+        found |= {called: None} | (_linked(called) if isinstance(called, _PartLibrary) else {})
+    return found
 
 
 class _NoEnvironments:
@@ -86,16 +123,49 @@ class _NoEnvironments:
     def set_env(self, name: str, environment: Any) -> None: ...
 
 
-class _PartCompiler(compiler.Compiler):
+#: Those of Numba's passes that find something to do. Kernels have no closures, array expressions, exceptions, ...
+_PASSES = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.IRLegalization,
+    typed_passes.NativeLowering,
+    typed_passes.NoPythonBackend,
+)
+
+
+class _KernelCompiler(compiler.CompilerBase):
+    _library: type[codegen.JITCodeLibrary] = _KernelLibrary
+
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
         super().__init__(typing, target, library, *rest)
-        self.state.library = _PartLibrary(self.state.targetctx.codegen(), "part")
+        self.state.library = self._library(self.state.targetctx.codegen(), "strided")
+        self.state.library.enable_object_caching()
+
+    def define_pipelines(self) -> list[Any]:
+        manager = compiler.PassManager("strided")
+        for each in _PASSES:
+            manager.add_pass(each, each.__name__)
+        manager.finalize()
+        return [manager]
+
+
+class _PartCompiler(_KernelCompiler):
+    _library = _PartLibrary
+
+
+class _SeparateCompiler(_KernelCompiler):
+    _library = _SeparateLibrary
 
 
 part = _njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler)
 """Decorate a function that kernels are put together from."""
 
-separate = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler)
+separate = _njit(forceinline=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_SeparateCompiler)
 """The same for one that stays a function of its own: inlined, it would take registers from the loops around it."""
 
 
@@ -112,7 +182,7 @@ class Kernel:
         self.arguments = arguments
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-        self._dispatcher = _njit()(function)
+        self._dispatcher = _njit(pipeline_class=_KernelCompiler)(function)
         self._lock = Lock()
 
     @cached_property
@@ -122,7 +192,7 @@ class Kernel:
 
     def compile(self, folders: Sequence[Path] | None = None) -> Any:
         """The machine code, from one of the folders of the cache if it is there, else compiled and kept there."""
-        with self._lock, _compiler_on():
+        with self._lock, _compiler_on(), _garbage_kept():
             if not self._dispatcher.signatures:
                 self._dispatcher._cache = self._cache(folders)
                 self._dispatcher.compile(self.arguments)

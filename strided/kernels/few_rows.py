@@ -60,7 +60,7 @@ def is_few(width, count):
     return count == 2 or (width < 8 and 2 < count <= 4)
 
 
-@part
+@separate
 def is_even(table, count, step):
     """Whether each of so many int64 is `step` more than the one before it. Where rows are short, tables are long."""
     last = table + 8 * (count - 1)
@@ -106,7 +106,7 @@ def zip_few(zips, width, origin, extent, on, held, streaming, places, bounds):
     return begin, end
 
 
-@part
+@separate
 def take_turns(width, target, tables, streaming):
     """Whether few rows of the target take turns in the source's runs, and begin with lines if they are streamed."""
     outer, source_rows, target_rows, p_pieces, q_pieces = tables

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from strided.kernels import NEAR, bitfields, simd_bytes
-from strided.kernels.compile import kernel, part, separate
+from strided.kernels.compile import kernel, part
 from strided.kernels.held_run import move_run
 from strided.kernels.put_words import patched, put_bytes, put_together
 from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, spill_run
@@ -70,12 +70,12 @@ def _spilling(rows):
 _spill_two, _spill_four = _spilling(2), _spilling(4)
 
 
-@separate
+@part
 def _patch16(fetch, fixed, place, rows, i, last, cut, pitch, ahead):
     return patched(fetch, put_bytes, 16, 0, fixed, place, rows, i, last, cut, pitch)
 
 
-@separate
+@part
 def _patch8(fetch, fixed, place, rows, i, last, cut, pitch, ahead):
     return put_together(fetch, put_bytes, 8, 0, fixed, place, rows, i, last, cut, pitch, ahead)
 

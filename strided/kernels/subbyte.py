@@ -7,7 +7,7 @@ element's highest bit is extended to its byte. On the way to packed elements, hi
 from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
-from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
+from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
 from strided.kernels.put_words import put_bytes, put_together
 from strided.kernels.row_driver import (
@@ -106,7 +106,7 @@ def _put_rows(t, words, size, mask, room):
     move_run(t, room, size)
 
 
-@separate
+@part
 def _patch(fetch, fixed, place, rows, i, last, cut, manner, ahead):
     _, bits, flip = manner
     return put_together(fetch, _put_rows, bits, flip, fixed, place, rows, i, last, cut, manner, ahead)

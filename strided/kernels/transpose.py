@@ -10,14 +10,15 @@ memory is touched counts more than anything else: see `transpose_ring`.
 
 from __future__ import annotations
 
-from strided.kernels import block_transpose, simd_bytes
-from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
+from strided.kernels import NEAR, block_transpose, simd_bytes
+from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.few_rows import few_rows, part_few, take_turns
 from strided.kernels.held_run import finish, move_run
 from strided.kernels.transpose_joined import by_run, follow, prepare_run
 from strided.kernels.transpose_ring import by_ring, finish_ring, prepare_ring
 from strided.kernels.transpose_squares import (
     BAND,
+    CHUNK,
     NOTHING,
     RUN,
     SQUARE,
@@ -106,16 +107,21 @@ def _next_band(outer, on, p_pieces, o, i, band, width, s):
     return s, ZERO
 
 
-@part
+@separate
 def _direct(turn, width, origin, goal, extent, following, room, bounds):
     """Turn all blocks of a band from where they are to where they belong, along the target's rows."""
     side = 64 // width
     across = (extent[1] + side - 1) // side
+    # In short rows the next line is not what is wanted next, and from far away it comes too late.
+    near = bounds[1] - bounds[0] <= 2 * NEAR and extent[0] * width >= CHUNK and extent[1] >= side
     for p in range(0, extent[0], side):
         wanted = wanted_next((origin[0], origin[1], extent[1]), following, p, extent[0], width, bounds)
         for q in range(0, extent[1], side):
-            ask(wanted, q // side, across, 0)
             at = origin[0] + 8 * q, origin[1] + p * width
+            if near:
+                _ask_beside(side, origin[0] + 8 * min(q + side, extent[1] - side), at[1] + 64)
+            else:
+                ask(wanted, q // side, across, ZERO)
             to = goal[0] + 8 * p, goal[1] + q * width
             present = min(side, extent[0] - p), min(side, extent[1] - q)
             if present[0] == side and present[1] == side:
@@ -125,6 +131,16 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
 
 
 @part
+def _ask_beside(rows, table, s):
+    """Ask for a line of each of some rows: what follows the lines of the next square, wanted after all along these.
+
+    Caches fetch lines in pairs, so that those of the next square are there, too.
+    """
+    for k in range(rows):
+        simd_bytes.prefetch(s + simd_bytes.integer(table + 8 * k))
+
+
+@separate
 def _edge(turn, width, origin, goal, extent, room, bounds):
     """Turn a block of which only `extent` (p, q) is there; neither reads nor writes the rest."""
     targets = room + TARGETS

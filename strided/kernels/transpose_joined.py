@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
-from strided.kernels.compile import ZERO, part
+from strided.kernels.compile import ZERO, separate
 from strided.kernels.few_rows import is_even, is_few, zip_few
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain
 from strided.kernels.transpose_squares import (
@@ -21,7 +21,7 @@ from strided.kernels.transpose_squares import (
 )
 
 
-@part
+@separate
 def follow(source_rows, targets, count, q_pieces, width, streaming):
     """Whether rows of the target are short, and each begins where the one before it ends."""
     size = q_pieces[0, 2] * width
@@ -35,7 +35,7 @@ def follow(source_rows, targets, count, q_pieces, width, streaming):
     return is_even(targets, count, size)
 
 
-@part
+@separate
 def prepare_run(width, rows, count, room):
     """Make the tables of `by_run` for `count` rows of the source, wherever they begin."""
     side = 64 // width
@@ -47,7 +47,7 @@ def prepare_run(width, rows, count, room):
         sources_of((rows + 8 * whole * side, ZERO), count - whole * side, side, room)
 
 
-@part
+@separate
 def by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, bounds):
     """Turn rows that follow each other in the target, from `t` on, all of each at once.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strided.kernels import block_transpose, simd_bytes
-from strided.kernels.compile import ZERO, part
+from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import move_run
 from strided.kernels.transpose_squares import (
     HELD,
@@ -21,11 +21,12 @@ from strided.kernels.transpose_squares import (
 )
 
 _PAST = ZERO + 1  # the caches
+_NEITHER = ZERO, ZERO  # end of a row
 
 _lines = part(block_transpose.row_lines)
 
 
-@part
+@separate
 def prepare_ring(width, p_pieces, room):
     """Make the table of places of the ring's rows; how many lines of a row are put there at once.
 
@@ -41,7 +42,7 @@ def prepare_ring(width, p_pieces, room):
     return lines
 
 
-@part
+@separate
 def by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
@@ -60,7 +61,7 @@ def by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds)
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side
-        ends = q == 0, q + count == extent[1]
+        ends = ZERO + (q == 0), ZERO + (q + count == extent[1])
         whole = count == lines * side and not (keeps and (ends[0] or ends[1]))
         sources = sources_of((origin[0] + 8 * q, origin[1]), count, across * side, room)
         safe = clear or not passes((sources, origin[1] + extent[0] * width), across * side, bounds)
@@ -96,7 +97,7 @@ def by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds)
                         at = inside(at, side, (extent[0] - p) * width, bounds, room)
                     turn(at[0], at[1], room + PLACES + 8 * slot, 64 * k, room, (*asked, *done), present)
             if due[0] != 0 and not besides:
-                edges = ends[0] and p >= half, ends[1] and p >= half
+                edges = ends[0] * (p >= half), ends[1] * (p >= half)
                 _write(due, n, held, min(side, rows - n), (lines, size), edges, room)
         late = ZERO, ZERO, ZERO, ZERO
         if leaves:
@@ -105,14 +106,14 @@ def by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds)
     return late
 
 
-@part
+@separate
 def finish_ring(width, lines, late, room):
     """Write what is still to be written, if anything is."""
     half = LAG // lines
     if late[0]:
         for n in range(0, half, 64 // width):
             held = room + HELD + 64 * lines * ((late[3] + half + n) % (2 * half))
-            _write(late[:3], n, held, 64 // width, (lines, 64 * lines), (False, False), room)
+            _write(late[:3], n, held, 64 // width, (lines, 64 * lines), _NEITHER, room)
 
 
 @part
@@ -124,7 +125,7 @@ def _keeps(goal, count):
     return phases & 63 != 0
 
 
-@part
+@separate
 def _ask_ends(goal, first, rows, size, ends):
     """Ask for the lines of the target in which some rows begin and end, if they fill these in part."""
     for k in range(first, first + rows):
@@ -135,7 +136,7 @@ def _ask_ends(goal, first, rows, size, ends):
             simd_bytes.prefetch(t + size)
 
 
-@part
+@separate
 def _write(goal, n, held, rows, size, ends, room):
     """Write what is complete of some rows, from the n-th one on, of those that `goal` tells as `late` does.
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from strided.kernels import NEAR, SHORT_ROW_BYTES, simd_bytes
-from strided.kernels.compile import ZERO, part
+from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import RUN_BYTES
 
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
@@ -47,7 +47,7 @@ def passes(at, rows, bounds):
     return at[1] + last + 64 > bounds[1]
 
 
-@part
+@separate
 def inside(at, rows, count, bounds, room):
     """The same rows, or where 64 bytes of one pass the end of the source, copies of the `count` that each has."""
     if not passes(at, rows, bounds):
@@ -59,7 +59,7 @@ def inside(at, rows, count, bounds, room):
     return room + _SPILLED, ZERO
 
 
-@part
+@separate
 def wanted_next(here, following, p, extent, width, bounds):
     """What is asked for while the squares at p are turned, so that all that is read next is there in time.
 
