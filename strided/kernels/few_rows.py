@@ -75,7 +75,7 @@ def is_even(table, count, step):
     return True
 
 
-@separate
+@part
 def zip_few(zips, width, origin, extent, on, held, streaming, places, bounds):
     """Put rows together, as `transpose_joined.by_run` does: as many elements of as few rows as `extent` says.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
-from strided.kernels.compile import ZERO, separate
+from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.few_rows import is_even, is_few, zip_few
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain
 from strided.kernels.transpose_squares import (
@@ -47,7 +47,7 @@ def prepare_run(width, rows, count, room):
         sources_of((rows + 8 * whole * side, ZERO), count - whole * side, side, room)
 
 
-@separate
+@part
 def by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, bounds):
     """Turn rows that follow each other in the target, from `t` on, all of each at once.
 

@@ -59,7 +59,7 @@ def inside(at, rows, count, bounds, room):
     return room + _SPILLED, ZERO
 
 
-@separate
+@part
 def wanted_next(here, following, p, extent, width, bounds):
     """What is asked for while the squares at p are turned, so that all that is read next is there in time.
 
