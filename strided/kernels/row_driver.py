@@ -181,6 +181,15 @@ def _group(rows, i, last, shared):
 
 
 @part
+def is_complete(rows, i, last, shared, side):
+    """Whether row `i` begins all rows of a word of one side, 0 or 1. These follow each other in tables."""
+    far = i + shared - 1
+    if far >= last or simd_bytes.cell(rows, i, 2) != 0 or simd_bytes.cell(rows, far, 2) != shared - 1:
+        return False
+    return simd_bytes.cell(rows, far, side) == simd_bytes.cell(rows, i, side)
+
+
+@part
 def _row(fetch, spill, fixed, place, cut, how, ahead, line):
     """Copy a row's pieces of a block; return the line begun.
 
