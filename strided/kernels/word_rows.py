@@ -166,17 +166,14 @@ def put_place(table, k, place):
 
 
 @part
-def _ask(s, size):
-    """Prefetch so many bytes."""
-    for k in range(0, size, 64):
-        simd_bytes.prefetch(s + k)
-
-
-@part
-def _take(unzip, fixed, s, count, places, at, how):
-    """Take apart the words of a line, of which `count` are wanted."""
+def _take(unzip, fixed, s, count, lead, places, at, how):
+    """Take apart the words of a line, of which `count` are wanted, and ask for those `lead` bytes on."""
     _, width, _, room, end = fixed
-    if s + 256 // width > end:
+    size = 256 // width
+    if lead:
+        for k in range(0, size, 64):
+            simd_bytes.prefetch(s + lead + k)
+    if s + size > end:
         simd_bytes.move(room + _WORDS, s, 4 * count)
         s = room + _WORDS
     unzip(s, places, at, ZERO + 64, room, how)
@@ -208,15 +205,10 @@ def _last_first(unzip, fixed, s, pieces, lead, how):
     _, width, _, room, _ = fixed
     lanes = 64 // width
     for p in range(pieces.shape[0] - 1, -1, -1):
-        at, words = pieces[p, 1] - pieces[0, 1], s + pieces[p, 0]
-        some = pieces[p, 2] % lanes
-        whole = pieces[p, 2] - some
-        if lead:
-            _ask(words + lead, 4 * pieces[p, 2])
-        if some:
-            _take(unzip, fixed, words + 4 * whole, some, room, at + whole * width, how)
-        if whole:
-            unzip(words, room, at, whole * width, room, how)
+        at = pieces[p, 1] - pieces[0, 1]
+        for c in range((pieces[p, 2] - 1) // lanes * lanes, -1, -lanes):
+            some = min(lanes, pieces[p, 2] - c)
+            _take(unzip, fixed, s + pieces[p, 0] + 4 * c, some, lead, room, at + c * width, how)
 
 
 @part
@@ -228,17 +220,11 @@ def _in_turn(unzip, fixed, s, members, pieces, lead, how):
     _, width, size, room, _ = fixed
     lanes = 64 // width
     for p in range(pieces.shape[0]):
-        at, words = pieces[p, 1] - pieces[0, 1], s + pieces[p, 0]
-        some = pieces[p, 2] % lanes
-        whole = pieces[p, 2] - some
-        if lead:
-            _ask(words + lead, 4 * pieces[p, 2])
-        if whole:
-            unzip(words, room, at, whole * width, room, how)
-        if some:
-            at += whole * width
+        for c in range(0, pieces[p, 2], lanes):
+            some, words = min(lanes, pieces[p, 2] - c), s + pieces[p, 0] + 4 * c
+            at = pieces[p, 1] - pieces[0, 1] + c * width
             passes = at + 64 > size
-            _take(unzip, fixed, words + 4 * whole, some, room + _PLACES * passes, ZERO if passes else at, how)
+            _take(unzip, fixed, words, some, lead, room + _PLACES * passes, ZERO if passes else at, how)
             if passes:
                 for k in range(members[0], members[0] + members[1]):
                     place = simd_bytes.cell(room, k, 1) + at
@@ -253,14 +239,19 @@ def _directly(unzip, fixed, origin, rows, i, members, pieces, p, lead, how):
     member, count = members
     lanes, size = 64 // width, pieces[p, 2]
     words, t = origin[0] + rows[i, 0] + pieces[p, 0], origin[1] + pieces[p, 1]
-    if lead:
-        _ask(words + lead, 4 * size)
     if count == shared and size >= lanes:
-        unzip(words, simd_bytes.address(rows) + 24 * i, t, size * width, room, how)
+        table = simd_bytes.address(rows) + 24 * i
+        if not lead:
+            unzip(words, table, t, size * width, room, how)
+            return
+        # Line by line: where much is asked for at once, what is wanted sooner waits.
+        for c in range(0, size, lanes):
+            first = min(c, size - lanes)
+            _take(unzip, fixed, words + 4 * first, lanes, lead, table, t + first * width, how)
         return
     for c in range(0, size, lanes):
         some = min(lanes, size - c)
-        _take(unzip, fixed, words + 4 * c, some, room + _PLACES, ZERO, how)
+        _take(unzip, fixed, words + 4 * c, some, lead, room + _PLACES, ZERO, how)
         for k in range(count):
             place = t + rows[i + k, 1] + c * width
             simd_bytes.move(place, room + _LINES + 64 * (member + k), some * width)
