@@ -66,25 +66,35 @@ fields16, fields8 = _fields(16), _fields(8)
 def _unzip(bits):
     count = 32 // bits
 
-    @operation(types.void, *[INTEGER] * 3)
-    def unzip(builder, address, places, at):
-        """Take all rows of elements of `bits` out of words that follow each other: write 64 bytes of each, in order.
-
-        The rows go to the addresses in the table `places`, plus `at`.
-        """
+    def lines(builder, address, places, at, size):
         vector = Vector(register_bytes())
         each = 128 // bits  # elements in 16 bytes
         picks = [run + k for run in range(0, vector.count * 8 // bits, each) for k in _by_member(each, count)]
-        found = []
-        for begin in range(0, LINE * count, vector.count * count):
-            steps = range(begin, begin + vector.count * count, vector.count)
-            words = [loaded(builder, builder.add(address, INT64(k)), vector, bits) for k in steps]
-            rows = units(builder, [shuffled(builder, word, word, picks) for word in words], 128 // count, 128)
-            found.append([as_bytes(builder, in_turn(builder, row, 128 // count, vector.count // 16)) for row in rows])
-        for k, parts in enumerate(zip(*found, strict=True)):
-            place = builder.load(pointer_to(builder, builder.add(places, INT64(8 * k)), INT64), align=8)
-            line = concatenated(builder, list(parts))
-            builder.store(line, pointer_to(builder, builder.add(place, at), line.type), align=1)
+        entries = (pointer_to(builder, builder.add(places, INT64(24 * k + 8)), INT64) for k in range(count))
+        targets = [builder.add(builder.load(entry, align=8), at) for entry in entries]
+        last = builder.sub(size, INT64(LINE))
+        with cgutils.for_range_slice(builder, INT64(0), size, INT64(LINE), inc=True) as (line, _):
+            line = builder.select(builder.icmp_signed("<", line, last), line, last)
+            start, found = builder.add(address, builder.mul(line, INT64(count))), []
+            for begin in range(0, LINE * count, vector.count * count):
+                steps = range(begin, begin + vector.count * count, vector.count)
+                words = [loaded(builder, builder.add(start, INT64(k)), vector, bits) for k in steps]
+                words = [shuffled(builder, word, word, picks) for word in words]
+                rows = units(builder, words, 128 // count, 128)
+                found.append([as_bytes(builder, in_turn(builder, r, 128 // count, vector.count // 16)) for r in rows])
+            for place, parts in zip(targets, zip(*found, strict=True), strict=True):
+                value = concatenated(builder, list(parts))
+                builder.store(value, pointer_to(builder, builder.add(place, line), value.type), align=1)
+        builder.ret_void()
+
+    @operation(types.void, *[INTEGER] * 4)
+    def unzip(builder, address, places, at, size):
+        """Take all rows of elements out of words: write `size` bytes of each, 64 or more; the last 64 overlap.
+
+        Where the rows go, plus `at`, is in the second column of a table of three.
+        """
+        function = function_of(builder.module, f"strided_unzip{bits}", ir.VoidType(), [INT64] * 4, lines)
+        builder.call(function, [address, places, at, size])
 
     return unzip
 
@@ -126,6 +136,39 @@ def _braid(bits):
 
 
 braid16, braid8 = _braid(16), _braid(8)
+
+
+def _braid_rows(bits):
+    count = 32 // bits
+
+    def lines(builder, table, at, target, size):
+        # In 64 bytes of each of four rows, LLVM makes other shuffles of these: 1.2 times as long.
+        vector = Vector(min(register_bytes(), 4 * bits))
+        entries = (pointer_to(builder, builder.add(table, INT64(24 * k)), INT64) for k in range(count))
+        sources = [builder.add(builder.load(entry, align=8), at) for entry in entries]
+        last = builder.sub(size, INT64(LINE))
+        with cgutils.for_range_slice(builder, INT64(0), size, INT64(LINE), inc=True) as (line, _):
+            line = builder.select(builder.icmp_signed("<", line, last), line, last)
+            for begin in range(0, LINE, vector.count):
+                place = builder.add(line, INT64(begin))
+                words = _zipped(builder, [loaded(builder, builder.add(s, place), vector) for s in sources], bits)
+                place = builder.add(target, builder.mul(place, INT64(count)))
+                builder.store(words, pointer_to(builder, place, words.type), align=1)
+        builder.ret_void()
+
+    @operation(types.void, *[INTEGER] * 4)
+    def braid_rows(builder, table, at, target, size):
+        """Write words, each with an element of every row, from `size` bytes of each, 64 or more: the last 64 overlap.
+
+        Where rows begin, plus `at`, is in the first column of a table of three.
+        """
+        name, arguments = f"strided_braid_rows{bits}", [table, at, target, size]
+        builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 4, lines), arguments)
+
+    return braid_rows
+
+
+braid_rows16, braid_rows8 = _braid_rows(16), _braid_rows(8)
 
 
 def _braid_packed(builder, address, pitch, bits, flip):

@@ -101,15 +101,22 @@ class _KernelLibrary(codegen.JITCodeLibrary):
     """The code of a kernel, into which each part is linked once."""
 
     def finalize(self) -> None:
-        self._linking_libraries = list(_linked(self))
+        # LLVM leaves out what nothing that is there calls: each comes behind all that may call it.
+        self._linking_libraries = [*reversed(_called(self, {}))]
         super().finalize()
+        declared = [each.name for each in self._final_module.functions if each.is_declaration]
+        left_out = [name for name in declared if name.startswith(("_ZN", "strided_"))]
+        if left_out:
+            raise RuntimeError(f"not linked: {', '.join(left_out)}")
 
 
-def _linked(library: Any) -> dict[Any, None]:
-    """The libraries that one calls, and those that its parts call."""
-    found: dict[Any, None] = {}
-    for called in library._linking_libraries:
-        found |= {called: None} | (_linked(called) if isinstance(called, _PartLibrary) else {})
+def _called(library: Any, found: dict[Any, None]) -> dict[Any, None]:
+    """The libraries that one calls, and those that its parts call: each before all that call it."""
+    for each in library._linking_libraries:
+        if each not in found:
+            if isinstance(each, _PartLibrary):
+                _called(each, found)
+            found[each] = None
     return found
 
 

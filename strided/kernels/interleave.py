@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from strided.kernels import NEAR, bitfields, simd_bytes
-from strided.kernels.compile import kernel, part
+from strided.kernels.compile import ZERO, kernel, part
 from strided.kernels.held_run import move_run
-from strided.kernels.put_words import patched, put_bytes, put_together
+from strided.kernels.put_words import patched, put_at_once, put_bytes, put_together
 from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, spill_run
 from strided.kernels.word_rows import take_apart
 
@@ -26,8 +26,8 @@ def _fetching(operation):
 
 def _unzipping(operation):
     @part
-    def unzip(s, places, at, room, how):
-        operation(s, places, at)
+    def unzip(s, places, at, size, room, how):
+        operation(s, places, at, size)
 
     return unzip
 
@@ -35,6 +35,17 @@ def _unzipping(operation):
 _fields16, _fields8 = _fetching(bitfields.fields16), _fetching(bitfields.fields8)
 _unzip16, _unzip8 = _unzipping(bitfields.unzip16), _unzipping(bitfields.unzip8)
 _braid16, _braid8 = _fetching(bitfields.braid16), _fetching(bitfields.braid8)
+
+
+def _braiding(operation):
+    @part
+    def braid(table, at, target, size):
+        operation(table, at, target, size)
+
+    return braid
+
+
+_rows16, _rows8 = _braiding(bitfields.braid_rows16), _braiding(bitfields.braid_rows8)
 
 
 @part
@@ -102,7 +113,7 @@ def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, st
     tables = outer, rows, pieces, row_cuts, piece_cuts
     if take_apart(_unzip16, 2, 2, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
-    drive(_fields16, spill_run, _skip, no_gather, no_patch, (4, 2, 1), source, target, tables, streaming, scratch, 2)
+    drive(_fields16, spill_run, _skip, no_gather, no_patch, (4, 2, 1), source, target, tables, ZERO + 1, scratch, 2)
 
 
 @kernel(*ARGUMENTS)
@@ -111,7 +122,7 @@ def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, str
     tables = outer, rows, pieces, row_cuts, piece_cuts
     if take_apart(_unzip8, 4, 1, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
-    drive(_fields8, spill_run, _skip, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, 1)
+    drive(_fields8, spill_run, _skip, no_gather, no_patch, (4, 1, 1), source, target, tables, ZERO + 1, scratch, 1)
 
 
 @kernel(*ARGUMENTS)
@@ -121,6 +132,8 @@ def interleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, stre
     A row whose words' other row is not in its block goes in alone, and the other one's bytes stay as they are.
     """
     tables = outer, rows, pieces, row_cuts, piece_cuts
+    if put_at_once(_rows16, _braid16, _patch16, (2, 4, 2), source, target, tables, streaming, scratch):
+        return
     drive(_braid16, _spill_two, _apart, gather, _patch16, (2, 4, 2), source, target, tables, streaming, scratch, 0)
 
 
@@ -128,4 +141,6 @@ def interleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, stre
 def interleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Put rows of 8 bits into words, four rows into each, as `interleave16` does with two."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
+    if put_at_once(_rows8, _braid8, _patch8, (1, 4, 4), source, target, tables, streaming, scratch):
+        return
     drive(_braid8, _spill_four, _apart, gather, _patch8, (1, 4, 4), source, target, tables, streaming, scratch, 0)

@@ -6,14 +6,48 @@ says what the tables mean.
 
 from __future__ import annotations
 
-from strided.kernels import bitfields, simd_bytes
+from strided.kernels import CACHED, bitfields, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import move_run
-from strided.kernels.row_driver import GATHERED_ROW, SIDE
+from strided.kernels.row_driver import GATHERED_ROW, SIDE, is_complete
 
 _EVERY_BIT = (1 << 32) - 1
 # Behind `SIDE` in the scratch: where rows begin, four lines of words, places of what is copied of rows, and that.
 _ROWS, _MADE, _SPILLED, _SPILL = SIDE, SIDE + 256, SIDE + 512, SIDE + 1024
+
+
+@part
+def put_at_once(braid, fetch, patch, widths, source, target, tables, streaming, scratch):
+    """Copy what `tables` describe if it stays in the cache, and pieces are long enough; whether it was done.
+
+    `braid` puts the rows of a word together, wherever they lie; the others are as for `row_driver.drive`.
+    """
+    outer, rows, pieces, row_cuts, piece_cuts = tables
+    s_lane, t_lane, shared = widths
+    if streaming or source.size > CACHED:
+        return False
+    for p in range(pieces.shape[0]):
+        if pieces[p, 2] * s_lane < 64:
+            return False
+    room, table = simd_bytes.address(scratch) + 255 & -256, simd_bytes.address(rows)
+    fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room
+    end = simd_bytes.address(source) + source.size
+    for o in range(outer.shape[0]):
+        s, t = simd_bytes.address(source) + outer[o, 0], simd_bytes.address(target) + outer[o, 1]
+        for r in range(row_cuts.shape[0] - 1):
+            for c in range(piece_cuts.shape[0] - 1):
+                cut = simd_bytes.address(pieces), piece_cuts[c], piece_cuts[c + 1], pieces.shape[0]
+                i, last = row_cuts[r], row_cuts[r + 1]
+                while i < last:
+                    to = t + rows[i, 1]
+                    if is_complete(table, i, last, shared, 1):
+                        for p in range(cut[1], cut[2]):
+                            braid(table + 24 * i, s + pieces[p, 0], to + pieces[p, 1], pieces[p, 2] * s_lane)
+                        i += shared
+                    else:
+                        ahead = True, ZERO, end, False
+                        i += patch(fetch, fixed, (s, to), table, i, last, cut, ZERO + GATHERED_ROW, ahead)
+    return True
 
 
 @part

@@ -207,6 +207,17 @@ def _group(rows, i, last, shared):
 
 
 @part
+def is_complete(rows, i, last, shared, side):
+    """Whether the rows from row `i` on are all rows of a word of one side (0 source, 1 target), in their order."""
+    if i + shared > last:
+        return False
+    for k in range(shared):
+        if simd_bytes.cell(rows, i + k, 2) != k or simd_bytes.cell(rows, i + k, side) != simd_bytes.cell(rows, i, side):
+            return False
+    return True
+
+
+@part
 def _row(fetch, spill, fixed, place, cut, how, ahead, line):
     """Copy a row's pieces of a block; return the line begun.
 

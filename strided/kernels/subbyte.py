@@ -21,7 +21,7 @@ from strided.kernels.row_driver import (
     spill_run,
 )
 from strided.kernels.word_rows import BYTES as WORD_BYTES
-from strided.kernels.word_rows import take_apart
+from strided.kernels.word_rows import put_place, take_apart
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 _LONG_ROW = 320  # bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`
@@ -45,18 +45,27 @@ def _place(member, pitch, options):
 
 
 @part
-def _unzip(s, places, at, room, how):
-    """Take all rows out of words that make a line of each."""
-    bits, flip, sign = how
+def _unzip(s, places, at, size, room, how):
+    """Take `size` bytes of all rows out of words, 64 or more: the last line overlaps the one before it."""
     for k in range(4):
-        simd_bytes.put_integer(room + _PLACES + 8 * k, room + WORD_BYTES + 64 * k)
-    bitfields.unzip8(s, room + _PLACES, ZERO)
+        put_place(room + _PLACES, k, room + WORD_BYTES + 64 * k)
+    for c in range(0, size, 64):
+        first = min(c, size - 64)
+        bitfields.unzip8(s + 4 * first, room + _PLACES, ZERO, ZERO + 64)
+        _put_lines(places, at + first, room, how)
+
+
+@part
+def _put_lines(places, at, room, how):
+    """Write a line of each row of bytes that hold several."""
+    bits, flip, sign = how
+    number = ZERO
     for k in range(4):
         line = simd_bytes.load(room + WORD_BYTES + 64 * k)
         for shift in range(0, 8, bits):
             row = simd_bytes.narrow(line, shift ^ flip, (1 << bits) - 1, sign)
-            simd_bytes.store(simd_bytes.integer(places) + at, row)
-            places += 8
+            simd_bytes.store(simd_bytes.cell(places, number, 1) + at, row)
+            number += 1
 
 
 @part

@@ -10,10 +10,11 @@ from __future__ import annotations
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
+from strided.kernels.row_driver import is_complete
 
-# The scratch: the places of the rows of a word, words at the end of the source, a line of each of the rows and the
-# places of these, what `unzip` takes, the run that is held, and rows that are not wanted.
-_WORDS, _LINES, _PLACES, BYTES, _RUN, _UNWANTED = 256, 512, 2560, 2816, 4096, 5 << 15
+# The scratch: where the rows of a word go, words at the end of the source, a line of each of the rows, where these go,
+# what `unzip` takes, the run that is held, and rows that are not wanted.
+_WORDS, _LINES, _PLACES, BYTES, _RUN, _UNWANTED = 768, 1024, 3072, 3840, 4864, 5 << 15
 #: Bytes of the source that are asked for ahead, by whole words of a row, and groups of rows that the ends of runs are.
 _AHEAD, _ENDS_AHEAD = 4096, 8
 
@@ -32,36 +33,63 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
         return False
     # Shared by all parts: rows that share a word, bytes of a lane, of a row, scratch memory, the end of the source.
     room = simd_bytes.address(scratch) + 63 & -64
-    end = simd_bytes.address(source) + source.size
-    fixed = ZERO + shared, ZERO + width, size, room, end
-    ahead = max(1, _AHEAD // max(1, 4 * size // width) * shared)
-    asks = streaming and not _all_follow(outer, rows, size)
-    by_lines = _end_with_lines(pieces, width)
+    fixed = ZERO + shared, ZERO + width, size, room, simd_bytes.address(source) + source.size
     for k in range(shared):
-        simd_bytes.put_integer(room + _PLACES + 8 * k, room + _LINES + 64 * k)
+        put_place(room + _PLACES, k, room + _LINES + 64 * k)
+    ahead = max(1, _AHEAD // max(1, 4 * size // width) * shared) if source.size > NEAR else ZERO
+    starts = simd_bytes.address(source), simd_bytes.address(target)
+    if streaming:
+        _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how)
+        return True
+    for o in range(outer.shape[0]):
+        origin = starts[0] + outer[o, 0], starts[1] + outer[o, 1]
+        i = ZERO
+        while i < rows.shape[0]:
+            lead = _lead(outer, rows, o, i + ahead, 0) - outer[o, 0] - rows[i, 0] if ahead else ZERO
+            last = i + 1 if ahead else _near(rows, i, pieces)
+            first = i
+            for p in range(pieces.shape[0]):
+                i = first
+                while i < last:
+                    complete = is_complete(simd_bytes.address(rows), i, rows.shape[0], shared, 0)
+                    count = fixed[0] if complete else _sharing(rows, i, ZERO, streaming)
+                    _directly(unzip, fixed, origin, rows, i, (rows[i, 2], count), pieces, p, lead, how)
+                    i += count
+            i = max(i, last)
+    return True
+
+
+@part
+def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
+    """Take rows apart that follow each other in a streamed target."""
+    _, width, size, room, _ = fixed
+    asks = not _all_follow(outer, rows, size)
+    by_lines = _end_with_lines(pieces, width)
     held = ZERO, ZERO
     for o in range(outer.shape[0]):
         i = ZERO
         while i < rows.shape[0]:
-            count = _sharing(rows, i, size, streaming)
-            s = simd_bytes.address(source) + outer[o, 0] + rows[i, 0]
-            t = simd_bytes.address(target) + outer[o, 1] + rows[i, 1]
-            lead = _lead(outer, rows, o, i + ahead, 0) - outer[o, 0] - rows[i, 0] if source.size > NEAR else ZERO
-            members = rows[i, 2], count
-            if streaming:
-                if asks:
-                    later = _lead(outer, rows, o, i + _ENDS_AHEAD * count, 1)
-                    _ask_for_ends(simd_bytes.address(target) + later + pieces[0, 1], count * size)
-                held = _by_run(unzip, fixed, s, t + pieces[0, 1], members, pieces, by_lines, lead, held, how)
-            else:
-                _directly(
-                    unzip, fixed, s, simd_bytes.address(target) + outer[o, 1], rows, i, members, pieces, lead, how
-                )
+            count = _sharing(rows, i, size, ZERO + 1)
+            s = starts[0] + outer[o, 0] + rows[i, 0]
+            t = starts[1] + outer[o, 1] + rows[i, 1] + pieces[0, 1]
+            lead = _lead(outer, rows, o, i + ahead, 0) - outer[o, 0] - rows[i, 0] if ahead else ZERO
+            if asks:
+                later = _lead(outer, rows, o, i + _ENDS_AHEAD * count, 1)
+                _ask_for_ends(starts[1] + later + pieces[0, 1], count * size)
+            held = _by_run(unzip, fixed, s, t, (rows[i, 2], count), pieces, by_lines, lead, held, how)
             i += count
-    if streaming:
-        finish(held, streaming, room + _RUN)
-        simd_bytes.fence()
-    return True
+    finish(held, ZERO + 1, room + _RUN)
+    simd_bytes.fence()
+
+
+@part
+def _near(rows, i, pieces):
+    """The end of the rows from row `i` on that lie before its second piece: what lies side by side is read in turn."""
+    step = abs(pieces[1, 0] - pieces[0, 0]) if pieces.shape[0] > 1 else ZERO
+    last = i + 1
+    while last < rows.shape[0] and abs(rows[last, 0] - rows[i, 0]) < step:
+        last += 1
+    return last
 
 
 @part
@@ -132,6 +160,12 @@ def _ask_for_ends(t, size):
 
 
 @part
+def put_place(table, k, place):
+    """Have row `k` of a table like `rows`, of which nothing else is used, go to a place."""
+    simd_bytes.put_integer(table + 24 * k + 8, place)
+
+
+@part
 def _take(unzip, fixed, s, count, lead, places, at, how):
     """Take apart the words of a line, of which `count` are wanted, and ask for those `lead` bytes on."""
     _, width, _, room, end = fixed
@@ -142,7 +176,7 @@ def _take(unzip, fixed, s, count, lead, places, at, how):
     if s + size > end:
         simd_bytes.move(room + _WORDS, s, 4 * count)
         s = room + _WORDS
-    unzip(s, places, at, room, how)
+    unzip(s, places, at, ZERO + 64, room, how)
 
 
 @part
@@ -154,7 +188,7 @@ def _by_run(unzip, fixed, s, t, members, pieces, by_lines, lead, held, how):
     to = room + _RUN + end - (begin & -64)
     for k in range(shared):
         wanted = member <= k < member + count
-        simd_bytes.put_integer(room + 8 * k, to + (k - member) * size if wanted else room + _UNWANTED)
+        put_place(room, k, to + (k - member) * size if wanted else room + _UNWANTED)
     if by_lines:
         _last_first(unzip, fixed, s, pieces, lead, how)
     else:
@@ -193,30 +227,31 @@ def _in_turn(unzip, fixed, s, members, pieces, lead, how):
             _take(unzip, fixed, words, some, lead, room + _PLACES * passes, ZERO if passes else at, how)
             if passes:
                 for k in range(members[0], members[0] + members[1]):
-                    place = simd_bytes.integer(room + 8 * k) + at
+                    place = simd_bytes.cell(room, k, 1) + at
                     line = simd_bytes.load(room + _LINES + 64 * k)
                     simd_bytes.store(place, simd_bytes.blend(some * width, line, simd_bytes.load(place)))
 
 
 @part
-def _directly(unzip, fixed, s, target, rows, i, members, pieces, lead, how):
-    """Write the rows of a word, the first of them row `i`, where they belong."""
+def _directly(unzip, fixed, origin, rows, i, members, pieces, p, lead, how):
+    """Write a piece of the rows of a word, the first of them row `i`, where it belongs."""
     shared, width, _, room, _ = fixed
     member, count = members
-    lanes = 64 // width
-    for p in range(pieces.shape[0]):
-        t = target + pieces[p, 1]
-        if count == shared and pieces[p, 2] >= lanes:
-            for k in range(shared):
-                simd_bytes.put_integer(room + 8 * k, t + rows[i + k, 1])
-            for c in range(0, pieces[p, 2], lanes):
-                # The last line overlaps the one before it.
-                first = min(c, pieces[p, 2] - lanes)
-                _take(unzip, fixed, s + pieces[p, 0] + 4 * first, lanes, lead, room, first * width, how)
-            continue
-        for c in range(0, pieces[p, 2], lanes):
-            some = min(lanes, pieces[p, 2] - c)
-            _take(unzip, fixed, s + pieces[p, 0] + 4 * c, some, lead, room + _PLACES, ZERO, how)
-            for k in range(count):
-                place = t + rows[i + k, 1] + c * width
-                move_run(place, room + _LINES + 64 * (member + k), some * width)
+    lanes, size = 64 // width, pieces[p, 2]
+    words, t = origin[0] + rows[i, 0] + pieces[p, 0], origin[1] + pieces[p, 1]
+    if count == shared and size >= lanes:
+        table = simd_bytes.address(rows) + 24 * i
+        if not lead:
+            unzip(words, table, t, size * width, room, how)
+            return
+        # Line by line: where much is asked for at once, what is wanted sooner waits.
+        for c in range(0, size, lanes):
+            first = min(c, size - lanes)
+            _take(unzip, fixed, words + 4 * first, lanes, lead, table, t + first * width, how)
+        return
+    for c in range(0, size, lanes):
+        some = min(lanes, size - c)
+        _take(unzip, fixed, words + 4 * c, some, lead, room + _PLACES, ZERO, how)
+        for k in range(count):
+            place = t + rows[i + k, 1] + c * width
+            move_run(place, room + _LINES + 64 * (member + k), some * width)

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import strided
-from strided.kernels import HOMES, disk_cache
-from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel
+from strided.kernels import HOMES, compile, disk_cache
+from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel, part
 from strided.kernels.disk_cache import SWITCH
 from tests import paths
 
@@ -57,6 +57,20 @@ def test_a_kernel_is_compiled_once_for_all_kinds_of_arguments(folder):
     assert len(kernel.compiled.signatures) == 1
     with pytest.raises(TypeError, match="No matching definition"):
         kernel(np.zeros(1, np.float32), target, 2)
+
+
+def test_a_part_that_is_not_linked_is_an_error_not_a_crash(folder, monkeypatch):
+    @part
+    def sum_of(a, b):
+        return a + b
+
+    def add(source, target, number):
+        target[0] = sum_of(source[0], number)
+
+    assert result(kernel(BYTES, WRITABLE, NUMBER)(add)) == 42
+    monkeypatch.setattr(compile, "_called", lambda library, found: found)
+    with pytest.raises(RuntimeError, match=r"^not linked: \w*sum_of"):
+        kernel(BYTES, WRITABLE, NUMBER)(add).compile([])
 
 
 def test_threads_may_meet_at_the_first_call(folder):

@@ -177,6 +177,7 @@ def check_tiles(seed, kernel, bits, streaming, high_first, signed, places):
     check(lambda a, b: KERNELS[kernel](a, b, *tables, streaming, SCRATCH, *options), source, target, expected, places)
 
 
+_PUT = ("interleave16", "interleave8", "interleave_bits")
 places = st.tuples(*[st.none() | st.integers(0, 130)] * 2)
 flags = st.integers(0, 1)
 seeds = st.integers(0, 2**32 - 1)
@@ -248,6 +249,33 @@ def test_rows_of_few_packed_elements_are_taken_out_of_words(bits, lanes):
             options = (*tables, 0, SCRATCH, bits, signed, high_first)
             for places in ((None, None), (0, 5)):
                 check(lambda a, b, own=options: subbyte.deinterleave_bits(a, b, *own), source, target, expected, places)
+
+
+@pytest.mark.parametrize("kernel", ["deinterleave16", "deinterleave8", "deinterleave_bits", *_PUT])
+def test_rows_of_a_word_in_any_order(kernel):
+    """Index arrays bring them so: neighbours in a table need not be neighbours in a word, nor all of its rows."""
+    rng = np.random.default_rng(5)
+    for bits in (BITS[kernel],) if kernel in BITS else (4, 2, 1):
+        q, width, lanes = 32 // bits, max(1, bits // 8), 130
+        apart, words = lanes * width + 6, 4 * lanes + 8
+        rows = np.zeros((6 * q, 3), np.int64)
+        of_word, along = np.repeat(np.arange(6), q), np.arange(6 * q) * apart
+        into = kernel in _PUT
+        rows[:, 0], rows[:, 1] = (along, of_word * words) if into else (of_word * words, along)
+        rows[:, 2] = np.concatenate([rng.permutation(q) for _ in range(6)])
+        rows[:q, 2] = np.arange(q)
+        if q > 2:  # begins and ends as a whole word does
+            rows[q : 2 * q, 2] = [0, *rng.permutation(np.arange(1, q - 1)), q - 1]
+        if not into:
+            rows[2 * q : 3 * q, 2] = np.sort(rng.integers(0, q, q))
+        tables = np.array([[0, 0]]), rows, np.array([[0, 0, lanes]]), np.array([0, len(rows)]), np.array([0, 1])
+        source, target = (rng.integers(0, 256, n, np.uint8) for n in ((6 * q * apart, 6 * words)[:: 1 if into else -1]))
+        s, t = bits_moved(kernel, bits, 0, tables)
+        expected = moved(source, target, s, t, bits, to_bytes=bits < 8 and not into)
+        extra = () if bits >= 8 else (bits, 0) if into else (bits, 0, 0)
+        for streaming in (0, 1):
+            options = (*tables, streaming, SCRATCH, *extra)
+            check(lambda a, b, own=options: KERNELS[kernel](a, b, *own), source, target, expected, (0, 0))
 
 
 @pytest.mark.parametrize("begin", [0, 4], ids=["whole lines", "off lines"])
