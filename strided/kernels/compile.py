@@ -104,10 +104,13 @@ class _KernelLibrary(codegen.JITCodeLibrary):
         # LLVM leaves out what nothing that is there calls: each comes behind all that may call it.
         self._linking_libraries = [*reversed(_called(self, {}))]
         super().finalize()
+
+    def _finalize_final_module(self) -> None:
         declared = [each.name for each in self._final_module.functions if each.is_declaration]
         left_out = [name for name in declared if name.startswith(("_ZN", "strided_"))]
         if left_out:
             raise RuntimeError(f"not linked: {', '.join(left_out)}")
+        super()._finalize_final_module()
 
 
 def _called(library: Any, found: dict[Any, None]) -> dict[Any, None]:
