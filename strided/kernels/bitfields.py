@@ -66,25 +66,30 @@ fields16, fields8 = _fields(16), _fields(8)
 def _unzip(bits):
     count = 32 // bits
 
-    def lines(builder, address, places, at, size):
+    def targets(builder, places, at):
+        entries = (pointer_to(builder, builder.add(places, INT64(24 * k + 8)), INT64) for k in range(count))
+        return [builder.add(builder.load(entry, align=8), at) for entry in entries]
+
+    def put_line(builder, address, places):
         vector = Vector(register_bytes())
         each = 128 // bits  # elements in 16 bytes
         picks = [run + k for run in range(0, vector.count * 8 // bits, each) for k in _by_member(each, count)]
-        entries = (pointer_to(builder, builder.add(places, INT64(24 * k + 8)), INT64) for k in range(count))
-        targets = [builder.add(builder.load(entry, align=8), at) for entry in entries]
-        last = builder.sub(size, INT64(LINE))
+        found = []
+        for begin in range(0, LINE * count, vector.count * count):
+            steps = range(begin, begin + vector.count * count, vector.count)
+            words = [loaded(builder, builder.add(address, INT64(k)), vector, bits) for k in steps]
+            rows = units(builder, [shuffled(builder, word, word, picks) for word in words], 128 // count, 128)
+            found.append([as_bytes(builder, in_turn(builder, row, 128 // count, vector.count // 16)) for row in rows])
+        for place, parts in zip(places, zip(*found, strict=True), strict=True):
+            line = concatenated(builder, list(parts))
+            builder.store(line, pointer_to(builder, place, line.type), align=1)
+
+    def lines(builder, address, places, at, size):
+        starts, last = targets(builder, places, at), builder.sub(size, INT64(LINE))
         with cgutils.for_range_slice(builder, INT64(0), size, INT64(LINE), inc=True) as (line, _):
             line = builder.select(builder.icmp_signed("<", line, last), line, last)
-            start, found = builder.add(address, builder.mul(line, INT64(count))), []
-            for begin in range(0, LINE * count, vector.count * count):
-                steps = range(begin, begin + vector.count * count, vector.count)
-                words = [loaded(builder, builder.add(start, INT64(k)), vector, bits) for k in steps]
-                words = [shuffled(builder, word, word, picks) for word in words]
-                rows = units(builder, words, 128 // count, 128)
-                found.append([as_bytes(builder, in_turn(builder, r, 128 // count, vector.count // 16)) for r in rows])
-            for place, parts in zip(targets, zip(*found, strict=True), strict=True):
-                value = concatenated(builder, list(parts))
-                builder.store(value, pointer_to(builder, builder.add(place, line), value.type), align=1)
+            words = builder.add(address, builder.mul(line, INT64(count)))
+            put_line(builder, words, [builder.add(start, line) for start in starts])
         builder.ret_void()
 
     @operation(types.void, *[INTEGER] * 4)
@@ -96,7 +101,12 @@ def _unzip(bits):
         function = function_of(builder.module, f"strided_unzip{bits}", ir.VoidType(), [INT64] * 4, lines)
         builder.call(function, [address, places, at, size])
 
-    return unzip
+    @operation(types.void, *[INTEGER] * 3)
+    def unzip_line(builder, address, places, at):
+        """The same for 64 bytes, where the call of a function would count."""
+        put_line(builder, address, targets(builder, places, at))
+
+    return unzip, unzip_line
 
 
 def _by_member(elements, count):
@@ -104,7 +114,7 @@ def _by_member(elements, count):
     return [first + k for first in range(count) for k in range(0, elements, count)]
 
 
-unzip16, unzip8 = _unzip(16), _unzip(8)
+(unzip16, unzip_line16), (unzip8, unzip_line8) = _unzip(16), _unzip(8)
 
 
 def _row_of_words(builder, address, bits):

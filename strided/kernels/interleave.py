@@ -24,16 +24,20 @@ def _fetching(operation):
     return fetch
 
 
-def _unzipping(operation):
+def _unzipping(lines, line):
     @part
     def unzip(s, places, at, size, room, how):
-        operation(s, places, at, size)
+        if size == 64:
+            line(s, places, at)
+        else:
+            lines(s, places, at, size)
 
     return unzip
 
 
 _fields16, _fields8 = _fetching(bitfields.fields16), _fetching(bitfields.fields8)
-_unzip16, _unzip8 = _unzipping(bitfields.unzip16), _unzipping(bitfields.unzip8)
+_unzip16 = _unzipping(bitfields.unzip16, bitfields.unzip_line16)
+_unzip8 = _unzipping(bitfields.unzip8, bitfields.unzip_line8)
 _braid16, _braid8 = _fetching(bitfields.braid16), _fetching(bitfields.braid8)
 
 

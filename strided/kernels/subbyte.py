@@ -51,7 +51,7 @@ def _unzip(s, places, at, size, room, how):
         put_place(room + _PLACES, k, room + WORD_BYTES + 64 * k)
     for c in range(0, size, 64):
         first = min(c, size - 64)
-        bitfields.unzip8(s + 4 * first, room + _PLACES, ZERO, ZERO + 64)
+        bitfields.unzip_line8(s + 4 * first, room + _PLACES, ZERO)
         _put_lines(places, at + first, room, how)
 
 
