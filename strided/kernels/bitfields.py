@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from llvmlite import ir
 from numba.core import cgutils, types
 
@@ -63,12 +65,22 @@ def _narrowed(builder, parts, bits):
 fields16, fields8 = _fields(16), _fields(8)
 
 
+def _addresses(builder, table, column, count, at):
+    """The first `count` in a column of a table of three, plus `at`."""
+    entries = (pointer_to(builder, builder.add(table, INT64(24 * k + 8 * column)), INT64) for k in range(count))
+    return [builder.add(builder.load(entry, align=8), at) for entry in entries]
+
+
+@contextmanager
+def _each_line(builder, size):
+    """A loop over where lines of `size` bytes begin, 64 or more; the last one overlaps the one before it."""
+    last = builder.sub(size, INT64(LINE))
+    with cgutils.for_range_slice(builder, INT64(0), size, INT64(LINE), inc=True) as (line, _):
+        yield builder.select(builder.icmp_signed("<", line, last), line, last)
+
+
 def _unzip(bits):
     count = 32 // bits
-
-    def targets(builder, places, at):
-        entries = (pointer_to(builder, builder.add(places, INT64(24 * k + 8)), INT64) for k in range(count))
-        return [builder.add(builder.load(entry, align=8), at) for entry in entries]
 
     def put_line(builder, address, places):
         vector = Vector(register_bytes())
@@ -85,9 +97,8 @@ def _unzip(bits):
             builder.store(line, pointer_to(builder, place, line.type), align=1)
 
     def lines(builder, address, places, at, size):
-        starts, last = targets(builder, places, at), builder.sub(size, INT64(LINE))
-        with cgutils.for_range_slice(builder, INT64(0), size, INT64(LINE), inc=True) as (line, _):
-            line = builder.select(builder.icmp_signed("<", line, last), line, last)
+        starts = _addresses(builder, places, 1, count, at)
+        with _each_line(builder, size) as line:
             words = builder.add(address, builder.mul(line, INT64(count)))
             put_line(builder, words, [builder.add(start, line) for start in starts])
         builder.ret_void()
@@ -104,7 +115,7 @@ def _unzip(bits):
     @operation(types.void, *[INTEGER] * 3)
     def unzip_line(builder, address, places, at):
         """The same for 64 bytes, where the call of a function would count."""
-        put_line(builder, address, targets(builder, places, at))
+        put_line(builder, address, _addresses(builder, places, 1, count, at))
 
     return unzip, unzip_line
 
@@ -154,11 +165,8 @@ def _braid_rows(bits):
     def lines(builder, table, at, target, size):
         # In 64 bytes of each of four rows, LLVM makes other shuffles of these: 1.2 times as long.
         vector = Vector(min(register_bytes(), 4 * bits))
-        entries = (pointer_to(builder, builder.add(table, INT64(24 * k)), INT64) for k in range(count))
-        sources = [builder.add(builder.load(entry, align=8), at) for entry in entries]
-        last = builder.sub(size, INT64(LINE))
-        with cgutils.for_range_slice(builder, INT64(0), size, INT64(LINE), inc=True) as (line, _):
-            line = builder.select(builder.icmp_signed("<", line, last), line, last)
+        sources = _addresses(builder, table, 0, count, at)
+        with _each_line(builder, size) as line:
             for begin in range(0, LINE, vector.count):
                 place = builder.add(line, INT64(begin))
                 words = _zipped(builder, [loaded(builder, builder.add(s, place), vector) for s in sources], bits)

@@ -41,17 +41,6 @@ _unzip8 = _unzipping(bitfields.unzip8, bitfields.unzip_line8)
 _braid16, _braid8 = _fetching(bitfields.braid16), _fetching(bitfields.braid8)
 
 
-def _braiding(operation):
-    @part
-    def braid(table, at, target, size):
-        operation(table, at, target, size)
-
-    return braid
-
-
-_rows16, _rows8 = _braiding(bitfields.braid_rows16), _braiding(bitfields.braid_rows8)
-
-
 @part
 def _load(s, how):
     return simd_bytes.load(s)
@@ -136,7 +125,7 @@ def interleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, stre
     A row whose words' other row is not in its block goes in alone, and the other one's bytes stay as they are.
     """
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    if put_at_once(_rows16, _braid16, _patch16, (2, 4, 2), source, target, tables, streaming, scratch):
+    if put_at_once(bitfields.braid_rows16, _braid16, _patch16, (2, 4, 2), source, target, tables, streaming, scratch):
         return
     drive(_braid16, _spill_two, _apart, gather, _patch16, (2, 4, 2), source, target, tables, streaming, scratch, 0)
 
@@ -145,6 +134,6 @@ def interleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, stre
 def interleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Put rows of 8 bits into words, four rows into each, as `interleave16` does with two."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
-    if put_at_once(_rows8, _braid8, _patch8, (1, 4, 4), source, target, tables, streaming, scratch):
+    if put_at_once(bitfields.braid_rows8, _braid8, _patch8, (1, 4, 4), source, target, tables, streaming, scratch):
         return
     drive(_braid8, _spill_four, _apart, gather, _patch8, (1, 4, 4), source, target, tables, streaming, scratch, 0)

@@ -40,7 +40,7 @@ def put_at_once(braid, fetch, patch, widths, source, target, tables, streaming, 
                 i, last = row_cuts[r], row_cuts[r + 1]
                 while i < last:
                     to = t + rows[i, 1]
-                    if is_complete(table, i, last, shared, 1):
+                    if is_complete(table, i, last, shared):
                         for p in range(cut[1], cut[2]):
                             braid(table + 24 * i, s + pieces[p, 0], to + pieces[p, 1], pieces[p, 2] * s_lane)
                         i += shared

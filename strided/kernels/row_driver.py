@@ -195,24 +195,22 @@ def _group(rows, i, last, shared):
     """The kind of the group that begins with row `i`, and bytes between its rows in the source if they are even."""
     if shared == 1:
         return _EVEN, ZERO
-    if simd_bytes.cell(rows, i, 2) != 0 or i + shared > last:
+    if not is_complete(rows, i, last, shared):
         return _ALONE, ZERO
     pitch = simd_bytes.cell(rows, i + 1, 0) - simd_bytes.cell(rows, i, 0)
     even = True
-    for k in range(i + 1, i + shared):
-        if simd_bytes.cell(rows, k, 2) != k - i or simd_bytes.cell(rows, k, 1) != simd_bytes.cell(rows, i, 1):
-            return _ALONE, ZERO
+    for k in range(i + 2, i + shared):
         even &= simd_bytes.cell(rows, k, 0) - simd_bytes.cell(rows, k - 1, 0) == pitch
     return (_EVEN, pitch) if even else (_UNEVEN, ZERO)
 
 
 @part
-def is_complete(rows, i, last, shared, side):
-    """Whether the rows from row `i` on are all rows of a word of one side (0 source, 1 target), in their order."""
+def is_complete(rows, i, last, shared):
+    """Whether the rows from row `i` on are all rows of a word of the target, in their order."""
     if i + shared > last:
         return False
     for k in range(shared):
-        if simd_bytes.cell(rows, i + k, 2) != k or simd_bytes.cell(rows, i + k, side) != simd_bytes.cell(rows, i, side):
+        if simd_bytes.cell(rows, i + k, 2) != k or simd_bytes.cell(rows, i + k, 1) != simd_bytes.cell(rows, i, 1):
             return False
     return True
 

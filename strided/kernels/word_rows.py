@@ -10,7 +10,6 @@ from __future__ import annotations
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
-from strided.kernels.row_driver import is_complete
 
 # The scratch: where the rows of a word go, words at the end of the source, a line of each of the rows, where these go,
 # what `unzip` takes, the run that is held, and rows that are not wanted.
@@ -51,8 +50,7 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
             for p in range(pieces.shape[0]):
                 i = first
                 while i < last:
-                    complete = is_complete(simd_bytes.address(rows), i, rows.shape[0], shared, 0)
-                    count = fixed[0] if complete else _sharing(rows, i, ZERO, streaming)
+                    count = _sharing(rows, i, size, streaming)
                     _directly(unzip, fixed, origin, rows, i, (rows[i, 2], count), pieces, p, lead, how)
                     i += count
             i = max(i, last)

@@ -35,6 +35,12 @@ class Axis(NamedTuple):
         return cls(extent, AxisMap(0, (source,)), AxisMap(0, (target,)))
 
     @property
+    def run(self) -> int:
+        """The indices of a run in which neither side turns over."""
+        units = self.source.unit, self.target.unit
+        return min((self.extent, *(unit for unit in units if unit)))
+
+    @property
     def radix_maps(self) -> tuple[RadixMap, RadixMap] | None:
         """The only radix map of each side, or None if one has several or skips."""
         source, target = self.source.radix_map, self.target.radix_map

@@ -100,13 +100,12 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
 def _made_cost(step: VectorStep) -> float:
     """The time of a bit of packed rows that are put into words, of which so many are made at once, wanted or not."""
     lane = step.axes[step.lane]
-    run = min(lane.extent, *(side.unit or lane.extent for side in lane[1:]))
     rows = 1.0
     if step.row >= 0:
         extent = step.axes[step.row].extent
         rows = extent / math.ceil(extent / step.rows)
-    made = 1 + math.ceil(run / _WORDS)
-    return made * (_MADE_COST / rows + _MADE_ROW_COST) / (run * max(step.widths))
+    made = 1 + math.ceil(lane.run / _WORDS)
+    return made * (_MADE_COST / rows + _MADE_ROW_COST) / (lane.run * max(step.widths))
 
 
 def _short_row_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:

@@ -131,12 +131,6 @@ def _nearest(box: Box, side: int) -> int | None:
     return place if sides[place].unit_stride > 0 else None
 
 
-def _run(axis: Axis) -> int:
-    """The indices of a run in which neither side turns over."""
-    units = axis.source.unit, axis.target.unit
-    return min((axis.extent, *(unit for unit in units if unit)))
-
-
 def _rows(asked: _Case) -> VectorStep | None:
     box, lane, other, bits, target_bits = asked
     axis = box.axes[lane]
@@ -144,7 +138,7 @@ def _rows(asked: _Case) -> VectorStep | None:
         return None
     if axis.source.unit_stride != bits or axis.target.unit_stride != bits:
         return None
-    if _run(axis) * bits < limits.current.run_bits and len(box.axes) > 1:
+    if axis.run * bits < limits.current.run_bits and len(box.axes) > 1:
         return None
     if len(box.axes) == 1 and not axis.source.unit and not axis.target.unit:
         return _step_of("copy", box, bits, None, lane)
@@ -192,7 +186,7 @@ def _interleave(asked: _Case) -> VectorStep | None:
 def _is_short(box: Box, lane: int, bits: int) -> bool:
     """Whether the lanes come in pieces too short for vectors."""
     axis = box.axes[lane]
-    return _run(axis) * bits < min(limits.current.run_bits, axis.extent * bits)
+    return axis.run * bits < min(limits.current.run_bits, axis.extent * bits)
 
 
 def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> VectorStep | None:
@@ -379,7 +373,7 @@ def _packed(asked: _Case) -> VectorStep | None:
     if lane != other or source_bits == target_bits or bits >= 8:
         return None
     words = _words_beside(box, lane, bits) if target_bits < 8 else None
-    if words is None and _run(axis) < limits.current.packed_run_elements and len(box.axes) > 1:
+    if words is None and axis.run < limits.current.packed_run_elements and len(box.axes) > 1:
         return None
     if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
         return None

@@ -155,7 +155,7 @@ class VectorStep:
         if not self.is_transposition:
             # Rows of words are written together, but not read.
             together = max(1, self.rows // 2) if self.interleaved == 2 else 1
-            return min(lane.extent, *(side.unit or lane.extent for side in lane[1:])) * max(self.widths) * together
+            return lane.run * max(self.widths) * together
         run = min(row.target.unit or row.extent, row.extent) * self.bits
         return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
 
