@@ -18,6 +18,15 @@ from __future__ import annotations
 
 from strided.kernels import CACHED, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part
+from strided.kernels.lines_ahead import (
+    ROWS_AHEAD,
+    ask,
+    ask_for_end,
+    ask_for_words,
+    end_of_rows,
+    lead_of,
+    matrices_ahead,
+)
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
 """Arguments of these kernels: source, target, the five tables, whether to stream, scratch."""
@@ -27,12 +36,6 @@ _EVEN, _UNEVEN, _ALONE = range(3)
 # Where unevenly spaced rows are brought together in the scratch, and bytes from one row to the next.
 SIDE, GATHERED_ROW = 8192, 1088
 
-# Every load of a line prefetches another one: the same piece's in the next block, or in a matrix so far on that _SOON
-# bytes are read until then. If one matrix is so large (_FAR bytes) that the line would be evicted before its turn, the
-# line _AHEAD bytes on is prefetched instead.
-_FAR, _SOON, _AHEAD = 1 << 17, 1 << 14, 1024
-# The line in which a row ends must come from memory before it can be written: it is prefetched this many rows before.
-_ROWS_AHEAD = 4
 # So many complete words for each that is not are not streamed, if all lie side by side.
 _MIXED = 3
 # So many rows, if they share words, come together in them as fast as from memory line by line.
@@ -57,13 +60,13 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room
     ends = simd_bytes.address(source), simd_bytes.address(source) + source.size
     line = room, room, simd_bytes.zero()
-    end = _end(fixed, rows, pieces)
+    end = end_of_rows(fixed, rows, pieces)
     far = ZERO + (source.size > CACHED)
     lanes, phases = _sums(pieces)
     # Rows of pieces not much shorter than 64 lanes are put into words by lines; words that are streamed begin with one.
     long = lanes > 16 * pieces.shape[0], phases
-    on = _matrices_ahead(lanes * s_lane * rows.shape[0])
-    matrices = max(1, _ROWS_AHEAD * shared // max(1, rows.shape[0]))
+    on = matrices_ahead(lanes * s_lane * rows.shape[0])
+    matrices = max(1, ROWS_AHEAD * shared // max(1, rows.shape[0]))
     mixed = streaming and _are_mixed(outer, rows, pieces, shared)
     if mixed:
         fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, ZERO, room
@@ -75,7 +78,7 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
             chosen = simd_bytes.address(rows), row_cuts[r], row_cuts[r + 1]
             for p in range(piece_cuts.shape[0] - 1):
                 cut = simd_bytes.address(pieces), piece_cuts[p], piece_cuts[p + 1], pieces.shape[0]
-                lead = _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on)
+                lead = lead_of(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on)
                 line = _block(
                     fetch,
                     spill,
@@ -129,26 +132,6 @@ def _sums(pieces):
 
 
 @part
-def _lead(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on):
-    """Bytes of the source from a piece of this block to the same piece of the next block."""
-    here = pieces[piece_cuts[p], 0]
-    if p + 2 < piece_cuts.shape[0]:
-        return pieces[piece_cuts[p + 1], 0] - here
-    here += rows[row_cuts[r], 0] - pieces[0, 0]
-    if r + 2 < row_cuts.shape[0]:
-        return rows[row_cuts[r + 1], 0] - here
-    if 0 < on and o + 1 < outer.shape[0]:
-        return outer[min(o + on, outer.shape[0] - 1), 0] - outer[o, 0] + rows[0, 0] - here
-    return ZERO + _AHEAD
-
-
-@part
-def _matrices_ahead(size):
-    """How many matrices of so many bytes are soon enough, and not evicted before their turn; 0 where none is."""
-    return ZERO if size > _FAR else max(1, _SOON // max(1, size))
-
-
-@part
 def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, long, line):
     """Copy the pieces of one block of rows; return the line begun."""
     step, shared = fixed[2], fixed[3]
@@ -169,9 +152,9 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
             ahead = long[0], lead[0] * lead[1], ends[1], group != _ALONE
             done = patch(fetch, fixed, (origin[0], t), rows, i, last, cut, manner, ahead)
             if group == _ALONE and (fixed[4] or long[2]):
-                _ask_for_words(origin[1], rows, i, done, later, cut, fixed[1])
+                ask_for_words(origin[1], rows, i, done, later, cut, fixed[1])
             elif asks:
-                _ask_for_end(origin[1], rows, i + _ROWS_AHEAD * shared, later)
+                ask_for_end(origin[1], rows, i + ROWS_AHEAD * shared, later)
             i += done
         elif group == _UNEVEN:
             line = gather(
@@ -182,9 +165,9 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
             # Rows that share words of the source ask for different ones of their lines.
             share = (member & max(1, step >> 6) - 1) * 64
             if long[2]:
-                _ask_for_words(origin[1], rows, i, ZERO + shared, later, cut, fixed[1])
+                ask_for_words(origin[1], rows, i, ZERO + shared, later, cut, fixed[1])
             elif asks:
-                _ask_for_end(origin[1], rows, i + _ROWS_AHEAD * shared, later)
+                ask_for_end(origin[1], rows, i + ROWS_AHEAD * shared, later)
             line = _row(fetch, spill, fixed, (s, t), cut, how, (lead[0] + share, pitch, lead[1]), line)
             i += shared
     return line
@@ -265,7 +248,7 @@ def _piece(fetch, spill, fixed, place, how, ahead, line):
         first, end = t, t
     filled = end & 63
     if filled:
-        _ask(s, end, step, shared, ahead)
+        ask(s, end, step, shared, ahead)
         more = edge(fetch, spill, s, filled, count, step, how, room)
         line, made = go_on((first, end, carry), more, count, streaming, room)
         first, end, carry = line
@@ -274,14 +257,14 @@ def _piece(fetch, spill, fixed, place, how, ahead, line):
         s += made * step >> 6
         count -= made
     while count >= 64:
-        _ask(s, end, step, shared, ahead)
+        ask(s, end, step, shared, ahead)
         simd_bytes.put(end, fetch(s, how[0]), streaming)
         end += 64
         s += step
         count -= 64
     first = end
     if count:
-        _ask(s, end, step, shared, ahead)
+        ask(s, end, step, shared, ahead)
         carry = edge(fetch, spill, s, ZERO, count, step, how, room)
         end += count
     return first, end, carry
@@ -307,62 +290,6 @@ def go_on(line, more, count, streaming, room):
 
 
 @part
-def _ask(s, end, step, shared, ahead):
-    """Prefetch as much as a line of the target takes: of rows that share its words, a few in their turn."""
-    lead, pitch, _ = ahead
-    lines = shared * step >> 6 if shared > 1 else 1
-    for k in range(lines):
-        simd_bytes.prefetch(s + lead + ((end >> 6) * lines + k & shared - 1) * pitch)
-
-
-@part
-def _end(fixed, rows, pieces):
-    """Bytes from where a row begins to where it ends, if that leaves a line to be completed, else 0.
-
-    Where the next row goes on from there, it completes it.
-    """
-    _, t_lane, _, shared, streaming, _ = fixed
-    last = pieces.shape[0] - 1
-    if not streaming or last < 0 or rows.shape[0] == 0:
-        return ZERO
-    end = pieces[last, 1] + pieces[last, 2] * t_lane
-    joined = rows.shape[0] > shared and rows[shared, 1] + pieces[0, 1] == rows[0, 1] + end
-    return ZERO if joined else end
-
-
-@part
-def _ask_for_end(origin, rows, i, later):
-    """Prefetch the line in which a later row ends: of these rows, or of a later matrix.
-
-    `later` is the number of rows, how far each goes, and where those of a later matrix begin.
-    """
-    if i >= later[0]:
-        i, origin = i % later[0], later[2]
-    end = origin + simd_bytes.cell(rows, i, 1) + later[1]
-    if end & 63:
-        simd_bytes.prefetch(end)
-
-
-@part
-def _ask_for_words(origin, rows, i, done, later, cut, t_lane):
-    """Prefetch a row of the target that is read before it is written, since its words are not complete.
-
-    As those of the `done` rows from row `i` on are not: one of the next such rows, or the same row of a later matrix.
-    """
-    next_one = i + done
-    if next_one < later[0] and simd_bytes.cell(rows, next_one, 2) == simd_bytes.cell(rows, i, 2):
-        i = min(i + _ROWS_AHEAD * done, later[0] - 1)
-    else:
-        origin = later[2]
-    row = origin + simd_bytes.cell(rows, i, 1)
-    pieces, first, last, _ = cut
-    for p in range(first, last):
-        place = row + simd_bytes.cell(pieces, p, 1)
-        for k in range(0, simd_bytes.cell(pieces, p, 2) * t_lane, 64):
-            simd_bytes.prefetch(place + k)
-
-
-@part
 def flush(line, room):
     """Write a line that will not be completed."""
     first, end, carry = line
@@ -378,21 +305,21 @@ def _plain(fetch, spill, fixed, place, how, ahead):
     s, t, count = place
     if count < 64:
         if ahead[2]:
-            _ask(s, t, step, shared, ahead)
+            ask(s, t, step, shared, ahead)
         simd_bytes.store(room, edge(fetch, spill, s, ZERO, count, step, how, room))
         simd_bytes.move(t, room, count)
         return
     rest = count - 64
     while rest > 0:
         if ahead[2]:
-            _ask(s, t, step, shared, ahead)
+            ask(s, t, step, shared, ahead)
         simd_bytes.store(t, fetch(s, how[0]))
         t += 64
         s += step
         rest -= 64
     # The last line overlaps the one before it.
     if ahead[2]:
-        _ask(s, t, step, shared, ahead)
+        ask(s, t, step, shared, ahead)
     simd_bytes.store(t + rest, fetch(s + (rest * step >> 6), how[0]))
 
 

@@ -1,0 +1,89 @@
+"""What `row_driver` asks for before its turn: lines of the source, and those of the target that are read first."""
+
+from __future__ import annotations
+
+from strided.kernels import simd_bytes
+from strided.kernels.compile import ZERO, part
+
+# Every load of a line prefetches another one: the same piece's in the next block, or in a matrix so far on that _SOON
+# bytes are read until then. If one matrix is so large (_FAR bytes) that the line would be evicted before its turn, the
+# line _AHEAD bytes on is prefetched instead.
+_FAR, _SOON, _AHEAD = 1 << 17, 1 << 14, 1024
+# The line in which a row ends must come from memory before it can be written: it is prefetched this many rows before.
+ROWS_AHEAD = 4
+
+
+@part
+def lead_of(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on):
+    """Bytes of the source from a piece of this block to the same piece of the next block."""
+    here = pieces[piece_cuts[p], 0]
+    if p + 2 < piece_cuts.shape[0]:
+        return pieces[piece_cuts[p + 1], 0] - here
+    here += rows[row_cuts[r], 0] - pieces[0, 0]
+    if r + 2 < row_cuts.shape[0]:
+        return rows[row_cuts[r + 1], 0] - here
+    if 0 < on and o + 1 < outer.shape[0]:
+        return outer[min(o + on, outer.shape[0] - 1), 0] - outer[o, 0] + rows[0, 0] - here
+    return ZERO + _AHEAD
+
+
+@part
+def matrices_ahead(size):
+    """How many matrices of so many bytes are soon enough, and not evicted before their turn; 0 where none is."""
+    return ZERO if size > _FAR else max(1, _SOON // max(1, size))
+
+
+@part
+def ask(s, end, step, shared, ahead):
+    """Prefetch as much as a line of the target takes: of rows that share its words, a few in their turn."""
+    lead, pitch, _ = ahead
+    lines = shared * step >> 6 if shared > 1 else 1
+    for k in range(lines):
+        simd_bytes.prefetch(s + lead + ((end >> 6) * lines + k & shared - 1) * pitch)
+
+
+@part
+def end_of_rows(fixed, rows, pieces):
+    """Bytes from where a row begins to where it ends, if that leaves a line to be completed, else 0.
+
+    Where the next row goes on from there, it completes it.
+    """
+    _, t_lane, _, shared, streaming, _ = fixed
+    last = pieces.shape[0] - 1
+    if not streaming or last < 0 or rows.shape[0] == 0:
+        return ZERO
+    end = pieces[last, 1] + pieces[last, 2] * t_lane
+    joined = rows.shape[0] > shared and rows[shared, 1] + pieces[0, 1] == rows[0, 1] + end
+    return ZERO if joined else end
+
+
+@part
+def ask_for_end(origin, rows, i, later):
+    """Prefetch the line in which a later row ends: of these rows, or of a later matrix.
+
+    `later` is the number of rows, how far each goes, and where those of a later matrix begin.
+    """
+    if i >= later[0]:
+        i, origin = i % later[0], later[2]
+    end = origin + simd_bytes.cell(rows, i, 1) + later[1]
+    if end & 63:
+        simd_bytes.prefetch(end)
+
+
+@part
+def ask_for_words(origin, rows, i, done, later, cut, t_lane):
+    """Prefetch a row of the target that is read before it is written, since its words are not complete.
+
+    As those of the `done` rows from row `i` on are not: one of the next such rows, or the same row of a later matrix.
+    """
+    next_one = i + done
+    if next_one < later[0] and simd_bytes.cell(rows, next_one, 2) == simd_bytes.cell(rows, i, 2):
+        i = min(i + ROWS_AHEAD * done, later[0] - 1)
+    else:
+        origin = later[2]
+    row = origin + simd_bytes.cell(rows, i, 1)
+    pieces, first, last, _ = cut
+    for p in range(first, last):
+        place = row + simd_bytes.cell(pieces, p, 1)
+        for k in range(0, simd_bytes.cell(pieces, p, 2) * t_lane, 64):
+            simd_bytes.prefetch(place + k)
