@@ -30,6 +30,7 @@ from strided.kernels.transpose_squares import (
     wanted_next,
 )
 
+_SIDE_BY_SIDE = 64  # rows of the source that are read on before the next ones, if not from the cache
 _SOON = 4096  # bytes of small matrices that are read until one is wanted that is asked for
 
 
@@ -111,23 +112,31 @@ def _next_band(outer, on, p_pieces, o, i, band, width, s):
 def _direct(turn, width, origin, goal, extent, following, room, bounds):
     """Turn all blocks of a band from where they are to where they belong, along the target's rows."""
     side = 64 // width
-    across = (extent[1] + side - 1) // side
     # In short rows the next line is not what is wanted next, and from far away it comes too late.
     near = bounds[1] - bounds[0] <= 2 * NEAR and extent[0] * width >= CHUNK and extent[1] >= side
-    for p in range(0, extent[0], side):
-        wanted = wanted_next((origin[0], origin[1], extent[1]), following, p, extent[0], width, bounds)
-        for q in range(0, extent[1], side):
-            at = origin[0] + 8 * q, origin[1] + p * width
-            if near:
-                _ask_beside(side, origin[0] + 8 * min(q + side, extent[1] - side), at[1] + 64)
-            else:
-                ask(wanted, q // side, across, ZERO)
-            to = goal[0] + 8 * p, goal[1] + q * width
-            present = min(side, extent[0] - p), min(side, extent[1] - q)
-            if present[0] == side and present[1] == side:
-                turn(at[0], at[1], to[0], to[1], room, NOTHING, (side, side))
-            else:
-                _edge(turn, width, at, to, present, room, bounds)
+    # From far away a few rows are read on and on; in the cache those of the target are written so.
+    some = extent[1] if near else min(extent[1], _SIDE_BY_SIDE)
+    for first in range(0, extent[1], some):
+        rows = min(some, extent[1] - first)
+        across = (rows + side - 1) // side
+        sources = origin[0] + 8 * first
+        after = following
+        if first + rows < extent[1]:
+            after = sources + 8 * rows, origin[1], min(some, extent[1] - first - rows), extent[0]
+        for p in range(0, extent[0], side):
+            wanted = wanted_next((sources, origin[1], rows), after, p, extent[0], width, bounds)
+            for q in range(0, rows, side):
+                at = sources + 8 * q, origin[1] + p * width
+                if near:
+                    _ask_beside(side, sources + 8 * min(q + side, rows - side), at[1] + 64)
+                else:
+                    ask(wanted, q // side, across, ZERO)
+                to = goal[0] + 8 * p, goal[1] + (first + q) * width
+                present = min(side, extent[0] - p), min(side, rows - q)
+                if present[0] == side and present[1] == side:
+                    turn(at[0], at[1], to[0], to[1], room, NOTHING, (side, side))
+                else:
+                    _edge(turn, width, at, to, present, room, bounds)
 
 
 @part
