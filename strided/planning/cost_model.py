@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from strided.planning.boxes import Box
-from strided.planning.select_kernel import Matched
+from strided.planning.select_kernel import WORD_BITS, Matched
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 
@@ -40,6 +40,9 @@ _GAP_COST = 0.75
 #: caches, or follow each other only as far as they share words of the source.
 _RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500.0, 1500.0
 _LONG_RUN_BITS = 1024
+#: The same for runs of bytes and halves of words in memory that begin inside of lines: from a line and a half, shorter
+#: ones being put together, up to half a kilobyte.
+_RAGGED_RUN_COST, _RAGGED_RUN_BITS, _LONG_RAGGED_RUN_BITS = 4400.0, 768, 4096
 #: The same for each row that is copied as one, and besides if it lies in memory, apart from others; on its own line.
 _SHORT_ROW_COST, _APART_COST, _FAR_COST = 60.0, 25.0, 400.0
 #: The same for each run that is packed, and that is unpacked, up to eight times as long.
@@ -90,7 +93,9 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     if step.is_transposition:
         places = step.run_places
         run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
-        if step.goes_on_in_words:
+        if in_memory and in_memory[1] and step.bits < WORD_BITS and step.is_ragged and step.run_bits > _RAGGED_RUN_BITS:
+            run, long = _RAGGED_RUN_COST, _LONG_RAGGED_RUN_BITS
+        elif step.goes_on_in_words:
             run, long = _WORD_RUN_COST, 3 * _LONG_RUN_BITS
     if 0 < step.run_bits < long:
         cost += run * (1 / step.run_bits - 1 / long)

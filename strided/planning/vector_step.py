@@ -166,6 +166,11 @@ class VectorStep:
         return target.unit * self.bits == _WORD_BITS and target.unit_stride * 8 == self.run_bits
 
     @property
+    def is_ragged(self) -> bool:
+        """Whether rows of a transposition's target begin inside of lines."""
+        return any(s % _LINE_BYTES for m in self.axes[self.lane].target.radix_maps for s in m.strides)
+
+    @property
     def run_places(self) -> int:
         """At how many places of pages the rows of a transposition's target begin; 0 if they share pages."""
         steps = [abs(s) for m in self.axes[self.lane].target.radix_maps for s in m.strides]

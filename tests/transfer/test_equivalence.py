@@ -270,7 +270,7 @@ def test_short_runs_that_go_on_along_another_axis(
 @pytest.mark.parametrize(
     ("tile", "bits", "there", "back"),
     [
-        ("T(4,128)(2,1)", (16, 16), "transpose16", "transpose16"),
+        ("T(4,128)(2,1)", (16, 16), "transpose16, rows", "transpose16"),
         ("T(4,128)(4,1)", (8, 8), "transpose32, deinterleave8", "transpose8 or transpose8, interleave8"),
         ("T(8,128)(8,1)", (4, 8), "transpose32, deinterleave_bits", "interleave_bits, transpose32"),
     ],
