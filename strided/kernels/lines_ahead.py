@@ -35,11 +35,25 @@ def matrices_ahead(size):
 
 @part
 def ask(s, end, step, shared, ahead):
-    """Prefetch as much as a line of the target takes: of rows that share its words, a few in their turn."""
-    lead, pitch, _ = ahead
+    """Prefetch as much as a line of the target takes: of rows that share its words, a few in their turn.
+
+    `ahead` has the bytes from here to there, those between rows, whether what comes from the cache is asked for, and
+    the rows of which each line is asked for in turn, 1 for others.
+    """
+    lead, pitch, _, dense = ahead
     lines = shared * step >> 6 if shared > 1 else 1
     for k in range(lines):
-        simd_bytes.prefetch(s + lead + ((end >> 6) * lines + k & shared - 1) * pitch)
+        own = 64 * k if dense > 1 else ((end >> 6) * lines + k & shared - 1) * pitch
+        simd_bytes.prefetch(s * dense + lead + own)
+
+
+@part
+def side_by_side(lead, s, shared):
+    """What `ask` takes for rows, the first one at `s`, each of which begins where the one before it ends.
+
+    All of their lines are asked for, one after the other. Of short rows a few in their turn would leave some out.
+    """
+    return lead[0] - s * (shared - 1), ZERO, lead[1], ZERO + shared
 
 
 @part

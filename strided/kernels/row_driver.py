@@ -26,11 +26,13 @@ from strided.kernels.lines_ahead import (
     end_of_rows,
     lead_of,
     matrices_ahead,
+    side_by_side,
 )
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
 """Arguments of these kernels: source, target, the five tables, whether to stream, scratch."""
 
+_NOTHING_AHEAD = ZERO, ZERO, ZERO, ZERO + 1
 # Kinds of groups of rows.
 _EVEN, _UNEVEN, _ALONE = range(3)
 # Where unevenly spaced rows are brought together in the scratch, and bytes from one row to the next.
@@ -65,6 +67,7 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     lanes, phases = _sums(pieces)
     # Rows of pieces not much shorter than 64 lanes are put into words by lines; words that are streamed begin with one.
     long = lanes > 16 * pieces.shape[0], phases
+    alike = _alike(rows, row_cuts, shared)
     on = matrices_ahead(lanes * s_lane * rows.shape[0])
     matrices = max(1, ROWS_AHEAD * shared // max(1, rows.shape[0]))
     mixed = streaming and _are_mixed(outer, rows, pieces, shared)
@@ -94,6 +97,8 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
                     ends,
                     options,
                     (*long, mixed),
+                    alike,
+                    lanes * s_lane,
                     line,
                 )
     flush(line, room)
@@ -132,7 +137,9 @@ def _sums(pieces):
 
 
 @part
-def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, long, line):
+def _block(
+    fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, later, ends, options, long, alike, dense, line
+):
     """Copy the pieces of one block of rows; return the line begun."""
     step, shared = fixed[2], fixed[3]
     rows, i, last = chosen
@@ -143,7 +150,7 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
             origin[1] + simd_bytes.cell(rows, i, 1),
             simd_bytes.cell(rows, i, 2),
         )
-        group, pitch = _group(rows, i, last, shared)
+        group, pitch = alike if alike[0] == _EVEN else _group(rows, i, last, shared)
         reach = pitch * (shared - 1)
         how = aim(member, pitch, options), ends[0] - min(0, reach), ends[1] - step - max(0, reach)
         by_lines = shared > _FEW_SHARED and long[0] and not (fixed[4] and (t | long[1]) & 63)
@@ -162,13 +169,17 @@ def _block(fetch, spill, aim, gather, patch, fixed, origin, chosen, cut, lead, l
             )
             i += shared
         else:
-            # Rows that share words of the source ask for different ones of their lines.
-            share = (member & max(1, step >> 6) - 1) * 64
+            if shared >= _FEW_SHARED and pitch == dense:
+                # Each goes on where the one before it ends.
+                ahead = side_by_side(lead, s, shared)
+            else:
+                # Rows that share words of the source ask for different ones of their lines.
+                ahead = lead[0] + (member & max(1, step >> 6) - 1) * 64, pitch, lead[1], ZERO + 1
             if long[2]:
                 ask_for_words(origin[1], rows, i, ZERO + shared, later, cut, fixed[1])
             elif asks:
                 ask_for_end(origin[1], rows, i + ROWS_AHEAD * shared, later)
-            line = _row(fetch, spill, fixed, (s, t), cut, how, (lead[0] + share, pitch, lead[1]), line)
+            line = _row(fetch, spill, fixed, (s, t), cut, how, ahead, line)
             i += shared
     return line
 
@@ -185,6 +196,25 @@ def _group(rows, i, last, shared):
     for k in range(i + 2, i + shared):
         even &= simd_bytes.cell(rows, k, 0) - simd_bytes.cell(rows, k - 1, 0) == pitch
     return (_EVEN, pitch) if even else (_UNEVEN, ZERO)
+
+
+@part
+def _alike(rows, row_cuts, shared):
+    """The kind of all groups of rows, and bytes between the rows of each in the source; uneven if they differ.
+
+    Groups of few rows are uneven here: they are looked at one by one in no time.
+    """
+    table, pitch = simd_bytes.address(rows), ZERO
+    if shared < _FEW_SHARED:
+        return ZERO + _UNEVEN, ZERO
+    for r in range(row_cuts.shape[0] - 1):
+        for i in range(row_cuts[r], row_cuts[r + 1], shared):
+            group, own = _group(table, i, row_cuts[r + 1], shared)
+            if i == 0:
+                pitch = own
+            if group != _EVEN or own != pitch:
+                return ZERO + _UNEVEN, ZERO
+    return ZERO + _EVEN, pitch
 
 
 @part
@@ -357,9 +387,9 @@ def gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
                 simd_bytes.move(side + GATHERED_ROW * k, s + done, some)
             to = side, place + done * t_lane // s_lane, some * t_lane // s_lane
             if streaming and not place & t_lane - 1:
-                line = _piece(fetch, spill, fixed, to, how, (ZERO, ZERO, ZERO), line)
+                line = _piece(fetch, spill, fixed, to, how, _NOTHING_AHEAD, line)
             else:
-                _plain(fetch, spill, fixed, to, how, (ZERO, ZERO, ZERO))
+                _plain(fetch, spill, fixed, to, how, _NOTHING_AHEAD)
     return line
 
 
