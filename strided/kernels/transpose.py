@@ -114,29 +114,36 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
     side = 64 // width
     # In short rows the next line is not what is wanted next, and from far away it comes too late.
     near = bounds[1] - bounds[0] <= 2 * NEAR and extent[0] * width >= CHUNK and extent[1] >= side
+    overlaps = extent[0] >= side and extent[1] >= side
     # From far away a few rows are read on and on; in the cache those of the target are written so.
-    some = extent[1] if near else min(extent[1], _SIDE_BY_SIDE)
-    for first in range(0, extent[1], some):
-        rows = min(some, extent[1] - first)
+    bands = 1 if near else max(1, extent[1] // _SIDE_BY_SIDE)
+    for k in range(bands):
+        first = k * _SIDE_BY_SIDE
+        rows = extent[1] - first if k + 1 == bands else _SIDE_BY_SIDE
         across = (rows + side - 1) // side
         sources = origin[0] + 8 * first
         after = following
-        if first + rows < extent[1]:
-            after = sources + 8 * rows, origin[1], min(some, extent[1] - first - rows), extent[0]
+        if k + 1 < bands:
+            after = sources + 8 * rows, origin[1], rows, extent[0]
         for p in range(0, extent[0], side):
             wanted = wanted_next((sources, origin[1], rows), after, p, extent[0], width, bounds)
+            # What is left over is turned with some of what comes before it, once more, if it is not much smaller.
+            count = min(side, extent[0] - p)
+            column = min(p, extent[0] - side) if overlaps and 4 * count > side else p
             for q in range(0, rows, side):
-                at = sources + 8 * q, origin[1] + p * width
+                row = min(first + q, max(0, extent[1] - side))
+                at = origin[0] + 8 * row, origin[1] + column * width
                 if near:
-                    _ask_beside(side, sources + 8 * min(q + side, rows - side), at[1] + 64)
+                    _ask_beside(side, sources + 8 * min(q + side, rows - side), origin[1] + p * width + 64)
                 else:
                     ask(wanted, q // side, across, ZERO)
-                to = goal[0] + 8 * p, goal[1] + (first + q) * width
-                present = min(side, extent[0] - p), min(side, rows - q)
-                if present[0] == side and present[1] == side:
+                to = goal[0] + 8 * column, goal[1] + row * width
+                if extent[1] < side:
+                    _edge(turn, width, at, to, (count, extent[1]), room, bounds)
+                elif column < p or count == side:
                     turn(at[0], at[1], to[0], to[1], room, NOTHING, (side, side))
                 else:
-                    _edge(turn, width, at, to, present, room, bounds)
+                    _narrow(turn, width, at, to, count, room, bounds)
 
 
 @part
@@ -147,6 +154,18 @@ def _ask_beside(rows, table, s):
     """
     for k in range(rows):
         simd_bytes.prefetch(s + simd_bytes.integer(table + 8 * k))
+
+
+@separate
+def _narrow(turn, width, origin, goal, count, room, bounds):
+    """Turn a block of which only `count` p are there, all q of each."""
+    side = 64 // width
+    for k in range(side):
+        # What is written of others is not wanted.
+        place = simd_bytes.integer(goal[0] + 8 * k) if k < count else room + SQUARE - goal[1]
+        simd_bytes.put_integer(room + TARGETS + 8 * k, place)
+    at = inside(origin, side, count * width, bounds, room)
+    turn(at[0], at[1], room + TARGETS, goal[1], room, NOTHING, (side, count))
 
 
 @separate
