@@ -8,11 +8,12 @@ from __future__ import annotations
 from strided.kernels import NEAR, bitfields, simd_bytes
 from strided.kernels.compile import ZERO, kernel, part
 from strided.kernels.held_run import move_run
+from strided.kernels.long_rows import take_long
 from strided.kernels.put_words import patched, put_at_once, put_bytes, put_together
 from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, spill_run
 from strided.kernels.word_rows import take_apart
 
-#: Bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`.
+#: Bytes of a row from which on streamed rows are taken out of words as fast span by span as all at once.
 _LONG_ROW = 1 << 10
 
 
@@ -106,6 +107,8 @@ def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, st
     tables = outer, rows, pieces, row_cuts, piece_cuts
     if take_apart(_unzip16, 2, 2, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
+    if take_long(_unzip16, 2, 2, _LONG_ROW, source, target, tables, scratch, 0):
+        return
     drive(_fields16, spill_run, _skip, no_gather, no_patch, (4, 2, 1), source, target, tables, ZERO + 1, scratch, 2)
 
 
@@ -114,6 +117,8 @@ def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, str
     """Take rows of 8 bits out of words that four of them share."""
     tables = outer, rows, pieces, row_cuts, piece_cuts
     if take_apart(_unzip8, 4, 1, _LONG_ROW, source, target, tables, streaming, scratch, 0):
+        return
+    if take_long(_unzip8, 4, 1, _LONG_ROW, source, target, tables, scratch, 0):
         return
     drive(_fields8, spill_run, _skip, no_gather, no_patch, (4, 1, 1), source, target, tables, ZERO + 1, scratch, 1)
 

@@ -101,3 +101,19 @@ def ask_for_words(origin, rows, i, done, later, cut, t_lane):
         place = row + simd_bytes.cell(pieces, p, 1)
         for k in range(0, simd_bytes.cell(pieces, p, 2) * t_lane, 64):
             simd_bytes.prefetch(place + k)
+
+
+@part
+def place_of(outer, rows, o, i, side):
+    """Where row `i` begins, counted on into the next matrices, on one side: 0 for the source, 1 for the target."""
+    o += i // rows.shape[0]
+    return outer[min(o, outer.shape[0] - 1), side] + rows[i % rows.shape[0], side]
+
+
+@part
+def ask_for_ends(t, size):
+    """Prefetch the lines in which a run of rows begins and ends, where it fills these in part."""
+    if t & 63:
+        simd_bytes.prefetch(t)
+    if t + size & 63:
+        simd_bytes.prefetch(t + size)

@@ -20,8 +20,9 @@ from strided.kernels.row_driver import (
     no_patch,
     spill_run,
 )
-from strided.kernels.word_rows import BYTES as WORD_BYTES
-from strided.kernels.word_rows import put_place, take_apart
+from strided.kernels.word_lines import BYTES as WORD_BYTES
+from strided.kernels.word_lines import put_place
+from strided.kernels.word_rows import take_apart
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 _LONG_ROW = 320  # bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`

@@ -1,8 +1,8 @@
 """Rows taken out of words that they share, all rows of a word at once: each word is read once.
 
 `row_driver` says what the tables mean. Rows that follow each other in a streamed target are put together in the scratch
-and written by whole lines. Where rows are long or lie apart there, `row_driver.drive` serves better: it keeps its place
-in a line from one piece to the next.
+and written by whole lines. Where they are long, `long_rows` serves better, and where they lie apart `row_driver.drive`:
+both keep their places in lines from one piece to the next.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
+from strided.kernels.lines_ahead import ask_for_ends, place_of
+from strided.kernels.word_lines import LINES, OWN, PLACES, all_follow, near, put_place, row_bytes, sharing, take
 
-# The scratch: where the rows of a word go, words at the end of the source, a line of each of the rows, where these go,
-# what `unzip` takes, the run that is held, and rows that are not wanted.
-_WORDS, _LINES, _PLACES, BYTES, _RUN, _UNWANTED = 768, 1024, 3072, 3840, 4864, 5 << 15
+# Where in the scratch are the run that is held, and rows that are not wanted.
+_RUN, _UNWANTED = OWN, 5 << 15
 #: Bytes of the source that are asked for ahead, by whole words of a row, and groups of rows that the ends of runs are.
 _AHEAD, _ENDS_AHEAD = 4096, 8
 
@@ -27,14 +28,14 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
     `longest` bytes, which is 4 KB at most.
     """
     outer, rows, pieces, _, _ = tables
-    size = _row_bytes(pieces, width)
+    size = row_bytes(pieces, width)
     if streaming and not (0 < size < longest and _follow(rows, size)):
         return False
     # Shared by all parts: rows that share a word, bytes of a lane, of a row, scratch memory, the end of the source.
     room = simd_bytes.address(scratch) + 63 & -64
     fixed = ZERO + shared, ZERO + width, size, room, simd_bytes.address(source) + source.size
     for k in range(shared):
-        put_place(room + _PLACES, k, room + _LINES + 64 * k)
+        put_place(room + PLACES, k, room + LINES + 64 * k)
     ahead = max(1, _AHEAD // max(1, 4 * size // width) * shared) if source.size > NEAR else ZERO
     starts = simd_bytes.address(source), simd_bytes.address(target)
     if streaming:
@@ -44,13 +45,13 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
         origin = starts[0] + outer[o, 0], starts[1] + outer[o, 1]
         i = ZERO
         while i < rows.shape[0]:
-            lead = _lead(outer, rows, o, i + ahead, 0) - outer[o, 0] - rows[i, 0] if ahead else ZERO
-            last = i + 1 if ahead else _near(rows, i, pieces)
+            lead = place_of(outer, rows, o, i + ahead, 0) - outer[o, 0] - rows[i, 0] if ahead else ZERO
+            last = i + 1 if ahead else near(rows, i, pieces)
             first = i
             for p in range(pieces.shape[0]):
                 i = first
                 while i < last:
-                    count = _sharing(rows, i, size, streaming)
+                    count = sharing(rows, i, rows.shape[0])
                     _directly(unzip, fixed, origin, rows, i, (rows[i, 2], count), pieces, p, lead, how)
                     i += count
             i = max(i, last)
@@ -61,43 +62,23 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
 def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
     """Take rows apart that follow each other in a streamed target."""
     _, width, size, room, _ = fixed
-    asks = not _all_follow(outer, rows, size)
+    asks = not all_follow(outer, rows, size)
     by_lines = _end_with_lines(pieces, width)
     held = ZERO, ZERO
     for o in range(outer.shape[0]):
         i = ZERO
         while i < rows.shape[0]:
-            count = _sharing(rows, i, size, ZERO + 1)
+            count = _following(rows, i, size)
             s = starts[0] + outer[o, 0] + rows[i, 0]
             t = starts[1] + outer[o, 1] + rows[i, 1] + pieces[0, 1]
-            lead = _lead(outer, rows, o, i + ahead, 0) - outer[o, 0] - rows[i, 0] if ahead else ZERO
+            lead = place_of(outer, rows, o, i + ahead, 0) - outer[o, 0] - rows[i, 0] if ahead else ZERO
             if asks:
-                later = _lead(outer, rows, o, i + _ENDS_AHEAD * count, 1)
-                _ask_for_ends(starts[1] + later + pieces[0, 1], count * size)
+                later = place_of(outer, rows, o, i + _ENDS_AHEAD * count, 1)
+                ask_for_ends(starts[1] + later + pieces[0, 1], count * size)
             held = _by_run(unzip, fixed, s, t, (rows[i, 2], count), pieces, by_lines, lead, held, how)
             i += count
     finish(held, ZERO + 1, room + _RUN)
     simd_bytes.fence()
-
-
-@part
-def _near(rows, i, pieces):
-    """The end of the rows from row `i` on that lie before its second piece: what lies side by side is read in turn."""
-    step = abs(pieces[1, 0] - pieces[0, 0]) if pieces.shape[0] > 1 else ZERO
-    last = i + 1
-    while last < rows.shape[0] and abs(rows[last, 0] - rows[i, 0]) < step:
-        last += 1
-    return last
-
-
-@part
-def _row_bytes(pieces, width):
-    """Bytes of a row of the target; 0 if a piece does not go on where the one before it ends."""
-    for p in range(1, pieces.shape[0]):
-        if pieces[p, 1] != pieces[p - 1, 1] + pieces[p - 1, 2] * width:
-            return ZERO
-    last = pieces.shape[0] - 1
-    return pieces[last, 1] + pieces[last, 2] * width - pieces[0, 1] if last >= 0 else ZERO
 
 
 @part
@@ -116,65 +97,21 @@ def _follow(rows, size):
 
 
 @part
-def _all_follow(outer, rows, size):
-    """Whether every row goes on in the target where the one before it ends, so that no line is left in part."""
-    for i in range(1, rows.shape[0]):
-        if rows[i, 1] != rows[i - 1, 1] + size:
-            return False
-    for o in range(1, outer.shape[0]):
-        if outer[o, 1] != outer[o - 1, 1] + rows.shape[0] * size:
-            return False
-    return True
-
-
-@part
-def _sharing(rows, i, size, streaming):
-    """How many rows from row `i` on are neighbours in the same words, and in a streamed target follow each other."""
-    count = ZERO + 1
-    while (
-        i + count < rows.shape[0]
-        and rows[i + count, 0] == rows[i, 0]
-        and rows[i + count, 2] == rows[i, 2] + count
-        and (not streaming or rows[i + count, 1] == rows[i, 1] + count * size)
-    ):
+def _following(rows, i, size):
+    """How many rows from row `i` on are neighbours in the same words, and follow each other in the target."""
+    count, last = ZERO + 1, sharing(rows, i, rows.shape[0])
+    while count < last and rows[i + count, 1] == rows[i, 1] + count * size:
         count += 1
     return count
 
 
 @part
-def _lead(outer, rows, o, i, side):
-    """Where row `i` begins, counted on into the next matrices, on one side: 0 for the source, 1 for the target."""
-    o += i // rows.shape[0]
-    return outer[min(o, outer.shape[0] - 1), side] + rows[i % rows.shape[0], side]
-
-
-@part
-def _ask_for_ends(t, size):
-    """Prefetch the lines in which a run of rows begins and ends, where it fills these in part."""
-    if t & 63:
-        simd_bytes.prefetch(t)
-    if t + size & 63:
-        simd_bytes.prefetch(t + size)
-
-
-@part
-def put_place(table, k, place):
-    """Have row `k` of a table like `rows`, of which nothing else is used, go to a place."""
-    simd_bytes.put_integer(table + 24 * k + 8, place)
-
-
-@part
 def _take(unzip, fixed, s, count, lead, places, at, how):
     """Take apart the words of a line, of which `count` are wanted, and ask for those `lead` bytes on."""
-    _, width, _, room, end = fixed
-    size = 256 // width
     if lead:
-        for k in range(0, size, 64):
+        for k in range(0, 256 // fixed[1], 64):
             simd_bytes.prefetch(s + lead + k)
-    if s + size > end:
-        simd_bytes.move(room + _WORDS, s, 4 * count)
-        s = room + _WORDS
-    unzip(s, places, at, ZERO + 64, room, how)
+    take(unzip, fixed, s, count, places, at, how)
 
 
 @part
@@ -222,11 +159,11 @@ def _in_turn(unzip, fixed, s, members, pieces, lead, how):
             some, words = min(lanes, pieces[p, 2] - c), s + pieces[p, 0] + 4 * c
             at = pieces[p, 1] - pieces[0, 1] + c * width
             passes = at + 64 > size
-            _take(unzip, fixed, words, some, lead, room + _PLACES * passes, ZERO if passes else at, how)
+            _take(unzip, fixed, words, some, lead, room + PLACES * passes, ZERO if passes else at, how)
             if passes:
                 for k in range(members[0], members[0] + members[1]):
                     place = simd_bytes.cell(room, k, 1) + at
-                    line = simd_bytes.load(room + _LINES + 64 * k)
+                    line = simd_bytes.load(room + LINES + 64 * k)
                     simd_bytes.store(place, simd_bytes.blend(some * width, line, simd_bytes.load(place)))
 
 
@@ -249,7 +186,7 @@ def _directly(unzip, fixed, origin, rows, i, members, pieces, p, lead, how):
         return
     for c in range(0, size, lanes):
         some = min(lanes, size - c)
-        _take(unzip, fixed, words + 4 * c, some, lead, room + _PLACES, ZERO, how)
+        _take(unzip, fixed, words + 4 * c, some, lead, room + PLACES, ZERO, how)
         for k in range(count):
             place = t + rows[i + k, 1] + c * width
-            move_run(place, room + _LINES + 64 * (member + k), some * width)
+            move_run(place, room + LINES + 64 * (member + k), some * width)

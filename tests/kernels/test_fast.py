@@ -230,6 +230,31 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
             check(lambda a, b, own=options: KERNELS[kernel](a, b, *own), source, target, expected, places)
 
 
+@pytest.mark.parametrize("height", [1, 2, 8, 20])
+@pytest.mark.parametrize("lanes", [(1024,), (3, 1, 128, 128, 128, 1000), (128,) * 8 + (5,), (70, 64, 2111)])
+@pytest.mark.parametrize("kernel", ["deinterleave16", "deinterleave8"])
+def test_long_rows_go_on_from_piece_to_piece(kernel, lanes, height):
+    """Rows of tiles of so many words, from any member on, that follow each other or do not: neither end is passed."""
+    rng = np.random.default_rng(height)
+    bits = BITS[kernel]
+    q, width, lengths = 32 // bits, bits // 8, np.array(lanes)
+    size, tile = sum(lanes) * width, 4 * max(lanes) * height
+    for first, count, gap in ((0, 3 * q * height, 0), (q - 1, 2 * q + 1, 0), (1, 5 * q - 2, 0), (0, 2 * q + 3, 7)):
+        row = np.arange(first, first + count)
+        word = row // q
+        places = word // height * tile * len(lanes) + word % height * 4 * max(lanes)
+        rows = np.stack([places, (row - first) * (size + gap), row % q], 1)
+        table = np.stack([np.arange(len(lanes)) * tile, (lengths.cumsum() - lengths) * width, lengths], 1)
+        source_size, target_size = places[-1] + table[-1, 0] + 4 * lanes[-1], rows[-1, 1] + size
+        outer = np.arange(2)[:, None] * [source_size, target_size + gap]
+        tables = outer, rows, table, np.array([0, count]), np.array([0, len(lanes)])
+        sizes = 2 * source_size, 2 * target_size + gap
+        source, target = (rng.integers(0, 256, n, np.uint8) for n in sizes)
+        expected = moved(source, target, *bits_moved(kernel, bits, 0, tables), bits)
+        for place in ((None, None), (0, 5)):
+            check(lambda a, b, own=tables: KERNELS[kernel](a, b, *own, 1, SCRATCH), source, target, expected, place)
+
+
 @pytest.mark.parametrize("lanes", [1, 3, 17, 36, 63, 64, 70])
 @pytest.mark.parametrize("bits", [4, 2, 1])
 def test_rows_of_few_packed_elements_are_taken_out_of_words(bits, lanes):

@@ -1,0 +1,172 @@
+"""Long rows taken out of words that they share, past the caches: span by span, and each span in two steps.
+
+The words of some rows are taken apart into the scratch, a span of every row. Then row by row is written from there by
+whole lines: what is left of a line goes before the next span. So it is all the same where in a line a row begins.
+"""
+
+from __future__ import annotations
+
+from strided.kernels import simd_bytes
+from strided.kernels.compile import ZERO, part, separate
+from strided.kernels.held_run import begun_at, drain, finish
+from strided.kernels.lines_ahead import ask_for_ends, place_of
+from strided.kernels.word_lines import OWN, all_follow, near, put_place, row_bytes, sharing, take
+
+# Bytes of each row that are taken apart at once, and rows at least, if there are as many: short turns keep memory busy.
+_SPAN, _ROWS = 512, 8
+# Bytes of the source that are asked for ahead: half of them while words are taken apart, half while rows are written.
+_AHEAD = 1 << 14
+# Most rows of a block.
+_MOST = 64
+# The scratch: where words are and how many rows come before each, where rows go, the lines in which these begin, the
+# line between two rows, places that are asked for, and rows, each behind what the span before has left of a line.
+_WORDS, _PLACES = OWN, OWN + 1600
+_HEADS, _HELD, _ASKED, _TAKEN, _PITCH = OWN + 3200, OWN + 7296, OWN + 7552, OWN + 8704, 576
+
+
+@part
+def take_long(unzip, shared, width, least, source, target, tables, scratch, how):
+    """Copy what `tables` describe to a streamed target, if its rows have `least` bytes; whether it was done.
+
+    The other arguments are as for `word_rows.take_apart`.
+    """
+    outer, rows, pieces, _, _ = tables
+    size = row_bytes(pieces, width)
+    if size < least:
+        return False
+    room = simd_bytes.address(scratch) + 63 & -64
+    starts = simd_bytes.address(source), simd_bytes.address(target)
+    fixed = ZERO + shared, ZERO + width, size, room, starts[0] + source.size
+    for k in range(shared):
+        put_place(room, k, room + _TAKEN + k * _PITCH)
+    asks = not all_follow(outer, rows, size)
+    held = ZERO, ZERO
+    for o in range(outer.shape[0]):
+        origin = starts[0] + outer[o, 0], starts[1] + outer[o, 1] + pieces[0, 1]
+        i = ZERO
+        while i < rows.shape[0]:
+            last = max(near(rows, i, pieces), min(i + _ROWS, rows.shape[0]))
+            words, count = _block(rows, i, last, shared, room)
+            block = simd_bytes.address(rows) + 24 * i, origin[1], count, size
+            for n in range(i + count, i + 2 * count if asks else ZERO):
+                ask_for_ends(starts[1] + place_of(outer, rows, o, n, 1) + pieces[0, 1], size)
+            here, done = (ZERO, ZERO), ZERO
+            while done < size:
+                lead = _lead(outer, rows, pieces, (o, i, words, count), here, fixed)
+                later, some = here, ZERO
+                for w in range(0, words, max(1, _ROWS // shared)):
+                    band = w, min(words, w + max(1, _ROWS // shared))
+                    later, some, asked = _take_span(unzip, fixed, origin[0], band, pieces, here, lead, how)
+                    _write_span(block, band, done, some, asked, room)
+                here, done = later, done + some
+            held = _join(block, held, room)
+            i += count
+    finish(held, ZERO + 1, room + _HELD)
+    simd_bytes.fence()
+    return True
+
+
+@part
+def _block(rows, i, last, shared, room):
+    """Choose rows from row `i` on that go side by side: how many words they share, and how many they are."""
+    words, count = ZERO, ZERO
+    while words < _MOST // shared and i + count < last:
+        simd_bytes.put_integer(room + _WORDS + 24 * words, rows[i + count, 0])
+        put_place(room + _WORDS, words, count)
+        for _ in range(sharing(rows, i + count, last)):
+            put_place(room + _PLACES, count, room + _TAKEN + (words * shared + rows[i + count, 2]) * _PITCH)
+            count += 1
+        words += 1
+    put_place(room + _WORDS, words, count)
+    return words, count
+
+
+@part
+def _lead(outer, rows, pieces, block, here, fixed):
+    """Bytes of the source from a piece's lane, `here`, to what is taken apart so much later."""
+    _, width, size, _, _ = fixed
+    o, i, words, count = block
+    p, c = here
+    start = place_of(outer, rows, o, i, 0) + pieces[p, 0] + 4 * c
+    ahead = max(1, _AHEAD * width // (4 * words * _SPAN)) * _SPAN // width
+    # The same rows, or those so many blocks later.
+    later = ahead * width // size
+    c += ahead % (size // width)
+    while c >= pieces[p, 2]:
+        c -= pieces[p, 2]
+        p += 1
+        if p == pieces.shape[0]:
+            p, later = ZERO, later + 1
+    return place_of(outer, rows, o, i + later * count, 0) + pieces[p, 0] + 4 * c - start
+
+
+@part
+def _take_span(unzip, fixed, start, band, pieces, here, lead, how):
+    """Take a span of a band of words apart, from a piece's lane on: where it ends, its bytes, and what to ask for.
+
+    Where a piece does not end with a line of the scratch, so does the span: whole lines are faster to write there.
+    """
+    shared, width, _, room, _ = fixed
+    each, asked = 64 // width, room + _ASKED
+    p, c, size = here[0], here[1], ZERO
+    for w in range(band[0], band[1]):
+        p, c, size = here[0], here[1], ZERO
+        word = start + simd_bytes.cell(room + _WORDS, w, 0)
+        while p < pieces.shape[0] and size < _SPAN and not size & 63:
+            some, s = min(pieces[p, 2] - c, (_SPAN - size) // width), word + pieces[p, 0] + 4 * c
+            for k in range(0, some, each):
+                asked = _ask(s + 4 * k + lead, 4 * each, asked)
+                take(unzip, fixed, s + 4 * k, min(each, some - k), room, w * shared * _PITCH + size + k * width, how)
+            size += some * width
+            c += some
+            if c == pieces[p, 2]:
+                p, c = p + 1, ZERO
+    return (p, c), size, asked
+
+
+@part
+def _ask(s, size, asked):
+    """Prefetch half of the lines from a place on; the other half is added to a list, which ends at `asked`."""
+    for k in range(0, size, 128):
+        simd_bytes.prefetch(s + k)
+        simd_bytes.put_integer(asked, s + k + 64)
+        asked += 8
+    return asked
+
+
+@part
+def _write_span(block, band, done, size, asked, room):
+    """Write the whole lines of a span of rows, but for the one in which a row begins, after `done` bytes of each."""
+    rows, origin, _, _ = block
+    now = room + _ASKED
+    for n in range(simd_bytes.cell(room + _WORDS, band[0], 1), simd_bytes.cell(room + _WORDS, band[1], 1)):
+        t, place = origin + simd_bytes.cell(rows, n, 1) + done, simd_bytes.cell(room + _PLACES, n, 1)
+        if done < 64:
+            simd_bytes.store(room + _HEADS + 64 * n, simd_bytes.load(place - done))
+        line, end = max(t & -64, t - done + 63 & -64), t + size
+        while line + 64 <= end:
+            simd_bytes.put(line, simd_bytes.load(place + line - t), ZERO + 1)
+            if line & 64 and now < asked:
+                simd_bytes.prefetch(simd_bytes.integer(now))
+                now += 8
+            line += 64
+        simd_bytes.store(place - 64, simd_bytes.load(place + size - 64))
+
+
+@separate
+def _join(block, held, room):
+    """Write the lines in which rows of a block begin and end, each row's last line with the next one's first."""
+    rows, origin, count, size = block
+    for k in range(2 * count):
+        n = k >> 1
+        t, source = origin + simd_bytes.cell(rows, n, 1), room + _HEADS + 64 * n
+        some = -t & 63
+        if k & 1:
+            some = t + size & 63
+            t, source = t + size - some, simd_bytes.cell(room + _PLACES, n, 1) - some
+        if some:
+            begin, end = begun_at(held, t, ZERO + 1, room + _HELD)
+            simd_bytes.store(room + _HELD + end - (begin & -64), simd_bytes.load(source))
+            end += some
+            held = begin if end & 63 else drain((begin, end), ZERO + 1, room + _HELD), end
+    return held

@@ -1,0 +1,67 @@
+"""Words that rows share, taken apart line by line: what the ways of doing so with rows have in common."""
+
+from __future__ import annotations
+
+from strided.kernels import simd_bytes
+from strided.kernels.compile import ZERO, part
+
+# The scratch: where the rows of a word go, words at the end of the source, a line of each of the rows, where these go,
+# what `unzip` takes, and from where on the ways have their own.
+_WORDS, LINES, PLACES, BYTES, OWN = 768, 1024, 3072, 3840, 4864
+
+
+@part
+def put_place(table, k, place):
+    """Have row `k` of a table like `rows`, of which nothing else is used, go to a place."""
+    simd_bytes.put_integer(table + 24 * k + 8, place)
+
+
+@part
+def take(unzip, fixed, s, count, places, at, how):
+    """Take apart the words of a line, of which `count` are wanted."""
+    _, width, _, room, end = fixed
+    if s + 256 // width > end:
+        simd_bytes.move(room + _WORDS, s, 4 * count)
+        s = room + _WORDS
+    unzip(s, places, at, ZERO + 64, room, how)
+
+
+@part
+def sharing(rows, i, last):
+    """How many rows from row `i` on, before row `last`, are neighbours in the same words."""
+    count = ZERO + 1
+    while i + count < last and rows[i + count, 0] == rows[i, 0] and rows[i + count, 2] == rows[i, 2] + count:
+        count += 1
+    return count
+
+
+@part
+def near(rows, i, pieces):
+    """The end of the rows from row `i` on that lie before its second piece: what lies side by side is read in turn."""
+    step = abs(pieces[1, 0] - pieces[0, 0]) if pieces.shape[0] > 1 else ZERO
+    last = i + 1
+    while last < rows.shape[0] and abs(rows[last, 0] - rows[i, 0]) < step:
+        last += 1
+    return last
+
+
+@part
+def row_bytes(pieces, width):
+    """Bytes of a row of the target; 0 if a piece does not go on where the one before it ends."""
+    for p in range(1, pieces.shape[0]):
+        if pieces[p, 1] != pieces[p - 1, 1] + pieces[p - 1, 2] * width:
+            return ZERO
+    last = pieces.shape[0] - 1
+    return pieces[last, 1] + pieces[last, 2] * width - pieces[0, 1] if last >= 0 else ZERO
+
+
+@part
+def all_follow(outer, rows, size):
+    """Whether every row goes on in the target where the one before it ends, so that no line is left in part."""
+    for i in range(1, rows.shape[0]):
+        if rows[i, 1] != rows[i - 1, 1] + size:
+            return False
+    for o in range(1, outer.shape[0]):
+        if outer[o, 1] != outer[o - 1, 1] + rows.shape[0] * size:
+            return False
+    return True
