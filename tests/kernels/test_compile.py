@@ -137,7 +137,8 @@ def test_a_damaged_file_is_a_miss(folder):
     assert result(fresh()) == 42
     (damaged,) = folder.rglob("*.nbc")
     whole = damaged.read_bytes()
-    for content in (b"", b"no pickle", whole[: len(whole) // 2]):
+    flipped = whole[: len(whole) // 2] + bytes([whole[len(whole) // 2] ^ 1]) + whole[len(whole) // 2 + 1 :]
+    for content in (b"", b"no pickle", whole[: len(whole) // 2], flipped):
         damaged.write_bytes(content)
         again = fresh()
         assert result(again) == 42
