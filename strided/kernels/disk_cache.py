@@ -1,8 +1,9 @@
 """Compiled kernels on disk, one file each, under a name that says all that its code depends on.
 
 The name has the hash of the sources that a kernel is put together from, of the versions of Python, Numba and llvmlite,
-and of the CPU. So code of another state is never found, an upgrade that leaves these sources alone finds what is there,
-and several versions and CPUs may share a folder. A file is there whole or not at all, behind a hash of its code.
+of the level to which they optimise, and of the CPU. So code of another state is never found, an upgrade that leaves
+these sources alone finds what is there, and several versions and CPUs may share a folder. A file is there whole or not
+at all, behind a hash of its code.
 
 `NUMBA_CACHE_DIR` names the folder; else it is ``__pycache__`` beside the sources, or the user's cache folder where that
 one cannot be written. Code is looked for in both.
@@ -74,8 +75,8 @@ class DiskCache:
                 return
 
     def _files(self, context: Any) -> list[Path]:
-        versions = sys.version, numba.__version__, llvmlite.__version__
-        state = repr((versions, context.codegen().magic_tuple(), self._arguments)).encode()
+        compiler = sys.version, numba.__version__, llvmlite.__version__, int(numba.config.OPT)
+        state = repr((compiler, context.codegen().magic_tuple(), self._arguments)).encode()
         try:
             name = f"{self._kernel}-{hashlib.sha256(_sources(self._module) + state).hexdigest()[:32]}.nbc"
         except OSError:  # no sources
