@@ -189,7 +189,7 @@ def _alike(function: Function) -> Function:
 
 def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     places = np.asarray(indices)
-    if out is not None or mode != "raise" or places.dtype.kind not in "iu" or x.is_strided or not x.ndim:
+    if out is not None or mode != "raise" or places.dtype.kind not in "iu" or x.flags.c_contiguous or not x.ndim:
         return NotImplemented
     try:
         if axis is None:

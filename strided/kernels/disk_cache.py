@@ -1,8 +1,9 @@
 """Compiled kernels on disk, one file each, under a name that says all that its code depends on.
 
 The name has the hash of the sources that a kernel is put together from, of the versions of Python, Numba and llvmlite,
-and of the CPU. So code of another state is never found, an upgrade that leaves these sources alone finds what is there,
-and several versions and CPUs may share a folder. A file is there whole or not at all.
+of the level to which they optimise, and of the CPU. So code of another state is never found, an upgrade that leaves
+these sources alone finds what is there, and several versions and CPUs may share a folder. A file is there whole or not
+at all, behind a hash of its code.
 
 `NUMBA_CACHE_DIR` names the folder; else it is ``__pycache__`` beside the sources, or the user's cache folder where that
 one cannot be written. Code is looked for in both.
@@ -37,6 +38,8 @@ SWITCH = "STRIDED_CACHE"
 
 #: Files of one kernel that are kept: code of other versions and CPUs.
 _MOST_KEPT = 8
+#: Of the hash in front of the code.
+_DIGEST_BYTES = 32
 _PACKAGE = __name__.rpartition(".")[0]
 
 
@@ -52,14 +55,14 @@ class DiskCache:
 
     def holds(self, context: Any) -> bool:
         """Whether there is a file of the code."""
-        return any(path.exists() for path in self._files(context))
+        return any(_read(path) for path in self._files(context))
 
     def load_overload(self, _: Any, context: Any) -> Any:
         """The code, ready to run, or None."""
         context.refresh()
         for path in self._files(context):
-            with suppress(Exception):  # whatever a damaged file may raise as it is unpickled
-                return CompileResult._rebuild(context, *pickle.loads(path.read_bytes()))
+            with suppress(Exception):  # whatever an empty one may raise as it is unpickled
+                return CompileResult._rebuild(context, *pickle.loads(_read(path)))
         return None
 
     def save_overload(self, _: Any, compiled: Any) -> None:
@@ -72,8 +75,8 @@ class DiskCache:
                 return
 
     def _files(self, context: Any) -> list[Path]:
-        versions = sys.version, numba.__version__, llvmlite.__version__
-        state = repr((versions, context.codegen().magic_tuple(), self._arguments)).encode()
+        compiler = sys.version, numba.__version__, llvmlite.__version__, int(numba.config.OPT)
+        state = repr((compiler, context.codegen().magic_tuple(), self._arguments)).encode()
         try:
             name = f"{self._kernel}-{hashlib.sha256(_sources(self._module) + state).hexdigest()[:32]}.nbc"
         except OSError:  # no sources
@@ -100,11 +103,21 @@ def writable_folder() -> Path | None:
     return None
 
 
+def _read(path: Path) -> bytes:
+    """What was written to a file, or nothing: damaged code would be run all the same."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return b""
+    digest, written = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+    return written if hashlib.sha256(written).digest() == digest else b""
+
+
 def _write(path: Path, data: bytes) -> None:
     """Write a file, whole or not at all."""
     written = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        written.write_bytes(data)
+        written.write_bytes(hashlib.sha256(data).digest() + data)
         os.replace(written, path)
     except BaseException:
         written.unlink(missing_ok=True)

@@ -131,8 +131,8 @@ class _Stage(NamedTuple):
         if self.steps:
             return False
         nest = nest_step_of(*self.rest[0])
-        near = nest.axes[nest.q]
-        return nest.kernel == "nest_bits" and (near.source.unit_stride, near.target.unit_stride) != (1, 1)
+        strides = [(axis.source.unit_stride, axis.target.unit_stride) for axis in nest.axes]
+        return nest.kernel == "nest_bits" and (not strides or strides[nest.q] != (1, 1))
 
     @property
     def is_good(self) -> bool:

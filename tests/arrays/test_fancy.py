@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -161,6 +162,17 @@ def test_larger_ones_over_threads(text: str, threads: int, monkeypatch: pytest.M
             assert got.tobytes() == wanted.tobytes()
     finally:
         sd.set_num_threads(None)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_take_reads_only_what_it_takes_where_numpy_would_copy_all(axis: int | None) -> None:
+    a = sd.LayoutArray(bytes(1 << 20), "f32[512,512]{0,1}")
+    a.take([3, 1], axis)
+    tracemalloc.start()
+    a.take([3, 1], axis)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1 << 18
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,24 @@ ENTRY e { // open
     assert module.entry.instructions[0].parameter_number == 0
 
 
+@pytest.mark.parametrize(
+    "comment", ["// it's", "// a = f32[2] negate(x)\n", "/* b = f32[] add(a, c) */", '// " ({', "// -", "//"]
+)
+def test_comments_stand_next_to_any_token(comment: str) -> None:
+    comment += "\n" if comment.startswith("//") else ""
+    text = "HloModule| m|,| is_scheduled=|true|\n\nENTRY| main {|\n"
+    text += "  x| =| f32[2]{0}| parameter|(|0|)|,| sharding={replicated}|\n"
+    text += '  y =| f32[2]{0}| add(|x|,| x|)|,| metadata={op_name="y"}|\n'
+    text += "  ROOT| z| = (f32[2]{0}|,| f32[2]{0})| tuple(y,| x)|\n|}\n"
+    pieces = text.split("|")
+    for k in range(1, len(pieces)):
+        module = read_hlo("".join(pieces[:k]) + comment + "".join(pieces[k:]))
+        assert (module.name, module.is_scheduled) == ("m", True)
+        assert [i.name for i in module.instructions] == ["x", "y", "z"]
+        assert [i.opcode for i in module.instructions] == ["parameter", "add", "tuple"]
+        assert module.instruction("y").metadata == {"op_name": "y"}
+
+
 def test_without_an_entry_the_last_computation_is_it() -> None:
     module = read_hlo("a {\n x = f32[] parameter(0)\n}\n\nb {\n y = f32[] parameter(0)\n}\n")
     assert (module.entry.name, module.computations[0].root.is_root) == ("b", True)

@@ -124,6 +124,13 @@ def test_code_for_another_cpu_is_not_used(folder, monkeypatch):
     assert not fresh().compiled.stats.cache_hits
 
 
+def test_code_that_is_not_optimised_is_not_used(folder, monkeypatch):
+    with monkeypatch.context() as within:
+        within.setattr(numba.config, "OPT", type(numba.config.OPT)("0"))
+        fresh().compiled  # noqa: B018
+    assert not fresh().compiled.stats.cache_hits
+
+
 def test_of_each_kernel_few_files_are_kept(folder, monkeypatch):
     for cpu in "abc":
         monkeypatch.setattr(type(fresh()._dispatcher.targetctx.codegen()), "magic_tuple", lambda _, cpu=cpu: (cpu,))
@@ -137,7 +144,8 @@ def test_a_damaged_file_is_a_miss(folder):
     assert result(fresh()) == 42
     (damaged,) = folder.rglob("*.nbc")
     whole = damaged.read_bytes()
-    for content in (b"", b"no pickle", whole[: len(whole) // 2]):
+    flipped = whole[: len(whole) // 2] + bytes([whole[len(whole) // 2] ^ 1]) + whole[len(whole) // 2 + 1 :]
+    for content in (b"", b"no pickle", whole[: len(whole) // 2], flipped):
         damaged.write_bytes(content)
         again = fresh()
         assert result(again) == 42

@@ -485,6 +485,12 @@ def test_blocks_of_any_layout_fit_their_memory() -> None:
     assert found > 15
 
 
+def test_blocks_may_have_room_for_a_single_element():
+    sides = map_of("u8[7,12,14]{2,1,0}"), map_of("u8[7,12,14]{1,2,0:T(1,64)(32,1)}")
+    with limits.replaced(staged_elements=0, staging_bytes=1 << 10, staging_lane_bytes=64):
+        assert isinstance(plan_copy(*sides, Storage(1), Storage(1)), Plan)
+
+
 def _blocks_fit(plan: Plan) -> bool:
     return all(
         layout.strides(step.lengths)[1] <= 8 * (limits.current.staging_bytes // len(step.staging))

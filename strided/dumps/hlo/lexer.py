@@ -27,7 +27,9 @@ _OPAQUE = rf"{_STRING}|{_COMMENT}|'[^'\n(){{}}\[\]]*+'"
 _TOKEN = re.compile(rf"{_OPAQUE}|[(){{}}\[\],]", re.DOTALL)
 _OPAQUE_OR_BRACKET = re.compile(rf"{_OPAQUE}|[(){{}}\[\]]", re.DOTALL)
 _COMMENT_OR_STRING = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
-_SPACE = re.compile(rf"(?:\s++|{_COMMENT})*+", re.DOTALL)
+#: What may stand between two tokens.
+BLANKS = rf"(?:\s++|{_COMMENT})*+"
+_SPACE = re.compile(BLANKS, re.DOTALL)
 _CLOSER = {"(": ")", "{": "}", "[": "]"}
 
 
@@ -40,9 +42,8 @@ def _braces(depth: int) -> str:
 
 #: The values of most attributes have no comments, and their brackets are counted by the expression.
 _SIMPLE_VALUE = rf"{STRING}|[\w%.\-:>]++|{_braces(4)}"
-_BLANKS = rf"(?:\s++|{_COMMENT})*+"
 _ATTRIBUTE = re.compile(
-    rf"{_BLANKS},{_BLANKS}([A-Za-z_][\w.\-]*+)\s*+={_BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?+", re.DOTALL
+    rf"{BLANKS},{BLANKS}([A-Za-z_][\w.\-]*+)\s*+={BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?+", re.DOTALL
 )
 
 _FIELD_HEAD = re.compile(r'[\s,]*+([^\s,=(){}\[\]"]++)\s*+=\s*+')

@@ -20,7 +20,7 @@ import re
 from strided.dumps.hlo.asynchronous import unfold
 from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError
 from strided.dumps.hlo.header import TABLES
-from strided.dumps.hlo.lexer import read_attributes, trimmed
+from strided.dumps.hlo.lexer import BLANKS, read_attributes, trimmed
 from strided.dumps.hlo.mlir import refuse_mlir
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import rename
@@ -30,7 +30,7 @@ from strided.dumps.hlo.text_header import TextHeader
 from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
 
-_HEADER = re.compile(r"\s*+HloModule\b\s*+([^\s,]*+)")
+_HEADER = re.compile(rf"\s*+HloModule\b{BLANKS}((?:(?!/[/*])[^\s,])*+)", re.DOTALL)
 #: The line between modules in files of XLA's tests.
 _DIVIDER = "// -----"
 

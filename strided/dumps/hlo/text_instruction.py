@@ -29,8 +29,9 @@ from strided.dumps.hlo.module import Computation
 from strided.errors import StridedError, UnsupportedError
 from strided.layout import AnyShape, Shape, parser
 
-#: Names of instructions, computations and attributes: XLA uses letters, digits and ``_.-``, other producers more.
-NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"]++"
+#: Names of instructions, computations and attributes: XLA uses letters, digits and ``_.-``, other producers more, but
+#: no comment is part of one.
+NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"/]++(?:(?:/(?![/*])|(?<=:)//)[^\s=(){}\[\],\"/]*+)*+"
 
 #: Operands as XLA prints them: names, after their shapes in older text.
 _NAMED = r"(?:/\*index=\d++\*/)?+%?[\w.\-]++"
@@ -84,8 +85,9 @@ _MOST_MARKS = 1 << 8
 #: The comments in which XLA counts along.
 _COUNTING = re.compile(r"/\*index=[0-9]++\*/")
 
-#: A line that ends so goes on in the next.
+#: A line that ends so goes on in the next, perhaps behind a comment.
 UNFINISHED = (",", "=", ">")
+_UNFINISHED_BEFORE_COMMENT = re.compile(r"(?:[,=>]|ROOT)\s*+//")
 
 match_line = _LINE.match
 
@@ -96,15 +98,17 @@ match_plain_line = _PLAIN.match
 
 def are_closed(lines: Iterable[str]) -> list[bool]:
     """Whether each line is closed and announces nothing more; False if that takes a closer look."""
+    text = "\n".join(lines)
+    marks_of_lines = text.encode("utf-8", "surrogatepass").translate(None, _UNMARKED).decode("ascii").split("\n")
+    comments = "//" in text  # or addresses
     return [
-        len(marks) <= _MOST_MARKS and _is_closed(marks) and line[-1:] in _PLAIN_ENDS and not line.endswith("ROOT")
-        for line, marks in zip(lines, _marks_of(lines), strict=False)
+        len(marks) <= _MOST_MARKS
+        and _is_closed(marks)
+        and line[-1:] in _PLAIN_ENDS
+        and not line.endswith("ROOT")
+        and not (comments and _UNFINISHED_BEFORE_COMMENT.search(line))
+        for line, marks in zip(lines, marks_of_lines, strict=False)
     ]
-
-
-def _marks_of(lines: Iterable[str]) -> list[str]:
-    marks = "\n".join(lines).encode("utf-8", "surrogatepass").translate(None, _UNMARKED)
-    return marks.decode("ascii").split("\n")
 
 
 @lru_cache(maxsize=1 << 12)
@@ -120,7 +124,7 @@ def _is_balanced(text: str) -> bool:
 
 def is_whole(line: str) -> bool:
     """Whether every bracket, string and comment that `line` opens closes in it, and nothing more is announced."""
-    if line.count("/*") == line.count("*/") and _is_balanced(line):
+    if line.count("/*") == line.count("*/") and _is_balanced(line) and not _UNFINISHED_BEFORE_COMMENT.search(line):
         return line.rstrip()[-1:] not in UNFINISHED
     state = Gatherer()
     state.feed(line)
@@ -140,7 +144,9 @@ def match_statement(text: str) -> re.Match[str] | None:
     """The parts of an instruction written with any blanks and comments, which are places in ``.string``."""
     found = _STATEMENT.match(text)
     head = text[: found.end(4)] if found else text
-    if "/" not in head or (found and "//" not in head and head.count("/*") == head.count("*/")):
+    if "/" not in head:
+        return found
+    if found and "//" not in head and head.count("/*") == head.count("*/") and shape_of(found[3] or "") is not None:
         return found
     return _STATEMENT.match(without_comments(text))  # a comment may hold anything, statements too
 
