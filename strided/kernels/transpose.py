@@ -11,12 +11,12 @@ memory is touched counts more than anything else: see `transpose_ring`.
 from __future__ import annotations
 
 from strided.kernels import NEAR, block_transpose, simd_bytes
-from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
-from strided.kernels.few_rows import few_rows, part_few, take_turns
+from strided.kernels.compile import ZERO, kernel, part, separate
 from strided.kernels.held_run import finish, move_run
 from strided.kernels.transpose_joined import by_run, follow, prepare_run
 from strided.kernels.transpose_ring import by_ring, finish_ring, prepare_ring
 from strided.kernels.transpose_squares import (
+    ARGUMENTS,
     BAND,
     CHUNK,
     NOTHING,
@@ -34,13 +34,10 @@ _SOON = 4096  # bytes of small matrices that are read until one is wanted that i
 
 
 @part
-def _transpose(turn, zips, pick, width, source, target, tables, streaming, scratch):
+def _transpose(turn, width, source, target, tables, streaming, scratch):
     """Copy what the tables describe, in elements of `width` bytes."""
     outer, source_rows, target_rows, p_pieces, q_pieces = tables
     room = simd_bytes.address(scratch) + 63 & -64
-    if take_turns(width, target, tables, streaming):
-        part_few(pick, width, source, target, tables, streaming, room + SQUARE)
-        return
     # The source's first byte and where it ends, and how many of its rows lie in a line: one of these is asked for.
     sharing = ZERO + 1
     if source_rows.shape[0] > 1:
@@ -75,7 +72,7 @@ def _transpose(turn, zips, pick, width, source, target, tables, streaming, scrat
                     origin = simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], s, far
                     t = simd_bytes.address(target) + outer[o, 1] + q_pieces[0, 0] + simd_bytes.integer(targets)
                     extent = p_count, q_pieces[0, 2]
-                    held = by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, bounds)
+                    held = by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
                     continue
                 for j in range(q_pieces.shape[0]):
                     origin = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1], s, far
@@ -154,12 +151,6 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
         move_run(t, room + SQUARE + 64 * k, extent[1] * width)
 
 
-_zips8, _pick8 = few_rows(8)
-_zips16, _pick16 = few_rows(16)
-_zips32, _pick32 = few_rows(32)
-_zips64, _pick64 = few_rows(64)
-
-
 @part
 def _turn64(sources, source, targets, target, room, others, present):
     block_transpose.turn64(sources, source, targets, target, room, *others)
@@ -169,32 +160,30 @@ _turn8 = turning(1, block_transpose.turn8, block_transpose.turn_part8)
 _turn16 = turning(2, block_transpose.turn16, block_transpose.turn_part16)
 _turn32 = turning(4, block_transpose.turn32, block_transpose.turn_part32)
 
-ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
-
 
 @kernel(*ARGUMENTS)
 def transpose8(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 8 bits."""
     tables = outer, source_rows, target_rows, p_pieces, q_pieces
-    _transpose(_turn8, _zips8, _pick8, 1, source, target, tables, streaming, scratch)
+    _transpose(_turn8, 1, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose16(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 16 bits."""
     tables = outer, source_rows, target_rows, p_pieces, q_pieces
-    _transpose(_turn16, _zips16, _pick16, 2, source, target, tables, streaming, scratch)
+    _transpose(_turn16, 2, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 32 bits."""
     tables = outer, source_rows, target_rows, p_pieces, q_pieces
-    _transpose(_turn32, _zips32, _pick32, 4, source, target, tables, streaming, scratch)
+    _transpose(_turn32, 4, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 64 bits."""
     tables = outer, source_rows, target_rows, p_pieces, q_pieces
-    _transpose(_turn64, _zips64, _pick64, 8, source, target, tables, streaming, scratch)
+    _transpose(_turn64, 8, source, target, tables, streaming, scratch)

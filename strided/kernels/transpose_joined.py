@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.few_rows import is_even, is_few, zip_few
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain
 from strided.kernels.transpose_squares import (
     NOTHING,
     RUN,
     SOURCES,
-    SPILL,
     SQUARE,
     TARGETS,
     ask,
@@ -32,7 +30,19 @@ def follow(source_rows, targets, count, q_pieces, width, streaming):
     # Many rows at multiples of a page would fight for the same few sets of the caches.
     if source_rows.shape[0] > 128 and not (source_rows[1] - source_rows[0]) & 4095:
         return False
-    return is_even(targets, count, size)
+    return evenly(targets, count, size) == count
+
+
+@separate
+def evenly(table, count, step):
+    """How many of `count` int64, from the first one on, are each `step` more than the one before it."""
+    n = ZERO + 1
+    # Where rows are short, tables are long.
+    while n + simd_bytes.STEPS <= count and simd_bytes.are_steps(table + 8 * n - 8, step):
+        n += simd_bytes.STEPS
+    while n < count and simd_bytes.integer(table + 8 * n) - simd_bytes.integer(table + 8 * n - 8) == step:
+        n += 1
+    return n
 
 
 @separate
@@ -48,7 +58,7 @@ def prepare_run(width, rows, count, room):
 
 
 @part
-def by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, bounds):
+def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds):
     """Turn rows that follow each other in the target, from `t` on, all of each at once.
 
     They are put together in the scratch and written by whole lines. `held` is what is there: where in the target its
@@ -58,10 +68,6 @@ def by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, b
     size, whole, rest = extent[1] * width, extent[1] // side, extent[1] % side
     begin, end = begun_at(held, t, streaming, room + RUN)
     rows, s, far = origin
-    if is_few(width, extent[1]):
-        return zip_few(
-            zips, width, origin, extent, after[0] - s, (begin, end), streaming, (room + SPILL, room + RUN), bounds
-        )
     places, apart = room + TARGETS, room + TARGETS + 8 * side
     here, following = (rows, s, extent[1]), (rows, after[0], extent[1], after[1])
     count = (extent[1] + side - 1) // side
