@@ -178,8 +178,8 @@ def _few(zips, pick, width, source, target, tables, streaming, scratch):
     room = simd_bytes.address(scratch) + 63 & -64
     starts = simd_bytes.address(source), simd_bytes.address(target)
     rows = simd_bytes.address(source_rows), simd_bytes.address(target_rows)
-    few, first = p_pieces[0, 2], min(2, source_rows.shape[0])
-    if p_pieces.shape[0] == 1 and 1 < few <= 4 and evenly(rows[0], first, few * width) == first:
+    few, first, most = p_pieces[0, 2], min(2, source_rows.shape[0]), 2 if width == 8 else 4
+    if p_pieces.shape[0] == 1 and 1 < few <= most and evenly(rows[0], first, few * width) == first:
         _apart(pick, width, starts, (ZERO + _AHEAD) * (source.size > NEAR), tables, rows, streaming, room)
     else:
         _together(zips, width, starts, (starts[0], starts[0] + source.size), tables, rows, streaming, room)

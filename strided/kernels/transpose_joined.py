@@ -20,17 +20,18 @@ from strided.kernels.transpose_squares import (
 
 
 @separate
-def follow(source_rows, targets, count, q_pieces, width, streaming):
-    """Whether rows of the target are short, and each begins where the one before it ends."""
-    size = q_pieces[0, 2] * width
-    # Whole squares can be turned to where they belong.
-    direct = not (streaming or size & 63 or count * width < 64)
-    if q_pieces.shape[0] > 1 or size > SHORT_ROW_BYTES or direct:
-        return False
+def is_short(source_rows, count, size):
+    """Whether rows of the target, of `size` bytes made of `count` rows, are short enough."""
     # Many rows at multiples of a page would fight for the same few sets of the caches.
-    if source_rows.shape[0] > 128 and not (source_rows[1] - source_rows[0]) & 4095:
-        return False
-    return evenly(targets, count, size) == count
+    apart = count <= 128 or (simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows)) & 4095
+    return apart and size <= SHORT_ROW_BYTES
+
+
+@separate
+def follow(targets, count, size, width, streaming):
+    """Whether each of `count` short rows of the target begins where the one before it ends."""
+    # Whole squares can be turned to where they belong.
+    return (streaming or size & 63 or count * width < 64) and evenly(targets, count, size) == count
 
 
 @separate

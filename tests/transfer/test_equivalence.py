@@ -122,6 +122,8 @@ WAYS = [
     Way("{0,1}", "{1,0:T(8,128)}", "transpose_few32", "transpose_few32", 32, sizes="3,533"),
     Way("{0,2,1:T(64,3)}", "{2,1,0}", "transpose_few32", "transpose_few32", 32, sizes="3,9,40"),
     Way("{0,1}", "{1,0}", "transpose_few64", "transpose_few64", 64, sizes="2,533"),
+    # Of three elements of 64 bits each, the rows would be too many.
+    Way("{0,1}", "{1,0}", "transpose_few64", "transpose_few64", 64, sizes="2,3"),
     Way("{0,1}", "{1,0}", "transpose_runs", "transpose_runs", 128),
     Way("{0,1:T(8,128)}", "{1,0}", "transpose32", "transpose32", 32),
     Way("{0,1:T(8,128)}", "{1,0:T(8,128)}", "transpose32", "transpose32", 32),
