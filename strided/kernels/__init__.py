@@ -30,6 +30,7 @@ _HOMES = {
     "short_rows": ("short_rows",),
     "subbyte": ("deinterleave_bits", "interleave_bits", "unpack", "pack", "pack_words"),
     "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),
+    "few_rows": ("transpose_few8", "transpose_few16", "transpose_few32", "transpose_few64"),
     "transpose_runs": ("transpose_runs",),
     "contiguous": ("copy", "fill"),
     "varint": ("decode_varints32", "decode_varints64", "encode_varints"),

@@ -89,7 +89,7 @@ def _turn(bits):
     def entry(builder, table, base, *numbers):
         """An address from a table: the entry at the sum of some numbers, and `base`."""
         for number in numbers:
-            table = builder.add(table, builder.mul(number, INT64(8)))
+            table = builder.add(table, INT64(8 * number) if isinstance(number, int) else builder.shl(number, INT64(3)))
         return builder.add(builder.load(pointer_to(builder, table, INT64), align=8), base)
 
     def put_rows(builder, rows, addresses):
@@ -128,7 +128,7 @@ def _turn(bits):
         asked, ask_base, done, done_base, held, kept = others
         with builder.if_then(builder.icmp_signed("!=", asked, INT64(0))):
             for k in lines:
-                row = entry(builder, asked, ask_base, builder.mul(group, INT64(count // 8)), INT64(k // 8))
+                row = entry(builder, asked, ask_base, builder.mul(group, INT64(count // 8)), k // 8)
                 # Where a row begins within a line, that line was asked for before.
                 ask_for(builder, builder.add(row, INT64(k % 8 * LINE + LINE - 1)))
         with builder.if_else(builder.icmp_signed("==", done, INT64(0))) as (alone, writing):
@@ -165,21 +165,21 @@ def _turn(bits):
                 besides(builder, others, group, range(line, line + share), () if begin else targets)
 
     def square64(builder, sources, source, targets, target, room, *others):
-        rows = [loaded(builder, entry(builder, sources, source, INT64(k)), VECTOR, bits) for k in range(count)]
-        places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
+        rows = [loaded(builder, entry(builder, sources, source, k), VECTOR, bits) for k in range(count)]
+        places = [entry(builder, targets, target, k) for k in range(count)]
         put_rows(builder, _transposed(builder, rows), places)
         besides(builder, others, INT64(0), range(count), places)
         builder.ret_void()
 
     def square32(builder, sources, source, targets, target, room, *others):
-        rows = [entry(builder, sources, source, INT64(k)) for k in range(count)]
-        places = [entry(builder, targets, target, INT64(k)) for k in range(count)]
+        rows = [entry(builder, sources, source, k) for k in range(count)]
+        places = [entry(builder, targets, target, k) for k in range(count)]
         put_columns(builder, lambda row, offset: builder.add(rows[row], INT64(offset)), places, others, INT64(0), True)
         builder.ret_void()
 
     def put_units(builder, sources, source, room, group, first):
         """Put words made of `each` rows from `first` on into the room: for each of their runs of 16 bytes a line."""
-        lines = [entry(builder, sources, source, first, INT64(k)) for k in range(each)]
+        lines = [entry(builder, sources, source, first, k) for k in range(each)]
         rows = [loaded(builder, line, VECTOR, bits) for line in lines]
         for k, words in enumerate(units(builder, rows, bits, 32)):
             place = builder.add(room, builder.mul(builder.add(group, INT64(k * count)), INT64(LINE)))
@@ -193,7 +193,7 @@ def _turn(bits):
         with cgutils.for_range(builder, INT64(each)) as loop:
             base = builder.add(room, builder.mul(loop.index, INT64(count * LINE)))
             first = builder.mul(loop.index, INT64(4))
-            numbers = [INT64(k // 4 * 4 * each + k % 4) for k in range(count)]
+            numbers = [k // 4 * 4 * each + k % 4 for k in range(count)]
             places = [entry(builder, targets, target, first, number) for number in numbers]
             put_columns(
                 builder, lambda row, offset: builder.add(base, INT64(row * LINE + offset)), places, others, loop.index
@@ -201,26 +201,30 @@ def _turn(bits):
         builder.ret_void()
 
     def put_low(builder, sources, source, targets, target, room, wide, quarters):
-        """Write all columns of 4 or 8 words, in order, as far as `wide`: as many quarters of a line of each."""
+        """Write all columns of 4 or 8 words, in order, as far as `wide`, 16 at once: so many quarters of a line."""
+        part = Vector(LINE // each)
+        with cgutils.for_range(builder, builder.lshr(builder.add(wide, INT64(15)), INT64(4))) as loop:
+            along, column = builder.mul(loop.index, INT64(part.count)), builder.mul(loop.index, INT64(16))
+            left = builder.sub(wide, column)
 
-        def columns(first):
-            for turn in range(each):
-                if each > 1:
-                    lines = [builder.add(room, INT64((turn * count + first + k) * LINE)) for k in range(4)]
-                else:
-                    lines = [entry(builder, sources, source, INT64(first + k)) for k in range(4)]
-                rows = [loaded(builder, line, VECTOR, 32) for line in lines]
-                yield from (builder.bitcast(column, rows[0].type) for column in units(builder, rows, 32, 128))
+            def columns(first):
+                for turn in range(each):
+                    if each > 1:
+                        lines = [builder.add(room, INT64((turn * count + first + k) * LINE)) for k in range(4)]
+                    else:
+                        lines = [entry(builder, sources, source, first + k) for k in range(4)]
+                    rows = [loaded(builder, builder.add(line, along), part, 32) for line in lines]
+                    yield from (builder.bitcast(words, rows[0].type) for words in units(builder, rows, 32, 128))
 
-        found = [list(columns(4 * quarter)) for quarter in range(quarters)]
-        for run in range(4):
-            with builder.if_then(builder.icmp_signed(">", wide, INT64(run * 4 * each))):
-                for k, parts in enumerate(zip(*found, strict=True)):
-                    place = entry(builder, targets, target, INT64(run * 4 * each + k))
-                    for quarter, part in enumerate(parts):
-                        words = shuffled(builder, part, part, range(4 * run, 4 * run + 4))
-                        at = builder.add(place, INT64(16 * quarter))
-                        builder.store(words, pointer_to(builder, at, words.type), align=1)
+            found = [list(columns(4 * quarter)) for quarter in range(quarters)]
+            for run in range(4 // each):
+                with builder.if_then(builder.icmp_signed(">", left, INT64(run * 4 * each))):
+                    for k, parts in enumerate(zip(*found, strict=True)):
+                        place = entry(builder, targets, target, column, run * 4 * each + k)
+                        for quarter, lines in enumerate(parts):
+                            words = shuffled(builder, lines, lines, range(4 * run, 4 * run + 4))
+                            at = builder.add(place, INT64(16 * quarter))
+                            builder.store(words, pointer_to(builder, at, words.type), align=1)
 
     def put_some(builder, sources, source, targets, target, first, column, runs, columns):
         """Write some columns from `column` on, as far as `runs` times 16 bytes of rows from `first` on make them."""
@@ -228,8 +232,8 @@ def _turn(bits):
             builder.add(base, builder.mul(number, INT64(bits // 8)))
             for base, number in ((source, column), (target, first))
         )
-        rows = [entry(builder, sources, begin, first, INT64(k)) for k in range(runs * side)]
-        places = [entry(builder, targets, goal, column, INT64(k)) for k in range(columns)]
+        rows = [entry(builder, sources, begin, first, k) for k in range(runs * side)]
+        places = [entry(builder, targets, goal, column, k) for k in range(columns)]
         put_rows(builder, _columns(builder, rows, bits)[:columns], places)
         wall(builder)
 
@@ -251,10 +255,12 @@ def _turn(bits):
         for columns in (side // 2, side):
             with fits(columns, wide):
                 for runs in dict.fromkeys((2, most)):
-                    with fits(4 * side if runs == most else runs * side, high):
-                        put_all(runs, columns)
+                    if (runs, columns) != (most, side):
+                        with fits(4 * side if runs == most else runs * side, high):
+                            put_all(runs, columns)
         groups = up(high, each)
-        with fits(8, groups):
+        low, broad = builder.icmp_signed("<=", groups, INT64(8)), builder.icmp_signed(">", wide, INT64(side))
+        with builder.if_then(builder.and_(low, broad)):
             if each > 1:
                 with cgutils.for_range(builder, groups) as loop:
                     put_units(builder, sources, source, room, loop.index, builder.mul(loop.index, INT64(each)))

@@ -1,19 +1,22 @@
-"""Transpositions between runs of two, three or four elements and as many rows: channels, pairs, corners.
+"""Transposes between runs of two, three or four elements and as many rows: channels, pairs, corners.
 
 In the runs the elements of the rows take turns, so registers put lines of all rows together, or take them apart, at
-once: no square has to be turned. `transpose` says what the tables mean.
+once: no square has to be turned. `transpose` says what the tables mean; one side has a single piece, of few elements.
 """
 
 from __future__ import annotations
 
 from strided.kernels import NEAR, simd_bytes, zip_rows
-from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.held_run import RUN_BYTES, drain, move_run
+from strided.kernels.compile import ZERO, kernel, part, separate
+from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
+from strided.kernels.transpose_joined import evenly
+from strided.kernels.transpose_squares import ARGUMENTS
 
 _AHEAD = 4096  # bytes that rows are asked for ahead
+_RUN = 1024  # where in the scratch a run is put together, behind what is no whole line
 
 
-def few_rows(bits):
+def _few_rows(bits):
     """What zips two to four rows, and what picks a line of each of as many rows that take turns."""
     if bits == 64:
         (two,), ((evens, odds),) = zip_rows.ZIPS[64], zip_rows.PICKS[64]
@@ -54,34 +57,37 @@ def few_rows(bits):
     return zips, pick
 
 
-@part
-def is_few(width, count):
-    """Whether there are operations for so many rows of elements of `width` bytes."""
-    return count == 2 or (width < 8 and 2 < count <= 4)
-
-
 @separate
-def is_even(table, count, step):
-    """Whether each of so many int64 is `step` more than the one before it. Where rows are short, tables are long."""
-    last = table + 8 * (count - 1)
-    while table + 8 * simd_bytes.STEPS <= last:
-        if not simd_bytes.are_steps(table, step):
-            return False
-        table += 8 * simd_bytes.STEPS
-    while table < last:
-        if simd_bytes.integer(table + 8) - simd_bytes.integer(table) != step:
-            return False
-        table += 8
-    return True
+def _together(zips, width, starts, ends, tables, rows, streaming, room):
+    """Put rows together that lie in few runs of the source."""
+    outer, _, _, p_pieces, q_pieces = tables
+    few, first = q_pieces[0, 2], rows[0] + 8 * q_pieces[0, 1]
+    held, even = (ZERO, ZERO), False
+    for o in range(outer.shape[0]):
+        for i in range(p_pieces.shape[0]):
+            s = starts[0] + outer[o, 0] + p_pieces[i, 0]
+            t = starts[1] + outer[o, 1] + q_pieces[0, 0]
+            targets, count, on = rows[1] + 8 * p_pieces[i, 1], p_pieces[i, 2], ZERO
+            if i + 1 < p_pieces.shape[0]:
+                on = p_pieces[i + 1, 0] - p_pieces[i, 0]
+            elif o + 1 < outer.shape[0]:
+                on = outer[o + 1, 0] - outer[o, 0] + p_pieces[0, 0] - p_pieces[i, 0]
+            while count > 0:
+                n = count if even else evenly(targets, count, few * width)
+                held = begun_at(held, t + simd_bytes.integer(targets), streaming, room + _RUN)
+                held = _zip(zips, width, (first, s), (n, few), on, held, streaming, room, ends)
+                even = p_pieces.shape[0] == 1 and n == p_pieces[i, 2]
+                targets, s, count = targets + 8 * n, s + n * width, count - n
+    finish(held, streaming, room + _RUN)
 
 
 @part
-def zip_few(zips, width, origin, extent, on, held, streaming, places, bounds):
-    """Put rows together, as `transpose_joined.by_run` does: as many elements of as few rows as `extent` says.
+def _zip(zips, width, origin, extent, on, held, streaming, room, ends):
+    """Put as many elements of as few rows together as `extent` says; what comes next is `on` bytes further on.
 
-    What comes next is `on` bytes further on. `places` in the scratch: of 64 bytes of each row, and of the held run.
+    They join the run that is held; the answer is that run.
     """
-    rows, s, _ = origin
+    rows, s = origin
     begin, end = held
     count, few = extent
     first, second = s + simd_bytes.integer(rows), s + simd_bytes.integer(rows + 8)
@@ -92,81 +98,124 @@ def zip_few(zips, width, origin, extent, on, held, streaming, places, bounds):
     for at in range(0, count * width, 64):
         new = min(64, count * width - at)
         lines = first + at, second + at, third + at, fourth + at
-        if bounds[1] - bounds[0] > NEAR:
+        if ends[1] - ends[0] > NEAR:
             for line in lines:
                 simd_bytes.prefetch(line + lead)
-        if farthest + at + 64 > bounds[1]:
+        if farthest + at + 64 > ends[1]:
             for k in range(4):
-                simd_bytes.move(places[0] + 64 * k, lines[k], new)
-            lines = places[0], places[0] + 64, places[0] + 128, places[0] + 192
-        zips(few, lines, places[1] + end - (begin & -64))
+                simd_bytes.move(room + 64 * k, lines[k], new)
+            lines = room, room + 64, room + 128, room + 192
+        zips(few, lines, room + _RUN + end - (begin & -64))
         end += few * new
         if end - begin >= RUN_BYTES:
-            begin = drain((begin, end), streaming, places[1])
+            begin = drain((begin, end), streaming, room + _RUN)
     return begin, end
 
 
 @separate
-def take_turns(width, target, tables, streaming):
-    """Whether few rows of the target take turns in the source's runs, and begin with lines if they are streamed."""
-    outer, source_rows, target_rows, p_pieces, q_pieces = tables
-    if p_pieces.shape[0] != 1 or not is_few(width, p_pieces[0, 2]):
-        return False
-    if streaming:
-        begin = simd_bytes.address(target)
-        for k in range(target_rows.shape[0]):
-            begin |= target_rows[k]
-        for o in range(outer.shape[0]):
-            begin |= outer[o, 1]
-        for j in range(q_pieces.shape[0]):
-            begin |= q_pieces[j, 0]
-        if begin & 63:
-            return False
-    return is_even(simd_bytes.address(source_rows), source_rows.shape[0], p_pieces[0, 2] * width)
-
-
-@separate
-def part_few(pick, width, source, target, tables, streaming, room):
-    """Take rows apart that take turns. The scratch has 512 bytes from `room` on for what is no whole line."""
-    outer, source_rows, target_rows, p_pieces, q_pieces = tables
-    few, rows = p_pieces[0, 2], p_pieces[0, 1]
-    ahead = (ZERO + _AHEAD) * (source.size > NEAR)
+def _apart(pick, width, starts, ahead, tables, rows, streaming, room):
+    """Take rows apart that take turns in runs of the source."""
+    outer, _, _, p_pieces, q_pieces = tables
+    few, targets = p_pieces[0, 2], rows[1] + 8 * p_pieces[0, 1]
+    even = False
     for o in range(outer.shape[0]):
         for j in range(q_pieces.shape[0]):
-            s = simd_bytes.address(source) + outer[o, 0] + p_pieces[0, 0] + source_rows[q_pieces[j, 1]]
-            t = simd_bytes.address(target) + outer[o, 1] + q_pieces[j, 0]
-            first, second = t + target_rows[rows], t + target_rows[rows + 1]
-            third, fourth = t + target_rows[rows + min(2, few - 1)], t + target_rows[rows + few - 1]
-            size = q_pieces[j, 2] * width
-            whole = size & -64
-            for done in range(0, whole, 64):
-                if ahead:
-                    for k in range(0, 64 * few, 64):
-                        simd_bytes.prefetch(s + ahead + k)
-                a, b, c, d = pick(few, s)
-                _put(first + done, a, streaming)
-                _put(second + done, b, streaming)
-                if few > 2:
-                    _put(third + done, c, streaming)
-                if few > 3:
-                    _put(fourth + done, d, streaming)
-                s += 64 * few
-            if whole < size:
-                simd_bytes.move(room, s, few * (size - whole))
-                a, b, c, d = pick(few, room)
-                simd_bytes.store(room + 256, a)
-                simd_bytes.store(room + 320, b)
-                simd_bytes.store(room + 384, c)
-                simd_bytes.store(room + 448, d)
-                for k in range(few):
-                    move_run(t + target_rows[rows + k] + whole, room + 256 + 64 * k, size - whole)
+            s, t = starts[0] + outer[o, 0] + p_pieces[0, 0], starts[1] + outer[o, 1] + q_pieces[j, 0]
+            sources, count = rows[0] + 8 * q_pieces[j, 1], q_pieces[j, 2]
+            while count > 0:
+                n = count if even else evenly(sources, count, few * width)
+                _pick(pick, width, s + simd_bytes.integer(sources), (targets, t), (few, n), ahead, streaming, room)
+                even = q_pieces.shape[0] == 1 and n == q_pieces[j, 2]
+                sources, t, count = sources + 8 * n, t + n * width, count - n
+
+
+@part
+def _pick(pick, width, s, goal, extent, ahead, streaming, room):
+    """Take as many elements of as few rows apart as `extent` says, past the caches if all rows begin with lines."""
+    few, count = extent
+    targets, t = goal
+    first, second = t + simd_bytes.integer(targets), t + simd_bytes.integer(targets + 8)
+    third = t + simd_bytes.integer(targets + 8 * min(2, few - 1))
+    fourth = t + simd_bytes.integer(targets + 8 * (few - 1))
+    past = streaming * ((first | second | third | fourth) & 63 == 0)
+    size = count * width
+    whole = size & -64
+    for done in range(0, whole, 64):
+        if ahead:
+            for k in range(0, 64 * few, 64):
+                simd_bytes.prefetch(s + ahead + k)
+        a, b, c, d = pick(few, s)
+        _put(first + done, a, past)
+        _put(second + done, b, past)
+        if few > 2:
+            _put(third + done, c, past)
+        if few > 3:
+            _put(fourth + done, d, past)
+        s += 64 * few
+    if whole < size:
+        simd_bytes.move(room, s, few * (size - whole))
+        a, b, c, d = pick(few, room)
+        simd_bytes.store(room + 256, a)
+        simd_bytes.store(room + 320, b)
+        simd_bytes.store(room + 384, c)
+        simd_bytes.store(room + 448, d)
+        for k in range(few):
+            move_run(t + simd_bytes.integer(targets + 8 * k) + whole, room + 256 + 64 * k, size - whole)
+
+
+@part
+def _put(t, line, past):
+    if past:
+        simd_bytes.put(t, line, past)
+    else:
+        simd_bytes.store(t, line)
+
+
+@part
+def _few(zips, pick, width, source, target, tables, streaming, scratch):
+    """Copy what the tables describe, in elements of `width` bytes."""
+    _, source_rows, target_rows, p_pieces, _ = tables
+    room = simd_bytes.address(scratch) + 63 & -64
+    starts = simd_bytes.address(source), simd_bytes.address(target)
+    rows = simd_bytes.address(source_rows), simd_bytes.address(target_rows)
+    few, first, most = p_pieces[0, 2], min(2, source_rows.shape[0]), 2 if width == 8 else 4
+    if p_pieces.shape[0] == 1 and 1 < few <= most and evenly(rows[0], first, few * width) == first:
+        _apart(pick, width, starts, (ZERO + _AHEAD) * (source.size > NEAR), tables, rows, streaming, room)
+    else:
+        _together(zips, width, starts, (starts[0], starts[0] + source.size), tables, rows, streaming, room)
     if streaming:
         simd_bytes.fence()
 
 
-@part
-def _put(t, line, streaming):
-    if streaming:
-        simd_bytes.put(t, line, streaming)
-    else:
-        simd_bytes.store(t, line)
+_zips8, _pick8 = _few_rows(8)
+_zips16, _pick16 = _few_rows(16)
+_zips32, _pick32 = _few_rows(32)
+_zips64, _pick64 = _few_rows(64)
+
+
+@kernel(*ARGUMENTS)
+def transpose_few8(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
+    """Elements of 8 bits."""
+    tables = outer, source_rows, target_rows, p_pieces, q_pieces
+    _few(_zips8, _pick8, 1, source, target, tables, streaming, scratch)
+
+
+@kernel(*ARGUMENTS)
+def transpose_few16(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
+    """Elements of 16 bits."""
+    tables = outer, source_rows, target_rows, p_pieces, q_pieces
+    _few(_zips16, _pick16, 2, source, target, tables, streaming, scratch)
+
+
+@kernel(*ARGUMENTS)
+def transpose_few32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
+    """Elements of 32 bits."""
+    tables = outer, source_rows, target_rows, p_pieces, q_pieces
+    _few(_zips32, _pick32, 4, source, target, tables, streaming, scratch)
+
+
+@kernel(*ARGUMENTS)
+def transpose_few64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
+    """Elements of 64 bits."""
+    tables = outer, source_rows, target_rows, p_pieces, q_pieces
+    _few(_zips64, _pick64, 8, source, target, tables, streaming, scratch)

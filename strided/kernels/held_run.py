@@ -7,7 +7,7 @@ start of its first line on.
 from __future__ import annotations
 
 from strided.kernels import simd_bytes
-from strided.kernels.compile import part
+from strided.kernels.compile import part, separate
 
 #: Bytes that are put together before they are written.
 RUN_BYTES = 1 << 14
@@ -68,3 +68,9 @@ def move_run(target, source, size):
     else:
         for k in range(size):
             simd_bytes.put_byte(target + k, simd_bytes.byte(source + k))
+
+
+@separate
+def move_end(target, source, size):
+    """The same where it is called too rarely, or from too many places, to be worth its own code in each."""
+    move_run(target, source, size)

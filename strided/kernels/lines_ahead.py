@@ -16,14 +16,15 @@ ROWS_AHEAD = 4
 @part
 def lead_of(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on):
     """Bytes of the source from a piece of this block to the same piece of the next block."""
-    here = pieces[piece_cuts[p], 0]
-    if p + 2 < piece_cuts.shape[0]:
-        return pieces[piece_cuts[p + 1], 0] - here
-    here += rows[row_cuts[r], 0] - pieces[0, 0]
-    if r + 2 < row_cuts.shape[0]:
-        return rows[row_cuts[r + 1], 0] - here
-    if 0 < on and o + 1 < outer.shape[0]:
-        return outer[min(o + on, outer.shape[0] - 1), 0] - outer[o, 0] + rows[0, 0] - here
+    here = simd_bytes.cell(pieces[0], simd_bytes.item(piece_cuts[0], p), 0)
+    if p + 2 < piece_cuts[1]:
+        return simd_bytes.cell(pieces[0], simd_bytes.item(piece_cuts[0], p + 1), 0) - here
+    here += simd_bytes.cell(rows[0], simd_bytes.item(row_cuts[0], r), 0) - simd_bytes.cell(pieces[0], 0, 0)
+    if r + 2 < row_cuts[1]:
+        return simd_bytes.cell(rows[0], simd_bytes.item(row_cuts[0], r + 1), 0) - here
+    if 0 < on and o + 1 < outer[1]:
+        step = simd_bytes.cell2(outer[0], min(o + on, outer[1] - 1), 0) - simd_bytes.cell2(outer[0], o, 0)
+        return step + simd_bytes.cell(rows[0], 0, 0) - here
     return ZERO + _AHEAD
 
 
@@ -63,12 +64,15 @@ def end_of_rows(fixed, rows, pieces):
     Where the next row goes on from there, it completes it.
     """
     _, t_lane, _, shared, streaming, _ = fixed
-    last = pieces.shape[0] - 1
-    if not streaming or last < 0 or rows.shape[0] == 0:
+    last = pieces[1] - 1
+    if not streaming or last < 0 or rows[1] == 0:
         return ZERO
-    end = pieces[last, 1] + pieces[last, 2] * t_lane
-    joined = rows.shape[0] > shared and rows[shared, 1] + pieces[0, 1] == rows[0, 1] + end
-    return ZERO if joined else end
+    end = simd_bytes.cell(pieces[0], last, 1) + simd_bytes.cell(pieces[0], last, 2) * t_lane
+    if rows[1] > shared:
+        begin = simd_bytes.cell(rows[0], shared, 1) + simd_bytes.cell(pieces[0], 0, 1)
+        if begin == simd_bytes.cell(rows[0], 0, 1) + end:
+            return ZERO
+    return end
 
 
 @part

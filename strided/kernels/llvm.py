@@ -16,6 +16,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import models, register_model
 
+from strided.kernels import integers  # noqa: F401 how kernels compute
+
 #: Numba's types say that it wants the first argument, which Numba itself adds.
 intrinsic: Any = numba.extending.intrinsic
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import CACHED, bitfields, simd_bytes
 from strided.kernels.compile import ZERO, part
-from strided.kernels.held_run import move_run
+from strided.kernels.held_run import move_end
 from strided.kernels.row_driver import GATHERED_ROW, SIDE, is_complete
 
 _EVERY_BIT = (1 << 32) - 1
@@ -108,7 +108,7 @@ def _put_lines(put_rows, bits, flip, fixed, at, t, count, mask, is_end):
         if mask != _EVERY_BIT:
             put_rows(t + k, simd_bytes.load(made), size, mask, room)
         elif size < 64:
-            move_run(t + k, made, size)
+            move_end(t + k, made, size)
         elif streaming:
             simd_bytes.put(t + k, simd_bytes.load(made), streaming)
         else:

@@ -17,7 +17,7 @@ line, cost little.
 from __future__ import annotations
 
 from strided.kernels import CACHED, simd_bytes
-from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part
+from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part, separate
 from strided.kernels.lines_ahead import (
     ROWS_AHEAD,
     ask,
@@ -54,7 +54,7 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     word is not complete, or several, and tells how many. Where pieces are long enough, it puts the rows of a word
     together line by line, and serves for those of complete words of many rows, too.
     """
-    outer, rows, pieces, row_cuts, piece_cuts = tables
+    outer, rows, pieces, row_cuts, piece_cuts = simd_bytes.tables(*tables)
     s_lane, t_lane, shared = widths
     room = simd_bytes.address(scratch) + 255 & -256
     # Shared by all parts: bytes of a lane on both sides, bytes of the source that make a line, rows that share a lane,
@@ -66,21 +66,23 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
     far = ZERO + (source.size > CACHED)
     lanes, phases = _sums(pieces)
     # Rows of pieces not much shorter than 64 lanes are put into words by lines; words that are streamed begin with one.
-    long = lanes > 16 * pieces.shape[0], phases
+    long = lanes > 16 * pieces[1], phases
     alike = _alike(rows, row_cuts, shared)
-    on = matrices_ahead(lanes * s_lane * rows.shape[0])
-    matrices = max(1, ROWS_AHEAD * shared // max(1, rows.shape[0]))
+    on = matrices_ahead(lanes * s_lane * rows[1])
+    matrices = max(1, ROWS_AHEAD * shared // max(1, rows[1]))
     mixed = streaming and _are_mixed(outer, rows, pieces, shared)
     if mixed:
         fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, ZERO, room
-    for o in range(outer.shape[0]):
-        origin = ends[0] + outer[o, 0], simd_bytes.address(target) + outer[o, 1]
-        beyond = simd_bytes.address(target) + outer[min(o + matrices, outer.shape[0] - 1), 1]
-        later = rows.shape[0], end, beyond
-        for r in range(row_cuts.shape[0] - 1):
-            chosen = simd_bytes.address(rows), row_cuts[r], row_cuts[r + 1]
-            for p in range(piece_cuts.shape[0] - 1):
-                cut = simd_bytes.address(pieces), piece_cuts[p], piece_cuts[p + 1], pieces.shape[0]
+    t = simd_bytes.address(target)
+    for o in range(outer[1]):
+        origin = ends[0] + simd_bytes.cell2(outer[0], o, 0), t + simd_bytes.cell2(outer[0], o, 1)
+        beyond = t + simd_bytes.cell2(outer[0], min(o + matrices, outer[1] - 1), 1)
+        later = rows[1], end, beyond
+        for r in range(row_cuts[1] - 1):
+            chosen = rows[0], simd_bytes.item(row_cuts[0], r), simd_bytes.item(row_cuts[0], r + 1)
+            for p in range(piece_cuts[1] - 1):
+                first, last = simd_bytes.item(piece_cuts[0], p), simd_bytes.item(piece_cuts[0], p + 1)
+                cut = pieces[0], first, last, pieces[1]
                 lead = lead_of(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on)
                 line = _block(
                     fetch,
@@ -106,33 +108,35 @@ def drive(fetch, spill, aim, gather, patch, widths, source, target, tables, stre
         simd_bytes.fence()
 
 
-@part
+@separate
 def _are_mixed(outer, rows, pieces, shared):
     """Whether complete words and many that are not lie side by side, in short rows that end inside a line.
 
     The CPU then fetches lines of complete ones with those of the others, and to stream these takes twice as long.
     """
-    if shared == 1 or outer.shape[0] < 2 or pieces.shape[0] != 1 or not pieces[0, 2] & 15:
+    if shared == 1 or outer[1] < 2 or pieces[1] != 1 or not simd_bytes.cell(pieces[0], 0, 2) & 15:
         return False
     words, complete, pitch, i = ZERO, ZERO, ZERO, ZERO
-    while i < rows.shape[0]:
-        first = i
-        while i < rows.shape[0] and rows[i, 1] == rows[first, 1]:
+    first = simd_bytes.cell(rows[0], 0, 1)
+    while i < rows[1]:
+        begin, place = i, simd_bytes.cell(rows[0], i, 1)
+        while i < rows[1] and simd_bytes.cell(rows[0], i, 1) == place:
             i += 1
         if words == 1:
-            pitch = rows[first, 1] - rows[0, 1]
+            pitch = place - first
         words += 1
-        complete += i - first == shared
-    return 0 < complete <= _MIXED * (words - complete) and outer[1, 1] - outer[0, 1] == words * pitch
+        complete += i - begin == shared
+    step = simd_bytes.cell2(outer[0], 1, 1) - simd_bytes.cell2(outer[0], 0, 1)
+    return 0 < complete <= _MIXED * (words - complete) and step == words * pitch
 
 
-@part
+@separate
 def _sums(pieces):
     """The lanes of all pieces, and where in lines of the target these begin: bits of all of them."""
     lanes, phases = ZERO, ZERO
-    for p in range(pieces.shape[0]):
-        lanes += pieces[p, 2]
-        phases |= pieces[p, 1] & 63
+    for p in range(pieces[1]):
+        lanes += simd_bytes.cell(pieces[0], p, 2)
+        phases |= simd_bytes.cell(pieces[0], p, 1) & 63
     return lanes, phases
 
 
@@ -204,12 +208,13 @@ def _alike(rows, row_cuts, shared):
 
     Groups of few rows are uneven here: they are looked at one by one in no time.
     """
-    table, pitch = simd_bytes.address(rows), ZERO
+    pitch = ZERO
     if shared < _FEW_SHARED:
         return ZERO + _UNEVEN, ZERO
-    for r in range(row_cuts.shape[0] - 1):
-        for i in range(row_cuts[r], row_cuts[r + 1], shared):
-            group, own = _group(table, i, row_cuts[r + 1], shared)
+    for r in range(row_cuts[1] - 1):
+        last = simd_bytes.item(row_cuts[0], r + 1)
+        for i in range(simd_bytes.item(row_cuts[0], r), last, shared):
+            group, own = _group(rows[0], i, last, shared)
             if i == 0:
                 pitch = own
             if group != _EVEN or own != pitch:

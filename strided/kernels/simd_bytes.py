@@ -47,17 +47,43 @@ def address(typing, array):
     return INTEGER(array), lower
 
 
+@intrinsic
+def tables(typing, a, b, c, d, e):
+    """For each of five arrays the address at which its data begin, and its length: far less code than indices take."""
+    arrays, pair = (a, b, c, d, e), types.UniTuple(INTEGER, 2)
+    found = types.UniTuple(pair, len(arrays))
+
+    def lower(context, builder, signature, values):
+        views = [context.make_array(kind)(context, builder, v) for kind, v in zip(arrays, values, strict=True)]
+        ends = [(builder.ptrtoint(view.data, INT64), builder.extract_value(view.shape, 0)) for view in views]
+        return context.make_tuple(builder, found, [context.make_tuple(builder, pair, each) for each in ends])
+
+    return found(*arrays), lower
+
+
 @operation(INTEGER, INTEGER)
 def integer(builder, address):
     """The int64 at an address."""
     return builder.load(pointer_to(builder, address, INT64), align=8)
 
 
-@operation(INTEGER, INTEGER, INTEGER, INTEGER)
-def cell(builder, table, row, column):
-    """A number of a table of three columns that begins at an address."""
-    place = builder.add(builder.mul(row, INT64(24)), builder.mul(column, INT64(8)))
-    return builder.load(pointer_to(builder, builder.add(table, place), INT64), align=8)
+@operation(INTEGER, INTEGER, INTEGER)
+def item(builder, table, number):
+    """One of the int64 from an address on, so that LLVM sees what a loop over them reads."""
+    return builder.load(builder.gep(pointer_to(builder, table, INT64), [number]), align=8)
+
+
+def _cells(columns):
+    @operation(INTEGER, INTEGER, INTEGER, INTEGER)
+    def cell(builder, table, row, column):
+        """A number of a table of so many columns that begins at an address."""
+        place = builder.add(builder.mul(row, INT64(8 * columns)), builder.mul(column, INT64(8)))
+        return builder.load(pointer_to(builder, builder.add(table, place), INT64), align=8)
+
+    return cell
+
+
+cell2, cell = _cells(2), _cells(3)
 
 
 STEPS = 32

@@ -11,12 +11,12 @@ memory is touched counts more than anything else: see `transpose_ring`.
 from __future__ import annotations
 
 from strided.kernels import NEAR, block_transpose, simd_bytes
-from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
-from strided.kernels.few_rows import few_rows, part_few, take_turns
-from strided.kernels.held_run import finish, move_run
-from strided.kernels.transpose_joined import by_run, follow, prepare_run
+from strided.kernels.compile import ZERO, kernel, part, separate
+from strided.kernels.held_run import finish, move_end
+from strided.kernels.transpose_joined import by_run, follow, is_short, prepare_run
 from strided.kernels.transpose_ring import by_ring, finish_ring, prepare_ring
 from strided.kernels.transpose_squares import (
+    ARGUMENTS,
     BAND,
     CHUNK,
     NOTHING,
@@ -35,56 +35,55 @@ _SOON = 4096  # bytes of small matrices that are read until one is wanted that i
 
 
 @part
-def _transpose(turn, zips, pick, width, source, target, tables, streaming, scratch):
+def _transpose(turn, width, source, target, tables, streaming, scratch):
     """Copy what the tables describe, in elements of `width` bytes."""
-    outer, source_rows, target_rows, p_pieces, q_pieces = tables
+    (outer, matrices), (source_rows, count), (target_rows, goals), p_table, (q_pieces, across) = tables
+    p_pieces, along = p_table
     room = simd_bytes.address(scratch) + 63 & -64
-    if take_turns(width, target, tables, streaming):
-        part_few(pick, width, source, target, tables, streaming, room + SQUARE)
-        return
     # The source's first byte and where it ends, and how many of its rows lie in a line: one of these is asked for.
     sharing = ZERO + 1
-    if source_rows.shape[0] > 1:
-        sharing = max(sharing, 64 // max(1, abs(source_rows[1] - source_rows[0])))
+    if count > 1:
+        sharing = max(sharing, 64 // max(1, abs(simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows))))
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing
     held, far = (ZERO, ZERO), ZERO
     late = ZERO, ZERO, ZERO, ZERO
-    for k in range(source_rows.shape[0]):
-        far = max(far, source_rows[k])
-    lines = prepare_ring(width, p_pieces, room) if streaming else ZERO
-    alike = p_pieces.shape[0] == 1 and p_pieces[0, 2] <= BAND
+    for k in range(count):
+        far = max(far, simd_bytes.item(source_rows, k))
+    lines = prepare_ring(width, p_table, room) if streaming else ZERO
+    alike = along == 1 and simd_bytes.cell(p_pieces, 0, 2) <= BAND
     # If all rows of the target follow each other, those of every piece do.
-    every = simd_bytes.address(target_rows), target_rows.shape[0]
-    all_run_on = not alike and follow(source_rows, every[0], every[1], q_pieces, width, streaming)
+    first = source_rows + 8 * simd_bytes.cell(q_pieces, 0, 1), simd_bytes.cell(q_pieces, 0, 2)
+    short = across == 1 and is_short(source_rows, count, first[1] * width)
+    all_run_on = short and not alike and follow(target_rows, goals, first[1] * width, width, streaming)
     if all_run_on:
-        prepare_run(width, simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], q_pieces[0, 2], room)
+        prepare_run(width, first[0], first[1], room)
     runs_on = all_run_on
-    on = max(1, _SOON // max(1, target_rows.shape[0] * source_rows.shape[0] * width))
-    for o in range(outer.shape[0]):
-        for i in range(p_pieces.shape[0]):
-            for band in range(0, p_pieces[i, 2], BAND):
-                p_count = min(BAND, p_pieces[i, 2] - band)
-                targets = simd_bytes.address(target_rows) + 8 * (p_pieces[i, 1] + band)
-                s = simd_bytes.address(source) + outer[o, 0] + p_pieces[i, 0] + band * width
+    on = max(1, _SOON // max(1, goals * count * width))
+    for o in range(matrices):
+        for i in range(along):
+            for band in range(0, simd_bytes.cell(p_pieces, i, 2), BAND):
+                p_count = min(BAND, simd_bytes.cell(p_pieces, i, 2) - band)
+                targets = target_rows + 8 * (simd_bytes.cell(p_pieces, i, 1) + band)
+                s = bounds[0] + simd_bytes.cell2(outer, o, 0) + simd_bytes.cell(p_pieces, i, 0) + band * width
+                t = simd_bytes.address(target) + simd_bytes.cell2(outer, o, 1)
                 # What comes next is told, so that its lines can be on their way.
-                after = _next_band(outer, on, p_pieces, o, i, band, width, s)
-                if not all_run_on and (o == 0 or not alike):
-                    runs_on = follow(source_rows, targets, p_count, q_pieces, width, streaming)
+                after = _next_band(outer, min(o + on, matrices - 1), p_table, o, i, band, width, s)
+                if short and not all_run_on and (o == 0 or not alike):
+                    runs_on = follow(targets, p_count, first[1] * width, width, streaming)
                     if runs_on:
-                        prepare_run(width, simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], q_pieces[0, 2], room)
+                        prepare_run(width, first[0], first[1], room)
                 if runs_on:
-                    origin = simd_bytes.address(source_rows) + 8 * q_pieces[0, 1], s, far
-                    t = simd_bytes.address(target) + outer[o, 1] + q_pieces[0, 0] + simd_bytes.integer(targets)
-                    extent = p_count, q_pieces[0, 2]
-                    held = by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, bounds)
+                    origin, extent = (first[0], s, far), (p_count, first[1])
+                    t += simd_bytes.cell(q_pieces, 0, 0) + simd_bytes.integer(targets)
+                    held = by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
                     continue
-                for j in range(q_pieces.shape[0]):
-                    origin = simd_bytes.address(source_rows) + 8 * q_pieces[j, 1], s, far
-                    goal = targets, simd_bytes.address(target) + outer[o, 1] + q_pieces[j, 0]
-                    extent = p_count, q_pieces[j, 2]
-                    n = (j + 1) % q_pieces.shape[0]
-                    rows = simd_bytes.address(source_rows) + 8 * q_pieces[n, 1]
-                    following = rows, s if n else after[0], q_pieces[n, 2], p_count if n else after[1]
+                for j in range(across):
+                    origin = source_rows + 8 * simd_bytes.cell(q_pieces, j, 1), s, far
+                    goal = targets, t + simd_bytes.cell(q_pieces, j, 0)
+                    extent = p_count, simd_bytes.cell(q_pieces, j, 2)
+                    n = j + 1 if j + 1 < across else ZERO
+                    rows = source_rows + 8 * simd_bytes.cell(q_pieces, n, 1)
+                    following = rows, s if n else after[0], simd_bytes.cell(q_pieces, n, 2), p_count if n else after[1]
                     if streaming:
                         late = by_ring(turn, width, lines, origin, goal, extent, following, late, room, bounds)
                     else:
@@ -96,16 +95,19 @@ def _transpose(turn, zips, pick, width, source, target, tables, streaming, scrat
 
 
 @part
-def _next_band(outer, on, p_pieces, o, i, band, width, s):
-    """Where the source of the band after this one begins, and its width; of a small matrix, that so many further on."""
-    if band + BAND < p_pieces[i, 2]:
-        return s + BAND * width, min(BAND, p_pieces[i, 2] - band - BAND)
-    if i + 1 < p_pieces.shape[0]:
-        return s - band * width + p_pieces[i + 1, 0] - p_pieces[i, 0], p_pieces[i + 1, 2]
-    if o + 1 < outer.shape[0]:
-        later = outer[min(o + on, outer.shape[0] - 1), 0]
-        return s - band * width - outer[o, 0] - p_pieces[i, 0] + later + p_pieces[0, 0], p_pieces[0, 2]
-    return s, ZERO
+def _next_band(outer, later, p_pieces, o, i, band, width, s):
+    """Where the source of the band after this one begins, and its width; of a matrix's last band, that of `later`."""
+    pieces, count = p_pieces
+    left = simd_bytes.cell(pieces, i, 2) - band - BAND
+    if left > 0:
+        return s + BAND * width, min(BAND, left)
+    n = i + 1 if i + 1 < count else ZERO
+    if n == 0 and o == later:
+        return s, ZERO
+    s += simd_bytes.cell(pieces, n, 0) - simd_bytes.cell(pieces, i, 0) - band * width
+    if n == 0:
+        s += simd_bytes.cell2(outer, later, 0) - simd_bytes.cell2(outer, o, 0)
+    return s, simd_bytes.cell(pieces, n, 2)
 
 
 @separate
@@ -179,13 +181,7 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
     turn(at[0], at[1], targets, room + SQUARE, room, NOTHING, (extent[1], extent[0]))
     for k in range(extent[0]):
         t = goal[1] + simd_bytes.integer(goal[0] + 8 * k)
-        move_run(t, room + SQUARE + 64 * k, extent[1] * width)
-
-
-_zips8, _pick8 = few_rows(8)
-_zips16, _pick16 = few_rows(16)
-_zips32, _pick32 = few_rows(32)
-_zips64, _pick64 = few_rows(64)
+        move_end(t, room + SQUARE + 64 * k, extent[1] * width)
 
 
 @part
@@ -197,32 +193,30 @@ _turn8 = turning(1, block_transpose.turn8, block_transpose.turn_part8)
 _turn16 = turning(2, block_transpose.turn16, block_transpose.turn_part16)
 _turn32 = turning(4, block_transpose.turn32, block_transpose.turn_part32)
 
-ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
-
 
 @kernel(*ARGUMENTS)
 def transpose8(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 8 bits."""
-    tables = outer, source_rows, target_rows, p_pieces, q_pieces
-    _transpose(_turn8, _zips8, _pick8, 1, source, target, tables, streaming, scratch)
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn8, 1, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose16(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 16 bits."""
-    tables = outer, source_rows, target_rows, p_pieces, q_pieces
-    _transpose(_turn16, _zips16, _pick16, 2, source, target, tables, streaming, scratch)
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn16, 2, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 32 bits."""
-    tables = outer, source_rows, target_rows, p_pieces, q_pieces
-    _transpose(_turn32, _zips32, _pick32, 4, source, target, tables, streaming, scratch)
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn32, 4, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 64 bits."""
-    tables = outer, source_rows, target_rows, p_pieces, q_pieces
-    _transpose(_turn64, _zips64, _pick64, 8, source, target, tables, streaming, scratch)
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn64, 8, source, target, tables, streaming, scratch)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.few_rows import is_even, is_few, zip_few
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain
 from strided.kernels.transpose_squares import (
     NOTHING,
     RUN,
     SOURCES,
-    SPILL,
     SQUARE,
     TARGETS,
     ask,
@@ -22,17 +20,30 @@ from strided.kernels.transpose_squares import (
 
 
 @separate
-def follow(source_rows, targets, count, q_pieces, width, streaming):
-    """Whether rows of the target are short, and each begins where the one before it ends."""
-    size = q_pieces[0, 2] * width
-    # Whole squares can be turned to where they belong.
-    direct = not (streaming or size & 63 or count * width < 64)
-    if q_pieces.shape[0] > 1 or size > SHORT_ROW_BYTES or direct:
-        return False
+def is_short(source_rows, count, size):
+    """Whether rows of the target, of `size` bytes made of `count` rows, are short enough."""
     # Many rows at multiples of a page would fight for the same few sets of the caches.
-    if source_rows.shape[0] > 128 and not (source_rows[1] - source_rows[0]) & 4095:
-        return False
-    return is_even(targets, count, size)
+    apart = count <= 128 or (simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows)) & 4095
+    return apart and size <= SHORT_ROW_BYTES
+
+
+@separate
+def follow(targets, count, size, width, streaming):
+    """Whether each of `count` short rows of the target begins where the one before it ends."""
+    # Whole squares can be turned to where they belong.
+    return (streaming or size & 63 or count * width < 64) and evenly(targets, count, size) == count
+
+
+@separate
+def evenly(table, count, step):
+    """How many of `count` int64, from the first one on, are each `step` more than the one before it."""
+    n = ZERO + 1
+    # Where rows are short, tables are long.
+    while n + simd_bytes.STEPS <= count and simd_bytes.are_steps(table + 8 * n - 8, step):
+        n += simd_bytes.STEPS
+    while n < count and simd_bytes.integer(table + 8 * n) - simd_bytes.integer(table + 8 * n - 8) == step:
+        n += 1
+    return n
 
 
 @separate
@@ -48,7 +59,7 @@ def prepare_run(width, rows, count, room):
 
 
 @part
-def by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, bounds):
+def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds):
     """Turn rows that follow each other in the target, from `t` on, all of each at once.
 
     They are put together in the scratch and written by whole lines. `held` is what is there: where in the target its
@@ -58,10 +69,6 @@ def by_run(turn, zips, width, origin, t, extent, after, held, streaming, room, b
     size, whole, rest = extent[1] * width, extent[1] // side, extent[1] % side
     begin, end = begun_at(held, t, streaming, room + RUN)
     rows, s, far = origin
-    if is_few(width, extent[1]):
-        return zip_few(
-            zips, width, origin, extent, after[0] - s, (begin, end), streaming, (room + SPILL, room + RUN), bounds
-        )
     places, apart = room + TARGETS, room + TARGETS + 8 * side
     here, following = (rows, s, extent[1]), (rows, after[0], extent[1], after[1])
     count = (extent[1] + side - 1) // side

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strided.kernels import block_transpose, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.held_run import move_run
+from strided.kernels.held_run import move_end
 from strided.kernels.transpose_squares import (
     HELD,
     KEPT,
@@ -33,8 +33,8 @@ def prepare_ring(width, p_pieces, room):
     More of few rows, so that all of these are there before any is written.
     """
     most, lines = ZERO, ZERO + _lines(width)
-    for k in range(p_pieces.shape[0]):
-        most = max(most, p_pieces[k, 2])
+    for k in range(p_pieces[1]):
+        most = max(most, simd_bytes.cell(p_pieces[0], k, 2))
     while 2 * lines * max(most, 64 // width) <= LAG:
         lines *= 2
     for k in range(2 * (LAG // lines)):
@@ -167,9 +167,9 @@ def _write_end(line, phase, held, count, ends):
     done = ZERO
     if ends[0] and phase:
         done = min(64, stop)
-        move_run(line + phase, held + phase, done - phase)
+        move_end(line + phase, held + phase, done - phase)
     while done + 64 <= stop:
         simd_bytes.put(line + done, simd_bytes.load(held + done), _PAST)
         done += 64
     if ends[1]:
-        move_run(line + done, held + done, stop - done)
+        move_end(line + done, held + done, stop - done)

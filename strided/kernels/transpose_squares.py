@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 from strided.kernels import NEAR, SHORT_ROW_BYTES, simd_bytes
-from strided.kernels.compile import ZERO, part, separate
+from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part, separate
 from strided.kernels.held_run import RUN_BYTES
+
+ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
+"""Arguments of transposes: source, target, the five tables, whether to stream, scratch."""
 
 # Measured on 256 MB, in time per line against a plain copy's: rows written one line at a time take twice as long as by
 # pairs; 64 rows read side by side one line at a time half as long again as by eight; lines asked for before they are

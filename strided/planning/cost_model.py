@@ -30,10 +30,14 @@ _COST = {
     "transpose32": 1.5,
     "transpose16": 1.55,
     "transpose8": 1.85,
+    "transpose_few64": 1.15,
+    "transpose_few32": 1.5,
+    "transpose_few16": 1.55,
+    "transpose_few8": 1.85,
     "transpose_runs": 1.5,
 }
 #: Those that turn squares, and the time that a bit of a square takes which is not there.
-_SQUARES = {"transpose64", "transpose32", "transpose16", "transpose8"}
+_SQUARES = {f"transpose{kind}{bits}" for kind in ("", "_few") for bits in (8, 16, 32, 64)}
 _GAP_COST = 0.75
 #: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and a
 #: transposition whose runs lie on few pages, or at few places of many, where they fight for the same few lines of the

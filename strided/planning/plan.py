@@ -142,6 +142,7 @@ _REASONS = {
     "interleave": "rows share each word of the target",
     "interleave_bits": "rows share each word of the target",
     "transpose": "neighbours in the source lie apart in the target",
+    "transpose_few": "elements of two to four rows take turns in the other buffer",
     "transpose_runs": "short runs that are neighbours in the source lie apart in the target",
     "unpack": "packed elements, side by side in both",
     "pack": "packed elements, side by side in both",

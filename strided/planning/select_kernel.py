@@ -288,7 +288,9 @@ def _transpose(asked: _Case) -> VectorStep | None:
     if step is None or step.fullness * limits.current.turned_squares < 1:
         return None
     lane = step.axes[step.lane]
-    return step if min(lane.extent, lane.source.unit or lane.extent) > 1 else None
+    if min(lane.extent, lane.source.unit or lane.extent) == 1:
+        return None
+    return step if step.turns_along is None else replace(step, kernel=f"transpose_few{bits}")
 
 
 def _transposed(asked: _Case, kernel: str) -> VectorStep | None:

@@ -140,7 +140,7 @@ class VectorStep:
         for few, along, side in ((lane, row, _source), (row, lane, _target)):
             if (
                 2 <= few.extent <= (4 if self.bits < 64 else 2)
-                and not (side(few).unit or side(along).unit)
+                and not side(few).unit
                 and side(along).unit_stride * 8 == few.extent * self.bits
             ):
                 return along

@@ -24,6 +24,7 @@ from strided.kernels import (
     contiguous,
     held_run,
     interleave,
+    kernel_of,
     short_rows,
     subbyte,
     transpose,
@@ -537,6 +538,11 @@ def test_transposes_of_more_rows_than_a_band_holds(bits):
     np.testing.assert_array_equal(y.view(f"u{bits // 8}").reshape(p, q), x.view(f"u{bits // 8}").T)
 
 
+def few_kernel(bits, few):
+    """The kernel for so few rows, as far as there is one."""
+    return kernel_of(f"transpose_few{bits}" if few <= (4 if bits < 64 else 2) else f"transpose{bits}")
+
+
 def check_turns(seed, bits, few, apart, streaming, places):
     """Few rows whose elements take turns on one side: taken apart, or put together."""
     rng = np.random.default_rng(seed)
@@ -563,7 +569,7 @@ def check_turns(seed, bits, few, apart, streaming, places):
     expected = target.copy()
     for k in range(width):
         expected[t + k] = source[s + k]
-    kernel = getattr(transpose, f"transpose{bits}")
+    kernel = few_kernel(bits, few)
     check(lambda a, b: kernel(a, b, *tables, streaming, SCRATCH), source, target, expected, places)
 
 
@@ -589,7 +595,7 @@ def test_rows_of_which_one_begins_elsewhere_are_no_even_ones(bits, few, odd):
     expected[rows[:, None] + np.arange(few * width)] = x.transpose(1, 0, 2).reshape(count, -1)
     tables = np.zeros((1, 2), np.int64), np.arange(few) * count * width, rows
     pieces = np.array([[0, 0, count]]), np.array([[0, 0, few]])
-    kernel = getattr(transpose, f"transpose{bits}")
+    kernel = few_kernel(bits, few)
     for streaming in (0, 1):
         check(
             lambda s, t, past=streaming: kernel(s, t, *tables, *pieces, past, SCRATCH),

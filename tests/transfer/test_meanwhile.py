@@ -56,12 +56,12 @@ def copied(source: Guarded, target: Guarded) -> None:
 
 
 @pytest.mark.parametrize(("times", "threads"), [(3, 1), (3, 3), (NEVER, 3)])
-@pytest.mark.parametrize("way", WAYS, ids=_name)
+@pytest.mark.parametrize("way", [way for way in WAYS if way.sizes == "75,333"], ids=_name)  # others are done too soon
 def test_results_do_not_depend_on_when_kernels_are_ready(
     way: Way, times: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sd.set_num_threads(threads)
-    maps = [map_of(f"f32[75,333]{layout}") for layout in (way.source, way.target)]
+    maps = [map_of(f"f32[{way.sizes}]{layout}") for layout in (way.source, way.target)]
     bits = (way.bits, way.other_bits or way.bits)
     for turn in (1, -1):
         (first, second), (low, high) = maps[::turn], bits[::turn]
