@@ -120,7 +120,9 @@ WAYS = [
     Way("{0,1}", "{1,0}", "transpose_few8", "transpose_few8", 8, sizes="3,533"),
     Way("{0,1}", "{1,0}", "transpose_few16", "transpose_few16", 16, sizes="4,533"),
     Way("{0,1}", "{1,0:T(8,128)}", "transpose_few32", "transpose_few32", 32, sizes="3,533"),
-    Way("{0,2,1:T(64,3)}", "{2,1,0}", "transpose_few32", "transpose_few32", 32, sizes="3,9,40"),
+    Way(
+        "{0,2,1:T(64,3)}", "{2,1,0}", "transpose_few32", "transpose_few32 or transpose_few32, rows", 32, sizes="3,9,40"
+    ),
     Way("{0,1}", "{1,0}", "transpose_few64", "transpose_few64", 64, sizes="2,533"),
     # Of three elements of 64 bits each, the rows would be too many.
     Way("{0,1}", "{1,0}", "transpose_few64", "transpose_few64", 64, sizes="2,3"),
