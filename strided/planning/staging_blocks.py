@@ -80,11 +80,10 @@ def block_lengths(
     lanes = tuple(layout.order[-1] for layout in staging)
     long = limits.current.staging_lane_bytes * 8 // widest
     source, target = near
-    # Bits from neighbour to neighbour. Blocks end with lines.
-    nearest = (
-        {k: axes[k].source.unit_stride for k in source.lanes},
-        {k: axes[k].target.unit_stride for k in target.lanes},
-    )
+    # Blocks end with lines: elements of one along the nearest axes.
+    lines: dict[int, int] = {}
+    for k, side in (*((k, axes[k].source) for k in source.lanes), *((k, axes[k].target) for k in target.lanes)):
+        lines[k] = max(lines.get(k, 1), limits.current.line_bits // side.unit_stride)
     goals = [
         *((k, 128) for k in lanes),
         *((k, max(tile_period_of(axes[k]), WORD_BITS // min(bits))) for k in (*source.rows, *target.rows)),
@@ -109,8 +108,7 @@ def block_lengths(
         others = math.prod(-(-n // word) * word if i in lanes else n for i, n in enumerate(lengths) if i != k)
         room = budget // others // multiple * multiple
         apart = WORD_BITS // bits[1] if axes[k].target.unit_stride == bits[1] < 8 else 1
-        line = max((limits.current.line_bits // steps[k] for steps in nearest if k in steps), default=1)
-        most = min(goal, room)
+        line, most = lines.get(k, 1), min(goal, room)
         lengths[k] = max(lengths[k], length_of(axes[k], most, max(apart, line) if most >= 2 * line else apart))
     return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
 
