@@ -200,31 +200,19 @@ def _turn(bits):
             )
         builder.ret_void()
 
-    def put_low(builder, sources, source, targets, target, room, wide, quarters):
-        """Write all columns of 4 or 8 words, in order, as far as `wide`, 16 at once: so many quarters of a line."""
-        part = Vector(LINE // each)
-        with cgutils.for_range(builder, builder.lshr(builder.add(wide, INT64(15)), INT64(4))) as loop:
-            along, column = builder.mul(loop.index, INT64(part.count)), builder.mul(loop.index, INT64(16))
-            left = builder.sub(wide, column)
-
-            def columns(first):
-                for turn in range(each):
-                    if each > 1:
-                        lines = [builder.add(room, INT64((turn * count + first + k) * LINE)) for k in range(4)]
-                    else:
-                        lines = [entry(builder, sources, source, first + k) for k in range(4)]
-                    rows = [loaded(builder, builder.add(line, along), part, 32) for line in lines]
-                    yield from (builder.bitcast(words, rows[0].type) for words in units(builder, rows, 32, 128))
-
-            found = [list(columns(4 * quarter)) for quarter in range(quarters)]
-            for run in range(4 // each):
-                with builder.if_then(builder.icmp_signed(">", left, INT64(run * 4 * each))):
-                    for k, parts in enumerate(zip(*found, strict=True)):
-                        place = entry(builder, targets, target, column, run * 4 * each + k)
-                        for quarter, lines in enumerate(parts):
-                            words = shuffled(builder, lines, lines, range(4 * run, 4 * run + 4))
-                            at = builder.add(place, INT64(16 * quarter))
-                            builder.store(words, pointer_to(builder, at, words.type), align=1)
+    def put_in_order(builder, sources, source, targets, target, room, wide, quarters):
+        """Write all columns of 4 or 8 words, in order, as far as `wide`: so many quarters of a line of each."""
+        rows = range(4 * quarters)
+        if each > 1:
+            turns = [[builder.add(room, INT64((turn * count + k) * LINE)) for k in rows] for turn in range(each)]
+        else:
+            turns = [[entry(builder, sources, source, k) for k in rows]]
+        with cgutils.for_range(builder, builder.udiv(builder.add(wide, INT64(side - 1)), INT64(side))) as loop:
+            along, column = builder.mul(loop.index, INT64(16)), builder.mul(loop.index, INT64(side))
+            for turn, lines in enumerate(turns):
+                values = _columns(builder, [builder.add(line, along) for line in lines], 32)
+                put_rows(builder, values, [entry(builder, targets, target, column, 4 * turn + k) for k in range(4)])
+                wall(builder)
 
     def put_some(builder, sources, source, targets, target, first, column, runs, columns):
         """Write some columns from `column` on, as far as `runs` times 16 bytes of rows from `first` on make them."""
@@ -267,7 +255,7 @@ def _turn(bits):
                 wall(builder)
             for quarters in (1, 2):
                 with fits(4 * quarters, groups):
-                    put_low(builder, sources, source, targets, target, room, wide, quarters)
+                    put_in_order(builder, sources, source, targets, target, room, wide, quarters)
                     builder.ret_void()
         put_all(most, side)
 

@@ -73,6 +73,12 @@ def item(builder, table, number):
     return builder.load(builder.gep(pointer_to(builder, table, INT64), [number]), align=8)
 
 
+@operation(types.void, INTEGER, INTEGER, INTEGER)
+def put_item(builder, table, number, value):
+    """Write one of the int64 from an address on, likewise."""
+    builder.store(value, builder.gep(pointer_to(builder, table, INT64), [number]), align=8)
+
+
 def _cells(columns):
     @operation(INTEGER, INTEGER, INTEGER, INTEGER)
     def cell(builder, table, row, column):

@@ -162,10 +162,10 @@ def _ask_beside(rows, table, s):
 def _narrow(turn, width, origin, goal, count, room, bounds):
     """Turn a block of which only `count` p are there, all q of each."""
     side = 64 // width
-    for k in range(side):
+    simd_bytes.move(room + TARGETS, goal[0], 8 * count)
+    for k in range(count, side):
         # What is written of others is not wanted.
-        place = simd_bytes.integer(goal[0] + 8 * k) if k < count else room + SQUARE - goal[1]
-        simd_bytes.put_integer(room + TARGETS + 8 * k, place)
+        simd_bytes.put_item(room + TARGETS, k, room + SQUARE - goal[1])
     at = inside(origin, side, count * width, bounds, room)
     turn(at[0], at[1], room + TARGETS, goal[1], room, NOTHING, (side, count))
 
@@ -175,7 +175,7 @@ def _edge(turn, width, origin, goal, extent, room, bounds):
     """Turn a block of which only `extent` (p, q) is there; neither reads nor writes the rest."""
     targets = room + TARGETS
     for k in range(64 // width):
-        simd_bytes.put_integer(targets + 8 * k, 64 * k)
+        simd_bytes.put_item(targets, k, 64 * k)
     at = sources_of(origin, extent[1], 64 // width, room), origin[1]
     at = inside(at, 64 // width, extent[0] * width, bounds, room)
     turn(at[0], at[1], targets, room + SQUARE, room, NOTHING, (extent[1], extent[0]))

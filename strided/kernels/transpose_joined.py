@@ -52,8 +52,8 @@ def prepare_run(width, rows, count, room):
     side = 64 // width
     whole = count // side
     for k in range(side):
-        simd_bytes.put_integer(room + TARGETS + 8 * k, count * width * k)
-        simd_bytes.put_integer(room + TARGETS + 8 * side + 8 * k, 64 * k)
+        simd_bytes.put_item(room + TARGETS, k, count * width * k)
+        simd_bytes.put_item(room + TARGETS, side + k, 64 * k)
     if count > whole * side:
         sources_of((rows + 8 * whole * side, ZERO), count - whole * side, side, room)
 

@@ -38,7 +38,7 @@ def prepare_ring(width, p_pieces, room):
     while 2 * lines * max(most, 64 // width) <= LAG:
         lines *= 2
     for k in range(2 * (LAG // lines)):
-        simd_bytes.put_integer(room + PLACES + 8 * k, room + HELD + 64 * lines * k)
+        simd_bytes.put_item(room + PLACES, k, room + HELD + 64 * lines * k)
     return lines
 
 
@@ -121,7 +121,7 @@ def _keeps(goal, count):
     """Whether any row of the target begins elsewhere than with a line."""
     phases = ZERO
     for k in range(count):
-        phases |= goal[1] + simd_bytes.integer(goal[0] + 8 * k)
+        phases |= goal[1] + simd_bytes.item(goal[0], k)
     return phases & 63 != 0
 
 

@@ -36,17 +36,18 @@ def sources_of(origin, count, rows, room):
     """A table of so many row offsets: that of `origin`, or where `count` is less one that repeats the last row."""
     if count >= rows:
         return origin[0]
-    for k in range(rows):
-        simd_bytes.put_integer(room + SOURCES + 8 * k, simd_bytes.integer(origin[0] + 8 * min(k, count - 1)))
+    simd_bytes.move(room + SOURCES, origin[0], 8 * count)
+    for k in range(count, rows):
+        simd_bytes.put_item(room + SOURCES, k, simd_bytes.integer(origin[0] + 8 * count - 8))
     return room + SOURCES
 
 
 @part
 def passes(at, rows, bounds):
     """Whether 64 bytes of each row pass the end of the source."""
-    last = simd_bytes.integer(at[0])
+    last = simd_bytes.item(at[0], ZERO)
     for k in range(1, rows):
-        last = max(last, simd_bytes.integer(at[0] + 8 * k))
+        last = max(last, simd_bytes.item(at[0], k))
     return at[1] + last + 64 > bounds[1]
 
 
