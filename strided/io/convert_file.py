@@ -15,7 +15,7 @@ from strided.files.atomic import refuse_existing, refuse_same, replaced, replace
 from strided.io.containers import chosen, name_of, open_container
 from strided.io.file_array import open_file
 from strided.io.npy import npy_header
-from strided.io.safetensors import safetensors_header
+from strided.io.safetensors import check_is_text, safetensors_header
 from strided.io.write_values import Progress, write_at, write_rows
 from strided.io.zarr_store import refuse_other, write_zarr
 from strided.layout import AnyShape, Layout, Shape
@@ -256,6 +256,7 @@ def _write_npz(
 ) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
+            check_is_text(name, ".npz")
             # Without a time stamp, the same arrays give the same bytes.
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 _write_npy(member, array, shapes[name], progress)

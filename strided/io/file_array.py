@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays import formatting
+from strided.arrays.buffer_spec import prefix_bytes
 from strided.arrays.buffers import GRANULES, extent
 from strided.arrays.keys import Copy, indexed
 from strided.arrays.layout_array import LayoutArray, map_array
@@ -60,10 +61,10 @@ class FileArray:
     def mapped(self) -> LayoutArray:
         """The whole array, padding included: mapped, or of a pipe or a compressed file in memory."""
         name, shape = getattr(self._file, "name", None), self.xla_shape
-        bitorder = self.blank.bitorder
+        bitorder, start = self.blank.bitorder, self._start - prefix_bytes(shape)
         if isinstance(name, str) and os.path.isfile(name):  # a pipe has another name, a temporary file a number
-            return map_array(name, shape, offset=self._start, bitorder=bitorder, allow_excess=True)
-        content = read_exactly(self._file, self._start, shape.buffer_byte_size, self._name)
+            return map_array(name, shape, offset=start, bitorder=bitorder, allow_excess=True)
+        content = read_exactly(self._file, start, shape.buffer_byte_size, self._name)
         return LayoutArray(content, shape, bitorder=bitorder)
 
     def to_numpy(self) -> npt.NDArray[Any]:

@@ -193,10 +193,15 @@ def safetensors_header(shapes: Mapping[str, Shape]) -> tuple[bytes, dict[str, in
     return len(text).to_bytes(8, "little") + text, places
 
 
-def _check_name(name: str) -> None:
+def check_is_text(name: str, kind: str) -> None:
+    """UnsupportedError if a name, such as that of a file, has bytes that are no text; `kind` is what it goes into."""
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise UnsupportedError(f"{name!r} is no text, and names in a safetensors file are") from None
+        raise UnsupportedError(f"{name!r} is no text, and names in a {kind} file are") from None
+
+
+def _check_name(name: str) -> None:
+    check_is_text(name, "safetensors")
     if name == _METADATA:
         raise UnsupportedError(f"no array in a safetensors file can be called {name}")

@@ -318,7 +318,8 @@ def _write_array(folder: str, name: str, array: Any, shape: Shape, progress: Pro
         place = os.path.join(folder, "c", *map(str, cell))
         os.makedirs(os.path.dirname(place), exist_ok=True)
         if in_layout:
-            buffer = LayoutArray.from_numpy(values, chunk.layout, element_type=chunk.element_type).buffer
+            buffer = np.zeros(chunk.buffer_byte_size, np.uint8)  # with the prefix of dynamic sizes, if it has one
+            LayoutArray.from_numpy(values, chunk.layout, out=buffer, element_type=chunk.element_type)
         else:
             stored = storage_dtype(shape.element_type)
             buffer = values.astype(stored) if np.can_cast(shape.dtype, stored) else values.view(stored)

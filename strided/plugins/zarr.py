@@ -93,8 +93,9 @@ class XlaLayoutCodec(ArrayBytesCodec):
     async def _encode_single(self, chunk_array: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
         shape = self._shape(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
         values = _converted(chunk_array.as_numpy_array(), shape.dtype)
-        array = LayoutArray.from_numpy(values, shape.layout, element_type=shape.element_type)
-        return chunk_spec.prototype.buffer.from_bytes(array.buffer.tobytes())
+        buffer = np.zeros(shape.buffer_byte_size, np.uint8)
+        LayoutArray.from_numpy(values, shape.layout, out=buffer, element_type=shape.element_type)
+        return chunk_spec.prototype.buffer.from_bytes(buffer.tobytes())
 
     def _shape(self, dimensions: tuple[int, ...], dtype: np.dtype[Any]) -> Shape:
         """The shape of a chunk."""

@@ -14,6 +14,7 @@ import pytest
 
 import strided as sd
 from strided.io.containers import hint, open_container, split_name
+from strided.io.convert_file import write_arrays
 from strided.io.npz import read_npz
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -133,6 +134,13 @@ def test_names_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ]  # fmt: skip
     with pytest.raises(FileNotFoundError):
         split_name("b:a")
+
+
+@pytest.mark.parametrize("ending", ["npz", "safetensors"])
+def test_names_that_are_no_text_are_refused(ending: str, tmp_path: Path) -> None:
+    with pytest.raises(sd.UnsupportedError, match=r"'caf.udce9' is no text, and names in a"):
+        write_arrays({"caf\udce9": np.zeros(3)}, tmp_path / f"x.{ending}", None, overwrite=False)
+    assert not list(tmp_path.iterdir())
 
 
 def test_hints_take_no_time_for_names_of_any_length() -> None:

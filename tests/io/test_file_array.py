@@ -119,6 +119,17 @@ def test_parts_are_read_as_they_are(text: str, tmp_path: Path) -> None:
             array[99]
 
 
+@pytest.mark.parametrize("kept", ["file", "gzip"])
+def test_the_whole_array_is_mapped_behind_its_prefix(kept: str, tmp_path: Path) -> None:
+    text = "f64[3,4]{0,1:T(2,2)M(8)}"
+    values = np.arange(12.0).reshape(3, 4)
+    buffer = bytearray(sd.parse_shape(text).buffer_byte_size + 64)
+    sd.LayoutArray(buffer, text, allow_excess=True)[...] = values
+    (tmp_path / "x.bin").write_bytes(gzip.compress(buffer) if kept == "gzip" else buffer)
+    with (tmp_path / "x.bin").open("rb") as file, open_file(file, "x", text, allow_excess=True) as array:
+        np.testing.assert_array_equal(array.mapped(), values)
+
+
 def test_no_file_is_mapped(tmp_path: Path) -> None:
     written(tmp_path / "x.bin", "f32[300,500]{1,0:T(8,128)}")
     seen: list[str] = []

@@ -58,6 +58,11 @@ def test_one_chunk_is_mapped_as_the_device_has_it(tmp_path: Path) -> None:
     assert float(sd.open(tmp_path / "x.zarr")[3, 4]) == 7
 
 
+def test_chunks_have_the_prefix_of_their_layout(tmp_path: Path, chunks: None) -> None:
+    write(tmp_path / "x.zarr", "{1,0:T(8,128)M(16)}", x=VALUES)
+    assert np.array_equal(sd.open(tmp_path / "x.zarr"), VALUES)
+
+
 def test_several_arrays_make_groups(tmp_path: Path) -> None:
     arrays = {"layer/w": VALUES, "layer/b": np.arange(3), "q": np.arange(-8, 8).astype(ml_dtypes.int4)}
     path = tmp_path / "x.zarr"

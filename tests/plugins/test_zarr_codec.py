@@ -50,6 +50,7 @@ def create(path: Path, values: np.ndarray, chunks: tuple[int, ...], codec: XlaLa
         ("int8", "{1,0:T(8,128)(8,1)E(4)}", "s4"),
         ("complex64", "{0,1}", None),
         ("uint64", "{1,0:T(2,4)}", None),
+        ("float32", "{1,0:T(8,128)M(16)}", None),
     ],
 )
 def test_values_and_bytes(dtype: str, layout: str, element_type: str | None, tmp_path: Path) -> None:
