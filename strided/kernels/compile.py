@@ -133,16 +133,15 @@ class _NoEnvironments:
     def set_env(self, name: str, environment: Any) -> None: ...
 
 
-#: Those of Numba's passes that find something to do. Kernels have no closures, array expressions, exceptions, ...
+#: Those of Numba's passes that find something to do. Kernels have no closures, array expressions, exceptions, nothing
+#: whose references are counted, ...
 _PASSES = (
     untyped_passes.TranslateByteCode,
     untyped_passes.FixupArgs,
-    untyped_passes.IRProcessing,
     untyped_passes.GenericRewrites,
     untyped_passes.ReconstructSSA,
     typed_passes.NopythonTypeInference,
     typed_passes.PreLowerStripPhis,
-    typed_passes.IRLegalization,
     typed_passes.NativeLowering,
     typed_passes.NoPythonBackend,
 )

@@ -10,7 +10,9 @@ from strided.kernels.compile import ZERO, kernel, part
 from strided.kernels.held_run import move_run
 from strided.kernels.long_rows import take_long
 from strided.kernels.put_words import patched, put_at_once, put_bytes, put_together
-from strided.kernels.row_driver import ARGUMENTS, drive, gather, no_gather, no_patch, spill_run
+from strided.kernels.row_driver import ARGUMENTS, drive, rows_alone, spill_run
+from strided.kernels.shared_rows import blocks, drive_shared
+from strided.kernels.tables import row_tables
 from strided.kernels.word_rows import take_apart
 
 #: Bytes of a row from which on streamed rows are taken out of words as fast span by span as all at once.
@@ -85,6 +87,9 @@ def _patch8(fetch, fixed, place, rows, i, last, cut, pitch, ahead):
     return put_together(fetch, put_bytes, 8, 0, fixed, place, rows, i, last, cut, pitch, ahead)
 
 
+_blocks16, _blocks8 = blocks(_patch16), blocks(_patch8)
+
+
 @kernel(*ARGUMENTS)
 def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Copy runs of bytes: a lane is a byte."""
@@ -97,30 +102,30 @@ def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, s
                 for p in range(pieces.shape[0]):
                     move_run(t + pieces[p, 1], s + pieces[p, 0], pieces[p, 2])
         return
-    tables = outer, rows, pieces, row_cuts, piece_cuts
-    drive(_load, spill_run, _anywhere, no_gather, no_patch, (1, 1, 1), source, target, tables, streaming, scratch, 0)
+    tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
+    drive(_load, spill_run, _anywhere, rows_alone, ZERO, (1, 1, 1), source, target, tables, streaming, scratch, 0)
 
 
 @kernel(*ARGUMENTS)
 def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 16 bits out of words that two of them share."""
-    tables = outer, rows, pieces, row_cuts, piece_cuts
+    tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
     if take_apart(_unzip16, 2, 2, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
     if take_long(_unzip16, 2, 2, _LONG_ROW, source, target, tables, scratch, 0):
         return
-    drive(_fields16, spill_run, _skip, no_gather, no_patch, (4, 2, 1), source, target, tables, ZERO + 1, scratch, 2)
+    drive(_fields16, spill_run, _skip, rows_alone, ZERO, (4, 2, 1), source, target, tables, ZERO + 1, scratch, 2)
 
 
 @kernel(*ARGUMENTS)
 def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Take rows of 8 bits out of words that four of them share."""
-    tables = outer, rows, pieces, row_cuts, piece_cuts
+    tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
     if take_apart(_unzip8, 4, 1, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
     if take_long(_unzip8, 4, 1, _LONG_ROW, source, target, tables, scratch, 0):
         return
-    drive(_fields8, spill_run, _skip, no_gather, no_patch, (4, 1, 1), source, target, tables, ZERO + 1, scratch, 1)
+    drive(_fields8, spill_run, _skip, rows_alone, ZERO, (4, 1, 1), source, target, tables, ZERO + 1, scratch, 1)
 
 
 @kernel(*ARGUMENTS)
@@ -129,16 +134,16 @@ def interleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, stre
 
     A row whose words' other row is not in its block goes in alone, and the other one's bytes stay as they are.
     """
-    tables = outer, rows, pieces, row_cuts, piece_cuts
+    tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
     if put_at_once(bitfields.braid_rows16, _braid16, _patch16, (2, 4, 2), source, target, tables, streaming, scratch):
         return
-    drive(_braid16, _spill_two, _apart, gather, _patch16, (2, 4, 2), source, target, tables, streaming, scratch, 0)
+    drive_shared(_braid16, _spill_two, _apart, _blocks16, (2, 4, 2), source, target, tables, streaming, scratch, 0)
 
 
 @kernel(*ARGUMENTS)
 def interleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch):
     """Put rows of 8 bits into words, four rows into each, as `interleave16` does with two."""
-    tables = outer, rows, pieces, row_cuts, piece_cuts
+    tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
     if put_at_once(bitfields.braid_rows8, _braid8, _patch8, (1, 4, 4), source, target, tables, streaming, scratch):
         return
-    drive(_braid8, _spill_four, _apart, gather, _patch8, (1, 4, 4), source, target, tables, streaming, scratch, 0)
+    drive_shared(_braid8, _spill_four, _apart, _blocks8, (1, 4, 4), source, target, tables, streaming, scratch, 0)

@@ -16,15 +16,15 @@ ROWS_AHEAD = 4
 @part
 def lead_of(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on):
     """Bytes of the source from a piece of this block to the same piece of the next block."""
-    here = simd_bytes.cell(pieces[0], simd_bytes.item(piece_cuts[0], p), 0)
-    if p + 2 < piece_cuts[1]:
-        return simd_bytes.cell(pieces[0], simd_bytes.item(piece_cuts[0], p + 1), 0) - here
-    here += simd_bytes.cell(rows[0], simd_bytes.item(row_cuts[0], r), 0) - simd_bytes.cell(pieces[0], 0, 0)
-    if r + 2 < row_cuts[1]:
-        return simd_bytes.cell(rows[0], simd_bytes.item(row_cuts[0], r + 1), 0) - here
-    if 0 < on and o + 1 < outer[1]:
-        step = simd_bytes.cell2(outer[0], min(o + on, outer[1] - 1), 0) - simd_bytes.cell2(outer[0], o, 0)
-        return step + simd_bytes.cell(rows[0], 0, 0) - here
+    here = pieces[piece_cuts[p], 0]
+    if p + 2 < len(piece_cuts):
+        return pieces[piece_cuts[p + 1], 0] - here
+    here += rows[row_cuts[r], 0] - pieces[0, 0]
+    if r + 2 < len(row_cuts):
+        return rows[row_cuts[r + 1], 0] - here
+    if 0 < on and o + 1 < len(outer):
+        step = outer[min(o + on, len(outer) - 1), 0] - outer[o, 0]
+        return step + rows[0, 0] - here
     return ZERO + _AHEAD
 
 
@@ -64,13 +64,13 @@ def end_of_rows(fixed, rows, pieces):
     Where the next row goes on from there, it completes it.
     """
     _, t_lane, _, shared, streaming, _ = fixed
-    last = pieces[1] - 1
-    if not streaming or last < 0 or rows[1] == 0:
+    last = len(pieces) - 1
+    if not streaming or last < 0 or len(rows) == 0:
         return ZERO
-    end = simd_bytes.cell(pieces[0], last, 1) + simd_bytes.cell(pieces[0], last, 2) * t_lane
-    if rows[1] > shared:
-        begin = simd_bytes.cell(rows[0], shared, 1) + simd_bytes.cell(pieces[0], 0, 1)
-        if begin == simd_bytes.cell(rows[0], 0, 1) + end:
+    end = pieces[last, 1] + pieces[last, 2] * t_lane
+    if len(rows) > shared:
+        begin = rows[shared, 1] + pieces[0, 1]
+        if begin == rows[0, 1] + end:
             return ZERO
     return end
 
@@ -83,7 +83,7 @@ def ask_for_end(origin, rows, i, later):
     """
     if i >= later[0]:
         i, origin = i % later[0], later[2]
-    end = origin + simd_bytes.cell(rows, i, 1) + later[1]
+    end = origin + rows[i, 1] + later[1]
     if end & 63:
         simd_bytes.prefetch(end)
 
@@ -95,23 +95,23 @@ def ask_for_words(origin, rows, i, done, later, cut, t_lane):
     As those of the `done` rows from row `i` on are not: one of the next such rows, or the same row of a later matrix.
     """
     next_one = i + done
-    if next_one < later[0] and simd_bytes.cell(rows, next_one, 2) == simd_bytes.cell(rows, i, 2):
+    if next_one < later[0] and rows[next_one, 2] == rows[i, 2]:
         i = min(i + ROWS_AHEAD * done, later[0] - 1)
     else:
         origin = later[2]
-    row = origin + simd_bytes.cell(rows, i, 1)
+    row = origin + rows[i, 1]
     pieces, first, last, _ = cut
     for p in range(first, last):
-        place = row + simd_bytes.cell(pieces, p, 1)
-        for k in range(0, simd_bytes.cell(pieces, p, 2) * t_lane, 64):
+        place = row + pieces[p, 1]
+        for k in range(0, pieces[p, 2] * t_lane, 64):
             simd_bytes.prefetch(place + k)
 
 
 @part
 def place_of(outer, rows, o, i, side):
     """Where row `i` begins, counted on into the next matrices, on one side: 0 for the source, 1 for the target."""
-    o += i // rows.shape[0]
-    return outer[min(o, outer.shape[0] - 1), side] + rows[i % rows.shape[0], side]
+    o += i // len(rows)
+    return outer[min(o, len(outer) - 1), side] + rows[i % len(rows), side]
 
 
 @part

@@ -10,6 +10,7 @@ from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import begun_at, drain, finish
 from strided.kernels.lines_ahead import ask_for_ends, place_of
+from strided.kernels.tables import begin
 from strided.kernels.word_lines import OWN, all_follow, near, put_place, row_bytes, sharing, take
 
 # Bytes of each row that are taken apart at once, and rows at least, if there are as many: short turns keep memory busy.
@@ -41,13 +42,13 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
         put_place(room, k, room + _TAKEN + k * _PITCH)
     asks = not all_follow(outer, rows, size)
     held = ZERO, ZERO
-    for o in range(outer.shape[0]):
+    for o in range(len(outer)):
         origin = starts[0] + outer[o, 0], starts[1] + outer[o, 1] + pieces[0, 1]
         i = ZERO
-        while i < rows.shape[0]:
-            last = max(near(rows, i, pieces), min(i + _ROWS, rows.shape[0]))
+        while i < len(rows):
+            last = max(near(rows, i, pieces), min(i + _ROWS, len(rows)))
             words, count = _block(rows, i, last, shared, room)
-            block = simd_bytes.address(rows) + 24 * i, origin[1], count, size
+            block = begin(rows) + 24 * i, origin[1], count, size
             for n in range(i + count, i + 2 * count if asks else ZERO):
                 ask_for_ends(starts[1] + place_of(outer, rows, o, n, 1) + pieces[0, 1], size)
             here, done = (ZERO, ZERO), ZERO
@@ -95,7 +96,7 @@ def _lead(outer, rows, pieces, block, here, fixed):
     while c >= pieces[p, 2]:
         c -= pieces[p, 2]
         p += 1
-        if p == pieces.shape[0]:
+        if p == len(pieces):
             p, later = ZERO, later + 1
     return place_of(outer, rows, o, i + later * count, 0) + pieces[p, 0] + 4 * c - start
 
@@ -112,7 +113,7 @@ def _take_span(unzip, fixed, start, band, pieces, here, lead, how):
     for w in range(band[0], band[1]):
         p, c, size = here[0], here[1], ZERO
         word = start + simd_bytes.cell(room + _WORDS, w, 0)
-        while p < pieces.shape[0] and size < _SPAN and not size & 63:
+        while p < len(pieces) and size < _SPAN and not size & 63:
             some, s = min(pieces[p, 2] - c, (_SPAN - size) // width), word + pieces[p, 0] + 4 * c
             for k in range(0, some, each):
                 asked = _ask(s + 4 * k + lead, 4 * each, asked)

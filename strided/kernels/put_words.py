@@ -9,7 +9,8 @@ from __future__ import annotations
 from strided.kernels import CACHED, bitfields, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import move_end
-from strided.kernels.row_driver import GATHERED_ROW, SIDE, is_complete
+from strided.kernels.shared_rows import GATHERED_ROW, SIDE, is_complete
+from strided.kernels.tables import begin
 
 _EVERY_BIT = (1 << 32) - 1
 # Behind `SIDE` in the scratch: where rows begin, four lines of words, places of what is copied of rows, and that.
@@ -20,39 +21,39 @@ _ROWS, _MADE, _SPILLED, _SPILL = SIDE, SIDE + 256, SIDE + 512, SIDE + 1024
 def put_at_once(braid, fetch, patch, widths, source, target, tables, streaming, scratch):
     """Copy what `tables` describe if it stays in the cache, and pieces are long enough; whether it was done.
 
-    `braid` puts the rows of a word together, wherever they lie; the others are as for `row_driver.drive`.
+    `braid` puts the rows of a word together, wherever they lie; the others are as for `shared_rows.drive_shared`.
     """
     outer, rows, pieces, row_cuts, piece_cuts = tables
     s_lane, t_lane, shared = widths
     if streaming or source.size > CACHED:
         return False
-    for p in range(pieces.shape[0]):
+    for p in range(len(pieces)):
         if pieces[p, 2] * s_lane < 64:
             return False
-    room, table = simd_bytes.address(scratch) + 255 & -256, simd_bytes.address(rows)
+    room = simd_bytes.address(scratch) + 255 & -256
     fixed = s_lane, t_lane, 64 * s_lane // t_lane, shared, streaming, room
     end = simd_bytes.address(source) + source.size
-    for o in range(outer.shape[0]):
+    for o in range(len(outer)):
         s, t = simd_bytes.address(source) + outer[o, 0], simd_bytes.address(target) + outer[o, 1]
-        for r in range(row_cuts.shape[0] - 1):
-            for c in range(piece_cuts.shape[0] - 1):
-                cut = simd_bytes.address(pieces), piece_cuts[c], piece_cuts[c + 1], pieces.shape[0]
+        for r in range(len(row_cuts) - 1):
+            for c in range(len(piece_cuts) - 1):
+                cut = pieces, piece_cuts[c], piece_cuts[c + 1], len(pieces)
                 i, last = row_cuts[r], row_cuts[r + 1]
                 while i < last:
                     to = t + rows[i, 1]
-                    if is_complete(table, i, last, shared):
+                    if is_complete(rows, i, last, shared):
                         for p in range(cut[1], cut[2]):
-                            braid(table + 24 * i, s + pieces[p, 0], to + pieces[p, 1], pieces[p, 2] * s_lane)
+                            braid(begin(rows) + 24 * i, s + pieces[p, 0], to + pieces[p, 1], pieces[p, 2] * s_lane)
                         i += shared
                     else:
                         ahead = True, ZERO, end, False
-                        i += patch(fetch, fixed, (s, to), table, i, last, cut, ZERO + GATHERED_ROW, ahead)
+                        i += patch(fetch, fixed, (s, to), rows, i, last, cut, ZERO + GATHERED_ROW, ahead)
     return True
 
 
 @part
 def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner, ahead):
-    """Write the rows of one word, from row `i` on: the `patch` of `row_driver.drive` for up to 8 bits; how many rows.
+    """Write the rows of one word, from row `i` on: the `patch` of `drive_shared` for up to 8 bits; how many rows.
 
     `ahead` tells whether pieces are long, how far on the source is asked for, where it ends, and whether the word is
     complete.
@@ -65,12 +66,12 @@ def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, 
     far = _locate(place[0], rows, i, count, shared, fixed[5])
     pieces, first, stop, _ = cut
     for p in range(first, stop):
-        s, t = simd_bytes.cell(pieces, p, 0), place[1] + simd_bytes.cell(pieces, p, 1)
-        lanes = simd_bytes.cell(pieces, p, 2)
+        s, t = pieces[p, 0], place[1] + pieces[p, 1]
+        lanes = pieces[p, 2]
         for c in range(0, lanes, 64):
             if lead:
                 for k in range(i, i + count):
-                    simd_bytes.prefetch(place[0] + simd_bytes.cell(rows, k, 0) + s + c + lead)
+                    simd_bytes.prefetch(place[0] + rows[k, 0] + s + c + lead)
             is_end = far + s + c + 64 > end
             _put_lines(put_rows, bits, flip, fixed, s + c, t + 4 * c, min(64, lanes - c), mask, is_end)
     return count
@@ -83,11 +84,11 @@ def _locate(start, rows, i, count, shared, room):
     if count < shared:
         # What belongs to other rows of these bytes is not written: it may be anything.
         for k in range(shared):
-            simd_bytes.put_integer(room + _ROWS + 8 * k, start + simd_bytes.cell(rows, i, 0))
+            simd_bytes.put_integer(room + _ROWS + 8 * k, start + rows[i, 0])
     for k in range(i, i + count):
-        s = start + simd_bytes.cell(rows, k, 0)
+        s = start + rows[k, 0]
         far = max(far, s)
-        simd_bytes.put_integer(room + _ROWS + 8 * simd_bytes.cell(rows, k, 2), s)
+        simd_bytes.put_integer(room + _ROWS + 8 * rows[k, 2], s)
     return far
 
 
@@ -132,13 +133,13 @@ def patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manne
     count, mask = _present(rows, i, last, bits, flip)
     side = room + SIDE
     for p in range(first, end):
-        left = simd_bytes.cell(pieces, p, 2) * s_lane
-        s, t = place[0] + simd_bytes.cell(pieces, p, 0), place[1] + simd_bytes.cell(pieces, p, 1)
+        left = pieces[p, 2] * s_lane
+        s, t = place[0] + pieces[p, 0], place[1] + pieces[p, 1]
         while left > 0:
             some = min(GATHERED_ROW, left)
             for k in range(i, i + count):
-                to = side + GATHERED_ROW * simd_bytes.cell(rows, k, 2)
-                simd_bytes.move(to, s + simd_bytes.cell(rows, k, 0), some)
+                to = side + GATHERED_ROW * rows[k, 2]
+                simd_bytes.move(to, s + rows[k, 0], some)
             for done in range(0, some, step):
                 size = min(step, some - done) * t_lane // s_lane
                 put_rows(t, fetch(side + done, manner), size, mask, room)
@@ -171,10 +172,10 @@ def _present(rows, i, last, bits, flip):
     """How many rows from row `i` on are different ones of one word, and the bits of a word that they make."""
     count, mask = ZERO, ZERO
     while i + count < last:
-        member = simd_bytes.cell(rows, i + count, 2)
+        member = rows[i + count, 2]
         if count:
-            same = simd_bytes.cell(rows, i + count, 1) == simd_bytes.cell(rows, i, 1)
-            if not same or member <= simd_bytes.cell(rows, i + count - 1, 2):
+            same = rows[i + count, 1] == rows[i, 1]
+            if not same or member <= rows[i + count - 1, 2]:
                 break
         mask |= (1 << bits) - 1 << (member * bits ^ flip)
         count += 1

@@ -14,12 +14,12 @@ from strided.kernels.row_driver import (
     ARGUMENTS,
     drive,
     flush,
-    gather,
     go_on,
-    no_gather,
-    no_patch,
+    rows_alone,
     spill_run,
 )
+from strided.kernels.shared_rows import blocks, drive_shared
+from strided.kernels.tables import row_tables
 from strided.kernels.word_lines import BYTES as WORD_BYTES
 from strided.kernels.word_lines import put_place
 from strided.kernels.word_rows import take_apart
@@ -74,9 +74,9 @@ def _together(rows, pieces, bits, streaming):
     """Whether enough rows of each word are wanted for all of them to be taken out of it at once."""
     shared = 32 // bits
     count = ZERO + 1
-    while count < rows.shape[0] and rows[count, 0] == rows[0, 0] and rows[count, 2] == rows[0, 2] + count:
+    while count < len(rows) and rows[count, 0] == rows[0, 0] and rows[count, 2] == rows[0, 2] + count:
         count += 1
-    for p in range(pieces.shape[0]):
+    for p in range(len(pieces)):
         if not streaming and pieces[p, 2] >= 64:
             return count == shared
     return 2 * count >= shared
@@ -122,20 +122,21 @@ def _patch(fetch, fixed, place, rows, i, last, cut, manner, ahead):
     return put_together(fetch, _put_rows, bits, flip, fixed, place, rows, i, last, cut, manner, ahead)
 
 
+_blocks = blocks(_patch)
+
+
 @kernel(*ARGUMENTS, NUMBER, NUMBER, NUMBER)
 def deinterleave_bits(
     source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch, bits, signed, high_first
 ):
     """Take rows of elements out of words that 32 / `bits` of them share, into bytes; tables as in `drive`."""
-    tables = outer, rows, pieces, row_cuts, piece_cuts
+    tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
     options = bits, (8 - bits) * high_first, signed << bits - 1
-    if _together(rows, pieces, bits, streaming) and take_apart(
+    if _together(tables[1], tables[2], bits, streaming) and take_apart(
         _unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, streaming, scratch, options
     ):
         return
-    drive(
-        _fields, spill_run, _place, no_gather, no_patch, (4, 1, 1), source, target, tables, streaming, scratch, options
-    )
+    drive(_fields, spill_run, _place, rows_alone, ZERO, (4, 1, 1), source, target, tables, streaming, scratch, options)
 
 
 @kernel(*ARGUMENTS, NUMBER, NUMBER)
@@ -144,10 +145,10 @@ def interleave_bits(source, target, outer, rows, pieces, row_cuts, piece_cuts, s
 
     Rows that are alone keep the bits of others by reading and writing whole bytes: threads may not share their words.
     """
-    tables = outer, rows, pieces, row_cuts, piece_cuts
+    tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
     options = bits, (8 - bits) * high_first
-    drive(
-        _braid, _spill, _apart, gather, _patch, (1, 4, 32 // bits), source, target, tables, streaming, scratch, options
+    drive_shared(
+        _braid, _spill, _apart, _blocks, (1, 4, 32 // bits), source, target, tables, streaming, scratch, options
     )
 
 
@@ -207,7 +208,7 @@ def _unpack_run(source, element, t, count, how, room):
 
 @part
 def _unpack_lines(source, element, t, count, how, line, room):
-    """The same by whole lines, past the caches; return the line begun. See `row_driver._piece`."""
+    """The same by whole lines, past the caches; return the line begun. See `row_driver.copy_piece`."""
     bits = how[0]
     bit = element * bits
     first, end, carry = line

@@ -38,9 +38,9 @@ def sharing(rows, i, last):
 @part
 def near(rows, i, pieces):
     """The end of the rows from row `i` on that lie before its second piece: what lies side by side is read in turn."""
-    step = abs(pieces[1, 0] - pieces[0, 0]) if pieces.shape[0] > 1 else ZERO
+    step = abs(pieces[1, 0] - pieces[0, 0]) if len(pieces) > 1 else ZERO
     last = i + 1
-    while last < rows.shape[0] and abs(rows[last, 0] - rows[i, 0]) < step:
+    while last < len(rows) and abs(rows[last, 0] - rows[i, 0]) < step:
         last += 1
     return last
 
@@ -48,20 +48,20 @@ def near(rows, i, pieces):
 @part
 def row_bytes(pieces, width):
     """Bytes of a row of the target; 0 if a piece does not go on where the one before it ends."""
-    for p in range(1, pieces.shape[0]):
+    for p in range(1, len(pieces)):
         if pieces[p, 1] != pieces[p - 1, 1] + pieces[p - 1, 2] * width:
             return ZERO
-    last = pieces.shape[0] - 1
+    last = len(pieces) - 1
     return pieces[last, 1] + pieces[last, 2] * width - pieces[0, 1] if last >= 0 else ZERO
 
 
 @part
 def all_follow(outer, rows, size):
     """Whether every row goes on in the target where the one before it ends, so that no line is left in part."""
-    for i in range(1, rows.shape[0]):
+    for i in range(1, len(rows)):
         if rows[i, 1] != rows[i - 1, 1] + size:
             return False
-    for o in range(1, outer.shape[0]):
-        if outer[o, 1] != outer[o - 1, 1] + rows.shape[0] * size:
+    for o in range(1, len(outer)):
+        if outer[o, 1] != outer[o - 1, 1] + len(rows) * size:
             return False
     return True

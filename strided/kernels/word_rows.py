@@ -11,6 +11,7 @@ from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
 from strided.kernels.lines_ahead import ask_for_ends, place_of
+from strided.kernels.tables import begin
 from strided.kernels.word_lines import LINES, OWN, PLACES, all_follow, near, put_place, row_bytes, sharing, take
 
 # Where in the scratch are the run that is held, and rows that are not wanted.
@@ -41,17 +42,17 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
     if streaming:
         _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how)
         return True
-    for o in range(outer.shape[0]):
+    for o in range(len(outer)):
         origin = starts[0] + outer[o, 0], starts[1] + outer[o, 1]
         i = ZERO
-        while i < rows.shape[0]:
+        while i < len(rows):
             lead = place_of(outer, rows, o, i + ahead, 0) - outer[o, 0] - rows[i, 0] if ahead else ZERO
             last = i + 1 if ahead else near(rows, i, pieces)
             first = i
-            for p in range(pieces.shape[0]):
+            for p in range(len(pieces)):
                 i = first
                 while i < last:
-                    count = sharing(rows, i, rows.shape[0])
+                    count = sharing(rows, i, len(rows))
                     _directly(unzip, fixed, origin, rows, i, (rows[i, 2], count), pieces, p, lead, how)
                     i += count
             i = max(i, last)
@@ -65,9 +66,9 @@ def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
     asks = not all_follow(outer, rows, size)
     by_lines = _end_with_lines(pieces, width)
     held = ZERO, ZERO
-    for o in range(outer.shape[0]):
+    for o in range(len(outer)):
         i = ZERO
-        while i < rows.shape[0]:
+        while i < len(rows):
             count = _following(rows, i, size)
             s = starts[0] + outer[o, 0] + rows[i, 0]
             t = starts[1] + outer[o, 1] + rows[i, 1] + pieces[0, 1]
@@ -84,7 +85,7 @@ def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
 @part
 def _end_with_lines(pieces, width):
     """Whether all pieces but the last are whole lines."""
-    for p in range(pieces.shape[0] - 1):
+    for p in range(len(pieces) - 1):
         if pieces[p, 2] * width & 63:
             return False
     return True
@@ -93,13 +94,13 @@ def _end_with_lines(pieces, width):
 @part
 def _follow(rows, size):
     """Whether the first rows go on in the target where the one before them ends."""
-    return rows.shape[0] > 1 and rows[1, 1] == rows[0, 1] + size
+    return len(rows) > 1 and rows[1, 1] == rows[0, 1] + size
 
 
 @part
 def _following(rows, i, size):
     """How many rows from row `i` on are neighbours in the same words, and follow each other in the target."""
-    count, last = ZERO + 1, sharing(rows, i, rows.shape[0])
+    count, last = ZERO + 1, sharing(rows, i, len(rows))
     while count < last and rows[i + count, 1] == rows[i, 1] + count * size:
         count += 1
     return count
@@ -139,7 +140,7 @@ def _last_first(unzip, fixed, s, pieces, lead, how):
     """Take rows apart, the last line of every row first: what that writes behind it, what belongs there overwrites."""
     _, width, _, room, _ = fixed
     lanes = 64 // width
-    for p in range(pieces.shape[0] - 1, -1, -1):
+    for p in range(len(pieces) - 1, -1, -1):
         at = pieces[p, 1] - pieces[0, 1]
         for c in range((pieces[p, 2] - 1) // lanes * lanes, -1, -lanes):
             some = min(lanes, pieces[p, 2] - c)
@@ -154,7 +155,7 @@ def _in_turn(unzip, fixed, s, members, pieces, lead, how):
     """
     _, width, size, room, _ = fixed
     lanes = 64 // width
-    for p in range(pieces.shape[0]):
+    for p in range(len(pieces)):
         for c in range(0, pieces[p, 2], lanes):
             some, words = min(lanes, pieces[p, 2] - c), s + pieces[p, 0] + 4 * c
             at = pieces[p, 1] - pieces[0, 1] + c * width
@@ -175,7 +176,7 @@ def _directly(unzip, fixed, origin, rows, i, members, pieces, p, lead, how):
     lanes, size = 64 // width, pieces[p, 2]
     words, t = origin[0] + rows[i, 0] + pieces[p, 0], origin[1] + pieces[p, 1]
     if count == shared and size >= lanes:
-        table = simd_bytes.address(rows) + 24 * i
+        table = begin(rows) + 24 * i
         if not lead:
             unzip(words, table, t, size * width, room, how)
             return

@@ -1,0 +1,175 @@
+"""Rows that share words of the target: those of one word go in together where they are all there, and evenly spaced."""
+
+from __future__ import annotations
+
+from strided.kernels import simd_bytes
+from strided.kernels.compile import ZERO, part, separate
+from strided.kernels.lines_ahead import ROWS_AHEAD, ask_for_end, ask_for_words, side_by_side
+from strided.kernels.row_driver import copy_piece, copy_plain, copy_row, drive, sums
+
+_NOTHING_AHEAD = ZERO, ZERO, ZERO, ZERO + 1
+# Kinds of groups of rows.
+_EVEN, _UNEVEN, _ALONE = range(3)
+# Where unevenly spaced rows are brought together in the scratch, and bytes from one row to the next.
+SIDE, GATHERED_ROW = 8192, 1088
+
+# So many complete words for each that is not are not streamed, if all lie side by side.
+_MIXED = 3
+# So many rows, if they share words, come together in them as fast as from memory line by line.
+_FEW_SHARED = 8
+
+
+@part
+def drive_shared(fetch, spill, aim, block, widths, source, target, tables, streaming, scratch, options):
+    """`row_driver.drive` for rows that share lanes of the target.
+
+    `block` is one of those made by `blocks`.
+    """
+    outer, rows, pieces, row_cuts, _ = tables
+    lanes, phases = sums(pieces)
+    mixed = streaming and _are_mixed(outer, rows, pieces, widths[2])
+    # Rows of pieces not much shorter than 64 lanes are put into words by lines; words that are streamed begin with one.
+    long = lanes > 16 * len(pieces), phases
+    known = _alike(rows, row_cuts, widths[2]), long, mixed, lanes * widths[0]
+    streams = ZERO if mixed else streaming
+    drive(fetch, spill, aim, block, known, widths, source, target, tables, streams, scratch, options)
+
+
+def blocks(patch):
+    """The `block` of `drive_shared`.
+
+    `patch` writes a row whose word is not complete, or several, and tells how many. Where pieces are long enough, it
+    puts the rows of a word together line by line, and serves for those of complete words of many rows, too.
+    """
+
+    @part
+    def block(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends, options, known, line):
+        """Copy the pieces of one block of rows; return the line begun."""
+        step, shared = fixed[2], fixed[3]
+        alike, long, mixed, dense = known
+        rows, i, last = chosen
+        asks = later[1] > 0 and cut[2] == cut[3]
+        while i < last:
+            s, t, member = (
+                origin[0] + rows[i, 0],
+                origin[1] + rows[i, 1],
+                rows[i, 2],
+            )
+            group, pitch = alike if alike[0] == _EVEN else _group(rows, i, last, shared)
+            reach = pitch * (shared - 1)
+            how = aim(member, pitch, options), ends[0] - min(0, reach), ends[1] - step - max(0, reach)
+            by_lines = shared > _FEW_SHARED and long[0] and not (fixed[4] and (t | long[1]) & 63)
+            if group == _ALONE or by_lines:
+                manner = aim(member, ZERO + GATHERED_ROW, options)
+                ahead = long[0], lead[0] * lead[1], ends[1], group != _ALONE
+                done = patch(fetch, fixed, (origin[0], t), rows, i, last, cut, manner, ahead)
+                if group == _ALONE and (fixed[4] or mixed):
+                    ask_for_words(origin[1], rows, i, done, later, cut, fixed[1])
+                elif asks:
+                    ask_for_end(origin[1], rows, i + ROWS_AHEAD * shared, later)
+                i += done
+            elif group == _UNEVEN:
+                manner = aim(member, ZERO + GATHERED_ROW, options)
+                line = _gather(fetch, spill, fixed, origin[0], t, rows, i, cut, manner, line)
+                i += shared
+            else:
+                # Each row goes on where the one before it ends, or not.
+                joins = shared >= _FEW_SHARED and pitch == dense
+                ahead = side_by_side(lead, s, shared) if joins else (lead[0], pitch, lead[1], ZERO + 1)
+                if mixed:
+                    ask_for_words(origin[1], rows, i, ZERO + shared, later, cut, fixed[1])
+                elif asks:
+                    ask_for_end(origin[1], rows, i + ROWS_AHEAD * shared, later)
+                line = copy_row(fetch, spill, fixed, (s, t), cut, how, ahead, line)
+                i += shared
+        return line
+
+    return block
+
+
+@separate
+def _are_mixed(outer, rows, pieces, shared):
+    """Whether complete words and many that are not lie side by side, in short rows that end inside a line.
+
+    The CPU then fetches lines of complete ones with those of the others, and to stream these takes twice as long.
+    """
+    if len(outer) < 2 or len(pieces) != 1 or not pieces[0, 2] & 15:
+        return False
+    words, complete, pitch, i = ZERO, ZERO, ZERO, ZERO
+    first = rows[0, 1]
+    while i < len(rows):
+        begin, place = i, rows[i, 1]
+        while i < len(rows) and rows[i, 1] == place:
+            i += 1
+        if words == 1:
+            pitch = place - first
+        words += 1
+        complete += i - begin == shared
+    step = outer[1, 1] - outer[0, 1]
+    return 0 < complete <= _MIXED * (words - complete) and step == words * pitch
+
+
+@part
+def _group(rows, i, last, shared):
+    """The kind of the group that begins with row `i`, and bytes between its rows in the source if they are even."""
+    if not is_complete(rows, i, last, shared):
+        return _ALONE, ZERO
+    pitch = rows[i + 1, 0] - rows[i, 0]
+    even = True
+    for k in range(i + 2, i + shared):
+        even &= rows[k, 0] - rows[k - 1, 0] == pitch
+    return (_EVEN, pitch) if even else (_UNEVEN, ZERO)
+
+
+@part
+def _alike(rows, row_cuts, shared):
+    """The kind of all groups of rows, and bytes between the rows of each in the source; uneven if they differ.
+
+    Groups of few rows are uneven here: they are looked at one by one in no time.
+    """
+    pitch = ZERO
+    if shared < _FEW_SHARED:
+        return ZERO + _UNEVEN, ZERO
+    for r in range(len(row_cuts) - 1):
+        last = row_cuts[r + 1]
+        for i in range(row_cuts[r], last, shared):
+            group, own = _group(rows, i, last, shared)
+            if i == 0:
+                pitch = own
+            if group != _EVEN or own != pitch:
+                return ZERO + _UNEVEN, ZERO
+    return ZERO + _EVEN, pitch
+
+
+@part
+def is_complete(rows, i, last, shared):
+    """Whether the rows from row `i` on are all rows of a word of the target, in their order."""
+    if i + shared > last:
+        return False
+    for k in range(shared):
+        if rows[i + k, 2] != k or rows[i + k, 1] != rows[i, 1]:
+            return False
+    return True
+
+
+@part
+def _gather(fetch, spill, fixed, start, t, rows, i, cut, manner, line):
+    """Copy a group whose rows lie anywhere, by way of the scratch."""
+    s_lane, t_lane, _, shared, streaming, room = fixed
+    side = room + SIDE
+    how = manner, side - 64, side + GATHERED_ROW * shared
+    pieces, first, last, _ = cut
+    for p in range(first, last):
+        place = t + pieces[p, 1]
+        count = pieces[p, 2] * s_lane
+        for done in range(0, count, GATHERED_ROW - 64):
+            some = min(GATHERED_ROW - 64, count - done)
+            for k in range(shared):
+                s = start + rows[i + k, 0] + pieces[p, 0]
+                simd_bytes.move(side + GATHERED_ROW * k, s + done, some)
+            to = side, place + done * t_lane // s_lane, some * t_lane // s_lane
+            if streaming and not place & t_lane - 1:
+                line = copy_piece(fetch, spill, fixed, to, how, _NOTHING_AHEAD, line)
+            else:
+                copy_plain(fetch, spill, fixed, to, how, _NOTHING_AHEAD)
+    return line
