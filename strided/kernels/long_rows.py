@@ -33,7 +33,7 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
     """
     outer, rows, pieces, _, _ = tables
     size = row_bytes(pieces, width)
-    if size < least:
+    if size < least or _ragged(pieces, width) * _SPAN > size:
         return False
     room = simd_bytes.address(scratch) + 63 & -64
     starts = simd_bytes.address(source), simd_bytes.address(target)
@@ -65,6 +65,15 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
     finish(held, ZERO + 1, room + _HELD)
     simd_bytes.fence()
     return True
+
+
+@part
+def _ragged(pieces, width):
+    """How many pieces but the last are no whole lines: a span ends with each of them."""
+    count = ZERO
+    for p in range(len(pieces) - 1):
+        count += pieces[p, 2] * width & 63 != 0
+    return count
 
 
 @part
