@@ -174,12 +174,15 @@ def _put(t, line, past):
 @part
 def _few(zips, pick, width, source, target, tables, streaming, scratch):
     """Copy what the tables describe, in elements of `width` bytes."""
-    _, source_rows, target_rows, p_pieces, _ = tables
+    _, source_rows, target_rows, p_pieces, q_pieces = tables
     room = simd_bytes.address(scratch) + 63 & -64
     starts = simd_bytes.address(source), simd_bytes.address(target)
     rows = simd_bytes.address(source_rows), simd_bytes.address(target_rows)
     few, first, most = p_pieces[0, 2], min(2, source_rows.shape[0]), 2 if width == 8 else 4
-    if p_pieces.shape[0] == 1 and 1 < few <= most and evenly(rows[0], first, few * width) == first:
+    # Where both are few, how the rows lie decides; the first two of many may be the end of one run and the next one's.
+    many = q_pieces.shape[0] > 1 or q_pieces[0, 2] > most
+    turns = many or evenly(rows[0], first, few * width) == first
+    if p_pieces.shape[0] == 1 and 1 < few <= most and turns:
         _apart(pick, width, starts, (ZERO + _AHEAD) * (source.size > NEAR), tables, rows, streaming, room)
     else:
         _together(zips, width, starts, (starts[0], starts[0] + source.size), tables, rows, streaming, room)

@@ -450,6 +450,19 @@ def test_transposed_runs_that_go_on_beyond_a_tile(
         assert any(axis.extent % math.prod(tiled.shape[2:]) == 0 for axis in step.axes)
 
 
+@pytest.mark.parametrize("unit", [2, 3, 5, 7, 11])
+@pytest.mark.parametrize(("bits", "few"), [(8, 2), (8, 3), (16, 3), (16, 4), (32, 2), (32, 3), (32, 4), (64, 2)])
+def test_tasks_that_begin_with_the_last_of_some_rows_that_take_turns(
+    bits: int, few: int, unit: int, replace: Callable[..., None]
+) -> None:
+    """Only `unit` rows in a row take turns: the first two of a task may be the end of some and the next ones' start."""
+    replace(vector_task_bytes=1 << 10, staged_elements=1 << 40)
+    first, second = map_of(f"f32[{few},311,4,{unit}]{{0,3,1,2}}"), map_of(f"f32[{few},311,4,{unit}]{{3,2,1,0}}")
+    for maps in ((first, second), (second, first)):
+        source, target = Guarded(maps[0], bits, seed=1), Guarded(maps[1], bits, seed=2)
+        check_both(source, target, f"transpose_few{bits}")
+
+
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
 @pytest.mark.parametrize(("bits", "tile", "rows"), [(16, "(2,1)", 2), (8, "(4,1)", 4)])
 def test_lanes_that_go_on_in_the_next_words(
