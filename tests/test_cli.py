@@ -475,7 +475,7 @@ def test_hlo(run: Run, folder: Path) -> None:
         (("show", "DIR", SHAPE), "is a folder"),
         (("convert", "DIR", "out.npy"), "is a folder"),
         (("info", "bfloat16[3]"), "did you mean bf16?"),
-        (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "frob"), "no element type 'frob'; XLA's are"),
+        (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "frob"), "no element type 'frob'; those of arrays are"),
         (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "e5m2"), "did you mean f8e5m2 or f8e5m2fnuz?"),
         (("convert", "DUMP", SHAPE, "out.npy", "--dtype", "token"), "--dtype: token has no values"),
         (("convert", "DUMP", SHAPE, "DUMP", SHAPE, "out.npz"), "two arrays are called 'dump'"),

@@ -197,7 +197,7 @@ class ArrayBase:
 
     @property
     def buffer(self) -> npt.NDArray[np.uint8]:
-        """The flat bytes, padding included, on the same memory."""
+        """The flat bytes, padding included, on the same memory; they begin behind a prefix of dynamic sizes, `M(n)`."""
         if self._memory.file is not None:
             self._memory.file.mark_dirty()
         return self._memory.buffer
@@ -336,7 +336,7 @@ class ArrayBase:
     def _why_no_strides(self) -> str:
         what = self._what()
         if self._memory.bits < 8:
-            return f"{what} packs elements of {self._memory.bits} bits, which no strides reach; to_numpy() converts it"
+            return f"{what} packs {self._memory.bits}-bit elements, which no strides reach; to_numpy() converts it"
         return f"{what} is not plain strides; to_numpy() converts it"
 
     def stand_in(self, *, writeable: bool = False) -> Array:

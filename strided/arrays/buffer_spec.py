@@ -78,7 +78,7 @@ def spec_of(given: Any) -> BufferSpec:
         return _readable(array_shape(given))
     bits, dtype = given.element_bits, given.dtype
     if bits != 8 * dtype.itemsize and not (bits in (1, 2, 4) and dtype.itemsize == 1):
-        raise UnsupportedError(f"{given} has {bits} bits an element; {dtype} cannot be read at that width")
+        raise UnsupportedError(f"{given} has {bits}-bit elements; {dtype} cannot be read at that width")
     return given
 
 
@@ -88,6 +88,6 @@ def _readable(shape: Shape) -> Shape:
     if bits != kind.storage_bits and not (bits == kind.bits and bits in (1, 2, 4)):
         packed = f" or packed, E({kind.bits})" if kind.bits in (1, 2, 4) else ""
         raise UnsupportedError(
-            f"{shape} asks for {bits} bits an element; {kind.name} is read in {kind.storage_bits} bits{packed}"
+            f"{shape} asks for {bits}-bit elements; {kind.name} is read in {kind.storage_bits} bits{packed}"
         )
     return shape

@@ -108,6 +108,8 @@ def _too_short(spec: BufferSpec, have: int, needed: int, prefix: int) -> str:
             f". XLA allocates {spec.byte_size} bytes for it, counting by the first tile alone, "
             "but a later tile pads again and its addresses reach further"
         )
+    elif prefix and have == needed - prefix:
+        message += f". They are all that is missing: leave M({prefix}) out"
     elif have == -(-math.prod(spec.dimensions) * spec.element_bits // 8):
         message += ". That is the size without padding: the data are row-major, or of another layout without tiles"
     return message

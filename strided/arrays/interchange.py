@@ -72,7 +72,7 @@ class Interchange(ArrayBase):
         Raises
         ------
         AttributeError
-            The layout is not plain strides; ``a.buffer`` is the whole buffer of any layout.
+            The layout is not plain strides; ``a.buffer`` has the bytes of any layout.
         """
         return self._attribute(self.as_strided)
 

@@ -29,6 +29,7 @@ from strided.cli.options import (
     allow_excess,
     atol,
     bitorder,
+    check_tolerance,
     file_names,
     force,
     kind,
@@ -42,6 +43,7 @@ from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
 from strided.dumps.directory.dump import Dump
 from strided.errors import UnsupportedError
 from strided.escape import visible
+from strided.layout.element_types import element_type_of_dtype
 
 
 @click.command("diff", epilog="\n\n".join((f"{SHAPE_HELP} One that is left out is the other array's.", SOURCE_HELP)))
@@ -76,6 +78,7 @@ def diff(
     A and B are arrays, each a FILE as below, or both dump folders. The exit code is 0 if they are equal, 1 if not.
     """
     check_picture(picture, operands, as_json=as_json)
+    check_tolerance(rtol, atol, ulp)
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "max_ulp": ulp, "equal_nan": not strict_nan, "limit": top}
     found: Difference | DumpDifference
     with contextlib.ExitStack() as stack:
@@ -124,7 +127,16 @@ def _two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[A
     if [name for name, _ in names] == [STANDARD, STANDARD]:
         raise click.UsageError("standard input is one array; name a file for the other")
     other = next(iter(shapes), None)
-    return [_array(name, shape, other, reading) for name, shape in names]
+    return [_of_a_type(_array(name, shape, other, reading), name) for name, shape in names]
+
+
+def _of_a_type(array: Any, name: str) -> Any:
+    """The array; UnsupportedError that names it if XLA has no such type."""
+    try:
+        element_type_of_dtype(array.dtype)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{name}: {error}") from None
+    return array
 
 
 def _array(name: str, shape: str | None, other: str | None, reading: Reading) -> Any:

@@ -17,6 +17,7 @@ from strided.cli.options import (
     allow_excess,
     atol,
     bitorder,
+    check_tolerance,
     file_names,
     kind,
     offset,
@@ -86,6 +87,7 @@ def explore(
     check_target(out, [*operands, *([] if against is None else [against])], ".html", ".htm")
     if against is None and (rtol or atol or ulp is not None or against_shape):
         raise click.UsageError("--rtol, --atol, --ulp and --against-shape go with --against")
+    check_tolerance(rtol, atol, ulp)
     if against is not None and layout is not None:
         raise click.UsageError("--to shows one array in another layout: leave --against out")
     with contextlib.ExitStack() as stack:

@@ -19,6 +19,7 @@ from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, StridedError, UnsupportedError
 from strided.files.atomic import refuse_same
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
+from strided.files.regular import refuse_other
 from strided.io import file_array
 from strided.io.containers import chosen, hint, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
@@ -254,7 +255,10 @@ def open_source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
     if name != STANDARD:
         if os.path.isdir(name):
             raise click.UsageError(f"{name} is a folder, where a file is expected; 'strided ls' lists what is in it")
-        return stack.enter_context(open(name, "rb")), name
+        file = stack.enter_context(open(name, "rb"))
+        if file.seekable():  # a pipe is read as it comes; a device has no size
+            refuse_other(file.fileno(), name)
+        return file, name
     if sys.stdin is None:
         raise click.UsageError("standard input is closed: give a file, or pipe bytes in")
     if sys.stdin.isatty():

@@ -50,6 +50,12 @@ def file_names(context: click.Context, parameter: click.Parameter, incomplete: s
     return [CompletionItem(incomplete, type="file")]
 
 
+def check_tolerance(rtol: float, atol: float, ulp: int | None) -> None:
+    """UsageError if --ulp comes with the tolerances that it replaces."""
+    if ulp is not None and (rtol or atol):
+        raise click.UsageError("--ulp counts instead of --rtol and --atol: leave one or the other out")
+
+
 def width() -> int:
     return shutil.get_terminal_size().columns
 

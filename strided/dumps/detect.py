@@ -32,7 +32,7 @@ from strided.dumps.protobuf.file_bytes import View
 from strided.dumps.protobuf.wire import fields
 from strided.dumps.snapshots.format import UNOPTIMIZED, form_of
 from strided.dumps.snapshots.snapshot import read_snapshot
-from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_head, open_view
+from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_head, open_view, utf16_as_utf8
 from strided.errors import DumpError, UnsupportedError
 from strided.files.magic import NPY_MAGIC, ZIP_MAGIC, is_safetensors
 
@@ -91,6 +91,7 @@ def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
         return "npy"
     if head.startswith(ZIP_MAGIC):
         return "npz"
+    head = utf16_as_utf8(head) or head
     if is_text(memoryview(head)):
         return _kind_of_text(head.removeprefix(BYTE_ORDER_MARK.encode()))
     view, _ = open_view(origin, max_bytes=max_bytes, mapped=False)

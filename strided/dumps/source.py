@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import mmap
 import os
@@ -32,6 +33,7 @@ _PIECE_BYTES = 1 << 20
 _TEXT_CONTROLS = bytes((9, 10, 11, 12, 13, 27))
 #: What some editors put before UTF-8 text.
 BYTE_ORDER_MARK = "\ufeff"
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _NOT_TEXT = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
 
 #: Paths, and anything with the buffer interface.
@@ -159,6 +161,27 @@ def is_text(view: memoryview) -> bool:
     """
     head = bytes(view[:_PROBE_BYTES])
     return not any(byte in _NOT_TEXT for byte in set(head))
+
+
+def utf16_as_utf8(head: bytes) -> bytes:
+    """The beginning of a text in UTF-16, with its byte order mark, as UTF-8; empty for anything else.
+
+    >>> utf16_as_utf8("HloModule m".encode("utf-16")), utf16_as_utf8(b"HloModule m")
+    (b'HloModule m', b'')
+    """
+    if not head.startswith(_UTF16_MARKS):
+        return b""
+    try:
+        found = codecs.getincrementaldecoder("utf-16")().decode(head).encode()
+    except UnicodeError:
+        return b""
+    return found if is_text(memoryview(found)) else b""
+
+
+def refuse_utf16(view: memoryview, path: str | None) -> None:
+    """Raise DumpError for text in UTF-16."""
+    if utf16_as_utf8(bytes(view[:_PROBE_BYTES])):
+        raise DumpError("text in UTF-16, as its byte order mark tells: save it as UTF-8", path=path)
 
 
 def _mapping(file: BinaryIO) -> memoryview | None:

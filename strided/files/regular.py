@@ -30,16 +30,21 @@ def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> Bin
     """
     descriptor = os.open(path, _FLAGS | (os.O_RDWR if writable else os.O_RDONLY))
     try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, _FOLDER, os.fspath(path))
-        if not stat.S_ISREG(mode):
-            kind = next((name for test, name in _KINDS if test(mode)), "no file")
-            raise DumpError(f"{kind}; only regular files are read", path=os.fspath(path))
+        refuse_other(descriptor, path)
         return os.fdopen(descriptor, "r+b" if writable else "rb")
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def refuse_other(descriptor: int, path: str | os.PathLike[str]) -> None:
+    """Raise DumpError for an open FIFO, device or socket, OSError for a folder."""
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, _FOLDER, os.fspath(path))
+    if not stat.S_ISREG(mode):
+        kind = next((name for test, name in _KINDS if test(mode)), "no file")
+        raise DumpError(f"{kind}; only regular files are read", path=os.fspath(path))
 
 
 #: Whether several threads may read one file at once.

@@ -141,7 +141,8 @@ def _particulars(shape: Shape, layout: Layout) -> Iterator[tuple[str, str]]:
     if layout.tail_padding_alignment_in_elements > 1:
         yield "tail", f"rounded up to a multiple of {layout.tail_padding_alignment_in_elements:,} elements"
     for split in layout.split_configs:
-        yield "split", f"physical dimension {split.dimension} is cut at {', '.join(map(str, split.split_indices))}"
+        cuts = ", ".join(map(str, split.split_indices))
+        yield "split", f"physical dimension {split.dimension} is cut at {cuts}; the memory is that of the largest piece"
     if layout.dynamic_shape_metadata_prefix_bytes:
         yield "prefix", f"{layout.dynamic_shape_metadata_prefix_bytes:,} bytes of dynamic sizes in front"
     if shape.address_byte_size > shape.byte_size and not layout.split_configs:

@@ -48,7 +48,7 @@ def layout_as_html(layout: Layout) -> str:
     if layout.tiles:
         rows.append(("tiles", " ".join(map(str, layout.tiles))))
     if layout.element_size_in_bits:
-        rows.append(("element", f"{layout.element_size_in_bits} bits"))
+        rows.append(("element", counted(layout.element_size_in_bits, "bit")))
     rows.append(("memory", layout.memory_space_name))
     sample = _sample(layout)
     return card("Layout", str(layout), rows, layout_section(sample, f"an array in it: {sample}"))

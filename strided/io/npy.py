@@ -89,7 +89,7 @@ def load_npy(
         return array
     dtype = element_type_named(name).dtype
     if dtype is None or dtype.itemsize != array.dtype.itemsize:
-        raise ValueError(f"{shown} holds elements of {array.dtype.itemsize} bytes, which are no {name}")
+        raise ValueError(f"{shown} holds {array.dtype.itemsize}-byte elements, which are no {name}")
     return array.view(dtype)
 
 
@@ -187,14 +187,14 @@ def shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None
             raise UnsupportedError(f"{where} holds {header.dtype}, which XLA has no element type for")
         if given is None:
             raise UnsupportedError(
-                f"{where} holds elements of {header.dtype.itemsize} bytes and does not say of which type: "
+                f"{where} holds {header.dtype.itemsize}-byte elements and does not say of which type: "
                 f"give its shape, as in bf16{list(header.dimensions)}"
             )
         if given.dtype.itemsize == header.dtype.itemsize:
             name = given.element_type
     found = None if name is None else Shape(name, header.dimensions, header.layout)
     if given is not None and given not in (found, None if found is None else found.with_layout(None)):
-        said = f"elements of {header.dtype.itemsize} bytes, {header.dimensions}" if found is None else str(found)
+        said = f"{header.dtype.itemsize}-byte elements, {header.dimensions}" if found is None else str(found)
         raise LayoutError(f"{where} holds {said}, not {given}; leave the shape out, or give the one that it has")
     assert found is not None
     return found

@@ -130,7 +130,10 @@ def element_type(name: str) -> ElementType:
     try:
         return ELEMENT_TYPES[name]
     except (KeyError, TypeError):
-        advice = question_after_type(str(name)) or f"XLA's are {', '.join(ELEMENT_TYPES)}"
+        advice = (
+            question_after_type(str(name))
+            or f"those of arrays are {', '.join(n for n, t in ELEMENT_TYPES.items() if t.is_array)}"
+        )
         raise UnsupportedError(f"no element type {name!r}; {advice}") from None
 
 

@@ -212,18 +212,20 @@ class Shape(Addressing):
         if self.layout is None:
             return 0
         if self.layout.split_configs:
-            return -(-self._largest_piece.allocated_elements * self.element_bits // 8)
+            order, tiles = self.layout.minor_to_major, self.layout.tiles
+            piece = expand(self._largest_piece, order, tiles, (), self.layout.tail_padding_alignment_in_elements)
+            return -(-piece.allocated_elements * self.element_bits // 8)
         return -(-self.expansion.allocated_elements * self.element_bits // 8)
 
     @property
-    def _largest_piece(self) -> Expansion:
-        """The layout of the largest piece of a split array (``LayoutUtil::MaxSplitSize``)."""
+    def _largest_piece(self) -> tuple[int, ...]:
+        """The sizes of the largest piece of a split array (``LayoutUtil::MaxSplitSize``), or of a whole one."""
         layout, sizes = self._array_layout, list(self._known_dimensions)
         for d, indices in layout.split_configs:
             logical = layout.minor_to_major[self.rank - 1 - d]
             edges = (0, *indices, sizes[logical])
             sizes[logical] = max(b - a for a, b in itertools.pairwise(edges))
-        return expand(tuple(sizes), layout.minor_to_major, layout.tiles, (), layout.tail_padding_alignment_in_elements)
+        return tuple(sizes)
 
     @lazy
     def address_byte_size(self) -> int:
@@ -266,8 +268,8 @@ class Shape(Addressing):
 
     @property
     def unpadded_byte_size(self) -> int:
-        """Bytes of the logical elements alone."""
-        return 0 if self.layout is None else -(-self.size * self.element_bits // 8)
+        """Bytes of the logical elements alone, of a split layout those of its largest piece."""
+        return 0 if self.layout is None else -(-math.prod(self._largest_piece) * self.element_bits // 8)
 
     # Text.
 

@@ -17,13 +17,13 @@ class Sizes:
     Attributes
     ----------
     elements : int
-        Elements of the array.
+        Elements of the array; a buffer in a split layout holds those of the largest piece.
     slots : int
         Elements that the buffer has room for.
     element_bits : int
         Bits of one slot.
     value_bytes, padding_bytes, total_bytes : int
-        Of the elements, of the padding, and of both.
+        Of the elements that the buffer holds, of the padding, and of both.
     padded_dimensions : tuple of int
         Size of each dimension with padding, in elements. Dimensions that a tile combines share their padding and are
         listed without it.
@@ -63,7 +63,7 @@ def sizes(shape: Shape | str) -> Sizes:
     bits = shape.element_bits
     is_split = shape.layout is not None and shape.layout.split_configs
     slots = shape.byte_size * 8 // bits if is_split else shape.expansion.allocated_elements
-    return Sizes(shape.size, slots, bits, -(-shape.size * bits // 8), shape.byte_size, padded_dimensions(shape))
+    return Sizes(shape.size, slots, bits, shape.unpadded_byte_size, shape.byte_size, padded_dimensions(shape))
 
 
 def has_addresses(shape: Shape) -> bool:

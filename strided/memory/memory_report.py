@@ -18,7 +18,7 @@ from strided.dumps.directory.names import parse_name
 from strided.dumps.directory.programs import Program
 from strided.dumps.hlo import Module, read_hlo
 from strided.dumps.hlo.mlir import refuse_bytecode
-from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_source
+from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_source, refuse_utf16
 from strided.errors import DumpError, UnsupportedError
 from strided.memory.cures import with_cures
 from strided.memory.from_assignment import report_from_assignment
@@ -125,6 +125,7 @@ class Material:
             self._add_text(str(view, "utf-8", "backslashreplace"), source)
             return
         refuse_bytecode(view, path)
+        refuse_utf16(view, path)
         kind = recognise(source)
         if kind not in ("hlo", "snapshot"):
             raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")

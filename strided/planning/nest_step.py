@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from strided.escape import counted
 from strided.planning.boxes import Axis, Box, Spans, bytes_of, divided
 from strided.planning.offset_tables import Tables, TaskRanges, boxes_of, length_of, nearness, pieces_of, tile_period_of
 from strided.runtime import limits
@@ -65,7 +66,7 @@ class NestStep:
 
     def __str__(self) -> str:
         extents = " x ".join(str(self.axes[k].extent) for k in self._order)
-        return f"{self.kernel} over {extents or 'one element'}, {self.bits} bits each"
+        return f"{self.kernel} over {extents or 'one element'}, {counted(self.bits, 'bit')} each"
 
     @property
     def _order(self) -> tuple[int, ...]:

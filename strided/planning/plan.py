@@ -238,7 +238,7 @@ def refuse_misfit(source: AddressMap, target: AddressMap, source_bits: int, targ
     if source.shape != target.shape:
         raise ValueError(f"cannot copy a view of shape {source.shape} into one of shape {target.shape}")
     if source_bits != target_bits and not (max(source_bits, target_bits) == 8 > min(source_bits, target_bits)):
-        raise ValueError(f"cannot copy elements of {source_bits} bits into ones of {target_bits} bits")
+        raise ValueError(f"cannot copy {source_bits}-bit elements into {target_bits}-bit ones")
 
 
 def _share(step: Step) -> int:

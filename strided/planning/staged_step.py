@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from strided.escape import counted
 from strided.planning.axis_maps import evenly
 from strided.planning.boxes import Axis, Box, Spans, cut, joined, room_of, split
 from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, cost_of, cost_of_fetched, cost_of_passes
@@ -67,7 +68,7 @@ class StagedCopy:
 
     def __str__(self) -> str:
         extents, lengths = (" x ".join(map(str, n)) for n in ([a.extent for a in self.box.axes], self.lengths))
-        return f"{self.kernel} over {extents} in blocks of {lengths}, {self.bits[1]} bits each"
+        return f"{self.kernel} over {extents} in blocks of {lengths}, {counted(self.bits[1], 'bit')} each"
 
     def tasks(self) -> Iterator[TaskRanges]:
         """Boxes for threads to share, one block each."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from strided.escape import counted
 from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import Axis, Box, Spans, bytes_of
 from strided.planning.offset_tables import (
@@ -95,7 +96,7 @@ class VectorStep:
 
     def __str__(self) -> str:
         extents = " x ".join(str(self.axes[k].extent) for k in self._order)
-        return f"{self.kernel} over {extents}, {self.bits} bits each"
+        return f"{self.kernel} over {extents}, {counted(self.bits, 'bit')} each"
 
     @property
     def widths(self) -> tuple[int, int]:

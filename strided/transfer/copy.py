@@ -19,6 +19,7 @@ import numpy as np
 
 from strided import kernels
 from strided.addressing.address_map import AddressMap
+from strided.escape import counted
 from strided.planning.plan import PerElementStep, Plan, Step, plan_copy, plan_fill, refuse_misfit
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes
@@ -211,7 +212,7 @@ def fill(destination: Region, pattern: int) -> None:
         The pattern is negative or has more bits than an element.
     """
     if pattern < 0 or pattern >> destination.bits:
-        raise OverflowError(f"pattern {pattern:#x} does not fit {destination.bits} bits")
+        raise OverflowError(f"pattern {pattern:#x} does not fit {counted(destination.bits, 'bit')}")
     if not destination.buffer.flags.writeable:
         raise ValueError("assignment destination is read-only")
     stored = pattern << 8 - destination.bits if destination.bits < 8 and not destination.low_first else pattern

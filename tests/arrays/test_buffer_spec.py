@@ -218,7 +218,7 @@ def test_specs_that_do_not_fit() -> None:
     class Wide(ScaleFactors):
         element_bits = 12
 
-    with pytest.raises(sd.UnsupportedError, match="12 bits an element"):
+    with pytest.raises(sd.UnsupportedError, match="12-bit elements"):
         sd.LayoutArray(bytes(512), Wide((128, 4), np.dtype(np.uint8)))
 
 

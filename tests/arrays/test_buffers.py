@@ -175,6 +175,14 @@ def test_an_offset() -> None:
             sd.LayoutArray(content, PLAIN.text, offset=offset)
 
 
+@pytest.mark.parametrize("text", ["f32[3,5]{1,0}", "f32[3,5]{1,0:T(8,128)}"])
+def test_bytes_without_their_metadata_prefix_are_told(text: str) -> None:
+    without = sd.LayoutArray.from_numpy(np.ones((3, 5), np.float32), text).buffer
+    with_prefix = text.replace("}", f"{'' if 'T' in text else ':'}M(16)}}")
+    with pytest.raises(sd.BufferSizeError, match=r"They are all that is missing: leave M\(16\) out$"):
+        sd.LayoutArray(without, with_prefix)
+
+
 def test_a_metadata_prefix_lies_in_front() -> None:
     a = sd.LayoutArray(bytes(range(14)), "u8[<=4]{0:M(10)}")
     assert a.excess_bytes == 0

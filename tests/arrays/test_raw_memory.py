@@ -64,7 +64,7 @@ def test_an_address_is_given_of_rows_without_gaps_alone(case: Case) -> None:
         (plain("{1,0}")[:, ::2], "^a view of .* does not lie in row-major order"),
         (plain("{1,0}")[::-1], "does not lie in row-major order"),
         (plain("{0,1:T(2,2)}"), "is not plain strides"),
-        (plain("{1,0:E(4)}", VALUES % 7, element_type="s4"), "packs elements of 4 bits"),
+        (plain("{1,0:E(4)}", VALUES % 7, element_type="s4"), "packs 4-bit elements"),
     ],
     ids=["columns", "padded", "gaps", "backwards", "tiled", "packed"],
 )

@@ -52,6 +52,11 @@ TRIES = {
     "page in another format": (("explore", "f32[3]", "-o", "x.pdf"), "x.pdf: end the name in .html"),
     "layout of a program": (("explore", "m.txt", "--to", "{0}", "-o", "x.html"), "--to goes with a shape or an array"),
     "tolerance of one array": (("explore", "x.npy", "--ulp", "0", "-o", "x.html"), "go with --against"),
+    "two tolerances": (("diff", "x.npy", "x.npy", "--ulp", "3", "--atol", "1"), "--ulp counts instead of --rtol and"),
+    "two tolerances of a page": (
+        ("explore", "x.npy", "--against", "x.npy", "--ulp", "0", "--rtol", "1", "-o", "x.html"),
+        "--ulp counts instead of",
+    ),
     "layout of two arrays": (("explore", "x.npy", "--against", "x.npy", "--to", "{0,1}", "-o", "x.html"), "--to shows"),
     "shape of nothing": (("explore", "x.npy", "--against-shape", "f32[3]", "-o", "x.html"), "go with --against"),
     "JSON and a picture": (("diff", "x.npy", "x.npy", "--json", "--svg", "-"), "give the picture a file"),
@@ -62,6 +67,10 @@ TRIES = {
     "raw bytes as HLO": (("hlo", "x.bin"), "x.bin holds no HLO"),
     "text as an array": (("show", "x.csv"), "x.csv is text, and holds no array"),
     "raw bytes as values": (("identify", "x.bin", "--like", "x.bin"), "--like takes values, not raw bytes"),
+    "text in UTF-16": (("hlo", "utf16.txt"), "utf16.txt: text in UTF-16, as its byte order mark tells: save it as"),
+    "report in UTF-16": (("memory", "utf16.txt"), "utf16.txt: text in UTF-16"),
+    "texts as numbers": (("diff", "x.npy", "words.npy"), "words.npy: XLA has no element type for dtype <U1"),
+    "device": (("show", "/dev/zero", "f32[3]"), "/dev/zero: a character device; only regular files are read"),
     "array as memory": (("memory", "x.npy"), "is no HLO, no buffer assignment and no text about memory"),
     "nothing to show": (("show", "empty.bin"), "empty.bin is empty"),
     "nothing to list": (("ls", "empty.bin"), "empty.bin is empty"),
@@ -96,6 +105,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "x.csv").write_text("1,2\n3,4\n")
     (tmp_path / "empty.bin").touch()
     (tmp_path / "m.txt").write_text("HloModule m\n\nENTRY main {\n  ROOT p = f32[3]{0} parameter(0)\n}\n")
+    (tmp_path / "utf16.txt").write_text((tmp_path / "m.txt").read_text(), "utf-16")
+    np.save("words.npy", ["a", "b"])
     (tmp_path / "folder").mkdir()
     sd.save_safetensors("w.safetensors", {"layer/w": np.arange(3), "b": np.arange(3)})
     return tmp_path

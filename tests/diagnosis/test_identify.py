@@ -175,6 +175,30 @@ def test_a_refuted_claim_is_not_best(claim: str) -> None:
     assert claim not in named(found)
 
 
+@pytest.mark.parametrize("front", [0, 64])
+def test_a_claim_counts_its_prefix_of_dynamic_sizes(front: int, tmp_path: Path) -> None:
+    claim = "f32[64,300]{1,0:T(8,128)M(8)}"
+    raw, values = buffer_of("f32[64,300]{1,0:T(8,128)}", smooth)
+    path = tmp_path / "x.bin"
+    path.write_bytes(bytes(front) + np.array([64, 300], np.int32).tobytes() + raw.tobytes())
+    for like in (None, values):
+        found = identify(path, claim, like=like)
+        assert found.best is not None
+        assert (str(found.best.shape), found.best.offset) == (claim, front)
+        assert bool(found.notes) == bool(front)
+        array = sd.open(path, found.best.shape, offset=found.best.offset, bitorder=found.best.bitorder)
+        assert np.array_equal(np.asarray(array), values)
+    assert identify(path, claim, offset=front).notes == ()
+    without = identify(raw, claim)
+    assert "f32[64,300]{1,0:T(8,128)}" in named(without)
+    assert "claim: the evidence speaks against the claimed layout" in without.notes
+
+
+def test_a_prefix_that_takes_the_whole_buffer_leaves_nothing_to_read() -> None:
+    claim = "f32[3]{0:M(140)}"
+    assert all("M(" not in str(one.shape) for one in identify(bytes(136), claim).candidates)
+
+
 def test_a_transposed_shape() -> None:
     text = "f32[48,200]{1,0}"
     raw, values = buffer_of(text, smooth)

@@ -130,6 +130,16 @@ def test_lines_of_programs_without_a_header(content, kind):
     assert recognise(content) == kind
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_text_in_utf_16_is_known_and_refused(encoding: str) -> None:
+    text = "\ufeffHloModule m\n\nENTRY e {\n  ROOT é = f32[] parameter(0)\n}\n".encode(encoding)
+    assert recognise(text) == "hlo"
+    with pytest.raises(DumpError, match=r"text in UTF-16, .*: save it as UTF-8"):
+        read_dump(text)
+    for data in (b"\0\0", b"\xdc\xdc\0A"):  # control characters, and half of a pair
+        assert recognise("\ufeff".encode(encoding) + data) == "binary"
+
+
 def test_only_the_head_of_a_text_is_read(tmp_path):
     """Huge text in gzip is recognised before it is expanded."""
     text = b"HloModule m\n" + b" " * (1 << 24)

@@ -171,6 +171,15 @@ def test_particulars_in_words() -> None:
         assert expected in words
 
 
+@pytest.mark.parametrize("text", ["f32[3,5]{1,0:SC(0:1)}", "f32[100,5]{1,0:T(8,128)SC(0:30)(1:4)}"])
+def test_a_split_buffer_holds_its_largest_piece(text: str) -> None:
+    shape = sd.parse(text)
+    known = sizes(shape)
+    assert known.value_bytes == {(3, 5): 2 * 5 * 4, (100, 5): 70 * 4 * 4}[shape.dimensions]
+    assert known.padding_bytes == shape.byte_size - known.value_bytes >= 0
+    assert "the memory is that of the largest piece" in describe(shape, width=200)
+
+
 # Pictures.
 
 

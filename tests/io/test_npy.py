@@ -76,7 +76,7 @@ def test_files_of_numpy_need_the_name_of_their_type(tmp_path: Path) -> None:
     np.save(path, np.array([1, 2, 3], ml_dtypes.bfloat16))
     assert sd.load_npy(path).dtype == np.dtype("V2")
     assert sd.load_npy(path, element_type="bf16").tolist() == [1, 2, 3]
-    with pytest.raises(ValueError, match="elements of 2 bytes, which are no f32"):
+    with pytest.raises(ValueError, match="2-byte elements, which are no f32"):
         sd.load_npy(path, element_type="f32")
     with pytest.raises(sd.StridedError, match="bf17"):
         sd.load_npy(path, element_type="bf17")

@@ -120,6 +120,7 @@ def test_a_plan_prints_what_it_does() -> None:
         "30,000 elements, 120,000 bytes moved\n"
         "  deinterleave16 over 100 x 300, 16 bits each"
     )
+    assert str(plan_between("u1[8,16]{1,0:E(1)}", "u1[8,16]{0,1:E(1)}")).endswith("1 bit each")
     around = plan_between("bf16[100,300]{1,0:T(8,128)(2,1)}", "bf16[100,300]{0,1:T(8,128)(2,1)}")
     assert "deinterleave16, transpose32 over 100 x 300 in blocks of" in str(around)
     assert "offsets of 2048 elements" in str(plan_between("f32[16,128]{1,0:T(8,128)(3,1)}", "f32[16,128]{1,0}"))
@@ -313,7 +314,7 @@ def test_spans_are_exact() -> None:
 
 @pytest.mark.parametrize("bits", [(32, 16), (4, 2), (16, 8), (8, 16)])
 def test_widths_that_do_not_fit_are_refused(bits: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="cannot copy elements"):
+    with pytest.raises(ValueError, match=f"cannot copy {bits[0]}-bit elements into {bits[1]}-bit ones"):
         plan_copy(row_major((3,)), row_major((3,)), Storage(bits[0]), Storage(bits[1]))
 
 

@@ -136,9 +136,9 @@ class TestCopy:
         a = Guarded(row_major((4, 5)), 32, seed=1).region
         with pytest.raises(ValueError, match=r"shape \(4, 5\) into one of shape \(5, 4\)"):
             transfer.copy(a, Guarded(row_major((5, 4)), 32, seed=1).region)
-        with pytest.raises(ValueError, match="32 bits into ones of 16 bits"):
+        with pytest.raises(ValueError, match="32-bit elements into 16-bit ones"):
             transfer.copy(a, Guarded(row_major((4, 5)), 16, seed=1).region)
-        with pytest.raises(ValueError, match="4 bits into ones of 2 bits"):
+        with pytest.raises(ValueError, match="4-bit elements into 2-bit ones"):
             transfer.copy(Guarded(row_major((4,)), 4, seed=1).region, Guarded(row_major((4,)), 2, seed=1).region)
 
     @pytest.mark.parametrize("bits", [4, 8, 32])

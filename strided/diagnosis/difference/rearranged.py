@@ -198,7 +198,7 @@ class Rearrangements:
                 return origin, exists & inside
 
             bits = step * b._memory.bits
-            where = f"{bits // 8} bytes" if bits % 8 == 0 else f"{bits} bits"
+            where = counted(bits // 8, "byte") if bits % 8 == 0 else counted(bits, "bit")
             yield where, f"{where} in memory", source
 
     def _steps_along(self, axis: int) -> Iterator[int]:

@@ -35,7 +35,7 @@ class Reading:
     ----------
     shape : Shape
     offset : int
-        Bytes in front of the array.
+        Bytes in front of the array's buffer.
     missing_bytes, excess_bytes : int
         Bytes of the array that the buffer lacks at its end, or has beyond it.
     byteorder, bitorder : str
@@ -50,9 +50,15 @@ class Reading:
     bitorder: str = "little"
 
     @property
+    def start(self) -> int:
+        """Where the elements begin: behind the prefix of dynamic sizes."""
+        layout = self.shape.layout
+        return self.offset + (0 if layout is None else layout.dynamic_shape_metadata_prefix_bytes)
+
+    @property
     def place(self) -> tuple[int, bool]:
-        """Bytes in front, and whether any are missing."""
-        return self.offset, self.missing_bytes > 0
+        """Bytes in front of the elements, and whether any are missing."""
+        return self.start, self.missing_bytes > 0
 
     @property
     def is_exact(self) -> bool:
@@ -147,7 +153,7 @@ def _tilings(bits: int, rank: int) -> tuple[tuple[tuple[tuple[int, ...], ...], i
 
 
 def byte_size(kind: ElementType, dimensions: tuple[int, ...], layout: Layout) -> int:
-    """Bytes that XLA allocates, as `Shape.byte_size`, without making the shape.
+    """Bytes that XLA allocates, as `Shape.byte_size`, and the prefix of dynamic sizes, without making the shape.
 
     >>> byte_size(ELEMENT_TYPES["bf16"], (17, 300), Layout((1, 0), [(8, 128), (2, 1)]))
     18432
@@ -160,7 +166,8 @@ def byte_size(kind: ElementType, dimensions: tuple[int, ...], layout: Layout) ->
             sizes[-at] = -(-sizes[-at] // t) * t
     tail = layout.tail_padding_alignment_in_elements
     slots = -(-math.prod(sizes) // tail) * tail
-    return -(-slots * (layout.element_size_in_bits or kind.storage_bits) // 8)
+    bits = layout.element_size_in_bits or kind.storage_bits
+    return layout.dynamic_shape_metadata_prefix_bytes - (-slots * bits // 8)
 
 
 def readings(
@@ -182,7 +189,9 @@ def readings(
             shape = Shape(element_type, dimensions, layout)
             if shape.address_byte_size > shape.byte_size:
                 break  # a later tile pads again, which the compiler's own layouts never do
-            yield Reading(shape, offset + place[0], *place[1:])
+            reading = Reading(shape, offset + place[0], *place[1:])
+            if reading.start < size:  # else a prefix of dynamic sizes takes all of it
+                yield reading
 
 
 def placements(have: int, needed: int) -> Iterator[tuple[int, int, int]]:

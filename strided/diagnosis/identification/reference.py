@@ -269,7 +269,7 @@ def _where(source: Source, found: Sequence[Reading], reference: Reference) -> st
         wanted = np.sort(as_numbers(reference.values), axis=None)
         exact = {r.shape.element_type: r for r in found if r.is_exact and r.byteorder == r.bitorder == "little"}
         for reading in exact.values():
-            slots = (source.size - reading.offset) * 8 // reading.shape.element_bits
+            slots = (source.size - reading.start) * 8 // reading.shape.element_bits
             values, inside = source.fetch(reading, np.arange(slots))
             rounded = np.sort(_rounded(wanted, values.dtype)[0])
             if len(wanted) <= slots and _contains(np.sort(as_numbers(values[inside])), rounded):

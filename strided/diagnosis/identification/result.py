@@ -39,7 +39,7 @@ class Candidate:
     ties : tuple of Shape
         Other shapes that give the same values on these very bytes.
     offset : int
-        Bytes in front of the array.
+        Bytes in front of the array's buffer, whose prefix of dynamic sizes the shape tells.
     missing_bytes : int
         Bytes that the buffer lacks at its end.
     byteorder, bitorder : str

@@ -66,15 +66,15 @@ class Source:
         kind, bits = element_type_named(reading.shape.element_type), reading.shape.element_bits
         if bits >= 8:
             width = bits // 8
-            held = (self.size - reading.offset) // width
+            held = (self.size - reading.start) // width
             inside = offsets < held
             if not held:
                 return np.zeros(len(offsets), kind.dtype), inside
-            words = self._taken(reading.offset, _word(kind, width), np.where(inside, offsets, 0))
+            words = self._taken(reading.start, _word(kind, width), np.where(inside, offsets, 0))
             return _values(words, kind, reading.byteorder == "big"), inside
         bit = offsets * bits
-        inside = bit // 8 < self.size - reading.offset
-        words = self._taken(reading.offset, np.dtype(np.uint8), np.where(inside, bit // 8, 0))
+        inside = bit // 8 < self.size - reading.start
+        words = self._taken(reading.start, np.dtype(np.uint8), np.where(inside, bit // 8, 0))
         shift = bit % 8 if reading.bitorder == "little" else 8 - bits - bit % 8
         assert kind.dtype is not None
         return ((words >> shift.astype(np.uint8)) & ((1 << bits) - 1)).astype(np.uint8).view(kind.dtype), inside
