@@ -210,6 +210,7 @@ class VectorStep:
         lengths, budget = [1] * len(self.axes), self._task_elements()
         periods = [tile_period_of(axis) for axis in self.axes]
         line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
+        turns = self.turns_along if self.kernel.startswith("transpose_few") else None
         for k in (self.lane, self.row):
             if k >= 0:
                 least = line
@@ -225,6 +226,9 @@ class VectorStep:
                 budget = max(1, budget // lengths[k])
                 if lengths[k] % periods[k]:
                     periods[k] = least
+                if turns is not None and self.axes[k] is not turns:
+                    # Elements of few rows stay together: no tile of the other side cuts them.
+                    lengths[k], periods[k] = self.axes[k].extent, 1
         # First of every outer axis what stays on a few pages of one side, which is worth larger tasks if that leaves
         # enough of them; then as much of the inner ones as may be.
         inner = math.prod(lengths)

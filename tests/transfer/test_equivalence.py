@@ -463,6 +463,19 @@ def test_tasks_that_begin_with_the_last_of_some_rows_that_take_turns(
         check_both(source, target, f"transpose_few{bits}")
 
 
+@pytest.mark.parametrize("way", [1, -1])
+@pytest.mark.parametrize(("bits", "few"), [(8, 2), (8, 3), (16, 3), (16, 4), (32, 2), (32, 3), (32, 4), (64, 2)])
+def test_few_rows_that_take_turns_are_not_cut_by_tiles_of_the_other_side(
+    bits: int, few: int, way: int, replace: Callable[..., None]
+) -> None:
+    replace(vector_task_bytes=1 << 10, staged_elements=1 << 40)
+    tiled = map_of(f"f32[137,{few + 1}]{{0,1:T({few},128)}}")
+    window = tiled.sliced(1, *((1, 1) if way > 0 else (few, -1)), few)
+    for maps in ((window, row_major(window.shape)), (row_major(window.shape), window)):
+        source, target = Guarded(maps[0], bits, seed=1), Guarded(maps[1], bits, seed=2)
+        check_both(source, target, f"transpose_few{bits}")
+
+
 @pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
 @pytest.mark.parametrize(("bits", "tile", "rows"), [(16, "(2,1)", 2), (8, "(4,1)", 4)])
 def test_lanes_that_go_on_in_the_next_words(
