@@ -11,7 +11,7 @@ from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import begun_at, drain, finish
 from strided.kernels.lines_ahead import ask_for_ends, place_of
 from strided.kernels.tables import begin
-from strided.kernels.word_lines import OWN, all_follow, near, put_place, row_bytes, sharing, take
+from strided.kernels.word_lines import OWN, all_follow, near, put_place, ragged, row_bytes, sharing, take
 
 # Bytes of each row that are taken apart at once, and rows at least, if there are as many: short turns keep memory busy.
 _SPAN, _ROWS = 512, 8
@@ -33,7 +33,8 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
     """
     outer, rows, pieces, _, _ = tables
     size = row_bytes(pieces, width)
-    if size < least or _ragged(pieces, width) * _SPAN > size:
+    # A span ends with each piece that is no whole lines.
+    if size < least or ragged(pieces, width) * _SPAN > size:
         return False
     room = simd_bytes.address(scratch) + 63 & -64
     starts = simd_bytes.address(source), simd_bytes.address(target)
@@ -65,15 +66,6 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
     finish(held, ZERO + 1, room + _HELD)
     simd_bytes.fence()
     return True
-
-
-@part
-def _ragged(pieces, width):
-    """How many pieces but the last are no whole lines: a span ends with each of them."""
-    count = ZERO
-    for p in range(len(pieces) - 1):
-        count += pieces[p, 2] * width & 63 != 0
-    return count
 
 
 @part

@@ -56,6 +56,15 @@ def row_bytes(pieces, width):
 
 
 @part
+def ragged(pieces, width):
+    """How many pieces but the last end inside a line of a row."""
+    count = ZERO
+    for p in range(len(pieces) - 1):
+        count += pieces[p, 2] * width & 63 != 0
+    return count
+
+
+@part
 def all_follow(outer, rows, size):
     """Whether every row goes on in the target where the one before it ends, so that no line is left in part."""
     for i in range(1, len(rows)):

@@ -12,7 +12,7 @@ from strided.kernels.compile import ZERO, part
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
 from strided.kernels.lines_ahead import ask_for_ends, place_of
 from strided.kernels.tables import begin
-from strided.kernels.word_lines import LINES, OWN, PLACES, all_follow, near, put_place, row_bytes, sharing, take
+from strided.kernels.word_lines import LINES, OWN, PLACES, all_follow, near, put_place, ragged, row_bytes, sharing, take
 
 # Where in the scratch are the run that is held, and rows that are not wanted.
 _RUN, _UNWANTED = OWN, 5 << 15
@@ -64,7 +64,7 @@ def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
     """Take rows apart that follow each other in a streamed target."""
     _, width, size, room, _ = fixed
     asks = not all_follow(outer, rows, size)
-    by_lines = _end_with_lines(pieces, width)
+    by_lines = ragged(pieces, width) == 0
     held = ZERO, ZERO
     for o in range(len(outer)):
         i = ZERO
@@ -80,15 +80,6 @@ def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
             i += count
     finish(held, ZERO + 1, room + _RUN)
     simd_bytes.fence()
-
-
-@part
-def _end_with_lines(pieces, width):
-    """Whether all pieces but the last are whole lines."""
-    for p in range(len(pieces) - 1):
-        if pieces[p, 2] * width & 63:
-            return False
-    return True
 
 
 @part
