@@ -4,6 +4,9 @@ A *world* is a pair of random layouts of one array. Windows, strided ndarrays, i
 converted between them, each several times, in buffers that end or begin beside a page that nobody may touch. Worlds
 follow from the seed and their number alone. What is about to be done is written down first, in a file that outlives the
 process: `tests/fuzz/test_guard_pages.py` reads it where the process has died.
+
+With ``--large`` the arrays have up to some million elements, and most are converted with the limits that users have:
+tasks of many rows, blocks, and lines written past the caches meet in no small array.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ from tests.fuzz.slots import Places, Slots, buffer_of, bytes_until, converted, f
 
 #: Worlds that share one choice of limits.
 _SHARED = 10
-_ARENA_BYTES = [1 << 14, 1 << 19, 1 << 25]
+_ARENA_BYTES = [1 << 14, 1 << 19, 1 << 26]
+#: Elements of large arrays: about so many.
+_MANY = [1 << 18, 1 << 20, 1 << 21, 3 << 20]
 _RECORD_BYTES = 1 << 12
 _WHOLE = Window((), (), False)
 
@@ -77,18 +82,12 @@ class AxisMap:
             and not world.is_compiled
             and rng.random() < (0.5 if bits == like.bits < 8 else 0.2) * (not world.has_runs)
         )
-        if world.is_compiled:
-            tiled = (like is None) == world.is_read
-            self.case = (
-                layouts.as_compiled(rng, world.element_type, world.sizes, bits)
-                if tiled
-                else layouts.row_major(world.element_type, world.sizes, bits)
-            )
-        elif akin and like is not None:
-            self.case = layouts.akin(rng, like.case, bits)
+        for _ in range(20):
+            self.case = self._drawn(world, bits, like if akin else None, is_first=like is None)
+            if oracle.bytes_needed(self.case.spec) <= _ARENA_BYTES[-1]:
+                break
         else:
-            drawn = layouts.with_runs if world.has_runs and rng.random() < 0.8 else layouts.layout
-            self.case = drawn(rng, world.element_type, world.sizes, bits)
+            self.case = layouts.row_major(world.element_type, world.sizes, bits)
         self.bits, self.high_first = bits, bits < 8 and rng.random() < 0.5
         if akin and like is not None and bits == like.bits and rng.random() < 0.6:
             self.high_first = like.high_first
@@ -99,6 +98,17 @@ class AxisMap:
         if bits >= 8 > world.bits:
             self.put(self.places, converted(self.numbers(self.places), world.bits, 8, signed=world.signed))
 
+    @staticmethod
+    def _drawn(world: World, bits: int, akin: AxisMap | None, *, is_first: bool) -> layouts.Case:
+        given = world.rng, world.element_type, world.sizes, bits
+        if world.is_compiled:
+            return layouts.as_compiled(*given) if is_first == world.is_read else layouts.row_major(*given[1:])
+        if world.is_permuted:
+            return layouts.permuted(*given)
+        if akin is not None:
+            return layouts.akin(world.rng, akin.case, bits)
+        return (layouts.with_runs if world.has_runs and world.rng.random() < 0.8 else layouts.layout)(*given)
+
     def __str__(self) -> str:
         return f"{self.case.text}{' high first' if self.high_first else ''}"
 
@@ -108,7 +118,7 @@ class AxisMap:
 
     def slots(self) -> Slots:
         """The numbers in all slots."""
-        return slots_of(self.content, self.bits, high_first=self.high_first).copy()
+        return slots_of(self.content, self.bits, high_first=self.high_first)
 
     def numbers(self, places: Places) -> Slots:
         """The numbers at some places."""
@@ -137,12 +147,13 @@ class Buffer(NamedTuple):
 class World:
     """A pair of layouts, and conversions between them."""
 
-    def __init__(self, seed: int, number: int, arenas: Arenas, record: Record) -> None:
+    def __init__(self, seed: int, number: int, arenas: Arenas, record: Record, *, large: bool) -> None:
         self.rng = rng = random.Random(f"{seed} {number}")
         self.numbers = np.random.default_rng([seed, number])
         self.arenas, self.record, self.counts = arenas, record, Counter[str]()
         kind = rng.random()
         self.has_runs, self.is_compiled, self.is_read = kind < 0.25, kind > 0.85, kind > 0.9
+        self.is_permuted = large and 0.25 < kind < 0.5
         self.element_type, self.bits = rng.choice(layouts.PACKED if self.has_runs else layouts.TYPES)
         chance = rng.random()
         # Packed elements take many for vectors.
@@ -150,7 +161,11 @@ class World:
         dimensions = layouts.dimensions_of_runs if self.has_runs else layouts.dimensions
         if self.is_compiled:
             dimensions, most = layouts.dimensions_of_tiles, max(most, 1 << 13)
+        if large and rng.random() < 0.5:
+            dimensions = layouts.dimensions_of_rows
         self.sizes = dimensions(rng, most)
+        if large:
+            self.sizes = layouts.grown(rng, self.sizes, rng.choice(_MANY) * (2 if self.bits < 8 else 1))
         self.signed = self.element_type.startswith("s") and rng.random() < 0.5
         record.write(seed, number, "layouts", self.element_type, self.sizes)
         packs = self.bits < 8
@@ -158,11 +173,6 @@ class World:
         first = AxisMap(self, widths[0])
         self.sides = [first, AxisMap(self, widths[1], first)]
         self.name = f"seed {seed} world {number}"
-
-    @property
-    def fits(self) -> bool:
-        """Whether the arenas have room for it."""
-        return max(side.size for side in self.sides) <= _ARENA_BYTES[-1]
 
     def run(self) -> None:
         """All conversions of this world."""
@@ -239,6 +249,8 @@ class World:
         bits, shape = max(8, source.bits), places.shape
         width = bits // 8
         strides = layouts.strides(self.rng, shape, width)
+        if strides.size > _ARENA_BYTES[-1]:
+            return
         memory = self.numbers.integers(0, 256, strides.size, dtype=np.uint8)
         at = layouts.places_of(shape, strides).reshape(-1, 1) + np.arange(width)
         x = np.ndarray(shape, f"V{width}", memory, strides.offset, strides.strides)
@@ -440,7 +452,13 @@ class Arenas:
 
 
 def campaign(
-    seed: int, seconds: float, *, first: int = 0, worlds: int = 1 << 62, path: Path | None = None
+    seed: int,
+    seconds: float,
+    *,
+    large: bool = False,
+    first: int = 0,
+    worlds: int = 1 << 62,
+    path: Path | None = None,
 ) -> Counter[str]:
     """Worlds from a number on, as many as there is time for; how many conversions of each kind they were."""
     arenas, record, counts = Arenas(), Record(path), Counter[str]()
@@ -448,13 +466,12 @@ def campaign(
     end = time.monotonic() + seconds
     for number in range(first, first + worlds):
         if number % _SHARED == 0 or number == first:
-            chosen = limits.choose(random.Random(f"limits {seed} {number // _SHARED}"))
-        world = World(seed, number, arenas, record)
-        if world.fits:
-            try:
-                world.run()
-            except Exception as error:
-                raise Wrong(f"seed {seed}, world {number}, {chosen}: {record.text}") from error
+            chosen = limits.choose(random.Random(f"limits {seed} {number // _SHARED}"), large=large)
+        world = World(seed, number, arenas, record, large=large)
+        try:
+            world.run()
+        except Exception as error:
+            raise Wrong(f"seed {seed}, world {number}, {chosen}: {record.text}") from error
         counts += world.counts
         counts["worlds"] += 1
         if time.monotonic() > end:
@@ -467,12 +484,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=campaign.__doc__)
     parser.add_argument("seed", type=int)
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--large", action="store_true", help="arrays of up to some million elements")
     parser.add_argument("--world", type=int, default=0, help="the first world")
     parser.add_argument("--worlds", type=int, default=1 << 62, help="how many worlds at most")
     parser.add_argument("--record", type=Path, help="file that says what is being done")
     given = parser.parse_args()
     faulthandler.enable()
-    counts = campaign(given.seed, given.seconds, first=given.world, worlds=given.worlds, path=given.record)
+    counts = campaign(
+        given.seed, given.seconds, large=given.large, first=given.world, worlds=given.worlds, path=given.record
+    )
     counts["conversions"] = sum(counts.values()) - counts["worlds"]
     json.dump(counts, sys.stdout)
 

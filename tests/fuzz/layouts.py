@@ -83,6 +83,21 @@ def dimensions_of_tiles(rng: random.Random, most: int) -> tuple[int, ...]:
             return tuple(found)
 
 
+def dimensions_of_rows(rng: random.Random, most: int) -> tuple[int, ...]:
+    """Sizes of two to six dimensions, of so many elements at most, nearly all short."""
+    while True:
+        found = rng.choices(_SIZES[1:14], k=rng.choice([2, 3, 3, 4, 4, 5, 6]))
+        if math.prod(found) <= most:
+            return tuple(found)
+
+
+def grown(rng: random.Random, sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """The same with one size so long that there are about as many elements as `count`."""
+    k = rng.randrange(len(sizes)) if sizes else 0
+    others = math.prod(sizes[:k] + sizes[k + 1 :])
+    return (*sizes[:k], max(1, count // max(1, others) + rng.randint(-2, 4)), *sizes[k + 1 :])
+
+
 def tiles(rng: random.Random, rank: int) -> tuple[tuple[int | str, ...], ...]:
     """No, one or several levels of tiles for an array of so many dimensions."""
     if rank == 0 or rng.random() < 0.25:
@@ -130,6 +145,12 @@ def as_compiled(rng: random.Random, element_type: str, sizes: tuple[int, ...], b
     each = max(1, 32 // bits)
     chosen = [(max(each, rng.choice([1, 2, 4, 8, 8, 32])), 128), *([(each, 1)] if each > 1 else [])]
     return Case(element_type, sizes, order, tuple(chosen), 1, bits if bits < 8 else 0)
+
+
+def permuted(rng: random.Random, element_type: str, sizes: tuple[int, ...], bits: int) -> Case:
+    """A layout without tiles whose dimensions lie in any order."""
+    order = rng.sample(range(len(sizes)), len(sizes))
+    return Case(element_type, sizes, tuple(order), (), 1, bits if bits < 8 else 0)
 
 
 def row_major(element_type: str, sizes: tuple[int, ...], bits: int) -> Case:

@@ -37,15 +37,20 @@ _CHOICES: dict[str, list[int | None]] = {
 _TIMES = [_NEVER, 30, 3, 0, 0, 0]
 
 
-def choose(rng: random.Random) -> dict[str, int]:
-    """Set all of them and when kernels are ready, forget all plans, and return the values."""
-    drawn = {name: rng.choice(choices) for name, choices in _CHOICES.items()}
-    chosen = {name: value for name, value in drawn.items() if value is not None}
-    if rng.random() < 0.9:
-        chosen |= {"small_elements": 0, "tiny_elements": 0}
+def choose(rng: random.Random, *, large: bool = False) -> dict[str, int]:
+    """Set all of them and when kernels are ready, forget all plans, and return the values.
+
+    For `large` arrays most are the usual ones: so many elements reach the kernels without others.
+    """
+    chosen = {}
+    if not large or rng.random() < 0.3:
+        drawn = {name: rng.choice(choices) for name, choices in _CHOICES.items()}
+        chosen = {name: value for name, value in drawn.items() if value is not None}
+        if rng.random() < 0.9:
+            chosen |= {"small_elements": 0, "tiny_elements": 0}
     limits.use(limits.Limits(**chosen))
     sd.set_num_threads(rng.choice([1, 1, 2, 3]))
-    times = rng.choice(_TIMES)
+    times = rng.choice(_TIMES[-3:] if large else _TIMES)
     asked = itertools.count()
     kernels.is_ready = lambda name: next(asked) >= times
     return limits.current._asdict() | {"threads": sd.get_num_threads(), "times": times}
