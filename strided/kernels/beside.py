@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _PATIENCE = 0.05
 #: Seconds that a fork waits at most; later than that something is wrong that waiting does not mend.
 _FORK_SECONDS = 30
+#: Seconds after which a process that compiles is killed that does not end with this one: it is stopped, or hangs.
+_END_SECONDS = 5
 
 #: What the process that compiles runs. It ends soon: without collecting garbage it takes a fifteenth less. What else is
 #: printed there is nothing that the parent wants to read.
@@ -91,9 +93,11 @@ class Compiler:
             with suppress(KeyboardInterrupt):
                 with self._lock:
                     self._closed.set()
-                    if self._child is not None:
-                        _stop(self._child)
-                self._idle.wait()
+                    child = self._child
+                    if child is not None:
+                        _stop(child)
+                if not self._idle.wait(_END_SECONDS) and child is not None:
+                    child.kill()
 
     def leave_to_parent(self) -> None:
         """Let go of what belongs to the process that this one was forked from."""
@@ -138,10 +142,10 @@ class Compiler:
 
     def _made_by(self, command: list[str]) -> bytes:
         """What a process hands over that runs to its end, or to that of this one."""
-        import subprocess
-
         with ExitStack() as ending:
-            with undisturbed():  # a fork meanwhile would take the ends of its pipes along
+            with undisturbed():  # a fork meanwhile would take along half of this module, and the ends of the pipes
+                import subprocess
+
                 child = ending.enter_context(
                     subprocess.Popen(
                         command,
@@ -161,7 +165,8 @@ class Compiler:
                 written: bytes = child.stdout.readall()
                 ended = child.wait()
             finally:
-                self._child = None
+                with self._lock:
+                    self._child = None
         if ended < 0 and not self._closed.is_set():
             raise RuntimeError(f"the process that compiles them was ended by signal {-ended}")
         return written.rpartition(_MARK)[2]

@@ -210,6 +210,33 @@ else:
     assert said(process(code, folder, STRIDED_COMPILE="first")) == "0\n"
 
 
+def test_forks_wait_while_a_process_is_started(folder: Path) -> None:
+    """The child would have half a module, and wait for the rest for ever."""
+    code = """
+import threading
+until(ready)
+inside = threading.Event()
+
+class Slow:
+    def find_spec(name, *_):
+        if name == "subprocess":
+            inside.set()
+            time.sleep(0.2)
+
+sys.meta_path.insert(0, Slow)
+sys.modules.pop("subprocess")
+kernels.is_ready("fill")
+until(inside.is_set)
+child = os.fork()
+import subprocess
+if child:
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    os._exit(0)
+"""
+    assert said(process(code, folder)) == "0\n"
+
+
 @pytest.mark.parametrize(
     "end", thinned(["", "1 / 0", "os.kill(os.getpid(), signal.SIGINT)", "os._exit(1)", "os.abort()"], 2)
 )
@@ -221,6 +248,15 @@ def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int
         running.communicate(timeout=60)
     assert has_ended(child)
     assert not list(folder.glob("*.nbc*"))
+
+
+def test_a_compiler_that_hangs_is_killed_at_the_end(folder: Path, lock: int) -> None:
+    code = """
+kernels.beside._END_SECONDS = 0.1
+until(compiling)
+os.kill(kernels._compiler._child.pid, signal.SIGSTOP)
+"""
+    assert said(process(code, folder)) == ""
 
 
 def test_ctrl_c_at_the_terminal_does_not_reach_the_compiler(folder: Path, lock: int) -> None:
