@@ -33,6 +33,8 @@ _PATIENCE = 0.05
 _FORK_SECONDS = 30
 #: Seconds after which a process that compiles is killed that does not end with this one: it is stopped, or hangs.
 _END_SECONDS = 5
+#: Bytes of address space that must be left for code to be loaded: with 24 MB, LLVM ended the process.
+_LEAST_BYTES = 1 << 27
 
 #: What the process that compiles runs. It ends soon: without collecting garbage it takes a fifteenth less. What else is
 #: printed there is nothing that the parent wants to read.
@@ -129,6 +131,7 @@ class Compiler:
         with undisturbed():
             kernel = kernel_of(name)
             if kernel.is_on_disk():
+                _refuse_to_crash()
                 self._load(name, b"")
                 return
             folder = kernel.folder()
@@ -138,6 +141,7 @@ class Compiler:
                 code = self._made_by(command)
         if not self._closed.is_set():
             with undisturbed():
+                _refuse_to_crash()
                 self._load(name, code)
 
     def _made_by(self, command: list[str]) -> bytes:
@@ -183,6 +187,18 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
     with suppress(OSError):
         assert child.stdin is not None
         child.stdin.write(b".")
+
+
+def _refuse_to_crash() -> None:
+    """Raise MemoryError where so little is left that LLVM may find none, which ends the process."""
+    with suppress(ImportError, OSError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        with open("/proc/self/statm") as file:
+            left = limit - int(file.read().split()[0]) * resource.getpagesize()
+        if limit != resource.RLIM_INFINITY and left < _LEAST_BYTES:
+            raise MemoryError(f"{left >> 20} MB of address space are left (ulimit -v)")
 
 
 def _command(name: str, folder: Path | None) -> list[str] | None:

@@ -77,7 +77,10 @@ class DiskCache:
 
     def save_overload(self, _: Any, compiled: Any) -> None:
         """Keep code in the first folder that can be written."""
-        code = serialize.dumps(compiled._reduce())
+        try:
+            code = serialize.dumps(compiled._reduce())
+        except RuntimeError:  # no code: Ctrl-C came while LLVM called back, and exceptions get lost there
+            raise KeyboardInterrupt from None
         self.made = hashlib.sha256(code).digest() + code
         for path in self._files(compiled.target_context):
             with suppress(OSError), saving:

@@ -250,6 +250,16 @@ def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int
     assert not list(folder.glob("*.nbc*"))
 
 
+def test_a_process_that_has_little_memory_left_is_not_ended(folder: Path) -> None:
+    code = """
+import resource
+import strided.kernels.contiguous
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20), -1))
+"""
+    assert "MB of address space are left" in said(process(code + _WARNED, folder))
+
+
 def test_a_compiler_that_hangs_is_killed_at_the_end(folder: Path, lock: int) -> None:
     code = """
 kernels.beside._END_SECONDS = 0.1
