@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -890,6 +891,10 @@ def test_warmup_names_each_kernel_before_it_is_compiled(
     code, out, _ = run("warmup")
     assert shown == {name: f"{k:2} of {len(kernels.HOMES)}: {name}\n" for k, name in enumerate(kernels.HOMES, 1)}
     assert (code, out[:21]) == (0, f"{len(kernels.HOMES)} kernels are ready ")
+    monkeypatch.setenv("STRIDED_CACHE", "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run("warmup")[2].startswith("strided: warning: what was compiled is not kept: ")
 
 
 def test_explore(run: Run, tmp_path: Path) -> None:

@@ -15,13 +15,11 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from strided.errors import StridedWarning
 from strided.kernels import beside
 from strided.runtime import limits
-
-if TYPE_CHECKING:
-    from pathlib import Path  # takes longer to import than this package
 
 _HOMES = {
     "loop_nest": ("nest8", "nest16", "nest32", "nest64", "nest_bits"),
@@ -64,15 +62,15 @@ class NotCompiled(Exception):
         self.name = name
 
 
-def load(name: str, folders: list[Path] | None = None) -> Callable[..., Any]:
+def load(name: str, code: bytes = b"") -> Callable[..., Any]:
     """The kernel of this name, compiled: calling it costs no more than Numba's own dispatch.
 
-    It is loaded from disk, from `folders` if they are given, or compiled here.
+    It is the code that another process made, if that is given, or is loaded from disk, or compiled here.
     """
     kernel = _loaded.get(name)
     if kernel is None:
         with beside.undisturbed():
-            kernel = _loaded[name] = kernel_of(name).compile(folders)
+            kernel = _loaded[name] = kernel_of(name).compile(code=code)
     return kernel
 
 
@@ -91,10 +89,19 @@ def wanted(name: str) -> Callable[..., Any]:
 
 def is_ready(name: str) -> bool:
     """Whether `load` takes no time, or is to be waited for; else the kernel is compiled beside from now on."""
-    if name in _loaded or limits.current.compile_first or name in _compiler.failed:
+    if name in _loaded or limits.current.compile_first:
         return True
+    if (error := _compiler.failed.pop(name, None)) is not None:
+        _warn(error)
     _compiler.ask(name)
     return name in _loaded
+
+
+def _warn(error: Exception) -> None:
+    import warnings
+
+    text = f"kernels cannot be compiled, so NumPy converts instead, several times as slowly: {error!r}"
+    warnings.warn(text, StridedWarning)
 
 
 def kernel_of(name: str) -> Any:

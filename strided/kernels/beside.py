@@ -1,9 +1,9 @@
 """Kernels compiled beside what the process does, so that no conversion waits for a compiler.
 
 A thread takes what is asked for, one kernel after the other. It loads Numba, and the kernel from disk if it is there;
-else a process of its own compiles it, into the cache or a temporary folder. (A thread that compiled would hold the GIL
-much of the time; forks and the end of the interpreter would have to wait for it. It does so only where no process can
-be started.)
+else a process of its own compiles it, keeps it on disk and hands it over. (A thread that compiled would hold the GIL
+much of the time; forks and the end of the interpreter would have to wait for it. It does so only where that process
+cannot be started, or finds that it cannot compile. What kills that process would kill this one, too: NumPy goes on.)
 
 Forks wait while Numba or a kernel is loaded, half a second at most. So does the end of the interpreter: LLVM must not
 be torn down under the thread. A process that compiles ends with this one. Of several processes that want the same
@@ -16,11 +16,11 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from strided.runtime.locks import own_lock
+from strided.runtime.locks import Lock, own_lock
 
 # Functions import these modules when they run: with them `import strided` would take a third longer.
 if TYPE_CHECKING:
@@ -31,20 +31,28 @@ if TYPE_CHECKING:
 _PATIENCE = 0.05
 #: Seconds that a fork waits at most; later than that something is wrong that waiting does not mend.
 _FORK_SECONDS = 30
+#: Seconds after which a process that compiles is killed that does not end with this one: it is stopped, or hangs.
+_END_SECONDS = 5
+#: Bytes of address space that must be left for code to be loaded: with 24 MB, LLVM ended the process.
+_LEAST_BYTES = 1 << 27
 
-#: What the process that compiles runs. It ends soon: without collecting garbage it takes a fifteenth less.
+#: What the process that compiles runs. It ends soon: without collecting garbage it takes a fifteenth less. What else is
+#: printed there is nothing that the parent wants to read.
 _CHILD = """
-import gc, sys
+import gc, os, sys
 gc.disable()
+result = os.dup(1)
+os.dup2(2, 1)
 name, folder, *sys.path = sys.argv[1:]
 from strided.kernels import beside
-beside.compile_for_parent(name, folder)
+beside.compile_for_parent(name, folder, result)
 """
+#: Precedes the code in what that process writes: something may be printed before it runs what it was told to.
+_MARK = b"strided kernel:"
 
-undisturbed = own_lock(threading.RLock)
-"""The lock that is held while this process must not fork: Numba is imported, or LLVM at work."""
+_llvm = own_lock(threading.RLock)
 saving = threading.Lock()
-"""Held while a file is written, for which the end of the process waits."""
+"""Held while a file is made or written, for which the end of the process waits."""
 
 
 class Compiler:
@@ -52,15 +60,16 @@ class Compiler:
 
     Attributes
     ----------
-    failed : set of str
-        Kernels that could not be compiled.
+    failed : dict from str to Exception
+        Kernels that could not be compiled, and why.
     """
 
-    def __init__(self, load: Callable[[str, list[Path] | None], Any]) -> None:
-        self.failed: set[str] = set()
+    def __init__(self, load: Callable[[str, bytes], Any]) -> None:
+        self.failed: dict[str, Exception] = {}
         self._load = load
         self._asked: dict[str, bool] = {}
-        self._thread: threading.Thread | None = None
+        self._idle = threading.Event()  # there is no thread
+        self._idle.set()
         self._child: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -72,23 +81,25 @@ class Compiler:
                 return
             self._asked[name] = False
             _hold_forks()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="strided_compiler", daemon=True)
+            if self._idle.is_set():
+                self._idle.clear()
                 try:
-                    self._thread.start()
+                    threading.Thread(target=self._serve, name="strided_compiler", daemon=True).start()
                 except RuntimeError:  # no more threads; it may be asked for again
-                    self._thread = None
+                    self._idle.set()
                     del self._asked[name]
 
     def close(self) -> None:
-        """Stop compiling."""
-        with self._lock:
-            self._closed.set()
-            if self._child is not None:
-                _stop(self._child)
-            thread = self._thread
-        if thread is not None:
-            thread.join()
+        """Stop compiling, and wait for the thread even when Ctrl-C comes meanwhile."""
+        while not (self._closed.is_set() and self._idle.is_set()):
+            with suppress(KeyboardInterrupt):
+                with self._lock:
+                    self._closed.set()
+                    child = self._child
+                    if child is not None:
+                        _stop(child)
+                if not self._idle.wait(_END_SECONDS) and child is not None:
+                    child.kill()
 
     def leave_to_parent(self) -> None:
         """Let go of what belongs to the process that this one was forked from."""
@@ -102,14 +113,14 @@ class Compiler:
         while (name := self._next()) is not None:
             try:
                 self._compile(name)
-            except Exception:  # met again by whoever wants this kernel next
-                self.failed.add(name)
+            except Exception as error:  # told to whoever wants this kernel next
+                self.failed[name] = error.with_traceback(None)  # it holds what was half made
 
     def _next(self) -> str | None:
         with self._lock:
             name = next((name for name, begun in self._asked.items() if not begun), None)
             if name is None or self._closed.is_set():
-                self._thread = None
+                self._idle.set()
                 return None
             self._asked[name] = True
             return name
@@ -120,32 +131,49 @@ class Compiler:
         with undisturbed():
             kernel = kernel_of(name)
             if kernel.is_on_disk():
-                self._load(name, None)
+                _refuse_to_crash()
+                self._load(name, b"")
                 return
             folder = kernel.folder()
-        with _folder_or_temporary(folder) as folder:
-            if (command := _command(name, folder)) is not None:
-                with suppress(OSError):
-                    self._run(command)
-            if not self._closed.is_set():
-                with undisturbed():
-                    self._load(name, [folder])
+        code = b""
+        if (command := _command(name, folder)) is not None:
+            with suppress(OSError):
+                code = self._made_by(command)
+        if not self._closed.is_set():
+            with undisturbed():
+                _refuse_to_crash()
+                self._load(name, code)
 
-    def _run(self, command: list[str]) -> None:
-        """Run a process to its end, or to that of this one."""
-        import subprocess
+    def _made_by(self, command: list[str]) -> bytes:
+        """What a process hands over that runs to its end, or to that of this one."""
+        with ExitStack() as ending:
+            with undisturbed():  # a fork meanwhile would take along half of this module, and the ends of the pipes
+                import subprocess
 
-        with subprocess.Popen(
-            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **_APART
-        ) as child:
-            with self._lock:
+                child = ending.enter_context(
+                    subprocess.Popen(
+                        command,
+                        bufsize=0,
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.DEVNULL,
+                        **_APART,
+                    )
+                )
                 self._child = child
-                if self._closed.is_set():
-                    _stop(child)
             try:
-                child.wait()
+                with self._lock:
+                    if self._closed.is_set():
+                        _stop(child)
+                assert child.stdout is not None
+                written: bytes = child.stdout.readall()
+                ended = child.wait()
             finally:
-                self._child = None
+                with self._lock:
+                    self._child = None
+        if ended < 0 and not self._closed.is_set():
+            raise RuntimeError(f"the process that compiles them was ended by signal {-ended}")
+        return written.rpartition(_MARK)[2]
 
 
 if sys.platform == "win32":
@@ -161,29 +189,37 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
         child.stdin.write(b".")
 
 
-def _command(name: str, folder: Path) -> list[str] | None:
-    """What compiles a kernel into a folder, or None where there is no interpreter to start."""
+def _refuse_to_crash() -> None:
+    """Raise MemoryError where so little is left that LLVM may find none, which ends the process."""
+    with suppress(ImportError, OSError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        with open("/proc/self/statm") as file:
+            left = limit - int(file.read().split()[0]) * resource.getpagesize()
+        if limit != resource.RLIM_INFINITY and left < _LEAST_BYTES:
+            raise MemoryError(f"{left >> 20} MB of address space are left (ulimit -v)")
+
+
+def _command(name: str, folder: Path | None) -> list[str] | None:
+    """What compiles a kernel and keeps it in a folder, if any, or None where there is no interpreter to start."""
     program = os.path.basename(sys.executable or "").lower()
     if getattr(sys, "frozen", False) or not program.startswith(("python", "pypy")):
         return None
-    return [sys.executable, "-P", "-c", _CHILD, name, str(folder), *(p for p in sys.path if isinstance(p, str))]
-
-
-@contextmanager
-def _folder_or_temporary(folder: Path | None) -> Iterator[Path]:
-    if folder is not None:
-        yield folder
-    else:
-        from pathlib import Path
-        from tempfile import TemporaryDirectory
-
-        with TemporaryDirectory(prefix="strided-") as name:
-            yield Path(name)
+    isolated = ["-I"] if sys.flags.isolated else ["-E"] if sys.flags.ignore_environment else []
+    paths = [path for path in sys.path if isinstance(path, str)]
+    return [sys.executable, *isolated, "-P", "-c", _CHILD, name, str(folder or ""), *paths]
 
 
 # --- forks ------------------------------------------------------------------------------------------------------------
 
 _held: list[Any] = []
+
+
+def undisturbed() -> Lock:
+    """The lock that is held while this process must not fork: Numba is imported, or LLVM at work."""
+    _hold_forks()
+    return _llvm()
 
 
 @cache
@@ -197,7 +233,7 @@ def _hold_forks() -> None:
 
 
 def _before_fork() -> None:
-    lock = undisturbed()
+    lock: Any = _llvm()
     if lock.acquire(timeout=_FORK_SECONDS):
         _held.append(lock)
 
@@ -210,36 +246,43 @@ def _after_fork() -> None:
 # --- in the process that compiles -------------------------------------------------------------------------------------
 
 
-def compile_for_parent(name: str, folder: str) -> None:
-    """Compile a kernel into a folder, and end when the parent does or says so."""
+def compile_for_parent(name: str, folder: str, result: int) -> None:
+    """Compile a kernel, keep it in a folder, if any, and write it to a pipe; end when the parent does or says so."""
     from pathlib import Path
 
-    lock = Path(folder, f"{name}.lock")
+    lock = Path(folder, f"{name}.lock") if folder else None
     threading.Thread(target=_end_with_parent, args=(lock,), daemon=True).start()
     with _alone(lock):
         from strided.kernels import kernel_of
 
-        kernel_of(name).compile([Path(folder)])
+        code = kernel_of(name).code([Path(folder)] if folder else [])
+    with open(result, "wb") as file:
+        file.write(_MARK + code)
 
 
-def _end_with_parent(lock: Path) -> None:
+def _end_with_parent(lock: Path | None) -> None:
     os.read(0, 1)
     with saving:
-        lock.unlink(missing_ok=True)
+        _remove(lock)
         os._exit(1)
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _alone(lock: Path | None) -> Iterator[None]:
     """Wait until no other process is within this; where there are no locks, do not wait."""
-    with open(lock, "ab") as file, suppress(FileNotFoundError):
-        try:
-            import fcntl
+    with ExitStack() as held:
+        if lock is not None:
+            with suppress(ImportError, OSError):
+                with saving:  # nor is it made when the parent has ended
+                    file = held.enter_context(open(lock, "ab"))
+                held.callback(_remove, lock)
+                import fcntl
 
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except (ImportError, OSError):
-            pass
-        try:
-            yield
-        finally:
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _remove(lock: Path | None) -> None:
+    if lock is not None:
+        with suppress(OSError):
             lock.unlink()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import numpy.ma  # Numba does at the first call, when forks no longer wait
 from numba import types
 from numba.core import codegen, compiler, typed_passes, untyped_passes
 
@@ -46,18 +46,6 @@ def _compiler_on() -> Iterator[None]:
             yield
         finally:
             numba.config.DISABLE_JIT = before
-
-
-@contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Within this, no garbage is collected: what a compiler makes lives on; searching it takes a tenth of the time."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
 
 
 def _njit(**options: Any) -> Any:
@@ -199,14 +187,19 @@ class Kernel:
         """The machine code, as a function of the same arguments."""
         return self.compile()
 
-    def compile(self, folders: Sequence[Path] | None = None) -> Any:
-        """The machine code, from one of the folders of the cache if it is there, else compiled and kept there."""
-        with self._lock, _compiler_on(), _garbage_kept():
+    def compile(self, folders: Sequence[Path] | None = None, code: bytes = b"") -> Any:
+        """The machine code, as it was handed over or from the folders of the cache, else compiled and kept there."""
+        with self._lock, _compiler_on():
             if not self._dispatcher.signatures:
-                self._dispatcher._cache = self._cache(folders)
+                self._dispatcher._cache = self._cache(folders, code)
                 self._dispatcher.compile(self.arguments)
                 self._dispatcher.disable_compile()
         return self._dispatcher
+
+    def code(self, folders: Sequence[Path]) -> bytes:
+        """The machine code for `compile` in another process; nothing if it was in a folder, where that one looks."""
+        made: bytes = self.compile(folders)._cache.made
+        return made
 
     def is_on_disk(self) -> bool:
         """Whether there is machine code for `compile` to take."""
@@ -216,9 +209,9 @@ class Kernel:
         """Where its machine code can be kept, or None."""
         return disk_cache.writable_folder()
 
-    def _cache(self, folders: Sequence[Path] | None) -> DiskCache:
+    def _cache(self, folders: Sequence[Path] | None, code: bytes = b"") -> DiskCache:
         function, found = self._dispatcher.py_func, disk_cache.folders() if folders is None else folders
-        return DiskCache(function.__name__, function.__module__, self.arguments, found)
+        return DiskCache(function.__name__, function.__module__, self.arguments, found, code)
 
     def __call__(self, *arguments: Any) -> Any:
         return self.compiled(*arguments)

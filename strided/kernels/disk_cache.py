@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -46,32 +47,47 @@ _PACKAGE = __name__.rpartition(".")[0]
 class DiskCache:
     """What Numba's dispatchers ask for compiled code, in place of Numba's own cache.
 
-    Anything wrong with a file or a folder is a miss.
+    Another process may have handed it over. Anything wrong with it, a file or a folder is a miss.
+
+    Attributes
+    ----------
+    made : bytes
+        The code to hand over, if it was compiled here.
     """
 
-    def __init__(self, kernel: str, module: str, arguments: tuple[Any, ...], folders: Sequence[Path]) -> None:
+    def __init__(
+        self, kernel: str, module: str, arguments: tuple[Any, ...], folders: Sequence[Path], code: bytes = b""
+    ) -> None:
         self._kernel, self._module, self._arguments, self._folders = kernel, module, arguments, folders
+        self._code, self.made = code, b""
         self.cache_path = folders  # Numba's statistics show it
 
     def holds(self, context: Any) -> bool:
         """Whether there is a file of the code."""
-        return any(_read(path) for path in self._files(context))
+        return any(_whole(_read(path)) for path in self._files(context))
 
     def load_overload(self, _: Any, context: Any) -> Any:
         """The code, ready to run, or None."""
         context.refresh()
-        for path in self._files(context):
+        code, self._code = self._code, b""
+        for made in chain([code], map(_read, self._files(context))):
             with suppress(Exception):  # whatever an empty one may raise as it is unpickled
-                return CompileResult._rebuild(context, *pickle.loads(_read(path)))
+                return CompileResult._rebuild(context, *pickle.loads(_whole(made)))
         return None
 
     def save_overload(self, _: Any, compiled: Any) -> None:
         """Keep code in the first folder that can be written."""
+        try:
+            code = serialize.dumps(compiled._reduce())
+        except RuntimeError:  # no code: Ctrl-C came while LLVM called back, and exceptions get lost there
+            raise KeyboardInterrupt from None
+        self.made = hashlib.sha256(code).digest() + code
         for path in self._files(compiled.target_context):
             with suppress(OSError), saving:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _write(path, serialize.dumps(compiled._reduce()))
-                _drop_oldest(path.parent, self._kernel)
+                _write(path, self.made)
+                with suppress(OSError):  # another process was first
+                    _drop_oldest(path.parent, self._kernel)
                 return
 
     def _files(self, context: Any) -> list[Path]:
@@ -90,7 +106,9 @@ def folders() -> list[Path]:
         return []
     if numba.config.CACHE_DIR:
         return [Path(numba.config.CACHE_DIR) / "strided"]
-    return [Path(__file__).parent / "__pycache__", Path(AppDirs("strided", appauthor=False).user_cache_dir)]
+    # XDG_CACHE_HOME counts only if it is absolute; without HOME, whoever has no account has no such folder.
+    users = AppDirs("strided", appauthor=False).user_cache_dir, os.path.expanduser("~/.cache/strided")
+    return [Path(__file__).parent / "__pycache__", *[Path(path) for path in users if os.path.isabs(path)][:1]]
 
 
 def writable_folder() -> Path | None:
@@ -103,21 +121,24 @@ def writable_folder() -> Path | None:
     return None
 
 
+def _whole(made: bytes) -> bytes:
+    """The code behind its hash, or nothing: damaged code would be run all the same."""
+    digest, code = made[:_DIGEST_BYTES], made[_DIGEST_BYTES:]
+    return code if hashlib.sha256(code).digest() == digest else b""
+
+
 def _read(path: Path) -> bytes:
-    """What was written to a file, or nothing: damaged code would be run all the same."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError:
         return b""
-    digest, written = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
-    return written if hashlib.sha256(written).digest() == digest else b""
 
 
 def _write(path: Path, data: bytes) -> None:
     """Write a file, whole or not at all."""
     written = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        written.write_bytes(hashlib.sha256(data).digest() + data)
+        written.write_bytes(data)
         os.replace(written, path)
     except BaseException:
         written.unlink(missing_ok=True)
@@ -125,7 +146,8 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _drop_oldest(folder: Path, kernel: str) -> None:
-    found = sorted(folder.glob(f"{kernel}-*.nbc"), key=lambda path: path.stat().st_mtime)
+    # What a process wrote that was killed over it counts, too.
+    found = sorted(folder.glob(f"{kernel}-*.nbc*"), key=lambda path: path.stat().st_mtime)
     for path in found[:-_MOST_KEPT]:
         path.unlink(missing_ok=True)
 

@@ -12,10 +12,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from strided.kernels import kernel_of
+from strided.kernels import beside, kernel_of
 from strided.kernels.compile import kernel
 from tests import paths
 from tests.thinned import thinned
@@ -91,6 +92,25 @@ def said(process: subprocess.Popen[str]) -> str:
     return out
 
 
+#: Whether the kernel was compiled elsewhere.
+_HITS = """
+until(ready)
+read()
+print(kernels.kernel_of("copy").compiled.stats.cache_hits)
+"""
+#: How often it was said that there is no kernel, and why.
+_WARNED = """
+import warnings
+until(lambda: kernels._compiler.failed)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    read()
+    read()
+assert not ready()
+print(len(said), *(str(each.message).partition(", ")[2].partition("instead, ")[2] for each in said))
+"""
+
+
 def has_ended(pid: int) -> bool:
     """Whether there is no such process any more, within some seconds."""
     for _ in range(1000):
@@ -147,10 +167,10 @@ import threading
 inside, go_on = threading.Event(), threading.Event()
 compile = kernels.kernel_of("copy").compile
 
-def slowly(folders):
+def slowly(**how):
     inside.set()
     go_on.wait()
-    return compile(folders)
+    return compile(**how)
 
 kernels.kernel_of("copy").compile = slowly
 until(inside.is_set)
@@ -167,6 +187,56 @@ else:
     assert said(process(code, folder)) == "0\n"
 
 
+def test_forks_wait_for_another_thread_that_waits_for_its_kernel(folder: Path) -> None:
+    code = """
+import threading
+inside, compile = threading.Event(), kernels.kernel_of("fill").compile
+
+def slowly(**how):
+    inside.set()
+    time.sleep(0.2)
+    return compile(**how)
+
+kernels.kernel_of("fill").compile = slowly
+threading.Thread(target=kernels.load, args=("fill",)).start()
+until(inside.is_set)
+child = os.fork()
+assert "fill" in kernels._loaded
+if child:
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    os._exit(0)
+"""
+    assert said(process(code, folder, STRIDED_COMPILE="first")) == "0\n"
+
+
+def test_forks_wait_while_a_process_is_started(folder: Path) -> None:
+    """The child would have half a module, and wait for the rest for ever."""
+    code = """
+import threading
+until(ready)
+inside = threading.Event()
+
+class Slow:
+    def find_spec(name, *_):
+        if name == "subprocess":
+            inside.set()
+            time.sleep(0.2)
+
+sys.meta_path.insert(0, Slow)
+sys.modules.pop("subprocess")
+kernels.is_ready("fill")
+until(inside.is_set)
+child = os.fork()
+import subprocess
+if child:
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    os._exit(0)
+"""
+    assert said(process(code, folder)) == "0\n"
+
+
 @pytest.mark.parametrize(
     "end", thinned(["", "1 / 0", "os.kill(os.getpid(), signal.SIGINT)", "os._exit(1)", "os.abort()"], 2)
 )
@@ -178,6 +248,25 @@ def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int
         running.communicate(timeout=60)
     assert has_ended(child)
     assert not list(folder.glob("*.nbc*"))
+
+
+def test_a_process_that_has_little_memory_left_is_not_ended(folder: Path) -> None:
+    code = """
+import resource
+import strided.kernels.contiguous
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20), -1))
+"""
+    assert "MB of address space are left" in said(process(code + _WARNED, folder))
+
+
+def test_a_compiler_that_hangs_is_killed_at_the_end(folder: Path, lock: int) -> None:
+    code = """
+kernels.beside._END_SECONDS = 0.1
+until(compiling)
+os.kill(kernels._compiler._child.pid, signal.SIGSTOP)
+"""
+    assert said(process(code, folder)) == ""
 
 
 def test_ctrl_c_at_the_terminal_does_not_reach_the_compiler(folder: Path, lock: int) -> None:
@@ -200,16 +289,58 @@ except KeyboardInterrupt:
     assert said(running) == "ready\n"
 
 
+def test_ctrl_c_at_the_very_end_says_nothing(folder: Path) -> None:
+    """LLVM must not be torn down under the thread, so the end waits."""
+    code = """
+signal.signal(signal.SIGINT, signal.default_int_handler)
+inside = []
+
+def slowly(**how):
+    inside.append(0)
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.2)
+    print("done", flush=True)
+
+kernels.kernel_of("copy").compile = slowly
+kernels.kernel_of("copy").is_on_disk = lambda: True
+until(lambda: inside)
+"""
+    assert said(process(code, folder)) == "done\n"
+
+
 @pytest.mark.parametrize("switched", thinned([True, False], 2), ids=["switched off", "no folder"])
-def test_without_a_folder_kernels_are_handed_over_in_a_temporary_one(switched: bool, tmp_path: Path) -> None:
+def test_without_a_folder_kernels_are_handed_over_all_the_same(switched: bool, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     (tmp_path / "file").touch()
     environment = {"STRIDED_CACHE": "0"} if switched else {}
-    code = "until(ready)\nread()\nprint(kernels.kernel_of('copy').compiled.stats.cache_hits)"
-    hits = said(process(code, tmp_path / "file" / "strided", TMPDIR=str(temporary), **environment))
-    assert ": 1" in hits
+    file = tmp_path / "file" / "strided"
+    assert ": 1" in said(process(_HITS, file, TMPDIR=str(temporary), **environment))
+    # Whatever its end, it leaves nothing.
+    with process("until(compiling)\nos._exit(1)", file, TMPDIR=str(temporary), **environment) as running:
+        assert running.communicate(timeout=60) == ("", "")
     assert not list(temporary.iterdir())
+
+
+def test_on_a_full_disk_kernels_are_handed_over_all_the_same(folder: Path) -> None:
+    code = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+    assert ": 1" in said(process(code + _HITS, folder))
+    assert not list(folder.iterdir())
+
+
+def test_what_else_the_process_prints_does_not_matter(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('hello')")
+    assert ": 1" in said(process(_HITS, folder, PYTHONPATH=f"{tmp_path}{os.pathsep}{paths.ROOT}")).splitlines()[1]
+
+
+def test_an_isolated_process_has_an_isolated_one_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere, variables such as PYTHONPATH may lead to code that is not to be run."""
+    for isolated, ignores, option in ((1, 1, "-I"), (0, 1, "-E"), (0, 0, "-P")):
+        monkeypatch.setattr(sys, "flags", SimpleNamespace(isolated=isolated, ignore_environment=ignores))
+        command = beside._command("copy", None)
+        assert command is not None
+        assert command[1] == option
 
 
 @pytest.mark.parametrize(
@@ -220,25 +351,26 @@ def test_without_another_process_the_thread_compiles(without: str, folder: Path)
     assert said(process(f"{without}\nuntil(ready)\nread()\nprint('ready')", folder)) == "ready\n"
 
 
-def test_an_error_of_the_compiler_is_raised_by_the_next_conversion(folder: Path) -> None:
+def test_without_a_compiler_numpy_goes_on_and_says_so_once(folder: Path) -> None:
     code = """
-def fails(folders):
+def fails(**how):
     raise RuntimeError("no compiler")
 
 kernels.kernel_of("copy").compile = fails
-until(lambda: kernels._compiler.failed)
-try:
-    read()
-except RuntimeError as error:
-    print(error)
 """
-    assert said(process(code, folder)) == "no compiler\n"
+    assert said(process(code + _WARNED, folder)) == "1 several times as slowly: RuntimeError('no compiler')\n"
+
+
+def test_a_compiler_that_is_killed_is_not_tried_again(folder: Path, lock: int) -> None:
+    """What kills it, such as too little memory, must not come over this process."""
+    code = "until(compiling)\nos.kill(kernels._compiler._child.pid, signal.SIGKILL)\n"
+    assert "ended by signal 9" in said(process(code + _WARNED, folder))
 
 
 def test_of_several_processes_one_compiles(folder: Path, lock: int) -> None:
-    code = f"kernels.beside.compile_for_parent('copy', {str(folder)!r})"
+    code = f"kernels.beside.compile_for_parent('copy', {str(folder)!r}, 1)"
     command = [sys.executable, "-c", f"from strided import kernels\n{code}"]
-    with subprocess.Popen(command, cwd=paths.ROOT, stdin=subprocess.PIPE) as waiting:
+    with subprocess.Popen(command, cwd=paths.ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as waiting:
         usual = kernel_of("copy")
         kernel(*usual.arguments)(usual.compiled.py_func).compile([folder])
         (file,) = folder.glob("*.nbc")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import re
@@ -19,7 +20,7 @@ import pytest
 import strided
 from strided.kernels import HOMES, compile, disk_cache
 from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel, part
-from strided.kernels.disk_cache import SWITCH
+from strided.kernels.disk_cache import SWITCH, DiskCache
 from tests import paths
 
 
@@ -138,6 +139,10 @@ def test_of_each_kernel_few_files_are_kept(folder, monkeypatch):
         fresh().compiled  # noqa: B018
     assert len(list(folder.rglob("add-*.nbc"))) == 2
     assert fresh().compiled.stats.cache_hits
+    for number in range(3):  # what killed processes leave
+        folder.joinpath("strided", f"add-{number}.nbc.{number}").touch()
+    disk_cache._drop_oldest(folder / "strided", "add")
+    assert len(list(folder.rglob("add-*"))) == 2
 
 
 def test_a_damaged_file_is_a_miss(folder):
@@ -178,6 +183,26 @@ def test_code_in_a_folder_that_cannot_be_written_is_used(folder, monkeypatch):
     monkeypatch.setattr(disk_cache, "folders", lambda: [folder / "file", folder / "strided"])
     assert fresh().compiled.stats.cache_hits
     assert not written
+
+
+@pytest.mark.parametrize("cache", ["", "relative"])
+def test_folders_do_not_depend_on_where_a_process_is(cache, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    monkeypatch.setenv("HOME", "/home/of/mine")
+    assert Path("/home/of/mine/.cache/strided") in disk_cache.folders()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # nobody's account
+    assert len(disk_cache.folders()) == 1
+
+
+def test_compiling_leaves_the_garbage_collector_alone(folder, monkeypatch):
+    """It belongs to the whole process: what is switched off meanwhile must stay so."""
+    on = []
+    monkeypatch.setattr(DiskCache, "load_overload", lambda *_: on.append(gc.isenabled()))
+    fresh().compiled  # noqa: B018
+    assert on == [True]
 
 
 def calls_on_arm(name: str) -> set[str]:
