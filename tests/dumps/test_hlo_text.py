@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import tracemalloc
 import warnings
@@ -251,8 +252,60 @@ def test_many_lines_are_counted_and_few_named() -> None:
 def test_what_follows_the_attributes_stays_without_a_name() -> None:
     (a,) = entry_of("a = f32[] parameter(0), x=1 junk")
     assert a.attributes == {"x": "1 junk"}
-    (a,) = entry_of("a = f32[] parameter(0) junk")
+    with pytest.warns(DumpWarning, match="line 4: no attributes: junk"):
+        (a,) = entry_of("a = f32[] parameter(0) junk")
     assert a.attributes == {"": "junk"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("b = f32[] negate(a) sharding={replicated}", "no attributes: sharding={replicated}"),
+        ("b = f32[] negate(f32[] a) x, metadata={}", "no attributes: x, metadata={}"),
+        ("b = f32[] add(a, )", "no operand after the last comma"),
+        ("b = f32[] add(a%, a)", "no operand: a%"),
+        ("b = f32[] add(%%a, a)", "no operand: %%a"),
+        ("b = f32[] parameter(@1)", "no parameter number"),
+        ("b = f32[] parameter()", "no parameter number"),
+        ("b = f32[] parameter(-1)", "no parameter number"),
+        ("b = f32[] parameter(0)", "a second parameter 0"),
+    ],
+)
+def test_damage_around_operands_is_told(statement: str, reason: str) -> None:
+    with pytest.warns(DumpWarning, match=re.escape(f"line 5: {reason}")):
+        found = entry_of(f"a = f32[] parameter(0)\n{statement}")
+    assert [i.name for i in found] == ["a", "b"]
+
+
+def test_a_percent_sign_may_follow_root_at_once() -> None:
+    (a, b) = entry_of("ROOT%a = f32[] parameter(0)\nROOT_b = f32[] negate(a)")
+    assert (a.name, a.is_root, b.name, b.is_root) == ("a", True, "ROOT_b", False)
+
+
+def test_bodies_in_a_list_may_end_left_of_their_caller() -> None:
+    """XLA's canonical form prints the brace behind `called_computations` so."""
+    text = """
+HloModule m
+
+ENTRY e {
+  p = f32[] parameter(0)
+  f = f32[] fusion(p), kind=kCustom, calls=
+  {
+    q = f32[] parameter(0)
+    ROOT c = f32[] custom-call(q), custom_call_target="x", called_computations={
+    {
+      r = f32[] parameter(0)
+      ROOT n = f32[] negate(r)
+    }
+}
+  }
+  ROOT t = f32[] negate(f)
+}
+"""
+    module = read_hlo(text)
+    (fused,) = module.instruction("f").called_computations
+    (body,) = fused.root.called_computations
+    assert (module.entry.root.name, fused.root.opcode, body.root.opcode) == ("t", "custom-call", "negate")
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,7 @@ class ComputationReader:
         if len(roots := [instruction for instruction in found if instruction.is_root]) > 1:
             raise self._twice("a second ROOT", roots[1].line)
         self.computations.append(computation)
+        self._check_parameters(found)
         if undefined := list(undefined_names(found, names)):
             told = {part.line for part in self.unread}
             for instruction, name in undefined:
@@ -273,9 +274,25 @@ class ComputationReader:
                     self.leave((instruction.line or 1) - 1, f"no instruction {name[:60]!r}")
         return computation
 
+    def _check_parameters(self, found: Sequence[TextInstruction]) -> None:
+        numbers = set[int]()
+        for instruction in found:
+            if instruction.opcode != "parameter":
+                continue
+            number = instruction.parameter_number
+            if number is None or number < 0 or number in numbers:
+                reason = "no parameter number" if number is None or number < 0 else f"a second parameter {number}"
+                self.leave((instruction.line or 1) - 1, reason)
+            else:
+                numbers.add(number)
+
     def check(self, instruction: TextInstruction) -> None:
         if instruction.shape_text is not None and instruction.written_shape is None:
             self.leave((instruction.line or 1) - 1, f"no shape: {instruction.shape_text[:60]}")
+        if instruction.opcode != "constant":  # literals may be long, and are not gone through before they are asked for
+            behind = instruction.start_of_attributes
+            if behind[:1] not in ("", ","):
+                self.leave((instruction.line or 1) - 1, f"no attributes: {behind}")
 
     def leave(self, position: int, reason: str, text: str | None = None) -> None:
         self.unread.append(Unparsed(position + 1, self.lines[position] if text is None else text, reason))

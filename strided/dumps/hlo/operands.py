@@ -25,6 +25,8 @@ def unnested(instruction: TextInstruction, name_for: Callable[[str], str], depth
     """
     found: list[TextInstruction] = []
     parts = split_list(instruction.operand_text)
+    if trimmed(instruction.operand_text).endswith(","):
+        raise DumpError("no operand after the last comma")
     for n, part in enumerate(parts):
         if split_operand(part) is not None:
             continue

@@ -24,7 +24,7 @@ from strided.dumps.hlo.text_instruction import (
 
 OPENING = re.compile(rf"\s*+(ENTRY\b\s*+)?%?({NAME})?\s*+")
 _SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*+)"
-_START = rf"(?:ROOT{_SPACE}++)?%?{NAME}{_SPACE}*+=(?!=)"
+_START = rf"(?:ROOT(?:{_SPACE}++|(?=%)))?%?{NAME}{_SPACE}*+=(?!=)"
 STATEMENT_START = re.compile(rf"\s*+{_START}", re.DOTALL)
 #: Brackets without a statement, string or comment inside, such as those of shapes, are passed at once.
 _PLAIN = r"""[^(){}\[\]"'/=]*+"""
@@ -185,4 +185,4 @@ class LineGroups:
             return False
         behind = (self.lines[n] for n in range(position + 1, len(self.lines)))
         following = next((text for text in behind if text.strip()), "")
-        return state.depth != 1 or (match_line(following) is None and end_of(following) is None)
+        return match_line(following) is None and end_of(following) is None

@@ -31,7 +31,7 @@ from strided.layout import AnyShape, Shape, parser
 
 #: Names of instructions, computations and attributes: XLA uses letters, digits and ``_.-``, other producers more, but
 #: no comment is part of one.
-NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"/]++(?:(?:/(?![/*])|(?<=:)//)[^\s=(){}\[\],\"/]*+)*+"
+NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"/%]++(?:(?:/(?![/*])|(?<=:)//)[^\s=(){}\[\],\"/%]*+)*+"
 
 #: Operands as XLA prints them: names, after their shapes in older text.
 _NAMED = r"(?:/\*index=\d++\*/)?+%?[\w.\-]++"
@@ -44,7 +44,7 @@ _NAMES_ONLY = rf"((?:{_NAMED}(?:, {_NAMED})*+)?+)\)"
 _LINE = re.compile(rf"{_HEAD}(?:{_NAMES_ONLY})?+")
 #: The same with blanks and line ends wherever they are allowed.
 _STATEMENT = re.compile(
-    rf"\s*+(ROOT\s++)?%?({NAME})\s*+=\s*+(?:(\S.*?)(?<!\s)\s*+)??(?<![\w\-.])((?!b\s*+\()[a-z][\w\-.]*+)\s*+\("
+    rf"\s*+(ROOT(?:\s++|(?=%)))?%?({NAME})\s*+=\s*+(?:(\S.*?)(?<!\s)\s*+)??(?<![\w\-.])((?!b\s*+\()[a-z][\w\-.]*+)\s*+\("
     rf"(?:{_NAMES_ONLY})?+",
     re.DOTALL,
 )
@@ -55,13 +55,13 @@ _WORD = r"[A-Za-z0-9_.\-]++"
 #: The form of nearly all lines, without comments and in sets of ASCII, which Python matches twice as fast.
 _PLAIN = re.compile(
     rf" *+(ROOT )?%?((?!-){_WORD}) = ([a-z][!-.0-~]*+|\([ -.0-~]*?) ([a-z]{_WORD})"
-    rf"\(((?:%?{_WORD}(?:, %?{_WORD})*+)?+)\)"
+    rf"\(((?:%?{_WORD}(?:, %?{_WORD})*+)?+)\)(?=,|\Z)"
 )
 #: How a plain line may end, other than with ROOT.
 _PLAIN_ENDS = frozenset(ascii_letters + digits + ')}]"')
 
 _OPERAND = re.compile(rf"(?:(.*[\s)\]}}]))?%?({NAME})", re.DOTALL)
-_NAMES = re.compile(r"[^\s,%]++")
+_NAMES = re.compile(r"%?+([^\s,]++)")
 #: Instructions whose operands are looked up at a time: more are no faster, and take memory.
 _BATCH = 1 << 12
 #: What may be in place of operands: numbers of parameters, constants.
@@ -228,6 +228,17 @@ class TextInstruction(Instruction):
         return self.text[self._close + 1 :]
 
     @property
+    def start_of_attributes(self) -> str:
+        """The first of them, up to 60 characters, without the blanks and comments before it."""
+        if self._close < 0:
+            _ = self.operand_text  # finds where it ends
+        behind = self._close + 1
+        if self.text[behind : behind + 1] in ("", ","):
+            return self.text[behind : behind + 60]
+        start = skip_space(self.text, behind)
+        return self.text[start : start + 60]
+
+    @property
     def operand_names(self) -> tuple[str, ...]:
         names = self.written_operands
         renamed = self.computation.renamed
@@ -323,10 +334,10 @@ def undefined_names(found: Sequence[TextInstruction], names: Set[str]) -> Iterat
     calls = [i for i in found if i.opcode not in _WITHOUT_OPERANDS]
     for k in range(0, len(calls), _BATCH):
         batch = calls[k : k + _BATCH]
-        used = ", ".join([i.text[i._open : i._close] for i in batch if i._close != i._open])
+        used = ", ".join(["", *(i.text[i._open : i._close] for i in batch if i._close != i._open)])
         if "/" in used and "/" in (used := _COUNTING.sub("", used)):
             used = without_comments(used)
-        unknown = set(used.replace("%", "").split(", ")).difference(names)
+        unknown = set(used.replace(", %", ", ").split(", ")).difference(names)
         if all(map(_NO_OPERAND.fullmatch, unknown)):
             continue
         for instruction in batch:
