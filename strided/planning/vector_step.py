@@ -172,6 +172,16 @@ class VectorStep:
         return any(s % _LINE_BYTES for m in self.axes[self.lane].target.radix_maps for s in m.strides)
 
     @property
+    def cut_run(self) -> int:
+        """Elements from end to end inside of lines, in rows taken out of words that tasks must cut; 0 if none."""
+        if self.interleaved != 1 or self.bits < 8 or self.row < 0 or self.axes[self.row].extent < _LEAST_ROWS:
+            return 0
+        lane = self.axes[self.lane]
+        if lane.extent * self.bits < limits.current.vector_task_bytes * 8 // _LEAST_ROWS:
+            return 0
+        return min((m.unit for m in lane.source.radix_maps if m.unit * self.bits % (8 * _LINE_BYTES)), default=0)
+
+    @property
     def run_places(self) -> int:
         """At how many places of pages the rows of a transposition's target begin; 0 if they share pages."""
         steps = [abs(s) for m in self.axes[self.lane].target.radix_maps for s in m.strides]

@@ -499,3 +499,11 @@ def _blocks_fit(plan: Plan) -> bool:
         if isinstance(step, StagedCopy)
         for layout in step.staging
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "staged"), [("u8[50,1200,700]", True), ("u8[50,1200,1920]", False), ("u8[7,8000,700]", False)]
+)
+def test_pieces_of_many_long_rows_that_end_inside_of_lines_go_through_blocks(text: str, staged: bool) -> None:
+    plan = sd.inspect.plan_between(f"{text}{{2,0,1:T(8,128)(4,1)}}", f"{text}{{2,1,0}}")
+    assert plan.kernel == ("deinterleave8, rows" if staged else "deinterleave8")
