@@ -383,10 +383,10 @@ def _copy_slot(t, s, each):
 
 
 @part
-def _words_from(rows, r, each):
-    """How many rows from row `r` on are words of the target that follow each other."""
-    count, most = ZERO + 1, min(_WORDS, rows.shape[0] - r)
-    while count < most and rows[r + count, 1] == rows[r, 1] + count * each:
+def _words_from(rows, left, each):
+    """How many of the `left` rows of a table are words of the target that follow each other, from the first one on."""
+    count, place = ZERO + 1, simd_bytes.cell(rows, ZERO, 1)
+    while count < min(_WORDS, left) and simd_bytes.cell(rows, count, 1) == place + count * each:
         count += 1
     return count
 
@@ -433,15 +433,15 @@ def pack_words(source, target, outer, rows, pieces, bits, high_first, streaming,
     """
     how = bits, ZERO, ZERO, high_first
     room, ends = simd_bytes.address(scratch), simd_bytes.address(source) + source.size
-    most = _words_from(rows, ZERO, 32 // bits)
+    most = _words_from(simd_bytes.address(rows), rows.shape[0], 32 // bits)
     for o in range(outer.shape[0]):
         r = ZERO
         while r < rows.shape[0]:
-            words = _words_from(rows, r, 32 // bits) if r else most
+            here = simd_bytes.address(rows) + 24 * r
+            words = _words_from(here, rows.shape[0] - r, 32 // bits) if r else most
             for p in range(pieces.shape[0]):
                 s = simd_bytes.address(source) + outer[o, 0] + pieces[p, 0]
                 t = simd_bytes.address(target) + ((outer[o, 1] + rows[r, 1] + pieces[p, 1]) * bits >> 3)
-                here = simd_bytes.address(rows) + 24 * r
                 _pack_words(s, t, here, words, pieces[p, 2], how, streaming, ends, room)
             r += words
     if streaming:
