@@ -243,6 +243,25 @@ def test_short_shards_of_bytes_are_values_not_raw_buffers():
         assert assemble(shards, "{devices=[2]<=[2]}", shape).to_numpy().tolist() == [1, 2, 3]
 
 
+def test_raw_buffers_of_bytes_may_be_ndarrays_whatever_the_rank():
+    values = np.arange(15, dtype=np.uint8).reshape(5, 3)
+    raw = {k: one.buffer for k, one in shard(values, "{devices=[2,1]<=[2]}").items()}
+    assert raw[0].ndim == 1
+    np.testing.assert_array_equal(assemble(raw, "{devices=[2,1]<=[2]}", "u8[5,3]").to_numpy(), values)
+    granule = np.arange(512, dtype=np.uint16).astype(np.uint8)  # a buffer may be rounded up
+    assert assemble([granule], "{replicated}", "u8[7]")[3:].tolist() == [3, 4, 5, 6]
+
+
+def test_numbers_of_devices_and_sizes_are_integers():
+    with pytest.raises(DumpError, match=r"\{replicated\} has no device -1"):
+        assemble({-1: np.zeros(3)}, "{replicated}", (3,))
+    with pytest.raises(TypeError, match="'str' object cannot be interpreted as an integer"):
+        assemble({"0": np.zeros(3)}, "{replicated}", (3,))
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        assemble([np.zeros(3)], "{replicated}", (3.5,))
+    assert assemble({np.int64(0): np.float32(3)}, "{replicated}", ())[()] == 3
+
+
 def test_shards_that_hold_copies_share_their_buffer():
     found = shard(np.arange(4), "{devices=[2,2]<=[4] last_tile_dim_replicate}")
     assert found[0] is found[1]

@@ -7,6 +7,7 @@ with a layout of its own. `assemble` makes the buffers a `ShardedArray`; `shard`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,11 @@ def assemble(
     if isinstance(xla, Shape):
         dims, element = xla.dimensions, xla
     elif isinstance(xla, Sequence):
-        dims, element = tuple(map(int, xla)), None
+        dims, element = tuple(map(index, xla)), None
     else:
         raise UnsupportedError(f"{xla} is not the shape of one array")
     given = dict(shards) if isinstance(shards, Mapping) else dict(enumerate(shards))
-    return ShardedArray(given, sharding, dims, element)
+    return ShardedArray({index(device): one for device, one in given.items()}, sharding, dims, element)
 
 
 def shard(
@@ -119,8 +120,8 @@ def shard(
     return dict(sorted(found.items()))
 
 
-def _laid_out(values: Array | LayoutArray, index: Index, shape: Shape, padding: Any) -> LayoutArray:
-    part = values[index] if values.ndim else values
+def _laid_out(values: Array | LayoutArray, where: Index, shape: Shape, padding: Any) -> LayoutArray:
+    part = values[where] if values.ndim else values
     if part.shape == shape.dimensions:
         return LayoutArray.from_numpy(part, shape, padding)
     fill = np.zeros((), values.dtype) if padding is None else np.asarray(padding).astype(values.dtype)

@@ -86,6 +86,8 @@ class ShardedArray(GridArray):
     def _open(self, given: Any) -> LayoutArray | Array:
         if isinstance(given, (LayoutArray, np.ndarray)) and not _is_raw(given, self._xla):
             return given
+        if isinstance(given, np.generic):
+            return np.asarray(given)
         if self._xla is None:
             raise DumpError(
                 "raw buffers and files need a shape with an element type, such as bf16[8,128]{1,0:T(8,128)}"
@@ -148,6 +150,8 @@ class ShardedArray(GridArray):
 
 def holders_of(sharding: Sharding, counts: tuple[int, ...], given: Mapping[int, Any]) -> dict[Cell, tuple[int, ...]]:
     """The devices, out of those given, that hold each tile."""
+    if any(device < 0 for device in given):
+        raise DumpError(f"{sharding} has no device {min(given)}")
     if sharding.grid is None:
         holding = [device for device in given if sharding.device in (None, device)]
         if not holding and given:
@@ -177,9 +181,10 @@ def _shard_of(xla: Shape, dims: tuple[int, ...]) -> Shape:
 
 def _is_raw(given: LayoutArray | Array, xla: Shape | None) -> bool:
     """Whether an ndarray is a raw buffer rather than the values themselves."""
-    if isinstance(given, LayoutArray) or xla is None:
+    if isinstance(given, LayoutArray) or xla is None or given.dtype != np.uint8 or given.ndim != 1:
         return False
-    return given.dtype == np.uint8 and given.ndim == 1 and xla != Shape("u8", xla.dimensions)
+    # The values of a short shard, of one dimension, are as long as no buffer.
+    return xla != Shape("u8", xla.dimensions) or len(xla.dimensions) != 1 or given.size >= xla.byte_size
 
 
 def _shown(index: Index) -> str:
