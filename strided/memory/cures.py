@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
     jax: str
 
 
-def with_cures(report: MemoryReport, generation: str | None) -> MemoryReport:
+def with_cures(report: MemoryReport, generation: str) -> MemoryReport:
     """The report with cures for its buffers, in the order of what they waste at the peak."""
     largest = sorted(report.buffers, key=lambda b: (-b.wasted_bytes, -b.is_at_peak, -b.bytes, b.name))
     if report.space:  # the rule is about main memory
@@ -52,13 +52,13 @@ def with_cures(report: MemoryReport, generation: str | None) -> MemoryReport:
     return replace(report, buffers=tuple(largest))
 
 
-def cures_of(buffer: Buffer, generation: str | None) -> tuple[Cure, ...]:
+def cures_of(buffer: Buffer, generation: str) -> tuple[Cure, ...]:
     """The cures for one buffer, those that save most first; at most one of each kind."""
     shape = buffer.shape
     if not isinstance(shape, Shape) or shape.layout is None or not shape.layout.tiles or shape.is_dynamic:
         return ()
     found: dict[str, Cure] = {}
-    for candidate in candidates(shape, buffer.kind, generation or "v5e"):
+    for candidate in candidates(shape, buffer.kind, generation):
         saved = buffer.bytes - candidate.after.byte_size
         best = found.get(candidate.kind)
         if saved > 0 and (best is None or saved > best.saved_bytes):

@@ -24,6 +24,7 @@ from strided.memory.cures import with_cures
 from strided.memory.from_assignment import report_from_assignment
 from strided.memory.from_module import report_from_module
 from strided.memory.from_text import report_from_text
+from strided.memory.generation import generation_of
 from strided.memory.heap_trace import HeapTrace, read_traces
 from strided.memory.report import MemoryReport
 from strided.memory.usage_text import SPACES, UsageText, is_usage_text, read_usage_text
@@ -185,7 +186,8 @@ def memory_report(source: Any, *, generation: str | None = None, space: int | st
         the program that takes most counts; what ``jax.jit(f).lower(x).compile()`` gives. A list: several about one
         program, such as an error and the module, which names what the error does not.
     generation : str, optional
-        The TPU, as for `strided.tpu.default_layout`. By default v5e; from v4 on all choose alike.
+        The TPU, as for `strided.tpu.default_layout`. By default the one that the layouts show: v2 and v3 choose alike,
+        and so do all from v4 on.
     space : int or str, optional
         The memory space: 0 or "hbm" is the device's main memory, 1 or "vmem" its vector memory; "smem", "cmem" and
         "host" have names too. An error about another one alone gives the report of that one.
@@ -267,7 +269,7 @@ def report_of(found: Material, *, generation: str | None = None, space: int | st
         report = report_from_module(module, number, generation)
     else:
         raise DumpError("nothing about memory: neither HLO, nor a buffer assignment, nor a report", path=found.path)
-    report = with_cures(report, generation)
+    report = with_cures(report, generation or generation_of(report.buffers))
     return replace(report, notes=(*found.notes, *report.notes))
 
 

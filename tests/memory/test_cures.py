@@ -90,3 +90,18 @@ def test_what_is_not_in_use_at_the_peak_gets_no_cure() -> None:
 
 def test_programs_for_other_devices_get_no_cures() -> None:
     assert one("f32[20000000,2,3]{2,1,0}") == {}
+
+
+def test_the_layouts_tell_the_generation() -> None:
+    text = """HloModule f, is_scheduled=true
+
+ENTRY %main (x: f32[40], y: f32[1000,1]) -> f32[40] {
+  %x = f32[40]{0:T(TILE)} parameter(0)
+  %y = f32[1000,1]{1,0:T(8,128)} parameter(1)
+  ROOT %z = f32[40]{0:T(TILE)} sine(%x)
+}
+"""
+    later, first = (sd.memory_report(text.replace("TILE", tile)) for tile in ("128", "256"))
+    layouts = [{c.kind: str(c.after) for b in report.buffers for c in b.cures} for report in (later, first)]
+    assert layouts[0]["layout"] == "f32[1000,1]{0,1:T(1,128)}"
+    assert layouts[1]["layout"] == "f32[1000,1]{0,1:T(2,128)}"  # 32 bits take two rows at least
