@@ -130,8 +130,8 @@ class Compiler:
 
         with undisturbed():
             kernel = kernel_of(name)
+            _refuse_to_crash()  # the process that compiles would have no more, and may ask for it for ever
             if kernel.is_on_disk():
-                _refuse_to_crash()
                 self._load(name, b"")
                 return
             folder = kernel.folder()
