@@ -18,7 +18,7 @@ from strided.escape import visible
 @click.argument("files", nargs=-1, required=True, metavar="FILE | DIR[:PROGRAM]...", shell_complete=file_names)
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="Buffers to list.")
 @click.option("--space", default="hbm", show_default=True, metavar="hbm|vmem|N", help="The memory space.")
-@click.option("--generation", metavar="NAME", help="The TPU, as in v5e.  [default: v5e]")
+@click.option("--generation", metavar="NAME", help="The TPU, as in v5e.  [default: as layouts show]")
 @click.option(
     "--max-expansion",
     type=float,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from strided.escape import visible
-from strided.layout import AnyShape
+from strided.layout import AnyShape, Shape
 
 
 class LiveRange(NamedTuple):
@@ -154,6 +154,13 @@ class Buffer:
     def padding_bytes(self) -> int:
         """Bytes of padding."""
         return self.bytes - self.unpadded_bytes
+
+    @property
+    def tiled_shape(self) -> Shape | None:
+        """`shape`, if it is that of one array of fixed sizes in tiles."""
+        if not isinstance(self.shape, Shape) or self.shape.layout is None or self.shape.is_dynamic:
+            return None
+        return self.shape if self.shape.layout.tiles else None
 
     @property
     def wasted_bytes(self) -> int:

@@ -54,8 +54,8 @@ def with_cures(report: MemoryReport, generation: str) -> MemoryReport:
 
 def cures_of(buffer: Buffer, generation: str) -> tuple[Cure, ...]:
     """The cures for one buffer, those that save most first; at most one of each kind."""
-    shape = buffer.shape
-    if not isinstance(shape, Shape) or shape.layout is None or not shape.layout.tiles or shape.is_dynamic:
+    shape = buffer.tiled_shape
+    if shape is None:
         return ()
     found: dict[str, Cure] = {}
     for candidate in candidates(shape, buffer.kind, generation):

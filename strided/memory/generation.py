@@ -17,10 +17,8 @@ def generation_of(buffers: Iterable[Buffer]) -> str:
     """
     votes = 0
     for buffer in buffers:
-        shape = buffer.shape
-        if not isinstance(shape, Shape) or shape.layout is None or not shape.layout.tiles or shape.is_dynamic:
-            continue
-        if shape.rank < 2:
+        shape = buffer.tiled_shape
+        if shape is not None and shape.rank < 2:
             votes += _has_tiles_of(shape, "v2") - _has_tiles_of(shape, "v5e")
     return "v2" if votes > 0 else "v5e"
 
