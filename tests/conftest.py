@@ -55,7 +55,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 #: Compiles all kernels, which takes half a minute where none is in the cache, and lets the tests go first.
-_COMPILE = "import os; os.nice(5); from strided import kernels; [kernels.load(name) for name in kernels.HOMES]"
+_COMPILE = """import gc, os
+os.nice(5)
+gc.disable()
+from strided import kernels
+for name in kernels.HOMES:
+    kernels.load(name)"""
 _compiling = pytest.StashKey[subprocess.Popen[bytes]]()
 
 

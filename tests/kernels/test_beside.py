@@ -187,6 +187,7 @@ else:
     assert said(process(code, folder)) == "0\n"
 
 
+@pytest.mark.slow
 def test_forks_wait_for_another_thread_that_waits_for_its_kernel(folder: Path) -> None:
     code = """
 import threading
@@ -210,6 +211,7 @@ else:
     assert said(process(code, folder, STRIDED_COMPILE="first")) == "0\n"
 
 
+@pytest.mark.slow
 def test_forks_wait_while_a_process_is_started(folder: Path) -> None:
     """The child would have half a module, and wait for the rest for ever."""
     code = """
@@ -274,6 +276,7 @@ os.kill(kernels._compiler._child.pid, signal.SIGSTOP)
     assert said(process(code, folder)) == ""
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_terminal_does_not_reach_the_compiler(folder: Path, lock: int) -> None:
     code = """
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its jobs in the background ignore it
@@ -328,12 +331,14 @@ def test_without_a_folder_kernels_are_handed_over_all_the_same(switched: bool, t
     assert not list(temporary.iterdir())
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_kernels_are_handed_over_all_the_same(folder: Path) -> None:
     code = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
     assert ": 1" in said(process(code + _HITS, folder))
     assert not list(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_what_else_the_process_prints_does_not_matter(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('hello')")
     assert ": 1" in said(process(_HITS, folder, PYTHONPATH=f"{tmp_path}{os.pathsep}{paths.ROOT}")).splitlines()[1]
