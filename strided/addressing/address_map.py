@@ -274,6 +274,27 @@ class AddressMap:
         irregular = tuple(replace(c, exprs=tuple((e, s * factor) for e, s in c.exprs)) for c in self.irregular)
         return AddressMap(self.shape, self.base * factor + shift, axes, irregular, self.upper_bound * factor)
 
+    def groups(self, axis: int, each: int) -> AddressMap | None:
+        """Where groups of `each` elements begin that follow one another along an axis, counted in such groups.
+
+        An odd rest at the end of the axis is left out. None if elements do not follow one another so, or groups begin
+        elsewhere than at multiples of `each`: then packed elements fill no bytes.
+
+        >>> map_ = AddressMap.from_strides((2, 9), (16, 1), 4)
+        >>> map_.groups(1, 4).offsets().tolist(), map_.groups(1, 8), map_.groups(0, 2)
+        ([[1, 2], [5, 6]], None, None)
+        """
+        if self.irregular or self.base % each:
+            return None
+        axes = list(self.axes)
+        for k, terms in enumerate(self.axes):
+            found = [t.groups(each, along=k == axis) for t in terms]
+            if None in found or (k == axis and len(terms) != 1):
+                return None
+            axes[k] = tuple(t for t in found if t is not None)
+        shape = (*self.shape[:axis], self.shape[axis] // each, *self.shape[axis + 1 :])
+        return AddressMap(shape, self.base // each, tuple(axes), (), -(-self.upper_bound // each))
+
     def broadcast_to(self, shape: Sequence[int]) -> AddressMap:
         """The view broadcast to a shape, which must be possible."""
         view = self

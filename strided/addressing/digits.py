@@ -95,6 +95,26 @@ class Term(NamedTuple):
             return None
         return base, Term(0, 1, (*digits, Digit(top.weight, -(-count // top.weight), top.stride)))
 
+    def groups(self, each: int, *, along: bool) -> Term | None:
+        """What the coordinate adds where elements are counted in groups of `each`, or None if its digits forbid it.
+
+        With `along`, groups follow one another along the axis, and its index counts them; else all strides must be
+        multiples of `each`.
+
+        >>> Term(0, 1, (Digit(1, 128, 1), Digit(128, 3, 1024))).groups(4, along=True)
+        Term(start=0, step=1, digits=(Digit(weight=1, size=32, stride=1), Digit(weight=32, size=3, stride=256)))
+        """
+        if not along:
+            if any(d.stride % each for d in self.digits):
+                return None
+            return self._replace(digits=tuple(d._replace(stride=d.stride // each) for d in self.digits))
+        first, *others = self.digits or (Digit(1, 1, 0),)
+        aligned = self.step == 1 and self.start % each == 0 and first.stride == 1
+        if not aligned or any(d.weight % each or d.stride % each for d in others):
+            return None
+        digits = [Digit(d.weight // each, d.size, d.stride // each) for d in others]
+        return Term(self.start // each, 1, (Digit(1, -(-first.size // each), 1), *digits))
+
 
 def regrouped(
     shape: Sequence[int], axes: Sequence[tuple[Term, ...]], sizes: Sequence[int]

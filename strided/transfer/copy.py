@@ -10,9 +10,8 @@ No byte outside a buffer is touched: the spans of a plan are checked against the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, partial
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -25,10 +24,9 @@ from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.cache import BoundedCache, forgettable
 from strided.transfer.bounds import holds, least_size, refuse_outside
+from strided.transfer.by_numpy import CopyByNumPy, copy_small
 from strided.transfer.executor import PATTERN_BYTES, Copy, ElementFormat, Execution, run_fill
 from strided.transfer.gather_scatter import (
-    copy_by_offsets,
-    copy_small,
     gather,
     gather_at,
     offsets_at,
@@ -36,9 +34,7 @@ from strided.transfer.gather_scatter import (
 )
 from strided.transfer.readahead import few_pages, mapping_of
 from strided.transfer.region import (
-    Box,
     Region,
-    chunks,
     dense_region,
     empty_aligned,
     may_overlap,
@@ -59,8 +55,6 @@ __all__ = [
     "scatter",
 ]
 
-#: Elements along an axis of a box that NumPy copies: as many along another one, for transpositions.
-_BREADTH = 256
 #: Conversions remembered with all that carrying them out takes.
 _MOST_REMEMBERED = 128
 
@@ -142,7 +136,7 @@ def _copy_by_plan(key: tuple[object, ...], source: Region, destination: Region) 
         known = _conversion(source, destination)
         _remembered.keep(key, known)
     if known.run is None:
-        copy_by_offsets(source, destination, chunks(source.map.shape))
+        CopyByNumPy(source, destination).advance()
     else:
         known.run(from_, to)
 
@@ -152,20 +146,8 @@ def _copy_meanwhile(source: Region, destination: Region, missing: str, by_kernel
 
     Which kernels a plan takes is known only as far as it was followed, so another one may be missing then.
     """
-    boxes = chunks(source.map.shape, _BREADTH)
-
-    def until_ready() -> Iterator[Box]:
-        for box in boxes:
-            yield box
-            if kernels.is_ready(missing):
-                return
-
-    while True:
-        copy_by_offsets(source, destination, until_ready())
-        left = next(boxes, None)
-        if left is None:
-            return
-        boxes = chain([left], boxes)
+    by_numpy = CopyByNumPy(source, destination)
+    while not by_numpy.advance(until=partial(kernels.is_ready, missing)):
         try:
             by_kernels()
             return

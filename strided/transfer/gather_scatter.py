@@ -7,8 +7,8 @@ rest, several times as fast as ``take``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,10 @@ from strided import kernels
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Term
 from strided.runtime import limits
-from strided.runtime.aliases import Bytes
 from strided.runtime.threads import get_num_threads, run
-from strided.transfer.bounds import check_offsets, refuse_offsets_outside, refuse_outside
-from strided.transfer.region import Box, Region
-
-Offsets: TypeAlias = npt.NDArray[np.int64]
-
-
-_WORDS: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+from strided.transfer.bounds import check_offsets
+from strided.transfer.by_numpy import WORDS, Offsets, put, take
+from strided.transfer.region import Region
 
 
 def gather(source: Region, offsets: Offsets, out: npt.NDArray[Any]) -> None:
@@ -66,7 +61,7 @@ def scatter(destination: Region, offsets: Offsets, values: npt.NDArray[Any]) -> 
     """
     check_offsets(offsets, destination.elements)
     values = np.ascontiguousarray(np.broadcast_to(values, offsets.shape))
-    patterns: npt.NDArray[Any] = values.reshape(-1).view(_WORDS[max(8, destination.bits) // 8])
+    patterns: npt.NDArray[Any] = values.reshape(-1).view(WORDS[max(8, destination.bits) // 8])
     if not _is_for_kernels(destination, offsets.size, "scatter"):
         put(destination, offsets.reshape(-1), patterns)
         return
@@ -179,147 +174,3 @@ def _ranges(size: int) -> Iterator[tuple[int, int]]:
     length = limits.current.gather_task_elements
     for start in range(0, size, length):
         yield start, min(size, start + length)
-
-
-# --- by NumPy alone ---------------------------------------------------------------------------------------------------
-
-
-def copy_by_offsets(source: Region, destination: Region, boxes: Iterable[Box]) -> None:
-    """Copy boxes of a view by computing offsets on each side whose steps are unequal.
-
-    The caller has checked the bounds.
-    """
-    from_, to = _as_ndarray(source, "source"), _as_ndarray(destination, "destination")
-    if source.bits != destination.bits:
-        from_ = None
-
-    def task(*box: tuple[int, int]) -> None:
-        part = tuple(slice(*ends) for ends in box)
-        if from_ is not None:
-            values = from_[part]
-        else:
-            values = take(source, source.map.offsets(box), whole_bytes=destination.bits >= 8)
-        if to is not None:
-            to[part] = values
-        else:
-            put(destination, destination.map.offsets(box), values)
-
-    # Two threads may meet in a byte of packed elements.
-    run(task, boxes, threads=get_num_threads() if destination.bits >= 8 else 1)
-
-
-def copy_small(source: Region, destination: Region) -> None:
-    """Copy a view of few elements, with as few calls of NumPy as possible."""
-    if source.map.size == 0:
-        return
-    from_, to = _as_ndarray(source, "source"), _as_ndarray(destination, "destination")
-    if from_ is not None and to is not None and source.bits == destination.bits:
-        to[...] = from_
-        return
-    offsets = source.map.offsets()
-    refuse_offsets_outside(source, offsets, "source")
-    places = destination.map.offsets() if to is None else offsets
-    if to is None:
-        refuse_offsets_outside(destination, places, "destination")
-    values = take(source, offsets, whole_bytes=destination.bits >= 8)
-    if to is None:
-        put(destination, places, values)
-    else:
-        to[...] = values
-
-
-def _as_ndarray(region: Region, name: str) -> npt.NDArray[Any] | None:
-    """The view as an ndarray of bit patterns on the same memory, or None if its steps are unequal."""
-    strides = region.map.strides if region.bits >= 8 else None
-    if strides is None:
-        return None
-    shape, unit = region.map.shape, region.storage.unit // 8
-    first = int(region.map.offset_of((0,) * len(shape)))
-    reaches = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    span = first + sum(r for r in reaches if r < 0), first + sum(r for r in reaches if r > 0)
-    refuse_outside(region, region.storage.byte_span(*span), name)
-    word = _WORDS[region.bits // 8]
-    return np.ndarray(shape, word, region.buffer, first * unit, tuple(s * unit for s in strides))
-
-
-def _elements(region: Region) -> npt.NDArray[Any]:
-    """The buffer as an array of its elements, for whole bytes."""
-    width = region.bits // 8
-    return region.buffer[: region.buffer.size // width * width].view(_WORDS[width])
-
-
-def _by_byte(region: Region, offsets: Offsets) -> Offsets:
-    """Places of all bytes of the elements at these offsets, along a last axis."""
-    return offsets[..., None] * (region.unit_bits // 8) + np.arange(region.bits // 8)
-
-
-def _packed(region: Region, offsets: Offsets) -> tuple[Offsets, Bytes, Bytes]:
-    """The byte of every packed element, its shift there, and its number there."""
-    each = 8 // region.bits
-    byte, place = offsets >> each.bit_length() - 1, offsets.astype(np.uint8) & np.uint8(each - 1)
-    shift = (place if region.low_first else np.uint8(each - 1) - place) * np.uint8(region.bits)
-    return byte, shift, place
-
-
-def _every(x: npt.NDArray[Any], axis: int, each: int) -> list[npt.NDArray[Any]]:
-    """Each of `each` neighbours along an axis: the first ones, the second ones, and so on."""
-    return [x[(slice(None),) * axis + (slice(k, None, each),)] for k in range(each)]
-
-
-def _axis_of_bytes(region: Region, offsets: Offsets) -> int | None:
-    """The axis along which the packed elements at these offsets make up whole bytes, or None."""
-    each = 8 // region.bits
-    for axis, extent in enumerate(offsets.shape):
-        if offsets.size and extent % each == 0:
-            first, *others = _every(offsets, axis, each)
-            near = (other.item(0) == first.item(0) + k for k, other in enumerate(others, 1))
-            if all(near) and not (first & each - 1).any():
-                # The first elements told that a look at all of them is worth it.
-                if all([np.array_equal(other, first + k) for k, other in enumerate(others, 1)]):
-                    return axis
-    return None
-
-
-def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[Any]:
-    """The elements at offsets; those of fewer than eight bits in the low bits of a byte.
-
-    With `whole_bytes` these are sign-extended, if the region is signed.
-    """
-    if region.bits < 8:
-        byte, shift, _ = _packed(region, offsets)
-        values = np.asarray(region.buffer[byte] >> shift) & np.uint8((1 << region.bits) - 1)
-        if region.signed and whole_bytes:
-            above = np.uint8((0xFF << region.bits) & 0xFF)
-            values = np.where(values >> np.uint8(region.bits - 1), values | above, values)
-        return values
-    if region.unit_bits:
-        taken: npt.NDArray[Any] = region.buffer[_by_byte(region, offsets)].view(_WORDS[region.bits // 8])[..., 0]
-    else:
-        taken = _elements(region)[offsets]
-    return taken
-
-
-def put(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
-    """Write elements at offsets; into fewer than eight bits go the low bits of a byte."""
-    if region.bits < 8:
-        mask = np.uint8((1 << region.bits) - 1)
-        axis = _axis_of_bytes(region, offsets)
-        if axis is not None:
-            each = 8 // region.bits
-            whole: Bytes = np.zeros((), np.uint8)
-            for k, own in enumerate(_every(values, axis, each)):
-                place = k if region.low_first else each - 1 - k
-                whole = whole | (own.astype(np.uint8) & mask) << np.uint8(place * region.bits)
-            region.buffer[_every(offsets, axis, each)[0] >> each.bit_length() - 1] = whole
-            return
-        byte, shift, places = _packed(region, offsets)
-        # Elements of one byte must not undo each other: one place of all bytes at a time.
-        for k in range(8 // region.bits):
-            chosen = places == k
-            at, by = byte[chosen], shift[chosen]
-            kept = region.buffer[at] & ~(mask << by)
-            region.buffer[at] = kept | ((values[chosen].astype(np.uint8) & mask) << by)
-    elif region.unit_bits:
-        region.buffer[_by_byte(region, offsets)] = values[..., None].view(np.uint8)
-    else:
-        _elements(region)[offsets] = values

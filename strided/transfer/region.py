@@ -192,16 +192,27 @@ def read_only(buffer: Bytes) -> Bytes:
     return buffer
 
 
-def chunks(shape: Sequence[int], breadth: int = 1 << 62) -> Iterator[Box]:
-    """Boxes of bounded size that cover a view, in row-major order.
+def chunk_lengths(shape: Sequence[int], breadth: int = 1 << 62) -> tuple[int, ...]:
+    """Elements of a box of `chunks` along each axis; the last box along an axis may be shorter.
 
-    They are long along the last axes, but first up to `breadth` along each.
+    They are long along the last axes, but first up to eight along each, and then up to `breadth`. Where an axis is cut,
+    that is at multiples of eight, if boxes have as many: there whole bytes of packed elements end.
+
+    >>> chunk_lengths((3, 10_000, 100))
+    (3, 216, 100)
     """
     lengths, budget = [1] * len(shape), limits.current.offset_chunk_elements
-    for most in (breadth, budget):
+    for most in (8, breadth, budget):
         for k in reversed(range(len(shape))):
             others = math.prod(lengths) // lengths[k]
-            lengths[k] = max(lengths[k], min(shape[k], most, budget // others))
+            length = min(most, budget // others)
+            lengths[k] = max(lengths[k], shape[k] if shape[k] <= length else length // 8 * 8)
+    return tuple(lengths)
+
+
+def chunks(shape: Sequence[int], breadth: int = 1 << 62) -> Iterator[Box]:
+    """Boxes of bounded size that cover a view, in row-major order; see `chunk_lengths`."""
+    lengths = chunk_lengths(shape, breadth)
     counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
     for place in np.ndindex(*counts):
         yield tuple((i * m, min(n, (i + 1) * m)) for i, m, n in zip(place, lengths, shape, strict=True))

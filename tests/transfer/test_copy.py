@@ -20,8 +20,8 @@ from strided.addressing.address_map import AddressMap
 from strided.planning.plan import StagedCopy, plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
+from strided.transfer import by_numpy, executor
 from strided.transfer import copy as transfer
-from strided.transfer import executor, gather_scatter
 from strided.transfer.copy import Region
 from tests.regions import Guarded, expected, map_of, row_major, window
 
@@ -301,7 +301,7 @@ class TestRegions:
         region = transfer.region_of_ndarray(x)
         assert region.map.shape == x.shape
         assert region.bits == 8 * x.itemsize
-        taken = gather_scatter.take(region, region.map.offsets(), whole_bytes=True) if x.size else np.empty(x.shape)
+        taken = by_numpy.take(region, region.map.offsets(), whole_bytes=True) if x.size else np.empty(x.shape)
         assert taken.shape == x.shape
         assert np.ascontiguousarray(taken).tobytes() == x.tobytes() if x.size else True
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 import strided as sd
 from strided import kernels
 from strided.runtime import limits
+from strided.transfer import by_numpy
 from strided.transfer import copy as transfer
-from strided.transfer import gather_scatter
+from strided.transfer.by_numpy import CopyByNumPy
 from strided.transfer.region import Region
 from tests.regions import Guarded, expected, map_of, window
-from tests.transfer.test_equivalence import WAYS, Way, _name
+from tests.thinned import examples
+from tests.transfer.test_equivalence import WAYS, Way, _name, copies
 
 #: Calls after which a kernel that is asked for is never ready.
 NEVER = 1 << 62
@@ -33,18 +37,18 @@ class Waiting:
     def __init__(self, patch: pytest.MonkeyPatch, times: int) -> None:
         self.asked: dict[str, int] = {}
         self.boxes = 0
-        offsets = gather_scatter.take
+        copy_box = CopyByNumPy._copy
 
         def is_ready(name: str) -> bool:
             self.asked[name] = self.asked.get(name, 0) + 1
             return self.asked[name] > times
 
-        def take(*arguments: object, **how: bool) -> object:
+        def copy_counted(copy: CopyByNumPy, *box: tuple[int, int]) -> None:
             self.boxes += 1
-            return offsets(*arguments, **how)  # type: ignore[arg-type]
+            copy_box(copy, *box)
 
         patch.setattr(kernels, "is_ready", is_ready)
-        patch.setattr(gather_scatter, "take", take)
+        patch.setattr(CopyByNumPy, "_copy", copy_counted)
 
 
 def copied(source: Guarded, target: Guarded) -> None:
@@ -71,6 +75,58 @@ def test_results_do_not_depend_on_when_kernels_are_ready(
         strided = first.strides is not None and low == high >= 8
         assert strided or waiting.boxes
         assert all(asked > times for asked in waiting.asked.values()) or times == NEVER
+
+
+@given(copies())
+@examples(400)
+def test_any_copy_by_numpy(copy: tuple[Guarded, Guarded, dict[str, Any]]) -> None:
+    source, target, cut = copy
+    sd.set_num_threads(cut["threads"])
+    from_ = source.read_only()
+    wanted = expected(from_, target)
+    with limits.replaced(offset_chunk_elements=cut["task"]):
+        assert CopyByNumPy(from_, target.region).advance()
+    np.testing.assert_array_equal(target.memory, wanted)
+
+
+#: Packed elements, and whether they fill bytes along an axis (with a rest or not), or once they are raveled.
+@pytest.mark.parametrize(
+    ("layout", "fills"),
+    [
+        ("[40,304]{1,0}", True),
+        ("[304,40]{0,1}", True),
+        ("[40,300]{1,0:T(8,128)}", True),
+        ("[43,301]{1,0:T(8,128)}", True),
+        ("[43,301]{1,0:T(8,128)(8,1)}", True),
+        ("[3,43,301]{0,2,1:T(8,128)(8,1)}", True),
+        ("[2,3,4,5,2,3,2,16]{7,6,5,4,3,2,1,0}", True),
+        ("[43,301]{1,0}", True),
+        ("[43,301]{0,1}", False),
+        ("[40,300]{1,0:T(3,5)}", False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("low_first", [False, True])
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_packed_elements_byte_by_byte(bits: int, low_first: bool, signed: bool, layout: str, fills: bool) -> None:
+    """Read to bytes, written from bytes, and moved between orders of bits; with boxes that cut every axis, and few."""
+    map_ = map_of(f"f32{layout}")
+    here = {"low_first": low_first, "signed": signed}
+    for elements, threads in ((100, 3), (1 << 16, 1)):
+        sd.set_num_threads(threads)
+        with limits.replaced(offset_chunk_elements=elements):
+            for width, other in ((bits, 8), (8, bits), (bits, bits)):
+                row_major = map_of(f"f32[{','.join(map(str, map_.shape))}]")
+                source = Guarded(map_ if width == bits else row_major, width, seed=1, phase=3, **here)
+                target = Guarded(row_major if other == 8 else map_, other, seed=2, phase=5, low_first=not low_first)
+                from_ = source.read_only()
+                wanted = expected(from_, target)
+                copy = CopyByNumPy(from_, target.region)
+                sides = (copy._source, width), (copy._destination, other)
+                assert all([isinstance(side, by_numpy._ByteByByte) == fills for side, w in sides if w < 8])
+                assert copy.advance()
+                np.testing.assert_array_equal(target.memory, wanted)
 
 
 def test_copies_go_over_to_kernels_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,302 @@
+"""Copies by NumPy alone: of few elements, of any maps, and of large arrays while kernels are being compiled.
+
+Elements at equal steps are an ndarray on the same memory; those of fewer than eight bits that fill whole bytes along an
+axis are moved byte by byte; all others one by one, at computed offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.runtime.aliases import Bytes
+from strided.runtime.threads import get_num_threads, run
+from strided.transfer.bounds import refuse_offsets_outside, refuse_outside
+from strided.transfer.region import Box, Region, chunk_lengths, chunks
+
+Offsets: TypeAlias = npt.NDArray[np.int64]
+
+#: Elements along an axis of a box: as many along another one, for transpositions.
+_BREADTH = 256
+
+#: The types that elements of so many bytes are moved as.
+WORDS: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+class CopyByNumPy:
+    """A copy that NumPy does, box by box: it can be left off, and be gone on with.
+
+    The caller has checked the bounds.
+    """
+
+    def __init__(self, source: Region, destination: Region) -> None:
+        if min(source.bits, destination.bits) < 8:
+            source, destination = _raveled(source, destination)
+        shape, whole_bytes = source.map.shape, destination.bits >= 8
+        self._boxes = chunks(shape, _BREADTH)
+        lengths = chunk_lengths(shape, _BREADTH)
+        self._source = _side_of(source, "source", lengths, whole_bytes)
+        self._destination = _side_of(destination, "destination", lengths, whole_bytes)
+
+    def advance(self, until: Callable[[], bool] | None = None) -> bool:
+        """Copy all that is left, or some of it until a function says so; whether nothing is left."""
+
+        def some() -> Iterator[Box]:
+            for box in self._boxes:
+                yield box
+                if until is not None and until():
+                    return
+
+        run(self._copy, some(), threads=1 if self._destination.shares_bytes else get_num_threads())
+        following = next(self._boxes, None)
+        if following is None:
+            return True
+        self._boxes = chain([following], self._boxes)
+        return False
+
+    def _copy(self, *box: tuple[int, int]) -> None:
+        self._destination.write(box, self._source.read(box))
+
+
+def copy_small(source: Region, destination: Region) -> None:
+    """Copy a view of few elements, with as few calls of NumPy as possible."""
+    if source.map.size == 0:
+        return
+    from_, to = _as_ndarray(source, "source"), _as_ndarray(destination, "destination")
+    if from_ is not None and to is not None and source.bits == destination.bits:
+        to[...] = from_
+        return
+    offsets = source.map.offsets()
+    refuse_offsets_outside(source, offsets, "source")
+    places = destination.map.offsets() if to is None else offsets
+    if to is None:
+        refuse_offsets_outside(destination, places, "destination")
+    values = take(source, offsets, whole_bytes=destination.bits >= 8)
+    if to is None:
+        put(destination, places, values)
+    else:
+        to[...] = values
+
+
+# --- how the elements of a region are reached -------------------------------------------------------------------------
+
+
+class _Side(Protocol):
+    """A region whose elements are read and written by boxes; those below eight bits as the low bits of bytes."""
+
+    #: Whether elements of several boxes may lie in one byte, so that two threads must not write them.
+    shares_bytes: bool
+
+    def read(self, box: Box) -> npt.NDArray[Any]: ...
+
+    def write(self, box: Box, values: npt.NDArray[Any]) -> None: ...
+
+
+class _Strided:
+    """Elements at equal steps."""
+
+    shares_bytes = False
+
+    def __init__(self, elements: npt.NDArray[Any]) -> None:
+        self._elements = elements
+
+    def read(self, box: Box) -> npt.NDArray[Any]:
+        return self._elements[_slices(box)]
+
+    def write(self, box: Box, values: npt.NDArray[Any]) -> None:
+        self._elements[_slices(box)] = values
+
+
+class _OneByOne:
+    """Elements at computed offsets. With `whole_bytes`, those below eight bits are read as values of a byte."""
+
+    def __init__(self, region: Region, whole_bytes: bool) -> None:
+        self._region, self._whole_bytes = region, whole_bytes
+        self.shares_bytes = region.bits < 8
+
+    def read(self, box: Box) -> npt.NDArray[Any]:
+        return take(self._region, self._region.map.offsets(box), whole_bytes=self._whole_bytes)
+
+    def write(self, box: Box, values: npt.NDArray[Any]) -> None:
+        put(self._region, self._region.map.offsets(box), values)
+
+
+class _ByteByByte:
+    """Packed elements that fill whole bytes along an axis; what is left at its end is moved one by one.
+
+    The boxes begin where bytes do.
+    """
+
+    def __init__(self, region: Region, axis: int, bytes_: _Side, whole_bytes: bool) -> None:
+        self._region, self._axis, self._bytes = region, axis, bytes_
+        self._signed = region.signed and whole_bytes
+        self._others = _OneByOne(region, whole_bytes)
+        self.shares_bytes = region.map.shape[axis] % (8 // region.bits) != 0
+
+    def _cut(self, box: Box) -> tuple[Box, Box | None, tuple[slice, ...], tuple[slice, ...]]:
+        """The bytes that a box fills, the box of elements that are left, and the places of both in the box."""
+        axis, each = self._axis, 8 // self._region.bits
+        start, stop = box[axis]
+        count = (stop - start) // each
+        before, after = box[:axis], box[axis + 1 :]
+        left = (*before, (start + count * each, stop), *after) if (stop - start) % each else None
+        every = (slice(None),) * axis
+        whole = (*before, (start // each, start // each + count), *after)
+        return whole, left, (*every, slice(0, count * each)), (*every, slice(count * each, None))
+
+    def read(self, box: Box) -> npt.NDArray[Any]:
+        whole, left, first, last = self._cut(box)
+        values = _spread(self._bytes.read(whole), self._axis, self._region.bits, self._region.low_first, self._signed)
+        if left is None:
+            return values
+        all_values = np.empty([b - a for a, b in box], np.uint8)
+        all_values[first], all_values[last] = values, self._others.read(left)
+        return all_values
+
+    def write(self, box: Box, values: npt.NDArray[Any]) -> None:
+        whole, left, first, last = self._cut(box)
+        self._bytes.write(whole, _gathered(values[first], self._axis, self._region.bits, self._region.low_first))
+        if left is not None:
+            self._others.write(left, values[last])
+
+
+def _side_of(region: Region, name: str, lengths: Sequence[int], whole_bytes: bool) -> _Side:
+    """How a region is reached by boxes of these lengths."""
+    elements = _as_ndarray(region, name)
+    if elements is not None:
+        return _Strided(elements)
+    if region.bits < 8:
+        each = 8 // region.bits
+        for axis, length in reversed([*enumerate(lengths)]):
+            whole = length % each == 0 or length == region.map.shape[axis] > each
+            map_ = region.map.groups(axis, each) if whole else None
+            if map_ is not None:
+                bytes_ = _side_of(Region(region.buffer, map_, 8), name, lengths, whole_bytes)
+                return _ByteByByte(region, axis, bytes_, whole_bytes)
+    return _OneByOne(region, whole_bytes)
+
+
+def _raveled(*regions: Region) -> tuple[Region, ...]:
+    """Views along one axis, where elements of odd rows fill bytes together, if all take equal steps; or as they are."""
+    raveled = []
+    for region in regions:
+        map_ = region.map.reshaped((region.map.size,))
+        if map_ is None or map_.strides is None:
+            return regions
+        raveled.append(region._replace(map=map_))
+    return tuple(raveled)
+
+
+def _slices(box: Box) -> tuple[slice, ...]:
+    return tuple(slice(*ends) for ends in box)
+
+
+def _as_ndarray(region: Region, name: str) -> npt.NDArray[Any] | None:
+    """The view as an ndarray of bit patterns on the same memory, or None if its steps are unequal."""
+    strides = region.map.strides if region.bits >= 8 else None
+    if strides is None:
+        return None
+    shape, unit = region.map.shape, region.storage.unit // 8
+    first = int(region.map.offset_of((0,) * len(shape)))
+    reaches = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    span = first + sum(r for r in reaches if r < 0), first + sum(r for r in reaches if r > 0)
+    refuse_outside(region, region.storage.byte_span(*span), name)
+    word = WORDS[region.bits // 8]
+    return np.ndarray(shape, word, region.buffer, first * unit, tuple(s * unit for s in strides))
+
+
+# --- packed elements by whole bytes -----------------------------------------------------------------------------------
+
+
+@cache
+def _table(bits: int, low_first: bool, signed: bool) -> npt.NDArray[Any]:
+    """Of every byte its elements, each in a byte of one word."""
+    each = 8 // bits
+    places = np.arange(each) * bits
+    values = np.arange(256)[:, None] >> (places if low_first else places[::-1]) & (1 << bits) - 1
+    if signed:
+        values -= (values >> bits - 1) << bits
+    words: npt.NDArray[Any] = values.astype(np.uint8).view(WORDS[each])[:, 0]
+    return words
+
+
+def _spread(packed: Bytes, axis: int, bits: int, low_first: bool, signed: bool) -> Bytes:
+    """The elements of bytes, which follow one another along an axis."""
+    shape, each = list(packed.shape), 8 // bits
+    shape[axis] *= each
+    words = np.take(_table(bits, low_first, signed), packed)
+    values: Bytes = words[..., None].view(np.uint8)
+    return np.moveaxis(values, -1, axis + 1).reshape(shape)
+
+
+def _gathered(values: npt.NDArray[Any], axis: int, bits: int, low_first: bool) -> Bytes:
+    """The bytes of elements that follow one another along an axis, of which the low bits count."""
+    elements: Bytes = values.astype(np.uint8, copy=False) & np.uint8((1 << bits) - 1)
+    while bits < 8:
+        first, second = (elements[(slice(None),) * axis + (slice(k, None, 2),)] for k in range(2))
+        low, high = (first, second) if low_first else (second, first)
+        elements, bits = low | high << np.uint8(bits), 2 * bits
+    return elements
+
+
+# --- elements at offsets ----------------------------------------------------------------------------------------------
+
+
+def _elements(region: Region) -> npt.NDArray[Any]:
+    """The buffer as an array of its elements, for whole bytes."""
+    width = region.bits // 8
+    return region.buffer[: region.buffer.size // width * width].view(WORDS[width])
+
+
+def _by_byte(region: Region, offsets: Offsets) -> Offsets:
+    """Places of all bytes of the elements at these offsets, along a last axis."""
+    return offsets[..., None] * (region.unit_bits // 8) + np.arange(region.bits // 8)
+
+
+def _packed(region: Region, offsets: Offsets) -> tuple[Offsets, Bytes, Bytes]:
+    """The byte of every packed element, its shift there, and its number there."""
+    each = 8 // region.bits
+    byte, place = offsets >> each.bit_length() - 1, offsets.astype(np.uint8) & np.uint8(each - 1)
+    shift = (place if region.low_first else np.uint8(each - 1) - place) * np.uint8(region.bits)
+    return byte, shift, place
+
+
+def take(region: Region, offsets: Offsets, *, whole_bytes: bool) -> npt.NDArray[Any]:
+    """The elements at offsets; those of fewer than eight bits in the low bits of a byte.
+
+    With `whole_bytes` these are sign-extended, if the region is signed.
+    """
+    if region.bits < 8:
+        byte, shift, _ = _packed(region, offsets)
+        values = np.asarray(region.buffer[byte] >> shift) & np.uint8((1 << region.bits) - 1)
+        if region.signed and whole_bytes:
+            above = np.uint8((0xFF << region.bits) & 0xFF)
+            values = np.where(values >> np.uint8(region.bits - 1), values | above, values)
+        return values
+    if region.unit_bits:
+        taken: npt.NDArray[Any] = region.buffer[_by_byte(region, offsets)].view(WORDS[region.bits // 8])[..., 0]
+    else:
+        taken = _elements(region)[offsets]
+    return taken
+
+
+def put(region: Region, offsets: Offsets, values: npt.NDArray[Any]) -> None:
+    """Write elements at offsets; into fewer than eight bits go the low bits of a byte."""
+    if region.bits < 8:
+        mask = np.uint8((1 << region.bits) - 1)
+        byte, shift, places = _packed(region, offsets)
+        # Elements of one byte must not undo each other: one place of all bytes at a time.
+        for k in range(8 // region.bits):
+            chosen = places == k
+            at, by = byte[chosen], shift[chosen]
+            kept = region.buffer[at] & ~(mask << by)
+            region.buffer[at] = kept | ((values[chosen].astype(np.uint8) & mask) << by)
+    elif region.unit_bits:
+        region.buffer[_by_byte(region, offsets)] = values[..., None].view(np.uint8)
+    else:
+        _elements(region)[offsets] = values
