@@ -8,7 +8,7 @@ from numba import types
 from strided.kernels import CACHED, CHECK, DIVIDE, FETCHED, POINTS, SHIFT, SPLIT, simd_bytes, simd_int32
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.llvm import LINE
-from strided.kernels.loop_nest import _load, _log2, _store
+from strided.kernels.words import load_word, log2, store_word
 
 _AHEAD = 96  # elements between a load and the one prefetched with it: a third faster than none
 
@@ -26,7 +26,7 @@ def _gather(source, target, offsets, width, like):
             simd_bytes.prefetch(simd_bytes.address(source) + offsets[i + _AHEAD] * width)
         at = offsets[i]
         if 0 <= at < elements:
-            _store(target, i * width, _load(source, at * width, like))
+            store_word(target, i * width, load_word(source, at * width, like))
         else:
             outside += 1
     return outside
@@ -39,7 +39,7 @@ def _scatter(source, target, offsets, width, like):
     for i in range(offsets.shape[0]):
         at = offsets[i]
         if 0 <= at < elements:
-            _store(target, at * width, _load(source, i * width, like))
+            store_word(target, at * width, load_word(source, i * width, like))
         else:
             outside += 1
     return outside
@@ -74,7 +74,7 @@ def add_digits(indices, start, step, digits, offsets):
     """Add to each offset what the digits (weight, size, stride) of ``start + step * index`` give."""
     for k in range(digits.shape[0]):
         weight, size, stride = digits[k]
-        shift, mask = _log2(weight), size - 1
+        shift, mask = log2(weight), size - 1
         if shift >= 0 and size & mask == 0:
             for i in range(indices.shape[0]):
                 offsets[i] += ((start + step * indices[i]) >> shift & mask) * stride
@@ -183,7 +183,7 @@ def _take(copy, width, data, target, offsets):
 def _take_some(data, target, offsets, bits, flip):
     """Take as many elements as offsets are a vector."""
     if bits < 8:
-        each = _log2(8 // bits)
+        each = log2(8 // bits)
         for k in range(simd_int32.COUNT):
             simd_bytes.copy1(target + k, data + (simd_int32.number(offsets + 4 * k) >> each))
         simd_int32.narrow(target, simd_bytes.load(offsets), bits, flip)
@@ -247,7 +247,7 @@ def _sums(source, target, outer, inner, width, like):
     t = 0
     for i in range(outer.shape[0]):
         for j in range(inner.shape[0]):
-            _store(target, t, _load(source, (outer[i] + inner[j]) * width, like))
+            store_word(target, t, load_word(source, (outer[i] + inner[j]) * width, like))
             t += width
 
 

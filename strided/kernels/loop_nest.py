@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.core import cgutils
 
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, kernel, part
-from strided.kernels.llvm import intrinsic
+from strided.kernels.words import load_word, store_word, width_of
 
 #: Side in elements of the squares of a transposing nest: both sides' lines stay in the first-level cache.
 _SQUARE = 32
@@ -22,68 +21,29 @@ _STEPS = types.UniTuple(NUMBER, 2)
 _NEST = (BYTES, WRITABLE, TABLE, TABLE, _STEPS, TABLE, _STEPS)
 
 
-def _pointer(context, builder, array_type, array, place, word):
-    data = context.make_array(array_type)(context, builder, array).data
-    byte = cgutils.gep_inbounds(builder, data, place)
-    return builder.bitcast(byte, context.get_value_type(word).as_pointer())
-
-
-@intrinsic
-def _load(typing, array, place, like):
-    """An unsigned integer of the type of `like`, at any byte of a flat uint8 array."""
-
-    def code(context, builder, signature, arguments):
-        array_type, _, word = signature.args
-        return builder.load(_pointer(context, builder, array_type, *arguments[:2], word), align=1)
-
-    return like(array, types.intp, like), code
-
-
-@intrinsic
-def _store(typing, array, place, value):
-    """Put an unsigned integer at any byte of a flat uint8 array."""
-
-    def code(context, builder, signature, arguments):
-        array_type, _, word = signature.args
-        builder.store(arguments[2], _pointer(context, builder, array_type, *arguments[:2], word), align=1)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, value), code
-
-
-@intrinsic
-def _width(typing, like):
-    """Bytes of an integer type, as a constant."""
-
-    def code(context, builder, signature, arguments):
-        return context.get_constant(types.intp, like.bitwidth // 8)
-
-    return types.intp(like), code
-
-
 @part
 def _run(source, s, target, t, count, like):
     """Elements side by side, to elements side by side."""
-    width = _width(like)
+    width = width_of(like)
     for j in range(count):
-        _store(target, t + j * width, _load(source, s + j * width, like))
+        store_word(target, t + j * width, load_word(source, s + j * width, like))
 
 
 @part
 def _line(source, s, s_step, target, t, t_step, count, like):
     """Elements one after the other. Steps of one or two elements are constants to LLVM, which then makes vectors."""
-    width = _width(like)
+    width = width_of(like)
     if t_step == width and s_step == width:
         _run(source, s, target, t, count, like)
     elif t_step == width and s_step == -width:
         for j in range(count):
-            _store(target, t + j * width, _load(source, s - j * width, like))
+            store_word(target, t + j * width, load_word(source, s - j * width, like))
     elif t_step == width and s_step == 2 * width:
         for j in range(count):
-            _store(target, t + j * width, _load(source, s + j * 2 * width, like))
+            store_word(target, t + j * width, load_word(source, s + j * 2 * width, like))
     else:
         for j in range(count):
-            _store(target, t + j * t_step, _load(source, s + j * s_step, like))
+            store_word(target, t + j * t_step, load_word(source, s + j * s_step, like))
 
 
 @part
@@ -93,7 +53,7 @@ def _square(source, s, target, t, rows, p_source, p_target, lanes, q_source, q_t
             for i in range(i0, min(rows, i0 + _SQUARE)):
                 si, ti = s + i * p_source, t + i * p_target
                 for j in range(j0, min(lanes, j0 + _SQUARE)):
-                    _store(target, ti + j * q_target, _load(source, si + j * q_source, like))
+                    store_word(target, ti + j * q_target, load_word(source, si + j * q_source, like))
 
 
 @part
@@ -136,18 +96,6 @@ def nest32(source, target, outer, p, p_steps, q, q_steps):
 def nest64(source, target, outer, p, p_steps, q, q_steps):
     """The same in elements of eight bytes."""
     _nest(source, target, outer, p, p_steps, q, q_steps, np.uint64(0))
-
-
-@part
-def _log2(number):
-    """The logarithm of a power of two; -1 of other numbers."""
-    if number & (number - 1):
-        return -1
-    log = 0
-    while number > 1:
-        number >>= 1
-        log += 1
-    return log
 
 
 @part
@@ -231,18 +179,18 @@ def _turned(x, bits):
 def _eight_at(source, byte, bits):
     """The word with the eight packed elements that begin at a byte."""
     if bits == 4:
-        return np.uint64(_load(source, byte, np.uint32(0)))
+        return np.uint64(load_word(source, byte, np.uint32(0)))
     if bits == 2:
-        return np.uint64(_load(source, byte, np.uint16(0)))
+        return np.uint64(load_word(source, byte, np.uint16(0)))
     return np.uint64(source[byte])
 
 
 @part
 def _put_eight(target, byte, bits, x):
     if bits == 4:
-        _store(target, byte, np.uint32(x))
+        store_word(target, byte, np.uint32(x))
     elif bits == 2:
-        _store(target, byte, np.uint16(x))
+        store_word(target, byte, np.uint16(x))
     else:
         target[byte] = x
 
@@ -259,7 +207,7 @@ def _unpacked(source, s, target, t, count, bits, flip, sign):
     signs, fill = np.uint64(sign) * np.uint64(0x0101010101010101), np.uint64((1 << (9 - bits)) - 2)
     while j + 8 <= count:
         x = _spread(_eight_at(source, s + j >> each, bits), bits, flip)
-        _store(target, t + j, x | (x & signs) * fill)
+        store_word(target, t + j, x | (x & signs) * fill)
         j += 8
     while j < count:
         target[t + j] = (_bits_at(source, s + j, bits, flip, each) ^ sign) - sign
@@ -275,7 +223,7 @@ def _packed(source, s, target, t, count, bits, flip):
         _put_bits(target, t + j, bits, flip, each, source[s + j])
         j += 1
     while j + 8 <= count:
-        x = _load(source, s + j, np.uint64(0))
+        x = load_word(source, s + j, np.uint64(0))
         _put_eight(target, t + j >> each, bits, _gathered(x, bits, flip))
         j += 8
     while j < count:

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel
+from strided.kernels.words import load_word
 
 _UINT32 = types.Array(types.uint32, 1, "C")
 _UINT64 = types.Array(types.uint64, 1, "C")
 
 _TOP_BITS = np.uint64(0x8080808080808080)
-
-
-@intrinsic
-def _word(typing, data, place):
-    """The eight bytes at any place of an array of bytes, little endian."""
-
-    def code(context, builder, signature, arguments):
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        byte = cgutils.gep_inbounds(builder, array.data, arguments[1])
-        word = context.get_value_type(types.uint64)
-        return builder.load(builder.bitcast(byte, word.as_pointer()), align=1)
-
-    return types.uint64(data, types.intp), code
 
 
 @intrinsic
@@ -47,7 +34,7 @@ def _decode(data, first, last, out, filled):
     i = first
     while i < last:
         if i + 8 <= last:
-            word = _word(data, i)
+            word = load_word(data, i, np.uint64(0))
             stops = ~word & _TOP_BITS
             if stops == _TOP_BITS:  # eight varints of one byte
                 for k in range(8):
