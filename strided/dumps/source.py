@@ -26,7 +26,7 @@ MAX_BINARY_BYTES = 1 << 31
 FREE_LINES, LINE_BYTES = 1 << 21, 450
 
 #: Bytes searched for characters that no text holds.
-_PROBE_BYTES = 4096
+PROBE_BYTES = 4096
 #: Bytes of text that are decoded at a time.
 _PIECE_BYTES = 1 << 20
 #: Control characters that text does hold: tab, line ends, form feed, escape sequences of terminals.
@@ -159,7 +159,7 @@ def is_text(view: memoryview) -> bool:
     >>> is_text(memoryview(b"HloModule m")), is_text(memoryview(b"\\n\\x01m"))
     (True, False)
     """
-    head = bytes(view[:_PROBE_BYTES])
+    head = bytes(view[:PROBE_BYTES])
     return not any(byte in _NOT_TEXT for byte in set(head))
 
 
@@ -180,7 +180,7 @@ def utf16_as_utf8(head: bytes) -> bytes:
 
 def refuse_utf16(view: memoryview, path: str | None) -> None:
     """Raise DumpError for text in UTF-16."""
-    if utf16_as_utf8(bytes(view[:_PROBE_BYTES])):
+    if utf16_as_utf8(bytes(view[:PROBE_BYTES])):
         raise DumpError("text in UTF-16, as its byte order mark tells: save it as UTF-8", path=path)
 
 

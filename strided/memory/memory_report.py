@@ -18,7 +18,7 @@ from strided.dumps.directory.names import parse_name
 from strided.dumps.directory.programs import Program
 from strided.dumps.hlo import Module, read_hlo
 from strided.dumps.hlo.mlir import refuse_bytecode
-from strided.dumps.source import BYTE_ORDER_MARK, is_text, open_source, refuse_utf16
+from strided.dumps.source import BYTE_ORDER_MARK, PROBE_BYTES, is_text, open_head, open_source, refuse_utf16
 from strided.errors import DumpError, UnsupportedError
 from strided.memory.cures import with_cures
 from strided.memory.from_assignment import report_from_assignment
@@ -120,16 +120,19 @@ class Material:
         self.traces = read_traces(view)
 
     def _add_file(self, source: Any) -> None:
-        view, path = open_source(source)
+        # What it is shows in its beginning: no file is read whole to be refused.
+        head = memoryview(open_head(source, PROBE_BYTES))
+        path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
         self.path = self.path or path
-        if is_text(view):
-            self._add_text(str(view, "utf-8", "backslashreplace"), source)
+        if is_text(head):
+            self._add_text(str(open_source(source).view, "utf-8", "backslashreplace"), source)
             return
-        refuse_bytecode(view, path)
-        refuse_utf16(view, path)
+        refuse_bytecode(head, path)
+        refuse_utf16(head, path)
         kind = recognise(source)
         if kind not in ("hlo", "snapshot"):
             raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")
+        view = open_source(source).view
         module = read_hlo(source)
         self._add_module(module)
         if kind == "hlo":

@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -204,6 +205,9 @@ def test_large_copies_are_compared_in_pieces(monkeypatch):
         ([np.zeros(2)], "{replicated}", "(f32[2], f32[2])", UnsupportedError, "not the shape of one array"),
         ([bytes(8)], "{replicated}", (2,), DumpError, "need a shape with an element type"),
         ([bytes(7)], "{replicated}", "f32[2]", BufferSizeError, "7"),
+        ("abc", "{replicated}", "f32[2]", TypeError, "not one str: put it in a list"),
+        (bytes(8), "{replicated}", "f32[2]", TypeError, "not one bytes: put it in a list"),
+        (Path("abc"), "{replicated}", "f32[2]", TypeError, "Path: put it in a list"),
     ],
 )
 def test_what_does_not_fit_is_refused(shards, sharding, shape, error, words):

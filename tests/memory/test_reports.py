@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -381,3 +382,11 @@ allocation 2: size 20480, preallocated-temp:
     assert (report.peak_at, slot.bytes, slot.unpadded_bytes) == ("other", 8192, 64)
     assert slot.wasted_bytes == report.padding_bytes == 8 * 4
     assert str(report).count("\u2591") <= 2  # the bar is nearly all data
+
+
+def test_a_huge_file_of_something_else_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "hbm.bin"
+    path.write_bytes(bytes(range(256)))
+    os.truncate(path, 1 << 40)
+    with pytest.raises(sd.UnsupportedError, match="is no HLO, no buffer assignment and no text about memory"):
+        sd.memory_report(path)

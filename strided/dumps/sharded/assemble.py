@@ -6,6 +6,7 @@ with a layout of its own. `assemble` makes the buffers a `ShardedArray`; `shard`
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from operator import index
 from typing import Any
@@ -49,6 +50,8 @@ def assemble(
         A sharding that does not say where data are (manual, unknown), that leaves partial sums, or a tuple.
     DumpError
         Shards of a wrong shape or dtype, or of devices that hold nothing; for files, when they are opened.
+    TypeError
+        One path or one buffer in place of a sequence or mapping of shards.
 
     >>> left, right = np.array([[0, 1], [4, 5]]), np.array([[2, 3], [6, 7]])
     >>> assemble([left, right], "{devices=[1,2]<=[2]}", (2, 4))[1, ::-1]
@@ -63,6 +66,8 @@ def assemble(
         dims, element = tuple(map(index, xla)), None
     else:
         raise UnsupportedError(f"{xla} is not the shape of one array")
+    if isinstance(shards, (str, bytes, bytearray, memoryview, os.PathLike)):
+        raise TypeError(f"expected a sequence or mapping of shards, not one {type(shards).__name__}: put it in a list")
     given = dict(shards) if isinstance(shards, Mapping) else dict(enumerate(shards))
     return ShardedArray({index(device): one for device, one in given.items()}, sharding, dims, element)
 
