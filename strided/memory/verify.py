@@ -20,6 +20,7 @@ from strided.errors import DumpError, UnsupportedError
 from strided.layout import Shape
 from strided.memory.ahead_of_time import compile_hlo
 from strided.memory.buffers import Buffer, Cure
+from strided.memory.generation import generation_of
 from strided.memory.provenance import argument_name
 from strided.memory.report import MemoryReport
 from strided.memory.usage_text import read_usage_text
@@ -47,7 +48,7 @@ def with_verified_cures(report: MemoryReport, module: Module | None, generation:
     if module is None:
         note = "nothing is verified: there is no module before optimisations, in the dump or given beside it"
         return replace(report, notes=(*report.notes, note))
-    generation = generation or "v5e"
+    generation = generation or generation_of(report.buffers)
     tried = sorted(((cure, b) for b in report.buffers for cure in b.cures), key=lambda pair: -pair[0].saved_bytes)
     edits = [(cure, b, edit) for cure, b in tried if (edit := edited(module, b, cure)) is not None][:_MOST_CURES]
     if not edits:

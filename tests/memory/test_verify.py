@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,16 @@ def test_confirmed_cures_have_the_compilers_bytes_and_others_are_dropped(monkeyp
     assert "8,000 bytes (v5e)" in notes
     assert "merge of x saves nothing: the compiler gives 9,000 bytes" in notes
     assert "dtype of x could not be verified: refused" in notes
+
+
+def test_the_compiler_is_asked_for_the_tpu_that_the_layouts_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    Compiler(monkeypatch, {"": 8000})
+    module, report = program()
+    scalar = sd.parse_shape("f32[]{:T(256)}")  # on TPU v2 and v3; on others it is T(128)
+    older = replace(report, buffers=(*report.buffers, replace(report.buffers[0], shape=scalar, cures=())))
+    for generation, expected in ((None, "v2"), ("v5e", "v5e"), ("v6e", "v6e")):
+        notes = verify.with_verified_cures(older, module, generation).notes
+        assert any(f"as it is 8,000 bytes ({expected})" in note for note in notes)
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
