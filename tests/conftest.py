@@ -55,19 +55,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 #: Compiles all kernels, which takes half a minute where none is in the cache, and lets the tests go first.
-_COMPILE = """import gc, os
-os.nice(5)
-gc.disable()
-from strided import kernels
-for name in kernels.HOMES:
-    kernels.load(name)"""
+_COMPILE = "import os; os.nice(5); from strided.cli.warmup import warmup; warmup([])"
 _compiling = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if _runs_all(config) and not config.option.collectonly and not hasattr(config, "workerinput"):
         command = [sys.executable, "-c", _COMPILE]
-        config.stash[_compiling] = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        config.stash[_compiling] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     # Before tests are imported: some take a multiple of the profile's number of examples.
     if config.getoption("--long") and not config.getoption("--hypothesis-profile"):
         settings.load_profile("long")

@@ -132,11 +132,10 @@ class Material:
         kind = recognise(source)
         if kind not in ("hlo", "snapshot"):
             raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")
-        view = open_source(source).view
         module = read_hlo(source)
         self._add_module(module)
         if kind == "hlo":
-            self._add_assignment(view)
+            self._add_assignment(open_source(source).view)
         if self.assignment is not None:
             self.module = module
 

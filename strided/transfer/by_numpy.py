@@ -21,8 +21,9 @@ from strided.transfer.region import Box, Region, chunk_lengths, chunks
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
 
-#: Elements along an axis of a box: as many along another one, for transpositions.
-_BREADTH = 256
+#: Elements along every axis of a box before it grows along the last ones: whole bytes, and as much along the nearest
+#: axis of one side as along that of the other, for transpositions.
+_BREADTHS = (8, 256)
 
 #: The types that elements of so many bytes are moved as.
 WORDS: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
@@ -38,8 +39,8 @@ class CopyByNumPy:
         if min(source.bits, destination.bits) < 8:
             source, destination = _raveled(source, destination)
         shape, whole_bytes = source.map.shape, destination.bits >= 8
-        self._boxes = chunks(shape, _BREADTH)
-        lengths = chunk_lengths(shape, _BREADTH)
+        lengths = chunk_lengths(shape, _BREADTHS)
+        self._boxes = chunks(shape, lengths)
         self._source = _side_of(source, "source", lengths, whole_bytes)
         self._destination = _side_of(destination, "destination", lengths, whole_bytes)
 

@@ -192,17 +192,17 @@ def read_only(buffer: Bytes) -> Bytes:
     return buffer
 
 
-def chunk_lengths(shape: Sequence[int], breadth: int = 1 << 62) -> tuple[int, ...]:
-    """Elements of a box of `chunks` along each axis; the last box along an axis may be shorter.
+def chunk_lengths(shape: Sequence[int], breadths: Sequence[int] = ()) -> tuple[int, ...]:
+    """Elements of a box of bounded size along each axis of a view.
 
-    They are long along the last axes, but first up to eight along each, and then up to `breadth`. Where an axis is cut,
-    that is at multiples of eight, if boxes have as many: there whole bytes of packed elements end.
+    Boxes are long along the last axes, but first up to each of `breadths` along every one. Where an axis is cut, that
+    is at multiples of eight, if boxes have as many: there whole bytes of packed elements end.
 
-    >>> chunk_lengths((3, 10_000, 100))
-    (3, 216, 100)
+    >>> chunk_lengths((3, 10_000, 100)), chunk_lengths((3, 10_000, 100), (8,))
+    ((1, 648, 100), (3, 216, 100))
     """
     lengths, budget = [1] * len(shape), limits.current.offset_chunk_elements
-    for most in (8, breadth, budget):
+    for most in (*breadths, budget):
         for k in reversed(range(len(shape))):
             others = math.prod(lengths) // lengths[k]
             length = min(most, budget // others)
@@ -210,9 +210,9 @@ def chunk_lengths(shape: Sequence[int], breadth: int = 1 << 62) -> tuple[int, ..
     return tuple(lengths)
 
 
-def chunks(shape: Sequence[int], breadth: int = 1 << 62) -> Iterator[Box]:
-    """Boxes of bounded size that cover a view, in row-major order; see `chunk_lengths`."""
-    lengths = chunk_lengths(shape, breadth)
+def chunks(shape: Sequence[int], lengths: Sequence[int] | None = None) -> Iterator[Box]:
+    """Boxes of these lengths, by default `chunk_lengths`, that cover a view, in row-major order."""
+    lengths = chunk_lengths(shape) if lengths is None else lengths
     counts = [-(-n // length) for n, length in zip(shape, lengths, strict=True)]
     for place in np.ndindex(*counts):
         yield tuple((i * m, min(n, (i + 1) * m)) for i, m, n in zip(place, lengths, shape, strict=True))
