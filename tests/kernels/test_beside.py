@@ -6,6 +6,7 @@ The lock of a kernel is held by the test, so that its compilation lasts as long 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -256,6 +257,7 @@ def test_a_process_that_has_little_memory_left_is_not_ended(folder: Path, lock: 
     code = """
 import resource
 import strided.kernels.contiguous
+until(compiling)  # a process that began with the limit would ask for memory for ever
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20), -1))
 print(flush=True)
@@ -265,6 +267,21 @@ print(flush=True)
     running.stdout.readline()
     fcntl.flock(lock, fcntl.LOCK_UN)  # the kernel comes only now
     assert "MB of address space are left" in said(running)
+
+
+def test_where_little_memory_is_left_no_process_is_started(folder: Path, lock: int) -> None:
+    code = """
+import resource
+until(compiling)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20), -1))
+another = kernels.beside.Compiler(kernels.load)
+another._made_by = lambda command: print("started")
+another.ask("copy")
+until(lambda: another.failed)
+print(another.failed["copy"])
+"""
+    assert re.fullmatch(r"\d+ MB of address space are left \(ulimit -v\)\n", said(process(code, folder)))
 
 
 def test_a_compiler_that_hangs_is_killed_at_the_end(folder: Path, lock: int) -> None:
