@@ -34,7 +34,10 @@ _FORK_SECONDS = 30
 #: Seconds after which a process that compiles is killed that does not end with this one: it is stopped, or hangs.
 _END_SECONDS = 5
 #: Bytes of address space that must be left for code to be loaded: with 24 MB, LLVM ended the process.
-_LEAST_BYTES = 1 << 27
+_LOADED_BYTES = 1 << 27
+#: Those that a process which compiles may take: it takes 0.4 GB, and where NumPy finds too little, OpenBLAS asks for it
+#: again and again, for ever.
+_COMPILED_BYTES = 1 << 30
 
 #: What the process that compiles runs. It ends soon: without collecting garbage it takes a fifteenth less. What else is
 #: printed there is nothing that the parent wants to read.
@@ -130,10 +133,11 @@ class Compiler:
 
         with undisturbed():
             kernel = kernel_of(name)
-            _refuse_to_crash()  # the process that compiles would have no more, and may ask for it for ever
+            _refuse_to_crash()
             if kernel.is_on_disk():
                 self._load(name, b"")
                 return
+            _refuse_to_crash(compiling=True)
             folder = kernel.folder()
         code = b""
         if (command := _command(name, folder)) is not None:
@@ -157,6 +161,7 @@ class Compiler:
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=subprocess.DEVNULL,
+                        env=os.environ | _FEW_THREADS,
                         **_APART,
                     )
                 )
@@ -176,6 +181,8 @@ class Compiler:
         return written.rpartition(_MARK)[2]
 
 
+#: Each of its threads would take memory, on a machine with many cores more than all else together.
+_FEW_THREADS = {"OPENBLAS_NUM_THREADS": "1"}
 if sys.platform == "win32":
     _APART: dict[str, Any] = {"creationflags": 0x0800_0200}  # CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW
 else:
@@ -189,16 +196,21 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
         child.stdin.write(b".")
 
 
-def _refuse_to_crash() -> None:
-    """Raise MemoryError where so little is left that LLVM may find none, which ends the process."""
+def _refuse_to_crash(*, compiling: bool = False) -> None:
+    """Raise MemoryError where LLVM may find so little memory that it ends this process, or one that compiles."""
     with suppress(ImportError, OSError):
         import resource
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit == resource.RLIM_INFINITY:
+            return
         with open("/proc/self/statm") as file:
             left = limit - int(file.read().split()[0]) * resource.getpagesize()
-        if limit != resource.RLIM_INFINITY and left < _LEAST_BYTES:
+        if left < _LOADED_BYTES:
             raise MemoryError(f"{left >> 20} MB of address space are left (ulimit -v)")
+        if compiling and limit < _COMPILED_BYTES:
+            few, enough = limit >> 20, _COMPILED_BYTES >> 20
+            raise MemoryError(f"a process may take {few} MB of address space (ulimit -v); compiling takes {enough} MB")
 
 
 def _command(name: str, folder: Path | None) -> list[str] | None:

@@ -180,6 +180,7 @@ class Kernel:
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self._dispatcher = _njit(pipeline_class=_KernelCompiler)(function)
+        self._sources = disk_cache.hash_of_sources(function.__module__)
         self._lock = Lock()
 
     @cached_property
@@ -210,8 +211,8 @@ class Kernel:
         return disk_cache.writable_folder()
 
     def _cache(self, folders: Sequence[Path] | None, code: bytes = b"") -> DiskCache:
-        function, found = self._dispatcher.py_func, disk_cache.folders() if folders is None else folders
-        return DiskCache(function.__name__, function.__module__, self.arguments, found, code)
+        found = disk_cache.folders() if folders is None else folders
+        return DiskCache(self.__name__, self._sources, self.arguments, found, code)
 
     def __call__(self, *arguments: Any) -> Any:
         return self.compiled(*arguments)

@@ -2,8 +2,9 @@
 
 The name has the hash of the sources that a kernel is put together from, of the versions of Python, Numba and llvmlite,
 of the level to which they optimise, and of the CPU. So code of another state is never found, an upgrade that leaves
-these sources alone finds what is there, and several versions and CPUs may share a folder. A file is there whole or not
-at all, behind a hash of its code.
+these sources alone finds what is there, and several versions and CPUs may share a folder. Sources are read when they
+are imported: code of what this process runs must not get the name of what a later upgrade put there. A file is there
+whole or not at all, behind a hash of its code.
 
 `NUMBA_CACHE_DIR` names the folder; else it is ``__pycache__`` beside the sources, or the user's cache folder where that
 one cannot be written. Code is looked for in both.
@@ -22,9 +23,8 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite
 import numba
@@ -37,8 +37,8 @@ from strided.kernels.beside import saving
 SWITCH = "STRIDED_CACHE"
 """Environment variable that turns the cache off where it is ``0``."""
 
-#: Files of one kernel that are kept: code of other versions and CPUs.
-_MOST_KEPT = 8
+#: Files of one kernel that are kept, those used last: code of other versions and CPUs.
+_MOST_KEPT = 16
 #: Of the hash in front of the code.
 _DIGEST_BYTES = 32
 _PACKAGE = __name__.rpartition(".")[0]
@@ -56,23 +56,30 @@ class DiskCache:
     """
 
     def __init__(
-        self, kernel: str, module: str, arguments: tuple[Any, ...], folders: Sequence[Path], code: bytes = b""
+        self, kernel: str, sources: bytes, arguments: tuple[Any, ...], folders: Sequence[Path], code: bytes = b""
     ) -> None:
-        self._kernel, self._module, self._arguments, self._folders = kernel, module, arguments, folders
+        self._kernel, self._sources, self._arguments, self._folders = kernel, sources, arguments, folders
         self._code, self.made = code, b""
         self.cache_path = folders  # Numba's statistics show it
 
     def holds(self, context: Any) -> bool:
         """Whether there is a file of the code."""
-        return any(_whole(_read(path)) for path in self._files(context))
+        state = self._state(context)
+        return any(_whole(_read(path), state) for path in self._files(state))
 
     def load_overload(self, _: Any, context: Any) -> Any:
         """The code, ready to run, or None."""
         context.refresh()
         code, self._code = self._code, b""
-        for made in chain([code], map(_read, self._files(context))):
-            with suppress(Exception):  # whatever an empty one may raise as it is unpickled
-                return CompileResult._rebuild(context, *pickle.loads(_whole(made)))
+        state = self._state(context)
+        with suppress(Exception):  # whatever an empty one may raise as it is unpickled
+            return _rebuilt(context, _whole(code, state))
+        for path in self._files(state):
+            with suppress(Exception):
+                found = _rebuilt(context, _whole(_read(path), state))
+                with suppress(OSError):  # another user's
+                    os.utime(path)
+                return found
         return None
 
     def save_overload(self, _: Any, compiled: Any) -> None:
@@ -81,8 +88,9 @@ class DiskCache:
             code = serialize.dumps(compiled._reduce())
         except RuntimeError:  # no code: Ctrl-C came while LLVM called back, and exceptions get lost there
             raise KeyboardInterrupt from None
-        self.made = hashlib.sha256(code).digest() + code
-        for path in self._files(compiled.target_context):
+        state = self._state(compiled.target_context)
+        self.made = _digest(code, state) + code
+        for path in self._files(state):
             with suppress(OSError), saving:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _write(path, self.made)
@@ -90,14 +98,15 @@ class DiskCache:
                     _drop_oldest(path.parent, self._kernel)
                 return
 
-    def _files(self, context: Any) -> list[Path]:
+    def _state(self, context: Any) -> bytes:
+        """The hash of all that the code depends on."""
         compiler = sys.version, numba.__version__, llvmlite.__version__, int(numba.config.OPT)
         state = repr((compiler, context.codegen().magic_tuple(), self._arguments)).encode()
-        try:
-            name = f"{self._kernel}-{hashlib.sha256(_sources(self._module) + state).hexdigest()[:32]}.nbc"
-        except OSError:  # no sources
-            return []
-        return [folder / name for folder in self._folders]
+        return hashlib.sha256(self._sources + state).digest()
+
+    def _files(self, state: bytes) -> list[Path]:
+        name = f"{self._kernel}-{state.hex()[:32]}.nbc"
+        return [folder / name for folder in self._folders] if self._sources else []
 
 
 def folders() -> list[Path]:
@@ -121,10 +130,18 @@ def writable_folder() -> Path | None:
     return None
 
 
-def _whole(made: bytes) -> bytes:
-    """The code behind its hash, or nothing: damaged code would be run all the same."""
+def _digest(code: bytes, state: bytes) -> bytes:
+    return hashlib.sha256(state + code).digest()
+
+
+def _whole(made: bytes, state: bytes) -> bytes:
+    """The code behind its hash, or nothing: damaged code, or another version's, would be run all the same."""
     digest, code = made[:_DIGEST_BYTES], made[_DIGEST_BYTES:]
-    return code if hashlib.sha256(code).digest() == digest else b""
+    return code if _digest(code, state) == digest else b""
+
+
+def _rebuilt(context: Any, code: bytes) -> Any:
+    return CompileResult._rebuild(context, *pickle.loads(code))
 
 
 def _read(path: Path) -> bytes:
@@ -152,13 +169,23 @@ def _drop_oldest(folder: Path, kernel: str) -> None:
         path.unlink(missing_ok=True)
 
 
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
 @cache
-def _sources(module: str) -> bytes:
-    """The hash of the sources of a module of this package, and of those in the package that it imports."""
-    text = hashlib.sha256()
-    for name in sorted(_needed(module)):
-        text.update(inspect.getsource(sys.modules[name]).encode())
-    return text.digest()
+def hash_of_sources(module: str) -> bytes:
+    """The hash of the sources of a module, which is being imported, and of those in this package that it imports.
+
+    It is empty where there are no sources.
+    """
+    digest = hashlib.sha256()
+    try:
+        for name in sorted(_needed(module)):
+            digest.update(_source(name).encode())
+            digest.update(repr(_imported(name).constants).encode())
+    except OSError:
+        return b""
+    return digest.digest()
 
 
 def _needed(module: str) -> set[str]:
@@ -168,14 +195,35 @@ def _needed(module: str) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += _imported(name)
+            waiting += _imported(name).modules
     return found - {__name__}
 
 
+class _Imported(NamedTuple):
+    """What a module imports from this package."""
+
+    modules: list[str]
+    constants: list[tuple[str, Any]]
+    """Of the package itself, which was imported long before: names and values."""
+
+
 @cache
-def _imported(module: str) -> list[str]:
-    """The modules of this package that a module imports, or takes names from."""
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-    names = [(node.module, f"{node.module}.{alias.name}") for node in imports for alias in node.names]
-    return [name if name in sys.modules else home for home, name in names if home.startswith(_PACKAGE)]
+def _imported(module: str) -> _Imported:
+    imports = [node for node in ast.walk(ast.parse(_source(module))) if isinstance(node, ast.ImportFrom)]
+    found = _Imported([], [])
+    for node in imports:
+        if node.module == _PACKAGE:
+            for name in (alias.name for alias in node.names):
+                if f"{_PACKAGE}.{name}" in sys.modules:
+                    found.modules.append(f"{_PACKAGE}.{name}")
+                else:
+                    found.constants.append((name, getattr(sys.modules[_PACKAGE], name)))
+        elif node.module and node.module.startswith(_PACKAGE):
+            found.modules.append(node.module)
+    return found
+
+
+@cache
+def _source(module: str) -> str:
+    """The text of a module. It is read once: there may be another one when the next module asks for it."""
+    return inspect.getsource(sys.modules[module])

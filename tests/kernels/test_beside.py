@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import strided
 from strided.kernels import beside, kernel_of
 from strided.kernels.compile import kernel
 from tests import paths
@@ -282,6 +284,39 @@ until(lambda: another.failed)
 print(another.failed["copy"])
 """
     assert re.fullmatch(r"\d+ MB of address space are left \(ulimit -v\)\n", said(process(code, folder)))
+
+
+def test_no_process_is_started_that_would_find_too_little_memory(folder: Path, lock: int) -> None:
+    code = """
+import resource
+until(compiling)
+resource.setrlimit(resource.RLIMIT_AS, (1000 << 20, -1))
+another = kernels.beside.Compiler(kernels.load)
+another._made_by = lambda command: print("started")
+another.ask("copy")
+until(lambda: another.failed)
+print(another.failed["copy"])
+"""
+    expected = "a process may take 1000 MB of address space (ulimit -v); compiling takes 1024 MB\n"
+    assert said(process(code, folder, OPENBLAS_NUM_THREADS="1")) == expected
+
+
+def test_code_of_another_version_is_not_taken(folder: Path, tmp_path: Path) -> None:
+    """The package is upgraded while a process runs: what the new one compiles is not for this one."""
+    shutil.copytree(Path(strided.__file__).parent, tmp_path / "strided", ignore=shutil.ignore_patterns("__pycache__"))
+    with open(tmp_path / "strided/kernels/contiguous.py", "a") as file:
+        file.write("# A new version.\n")
+    code = f"""
+kernels.kernel_of("fill")
+sys.path.insert(0, {str(tmp_path)!r})
+compiler, handed_over = kernels._compiler, []
+made_by = compiler._made_by
+compiler._made_by = lambda command: handed_over.append(made_by(command)) or handed_over[-1]
+compiler.ask("fill")
+until(lambda: "fill" in kernels._loaded)
+print(len(handed_over[-1]) > 1000, kernels.kernel_of("fill").compiled.stats.cache_hits)
+"""
+    assert said(process(code, folder)).split() == ["True", "Counter()"]
 
 
 def test_a_compiler_that_hangs_is_killed_at_the_end(folder: Path, lock: int) -> None:

@@ -119,6 +119,37 @@ for name in ("encode_varints", "copy", "fill"):
     assert hits() == ["1", "0", "0"]
 
 
+def test_code_of_what_runs_is_not_kept_as_that_of_a_later_upgrade(tmp_path):
+    """A process imports sources; they are changed; it compiles. Another process must not find that code."""
+    package, cache = tmp_path / "package", tmp_path / "cache"
+    shutil.copytree(Path(strided.__file__).parent, package / "strided", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run(code):
+        environment = os.environ | {"PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache), SWITCH: ""}
+        command = [sys.executable, "-P", "-c", code]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True).stdout.split()
+
+    show = "print(*(sum(kernels.load(name).stats.cache_hits.values()) for name in ('copy', 'fill')))"
+    changing = f"""
+from pathlib import Path
+import strided
+from strided import kernels
+kernels.kernel_of("copy")
+for name in ("contiguous", "simd_bytes"):
+    with open(Path(strided.__file__).with_name("kernels") / f"{{name}}.py", "a") as file:
+        file.write("# A new version.\\n")
+{show}
+"""
+    assert run(changing) == ["0", "0"]
+    assert run(f"from strided import kernels\n{show}") == ["0", "0"]
+    assert run(f"from strided import kernels\n{show}") == ["1", "1"]
+    # Constants of the package, which is imported long before, count by their values.
+    show = "print(sum(kernels.load('transpose_runs').stats.cache_hits.values()))"
+    constant = f"from strided import kernels\nkernels.SHORT_ROW_BYTES += 1\n{show}"
+    assert run(f"from strided import kernels\n{show}") == run(constant) == ["0"]
+    assert run(constant) == ["1"]
+
+
 def test_code_for_another_cpu_is_not_used(folder, monkeypatch):
     first = fresh().compiled
     monkeypatch.setattr(type(first.targetctx.codegen()), "magic_tuple", lambda _: ("another", "cpu", ""))
@@ -139,6 +170,25 @@ def test_of_each_kernel_few_files_are_kept(folder, monkeypatch):
         fresh().compiled  # noqa: B018
     assert len(list(folder.rglob("add-*.nbc"))) == 2
     assert fresh().compiled.stats.cache_hits
+
+
+def test_of_each_kernel_those_files_are_kept_that_were_used_last(folder, monkeypatch):
+    monkeypatch.setattr(disk_cache, "_MOST_KEPT", 2)
+
+    def hits(cpu):
+        with monkeypatch.context() as within:
+            within.setattr(type(fresh()._dispatcher.targetctx.codegen()), "magic_tuple", lambda _: (cpu,))
+            found = bool(fresh().compiled.stats.cache_hits)
+        for path in folder.rglob("add-*.nbc"):  # an hour goes by
+            os.utime(path, times=(path.stat().st_atime - 3600, path.stat().st_mtime - 3600))
+        return found
+
+    assert [hits(cpu) for cpu in "abacab"] == [False, False, True, False, True, False]
+
+
+def test_what_killed_processes_leave_counts_among_the_files_of_a_kernel(folder, monkeypatch):
+    monkeypatch.setattr(disk_cache, "_MOST_KEPT", 2)
+    fresh().compiled  # noqa: B018
     for number in range(3):  # what killed processes leave
         folder.joinpath("strided", f"add-{number}.nbc.{number}").touch()
     disk_cache._drop_oldest(folder / "strided", "add")
