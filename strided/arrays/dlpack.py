@@ -1,7 +1,7 @@
 """DLPack capsules of ndarrays, including types that NumPy itself cannot name.
 
 NumPy makes the capsule, as unsigned integers if the type is one of ml_dtypes; the type is then corrected in DLPack's
-own structure, whose layout is fixed.
+own structure, whose layout is fixed, and copies are marked there.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ _CODES = {
     "float8_e5m2fnuz": 13,
     "float8_e8m0fnu": 14,
 }
+#: ``DLPACK_FLAG_BITMASK_IS_COPIED``.
+_IS_COPIED = 1 << 1
 
 
-def capsule(values: Array, **options: Any) -> Any:
-    """A DLPack capsule of an ndarray's own memory.
+def capsule(values: Array, *, copied: bool, **options: Any) -> Any:
+    """A DLPack capsule of an ndarray's own memory, which may have been copied for it.
 
     Raises
     ------
@@ -36,11 +38,12 @@ def capsule(values: Array, **options: Any) -> Any:
         DLPack has no such type, or the consumer cannot take read-only memory.
     """
     code = _CODES.get(values.dtype.name)
-    if code is None:
-        return _capsule(values, **options)
-    bits = 8 * values.itemsize
-    made = _capsule(values.view(f"u{values.itemsize}"), **options)
-    _name_type(made, code, bits)
+    made = _capsule(values if code is None else values.view(f"u{values.itemsize}"), **options)
+    whole, tensor = _structures(made)
+    if code is not None:
+        tensor.code, tensor.bits = code, 8 * values.itemsize
+    if copied and whole is not None:
+        whole.flags |= _IS_COPIED
     return made
 
 
@@ -85,12 +88,14 @@ class _Versioned(ctypes.Structure):
     )
 
 
-def _name_type(capsule: Any, code: int, bits: int) -> None:
-    """Set the true type of the elements in a capsule that nobody has taken yet."""
+def _structures(capsule: Any) -> tuple[_Versioned | None, _Tensor]:
+    """What is in a capsule that nobody has taken yet; those without a version have no flags."""
     pointer_of, name_of = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_GetName
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     name = name_of(capsule)
     address = pointer_of(capsule, name)
-    tensor = _Versioned.from_address(address).tensor if name == b"dltensor_versioned" else _Tensor.from_address(address)
-    tensor.code, tensor.bits = code, bits
+    if name == b"dltensor_versioned":
+        whole = _Versioned.from_address(address)
+        return whole, whole.tensor
+    return None, _Tensor.from_address(address)

@@ -147,7 +147,7 @@ class Interchange(ArrayBase):
         if dlpack.runs_backwards(values):
             # Few consumers know negative strides; torch crashes.
             raise BufferError(f"the view of {self.spec} runs backwards; to_numpy() or copy=True copies it")
-        return dlpack.capsule(values, stream=stream, max_version=max_version, dl_device=dl_device)
+        return dlpack.capsule(values, copied=bool(copy), stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __jax_array__(self) -> Any:
         """The values as a ``jax.Array`` of the dtype to which JAX converts theirs. JAX's functions call this."""

@@ -33,9 +33,9 @@ def to_torch(a: LayoutArray, *, copy: bool | None = None) -> torch.Tensor:
     refusal = _why_not_shared(a)
     if copy is False and refusal:
         raise BufferError(refusal)
-    values = a.to_numpy() if copy or refusal else a.as_strided()
+    copied = bool(copy or refusal)
     try:
-        return torch.from_dlpack(_Capsule(values))
+        return torch.from_dlpack(_Capsule(a.to_numpy() if copied else a.as_strided(), copied))
     except BufferError as error:
         raise UnsupportedError(f"torch has no {a.dtype}; convert with astype first ({error})") from None
 
@@ -43,14 +43,14 @@ def to_torch(a: LayoutArray, *, copy: bool | None = None) -> torch.Tensor:
 class _Capsule:
     """An ndarray as a producer of DLPack capsules that name bfloat16 and float8."""
 
-    def __init__(self, values: Array) -> None:
-        self._values = values
+    def __init__(self, values: Array, copied: bool) -> None:
+        self._values, self._copied = values, copied
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._values.__dlpack_device__()
 
     def __dlpack__(self, *, stream: object = None, **options: object) -> object:
-        return dlpack.capsule(self._values, stream=stream, **options)
+        return dlpack.capsule(self._values, copied=self._copied, stream=stream, **options)
 
 
 def _why_not_shared(a: LayoutArray) -> str | None:

@@ -202,12 +202,13 @@ def _as_ndarray(region: Region, name: str) -> npt.NDArray[Any] | None:
     strides = region.map.strides if region.bits >= 8 else None
     if strides is None:
         return None
-    shape, unit = region.map.shape, region.storage.unit // 8
+    shape, unit, word = region.map.shape, region.storage.unit // 8, WORDS[region.bits // 8]
+    if 0 in shape:
+        return np.empty(shape, word)
     first = int(region.map.offset_of((0,) * len(shape)))
     reaches = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     span = first + sum(r for r in reaches if r < 0), first + sum(r for r in reaches if r > 0)
     refuse_outside(region, region.storage.byte_span(*span), name)
-    word = WORDS[region.bits // 8]
     return np.ndarray(shape, word, region.buffer, first * unit, tuple(s * unit for s in strides))
 
 

@@ -330,6 +330,24 @@ def test_dlpack_names_the_types_that_numpy_lacks(element_type: str, code: int, v
     assert (content[20], content[21]) == (code, 8 * a.itemsize)
 
 
+@needs_numpy("2.1", "it makes no capsules that have flags")
+@pytest.mark.parametrize("element_type", ["f32", "bf16"])
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_dlpack_marks_copies(element_type: str, copy: bool | None) -> None:
+    values = np.zeros((3, 5), np.float32)
+    a = array(f"{element_type}[3,5]{{0,1}}", values)
+    assert _flags(a.__dlpack__(max_version=(1, 0), copy=copy)) == _flags(
+        values.__dlpack__(max_version=(1, 0), copy=copy)
+    )
+    a.__dlpack__(copy=copy)  # one without a version has no flags: nothing else is written
+
+
+def _flags(capsule: Any) -> int:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.c_uint64.from_address(get(capsule, b"dltensor_versioned") + 24).value
+
+
 # --- what NumPy keeps to itself -------------------------------------------------------------------------------------
 
 

@@ -129,6 +129,13 @@ def test_packed_elements_byte_by_byte(bits: int, low_first: bool, signed: bool, 
                 np.testing.assert_array_equal(target.memory, wanted)
 
 
+@pytest.mark.parametrize("shape", ["f32[3,0]{0,1}", "f32[0]", "u4[0,5]{1,0:T(2,4)E(4)}", "u2[2,0]{1,0:E(2)}"])
+def test_nothing_is_copied_from_empty_buffers(shape: str) -> None:
+    array = sd.LayoutArray.from_numpy(np.zeros(sd.parse_shape(shape).dimensions), shape)
+    assert array.buffer.size == 0
+    assert CopyByNumPy(array.region, array.region).advance()
+
+
 def test_copies_go_over_to_kernels_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """A staged copy first misses the kernel of one stage, then that of another; NumPy goes on where it was."""
     boxes = 9
