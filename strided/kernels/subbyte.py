@@ -270,7 +270,7 @@ def _pack_end(s, t, count, how, ends, room):
         simd_bytes.move(room, s, count)
         s = room
     simd_bytes.store(room + 1024, _gather(s, bits, flip))
-    whole, rest = count // each, count % each
+    whole, rest = count * bits >> 3, count & each - 1
     move_run(t, room + 1024, whole)
     if rest:
         mask = (1 << rest * bits) - 1 << (8 - rest * bits) * flip
@@ -287,15 +287,15 @@ def _pack_run(s, target, element, count, how, streaming, ends, room):
     bits, _, _, flip = how
     each = 8 // bits
     base = simd_bytes.address(target)
-    while count > 0 and element % each:
+    while count > 0 and element & each - 1:
         _put_field(base, element, simd_bytes.byte(s), how)
         element, s, count = element + 1, s + 1, count - 1
-    t = base + element // each
+    t = base + (element * bits >> 3)
     if streaming and t & 63:
         # Up to the next line.
         made = min(count, (64 - (t & 63)) * each)
         _pack_end(s, t, made, how, ends, room)
-        t, s, count = t + made // each, s + made, count - made
+        t, s, count = t + (made * bits >> 3), s + made, count - made
     while count >= 64 * each:
         for k in range(each):
             simd_bytes.prefetch(s + 64 * k + _AHEAD)

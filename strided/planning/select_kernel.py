@@ -432,7 +432,7 @@ def _step_of(
             return None
         axes.append(Axis(axis.extent, source, target))
     if row is None and kernel in FREE_ROWS:
-        row, outer = row_and_outer(axes, lane)
+        row, outer = row_and_outer(kernel, axes, lane)
     else:
         outer = outer_order(axes, [k for k in (row, lane) if k is not None])
     # Words of packed elements are read and written again, with all that lies in them.

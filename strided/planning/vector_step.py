@@ -113,7 +113,7 @@ class VectorStep:
         """The same step for sides that lie in memory or in the cache."""
         if self.kernel not in FREE_ROWS:
             return self
-        row, outer = row_and_outer(self.axes, None if self.lane < 0 else self.lane, in_memory)
+        row, outer = row_and_outer(self.kernel, self.axes, None if self.lane < 0 else self.lane, in_memory)
         return self if row is None else replace(self, row=row, outer=outer)
 
     @property
@@ -395,11 +395,12 @@ def outer_order(
 
 
 def row_and_outer(
-    axes: Sequence[Axis], lane: int | None, in_memory: tuple[bool, bool] | None = None
+    kernel: str, axes: Sequence[Axis], lane: int | None, in_memory: tuple[bool, bool] | None = None
 ) -> tuple[int | None, tuple[int, ...]]:
     """The place of the axis that stays on the fewest pages, and those of all others but the lanes, outermost first."""
     outer = outer_order(axes, [] if lane is None else [lane], in_memory)
-    row = next((k for k in reversed(outer) if axes[k].extent >= _LEAST_ROWS), outer[-1] if outer else None)
+    least = _LEAST_ROWS if kernel == "short_rows" else 1
+    row = next((k for k in reversed(outer) if axes[k].extent >= least), outer[-1] if outer else None)
     return row, tuple([k for k in outer if k != row])
 
 
