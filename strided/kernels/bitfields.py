@@ -82,14 +82,17 @@ def _each_line(builder, size):
 def _unzip(bits):
     count = 32 // bits
 
-    def put_line(builder, address, places):
+    def put_line(builder, address, places, wanted=None):
         vector = Vector(register_bytes())
         each = 128 // bits  # elements in 16 bytes
         picks = [run + k for run in range(0, vector.count * 8 // bits, each) for k in _by_member(each, count)]
         found = []
         for begin in range(0, LINE * count, vector.count * count):
-            steps = range(begin, begin + vector.count * count, vector.count)
-            words = [loaded(builder, builder.add(address, INT64(k)), vector, bits) for k in steps]
+            steps = [INT64(k) for k in range(begin, begin + vector.count * count, vector.count)]
+            if wanted is not None:
+                last = builder.and_(builder.sub(wanted, INT64(1)), INT64(-vector.count))
+                steps = [builder.select(builder.icmp_signed("<", k, last), k, last) for k in steps]
+            words = [loaded(builder, builder.add(address, k), vector, bits) for k in steps]
             rows = units(builder, [shuffled(builder, word, word, picks) for word in words], 128 // count, 128)
             found.append([as_bytes(builder, in_turn(builder, row, 128 // count, vector.count // 16)) for row in rows])
         for place, parts in zip(places, zip(*found, strict=True), strict=True):
@@ -112,10 +115,13 @@ def _unzip(bits):
         function = function_of(builder.module, f"strided_unzip{bits}", ir.VoidType(), [INT64] * 4, lines)
         builder.call(function, [address, places, at, size])
 
-    @operation(types.void, *[INTEGER] * 3)
-    def unzip_line(builder, address, places, at):
-        """The same for 64 bytes, where the call of a function would count."""
-        put_line(builder, address, _addresses(builder, places, 1, count, at))
+    @operation(types.void, *[INTEGER] * 4)
+    def unzip_line(builder, address, wanted, places, at):
+        """The same for 64 bytes, where the call of a function would count.
+
+        Of the words, only the first `wanted` bytes count: no lines but theirs are read.
+        """
+        put_line(builder, address, _addresses(builder, places, 1, count, at), wanted)
 
     return unzip, unzip_line
 

@@ -29,9 +29,9 @@ def _fetching(operation):
 
 def _unzipping(lines, line):
     @part
-    def unzip(s, places, at, size, room, how):
+    def unzip(s, wanted, places, at, size, room, how):
         if size == 64:
-            line(s, places, at)
+            line(s, wanted, places, at)
         else:
             lines(s, places, at, size)
 

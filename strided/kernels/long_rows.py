@@ -15,8 +15,11 @@ from strided.kernels.word_lines import OWN, all_follow, near, put_place, ragged,
 
 # Bytes of each row that are taken apart at once, and rows at least, if there are as many: short turns keep memory busy.
 _SPAN, _ROWS = 512, 8
-# Bytes of the source that are asked for ahead: half of them while words are taken apart, half while rows are written.
-_AHEAD = 1 << 14
+# Bytes of the source that are asked for ahead, and those of short pieces: half of them while words are taken apart, the
+# others while rows are written.
+_AHEAD, _AHEAD_FEW = 1 << 14, 1 << 12
+# Words of pieces below which these lie in too few lines for the second-level cache.
+_FEW = 64
 # Most rows of a block.
 _MOST = 64
 # The scratch: where words are and how many rows come before each, where rows go, the lines in which these begin, the
@@ -33,16 +36,16 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
     """
     outer, rows, pieces, _, _ = tables
     size = row_bytes(pieces, width)
-    # A span ends with each piece that is no whole lines.
-    if size < least or ragged(pieces, width) * _SPAN > size:
+    if size < least:
         return False
     room = simd_bytes.address(scratch) + 63 & -64
     starts = simd_bytes.address(source), simd_bytes.address(target)
     fixed = ZERO + shared, ZERO + width, size, room, starts[0] + source.size
     for k in range(shared):
         put_place(room, k, room + _TAKEN + k * _PITCH)
-    asks = not all_follow(outer, rows, size)
-    held = ZERO, ZERO
+    asks, held = not all_follow(outer, rows, size), (ZERO, ZERO)
+    # Whether pieces end inside lines, and have few words; those at the ends may be shorter than the others.
+    cut, few = ZERO + (ragged(pieces, width) > 0), ZERO + (pieces[len(pieces) >> 1, 2] < _FEW)
     for o in range(len(outer)):
         origin = starts[0] + outer[o, 0], starts[1] + outer[o, 1] + pieces[0, 1]
         i = ZERO
@@ -54,12 +57,13 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
                 ask_for_ends(starts[1] + place_of(outer, rows, o, n, 1) + pieces[0, 1], size)
             here, done = (ZERO, ZERO), ZERO
             while done < size:
-                lead = _lead(outer, rows, pieces, (o, i, words, count), here, fixed)
+                walk = outer, rows, pieces, (o, i, count), cut, few
+                ahead = _ahead(walk, here, words, width)
                 later, some = here, ZERO
                 for w in range(0, words, max(1, _ROWS // shared)):
                     band = w, min(words, w + max(1, _ROWS // shared))
-                    later, some, asked = _take_span(unzip, fixed, origin[0], band, pieces, here, lead, how)
-                    _write_span(block, band, done, some, asked, room)
+                    later, some, asked = _take_span(unzip, fixed, origin[0], band, walk, here, ahead, how)
+                    _write_span(block, band, done, some, asked, few, room)
                 here, done = later, done + some
             held = _join(block, held, room)
             i += count
@@ -84,60 +88,98 @@ def _block(rows, i, last, shared, room):
 
 
 @part
-def _lead(outer, rows, pieces, block, here, fixed):
-    """Bytes of the source from a piece's lane, `here`, to what is taken apart so much later."""
-    _, width, size, _, _ = fixed
-    o, i, words, count = block
+def _ahead(walk, here, words, width):
+    """What is taken apart so much later than a piece's lane: a piece's lane, so many blocks on, and bytes to these.
+
+    `walk` has tables, of a block the matrix, its first row and the number of its rows, and what pieces are like.
+    """
     p, c = here
-    start = place_of(outer, rows, o, i, 0) + pieces[p, 0] + 4 * c
-    ahead = max(1, _AHEAD * width // (4 * words * _SPAN)) * _SPAN // width
-    # The same rows, or those so many blocks later.
-    later = ahead * width // size
-    c += ahead % (size // width)
+    most = _AHEAD_FEW if walk[5] else _AHEAD
+    return _gone(walk, (p, ZERO, ZERO, ZERO), c + max(1, most * width // (4 * words * _SPAN)) * _SPAN // width)
+
+
+@part
+def _gone(walk, place, lanes):
+    """A place as `_ahead` tells it, so many lanes on."""
+    outer, rows, pieces, (o, i, count), _, _ = walk
+    p, c, blocks, far = place
+    c += lanes
     while c >= pieces[p, 2]:
         c -= pieces[p, 2]
         p += 1
         if p == len(pieces):
-            p, later = ZERO, later + 1
-    return place_of(outer, rows, o, i + later * count, 0) + pieces[p, 0] + 4 * c - start
+            p, blocks = ZERO, blocks + 1
+            far = place_of(outer, rows, o, i + blocks * count, 0) - place_of(outer, rows, o, i, 0)
+    return p, c, blocks, far
 
 
 @part
-def _take_span(unzip, fixed, start, band, pieces, here, lead, how):
+def _take_span(unzip, fixed, start, band, walk, here, ahead, how):
     """Take a span of a band of words apart, from a piece's lane on: where it ends, its bytes, and what to ask for.
 
-    Where a piece does not end with a line of the scratch, so does the span: whole lines are faster to write there.
+    What is written of a line behind a piece, the next piece overwrites; the span ends where it could not be kept. Of
+    pieces that end inside lines, no others are asked for and read than those with something that is wanted.
     """
     shared, width, _, room, _ = fixed
+    _, _, pieces, _, cut, _ = walk
     each, asked = 64 // width, room + _ASKED
     p, c, size = here[0], here[1], ZERO
-    for w in range(band[0], band[1]):
-        p, c, size = here[0], here[1], ZERO
-        word = start + simd_bytes.cell(room + _WORDS, w, 0)
-        while p < len(pieces) and size < _SPAN and not size & 63:
-            some, s = min(pieces[p, 2] - c, (_SPAN - size) // width), word + pieces[p, 0] + 4 * c
+    while p < len(pieces) and size <= _SPAN - 64:
+        some, on = min(pieces[p, 2] - c, (_SPAN - size >> 6) * each), ahead
+        lead = ahead[3] + pieces[ahead[0], 0] + 4 * ahead[1] - pieces[p, 0] - 4 * c
+        for w in range(band[0], band[1]):
+            on = ahead
+            word, at = start + simd_bytes.cell(room + _WORDS, w, 0), w * shared * _PITCH + size
             for k in range(0, some, each):
-                asked = _ask(s + 4 * k + lead, 4 * each, asked)
-                take(unzip, fixed, s + 4 * k, min(each, some - k), room, w * shared * _PITCH + size + k * width, how)
-            size += some * width
-            c += some
-            if c == pieces[p, 2]:
-                p, c = p + 1, ZERO
+                s, lanes = word + pieces[p, 0] + 4 * (c + k), min(each, some - k)
+                if cut:
+                    on, asked = _ask(walk, on, word, lanes, asked, room + _TAKEN)
+                    take(unzip, fixed, s, lanes, 4 * lanes, room, at + k * width, how)
+                else:
+                    for line in range(s + lead, s + lead + 4 * each, 128):
+                        simd_bytes.prefetch(line)
+                        simd_bytes.put_integer(asked, line + 64)
+                        asked += 8
+                    take(unzip, fixed, s, lanes, 4 * each, room, at + k * width, how)
+        ahead = on if cut else _gone(walk, ahead, some)
+        size += some * width
+        c += some
+        if c == pieces[p, 2]:
+            p, c = p + 1, ZERO
     return (p, c), size, asked
 
 
 @part
-def _ask(s, size, asked):
-    """Prefetch half of the lines from a place on; the other half is added to a list, which ends at `asked`."""
-    for k in range(0, size, 128):
-        simd_bytes.prefetch(s + k)
-        simd_bytes.put_integer(asked, s + k + 64)
-        asked += 8
-    return asked
+def _ask(walk, ahead, word, lanes, asked, end):
+    """Ask for so many lanes of words: every other line now, those between are added to a list, at most up to `end`.
+
+    The answer is what comes next.
+    """
+    _, _, pieces, _, _, few = walk
+    while lanes > 0:
+        p, c, _, far = ahead
+        some, s = min(lanes, pieces[p, 2] - c), word + far + pieces[p, 0] + 4 * c
+        for line in range(s & -64 if c == 0 else s + 63 & -64, s + 4 * some, 128):
+            _prefetch(line, few)
+            if line + 64 < s + 4 * some and asked < end:
+                simd_bytes.put_integer(asked, line + 64)
+                asked += 8
+        lanes -= some
+        ahead = _gone(walk, ahead, some)
+    return ahead, asked
 
 
 @part
-def _write_span(block, band, done, size, asked, room):
+def _prefetch(line, few):
+    """Ask for a line. Of few that lie together, those in the second-level cache may be gone before their turn."""
+    if few:
+        simd_bytes.prefetch_near(line)
+    else:
+        simd_bytes.prefetch(line)
+
+
+@part
+def _write_span(block, band, done, size, asked, few, room):
     """Write the whole lines of a span of rows, but for the one in which a row begins, after `done` bytes of each."""
     rows, origin, _, _ = block
     now = room + _ASKED
@@ -149,10 +191,13 @@ def _write_span(block, band, done, size, asked, room):
         while line + 64 <= end:
             simd_bytes.put(line, simd_bytes.load(place + line - t), ZERO + 1)
             if line & 64 and now < asked:
-                simd_bytes.prefetch(simd_bytes.integer(now))
+                _prefetch(simd_bytes.integer(now), few)
                 now += 8
             line += 64
         simd_bytes.store(place - 64, simd_bytes.load(place + size - 64))
+    while now < asked:
+        _prefetch(simd_bytes.integer(now), few)
+        now += 8
 
 
 @separate

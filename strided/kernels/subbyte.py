@@ -46,13 +46,16 @@ def _place(member, pitch, options):
 
 
 @part
-def _unzip(s, places, at, size, room, how):
-    """Take `size` bytes of all rows out of words, 64 or more: the last line overlaps the one before it."""
+def _unzip(s, wanted, places, at, size, room, how):
+    """Take `size` bytes of all rows out of words, 64 or more: the last line overlaps the one before it.
+
+    Of the words, the first `wanted` bytes count.
+    """
     for k in range(4):
         put_place(room + _PLACES, k, room + WORD_BYTES + 64 * k)
     for c in range(0, size, 64):
         first = min(c, size - 64)
-        bitfields.unzip_line8(s + 4 * first, room + _PLACES, ZERO)
+        bitfields.unzip_line8(s + 4 * first, wanted - 4 * first, room + _PLACES, ZERO)
         _put_lines(places, at + first, room, how)
 
 

@@ -17,13 +17,13 @@ def put_place(table, k, place):
 
 
 @part
-def take(unzip, fixed, s, count, places, at, how):
-    """Take apart the words of a line, of which `count` are wanted."""
+def take(unzip, fixed, s, count, wanted, places, at, how):
+    """Take apart the words of a line, of which `count` are wanted: no lines are read but those of `wanted` bytes."""
     _, width, _, room, end = fixed
     if s + 256 // width > end:
         simd_bytes.move(room + _WORDS, s, 4 * count)
         s = room + _WORDS
-    unzip(s, places, at, ZERO + 64, room, how)
+    unzip(s, wanted, places, at, ZERO + 64, room, how)
 
 
 @part

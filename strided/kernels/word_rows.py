@@ -25,8 +25,8 @@ def take_apart(unzip, shared, width, longest, source, target, tables, streaming,
     """Copy what `tables` describe, if this is the way; whether it was done.
 
     `unzip` takes apart the words that make a line of each of the `shared` rows, whose lanes have `width` bytes in the
-    target, as `how` says. It may use a kilobyte of the scratch, from `BYTES` on. Streamed rows are shorter than
-    `longest` bytes, which is 4 KB at most.
+    target, as `how` says, and reads no lines but those of the words that are wanted. It may use a kilobyte of the
+    scratch, from `BYTES` on. Streamed rows are shorter than `longest` bytes, which is 4 KB at most.
     """
     outer, rows, pieces, _, _ = tables
     size = row_bytes(pieces, width)
@@ -103,7 +103,7 @@ def _take(unzip, fixed, s, count, lead, places, at, how):
     if lead:
         for k in range(0, 256 // fixed[1], 64):
             simd_bytes.prefetch(s + lead + k)
-    take(unzip, fixed, s, count, places, at, how)
+    take(unzip, fixed, s, count, 4 * count, places, at, how)
 
 
 @part
@@ -169,7 +169,7 @@ def _directly(unzip, fixed, origin, rows, i, members, pieces, p, lead, how):
     if count == shared and size >= lanes:
         table = begin(rows) + 24 * i
         if not lead:
-            unzip(words, table, t, size * width, room, how)
+            unzip(words, 4 * size, table, t, size * width, room, how)
             return
         # Line by line: where much is asked for at once, what is wanted sooner waits.
         for c in range(0, size, lanes):

@@ -47,9 +47,6 @@ _LONG_RUN_BITS = 1024
 #: The same for runs of bytes and halves of words in memory that begin inside of lines: from a line and a half, shorter
 #: ones being put together, up to half a kilobyte.
 _RAGGED_RUN_COST, _RAGGED_RUN_BITS, _LONG_RAGGED_RUN_BITS = 4400.0, 768, 4096
-#: The same for each end inside a line of memory, in long rows that lie apart and are taken out of words. Of halves of
-#: words only longer runs than this are worth it.
-_CUT_COST, _CUT_HALVES_BITS = 8000.0, 2048
 #: The same for each row that is copied as one, and besides if it lies in memory, apart from others; on its own line.
 _SHORT_ROW_COST, _APART_COST, _FAR_COST = 60.0, 25.0, 400.0
 #: The same for each run that is packed, and that is unpacked, up to eight times as long.
@@ -106,9 +103,6 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
             run, long = _WORD_RUN_COST, 3 * _LONG_RUN_BITS
     if 0 < step.run_bits < long:
         cost += run * (1 / step.run_bits - 1 / long)
-    cut = step.cut_run * step.bits
-    if in_memory and in_memory[1] and cut > (0 if step.bits == 8 else _CUT_HALVES_BITS):
-        cost += _CUT_COST / cut
     return cost
 
 
@@ -151,5 +145,4 @@ def leaves_gaps(found: Matched) -> bool:
     if LITTLE_LEFT * left >= own:
         return True
     full = (own + left) * _COST.get(first.kernel, 1.0)
-    dear = first.kernel in _SQUARES | {"pack_words", "short_rows"} or first.cut_run > 0
-    return dear and cost_of(*found) > 1.5 * full
+    return first.kernel in _SQUARES | {"pack_words", "short_rows"} and cost_of(*found) > 1.5 * full

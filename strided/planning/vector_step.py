@@ -172,16 +172,6 @@ class VectorStep:
         return any(s % _LINE_BYTES for m in self.axes[self.lane].target.radix_maps for s in m.strides)
 
     @property
-    def cut_run(self) -> int:
-        """Elements from end to end inside of lines, in rows taken out of words that tasks must cut; 0 if none."""
-        if self.interleaved != 1 or self.bits < 8 or self.row < 0 or self.axes[self.row].extent < _LEAST_ROWS:
-            return 0
-        lane = self.axes[self.lane]
-        if lane.extent * self.bits < limits.current.vector_task_bytes * 8 // _LEAST_ROWS:
-            return 0
-        return min((m.unit for m in lane.source.radix_maps if m.unit * self.bits % (8 * _LINE_BYTES)), default=0)
-
-    @property
     def run_places(self) -> int:
         """At how many places of pages the rows of a transposition's target begin; 0 if they share pages."""
         steps = [abs(s) for m in self.axes[self.lane].target.radix_maps for s in m.strides]
@@ -227,6 +217,9 @@ class VectorStep:
                 if k == self.row:
                     least = _TURNED_LINES * line if self.is_transposition else self.rows
                 most = budget
+                if k == self.lane and self.interleaved == 1 and self.row >= 0:
+                    # Words of several rows lie near each other, and those of a few rows are taken apart side by side.
+                    most = max(1, budget // min(_LEAST_ROWS, self.axes[self.row].extent))
                 if k == self.lane and self.is_transposition:
                     most = min(budget, max(limits.current.transposed_lanes, budget // self.axes[self.row].extent))
                 pieces = not self.is_transposition and (k == self.lane or self.kernel == "short_rows")

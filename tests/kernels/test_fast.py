@@ -232,7 +232,21 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
 
 
 @pytest.mark.parametrize("height", [1, 2, 8, 20])
-@pytest.mark.parametrize("lanes", [(1024,), (3, 1, 128, 128, 128, 1000), (128,) * 8 + (5,), (70, 64, 2111)])
+@pytest.mark.parametrize(
+    "lanes",
+    [
+        (1024,),
+        (3, 1, 128, 128, 128, 1000),
+        (128,) * 8 + (5,),
+        (70, 64, 2111),
+        (36,) * 40,
+        (20,) * 60 + (3,),
+        (128, 72) * 9,
+        (1, 2, 1) * 300,
+        (64, 96, 5, 100) * 6,
+    ],
+    ids=lambda lanes: "-".join(map(str, lanes[:6])),
+)
 @pytest.mark.parametrize("kernel", ["deinterleave16", "deinterleave8"])
 def test_long_rows_go_on_from_piece_to_piece(kernel, lanes, height):
     """Rows of tiles of so many words, from any member on, that follow each other or do not: neither end is passed."""

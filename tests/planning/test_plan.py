@@ -501,9 +501,14 @@ def _blocks_fit(plan: Plan) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "staged"), [("u8[50,1200,700]", True), ("u8[50,1200,1920]", False), ("u8[7,8000,700]", False)]
-)
-def test_pieces_of_many_long_rows_that_end_inside_of_lines_go_through_blocks(text: str, staged: bool) -> None:
+@pytest.mark.parametrize("text", ["u8[50,1200,700]", "u8[50,1200,1920]", "u8[7,8000,700]"])
+def test_pieces_of_long_rows_that_end_inside_of_lines_go_through_no_block(text: str) -> None:
     plan = sd.inspect.plan_between(f"{text}{{2,0,1:T(8,128)(4,1)}}", f"{text}{{2,1,0}}")
-    assert plan.kernel == ("deinterleave8, rows" if staged else "deinterleave8")
+    assert plan.kernel == "deinterleave8"
+
+
+@pytest.mark.parametrize("text", ["u8[8,60000,700]{2,0,1:T(8,128)(4,1)}", "bf16[16,90000,36]{2,0,1:T(16,128)(2,1)}"])
+def test_words_of_several_rows_are_taken_apart_in_one_task(text: str) -> None:
+    (step,) = sd.inspect.plan_between(text, sd.parse_shape(text).with_layout(None)).steps
+    assert isinstance(step, VectorStep)
+    assert min(part[step.row].stop - part[step.row].start for part in step.tasks()) == 8
