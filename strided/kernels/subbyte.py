@@ -267,8 +267,7 @@ def _pack_end(s, t, count, how, ends, room):
 
     Nothing from `ends` on is read.
     """
-    bits, _, _, flip = how
-    each = 8 // bits
+    bits, _, each, flip = how
     if s + 64 * each > ends:
         simd_bytes.move(room, s, count)
         s = room
@@ -287,8 +286,7 @@ def _pack_run(s, target, element, count, how, streaming, ends, room):
 
     Elements outside that share a byte with the first or the last one keep their bits.
     """
-    bits, _, _, flip = how
-    each = 8 // bits
+    bits, _, each, flip = how
     base = simd_bytes.address(target)
     while count > 0 and element & each - 1:
         _put_field(base, element, simd_bytes.byte(s), how)
@@ -350,7 +348,7 @@ def pack(source, target, outer, rows, pieces, bits, high_first, streaming, scrat
     Tables as in `drive`: offsets of the source count bytes, those of the target elements; a lane is an element. Bits
     that no table names stay as they are, by reading and writing whole bytes: threads may not share those.
     """
-    how = bits, (1 << bits) - 1, ZERO, high_first
+    how = bits, (1 << bits) - 1, 8 // bits, high_first
     room, ends = simd_bytes.address(scratch), simd_bytes.address(source) + source.size
     for o in range(outer.shape[0]):
         for r in range(rows.shape[0]):
