@@ -87,10 +87,11 @@ def _unzip(bits):
         each = 128 // bits  # elements in 16 bytes
         picks = [run + k for run in range(0, vector.count * 8 // bits, each) for k in _by_member(each, count)]
         found = []
+        # Where the last load that is wanted begins; those behind it are the same one.
+        last = None if wanted is None else builder.and_(builder.sub(wanted, INT64(1)), INT64(-vector.count))
         for begin in range(0, LINE * count, vector.count * count):
             steps = [INT64(k) for k in range(begin, begin + vector.count * count, vector.count)]
-            if wanted is not None:
-                last = builder.and_(builder.sub(wanted, INT64(1)), INT64(-vector.count))
+            if last is not None:
                 steps = [builder.select(builder.icmp_signed("<", k, last), k, last) for k in steps]
             words = [loaded(builder, builder.add(address, k), vector, bits) for k in steps]
             rows = units(builder, [shuffled(builder, word, word, picks) for word in words], 128 // count, 128)

@@ -55,9 +55,9 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
             block = begin(rows) + 24 * i, origin[1], count, size
             for n in range(i + count, i + 2 * count if asks else ZERO):
                 ask_for_ends(starts[1] + place_of(outer, rows, o, n, 1) + pieces[0, 1], size)
+            walk = outer, rows, pieces, (o, i, count), cut, few
             here, done = (ZERO, ZERO), ZERO
             while done < size:
-                walk = outer, rows, pieces, (o, i, count), cut, few
                 ahead = _ahead(walk, here, words, width)
                 later, some = here, ZERO
                 for w in range(0, words, max(1, _ROWS // shared)):

@@ -36,6 +36,8 @@ _LINE_BYTES = 64
 _TURNED_LINES = 4
 #: Of fewer rows that follow each other, others come first.
 _LEAST_ROWS = 8
+#: Rows that are taken out of words side by side, if there are as many.
+_ROWS_OF_WORDS = 8
 #: Kernels whose rows may be any axis.
 FREE_ROWS = ("short_rows", "pack")
 #: Bits of the word that rows share.
@@ -218,8 +220,8 @@ class VectorStep:
                     least = _TURNED_LINES * line if self.is_transposition else self.rows
                 most = budget
                 if k == self.lane and self.interleaved == 1 and self.row >= 0:
-                    # Words of several rows lie near each other, and those of a few rows are taken apart side by side.
-                    most = max(1, budget // min(_LEAST_ROWS, self.axes[self.row].extent))
+                    # Their words lie near each other.
+                    most = max(1, budget // min(_ROWS_OF_WORDS, self.axes[self.row].extent))
                 if k == self.lane and self.is_transposition:
                     most = min(budget, max(limits.current.transposed_lanes, budget // self.axes[self.row].extent))
                 pieces = not self.is_transposition and (k == self.lane or self.kernel == "short_rows")

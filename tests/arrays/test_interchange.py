@@ -320,11 +320,9 @@ def test_dlpack_names_the_types_that_numpy_lacks(element_type: str, code: int, v
     case = Case.parse(PLAIN).with_type(element_type)
     a = sd.LayoutArray(bytearray(encoded(case, some_values(case))), shape_of(case))
     capsule = a.__dlpack__(max_version=version)
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     # A consumer says what it takes at most. NumPy makes capsules of the second kind from 2.1 on.
     versioned = version is not None and numpy_is("2.1")
-    tensor = get(capsule, b"dltensor_versioned" if versioned else b"dltensor") + (32 if versioned else 0)
+    tensor = _address(capsule, b"dltensor_versioned") + 32 if versioned else _address(capsule, b"dltensor")
     content = ctypes.string_at(tensor, 24)
     assert int.from_bytes(content[:8], "little") == a.buffer.ctypes.data
     assert (content[20], content[21]) == (code, 8 * a.itemsize)
@@ -343,9 +341,14 @@ def test_dlpack_marks_copies(element_type: str, copy: bool | None) -> None:
 
 
 def _flags(capsule: Any) -> int:
+    return ctypes.c_uint64.from_address(_address(capsule, b"dltensor_versioned") + 24).value
+
+
+def _address(capsule: Any, name: bytes) -> int:
+    """Where a capsule's structure lies."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return ctypes.c_uint64.from_address(get(capsule, b"dltensor_versioned") + 24).value
+    return int(get(capsule, name))
 
 
 # --- what NumPy keeps to itself -------------------------------------------------------------------------------------

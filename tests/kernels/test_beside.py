@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import strided
 from strided.kernels import beside, kernel_of
 from strided.kernels.compile import kernel
 from tests import paths
@@ -111,6 +109,16 @@ with warnings.catch_warnings(record=True) as said:
     read()
 assert not ready()
 print(len(said), *(str(each.message).partition(", ")[2].partition("instead, ")[2] for each in said))
+"""
+
+
+#: Asks another compiler for the kernel, and prints whether it starts a process, and why it failed.
+_ASK_ANOTHER = """
+another = kernels.beside.Compiler(kernels.load)
+another._made_by = lambda command: print("started")
+another.ask("copy")
+until(lambda: another.failed)
+print(another.failed["copy"])
 """
 
 
@@ -277,13 +285,8 @@ import resource
 until(compiling)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20), -1))
-another = kernels.beside.Compiler(kernels.load)
-another._made_by = lambda command: print("started")
-another.ask("copy")
-until(lambda: another.failed)
-print(another.failed["copy"])
 """
-    assert re.fullmatch(r"\d+ MB of address space are left \(ulimit -v\)\n", said(process(code, folder)))
+    assert re.fullmatch(r"\d+ MB of address space are left \(ulimit -v\)\n", said(process(code + _ASK_ANOTHER, folder)))
 
 
 def test_no_process_is_started_that_would_find_too_little_memory(folder: Path, lock: int) -> None:
@@ -291,19 +294,14 @@ def test_no_process_is_started_that_would_find_too_little_memory(folder: Path, l
 import resource
 until(compiling)
 resource.setrlimit(resource.RLIMIT_AS, (1000 << 20, -1))
-another = kernels.beside.Compiler(kernels.load)
-another._made_by = lambda command: print("started")
-another.ask("copy")
-until(lambda: another.failed)
-print(another.failed["copy"])
 """
     expected = "a process may take 1000 MB of address space (ulimit -v); compiling takes 1024 MB\n"
-    assert said(process(code, folder, OPENBLAS_NUM_THREADS="1")) == expected
+    assert said(process(code + _ASK_ANOTHER, folder, OPENBLAS_NUM_THREADS="1")) == expected
 
 
 def test_code_of_another_version_is_not_taken(folder: Path, tmp_path: Path) -> None:
     """The package is upgraded while a process runs: what the new one compiles is not for this one."""
-    shutil.copytree(Path(strided.__file__).parent, tmp_path / "strided", ignore=shutil.ignore_patterns("__pycache__"))
+    paths.copy_of_package(tmp_path)
     with open(tmp_path / "strided/kernels/contiguous.py", "a") as file:
         file.write("# A new version.\n")
     code = f"""

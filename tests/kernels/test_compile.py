@@ -6,7 +6,6 @@ import gc
 import importlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,6 @@ import numba
 import numpy as np
 import pytest
 
-import strided
 from strided.kernels import HOMES, compile, disk_cache
 from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel, part
 from strided.kernels.disk_cache import SWITCH, DiskCache
@@ -37,6 +35,13 @@ def result(kernel, number=2):
     target = np.zeros(1, np.uint8)
     kernel(np.array([40], np.uint8), target, number)
     return int(target[0])
+
+
+def printed(code, package, cache):
+    """The words that some code prints, run in a process with another copy of the package and another cache."""
+    environment = os.environ | {"PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache), SWITCH: ""}
+    command = [sys.executable, "-P", "-c", code]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True).stdout.split()
 
 
 @pytest.fixture
@@ -100,14 +105,11 @@ from strided.kernels import load
 for name in ("encode_varints", "copy", "fill"):
     print(name, sum(load(name).stats.cache_hits.values()))
 """
-    package, cache = tmp_path / "before", tmp_path / "cache"
+    package = paths.copy_of_package(tmp_path / "before")
 
     def hits():
-        environment = os.environ | {"PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache), SWITCH: ""}
-        command = [sys.executable, "-P", "-c", code]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout.split()[1::2]
+        return printed(code, package, tmp_path / "cache")[1::2]
 
-    shutil.copytree(Path(strided.__file__).parent, package / "strided", ignore=shutil.ignore_patterns("__pycache__"))
     assert hits() == ["0", "0", "0"]
     package = package.rename(tmp_path / "after")
     for name in ("kernels/contiguous.py", "planning/plan.py", "kernels/__init__.py"):
@@ -121,13 +123,10 @@ for name in ("encode_varints", "copy", "fill"):
 
 def test_code_of_what_runs_is_not_kept_as_that_of_a_later_upgrade(tmp_path):
     """A process imports sources; they are changed; it compiles. Another process must not find that code."""
-    package, cache = tmp_path / "package", tmp_path / "cache"
-    shutil.copytree(Path(strided.__file__).parent, package / "strided", ignore=shutil.ignore_patterns("__pycache__"))
+    package = paths.copy_of_package(tmp_path / "package")
 
     def run(code):
-        environment = os.environ | {"PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache), SWITCH: ""}
-        command = [sys.executable, "-P", "-c", code]
-        return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True).stdout.split()
+        return printed(code, package, tmp_path / "cache")
 
     show = "print(*(sum(kernels.load(name).stats.cache_hits.values()) for name in ('copy', 'fill')))"
     changing = f"""
