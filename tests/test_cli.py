@@ -619,11 +619,15 @@ def test_help_and_info_load_no_compiler() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path, unbuffered: str) -> None:
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     convert = [sys.executable, "-m", "strided", "convert", dump, SHAPE, "-"]
     for command in (convert, [*convert[:3], "demo"]):
         with open("/dev/full", "wb") as full:
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+            done = subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False, env=environment
+            )
         assert (done.returncode, done.stderr) == (2, b"strided: standard output: No space left on device\n")
 
 

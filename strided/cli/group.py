@@ -37,6 +37,10 @@ def end(number: int, *_: object) -> NoReturn:
     raise Ended(number)
 
 
+#: What standard output is called in errors.
+_OUTPUT = "standard output"
+
+
 class Commands(click.Group):
     """The commands, in the order of the list below. They end quietly when the reader of their output is gone."""
 
@@ -60,14 +64,22 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with named_when_full("standard output"):
+            with named_when_full(_OUTPUT):
                 super().invoke(ctx)
                 sys.stdout.flush()
         except Ended as ended:
             sys.exit(128 + ended.args[0])
         except BrokenPipeError:
-            # Python flushes standard output again at the end: discard that.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
+        except OSError as error:
+            if error.filename == _OUTPUT:
+                _discard_output()
+            raise
+
+
+def _discard_output() -> None:
+    """Have what Python flushes again at the end go nowhere: it would fail once more, with an exit code of its own."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
