@@ -224,6 +224,8 @@ class VectorStep:
                     most = max(1, budget // min(_ROWS_OF_WORDS, self.axes[self.row].extent))
                 if k == self.lane and self.is_transposition:
                     most = min(budget, max(limits.current.transposed_lanes, budget // self.axes[self.row].extent))
+                if k == self.row and self._goes_on_beside_rows():
+                    most = min(budget, max(limits.current.far_rows, self._least_rows()))
                 pieces = not self.is_transposition and (k == self.lane or self.kernel == "short_rows")
                 lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
                 if k == self.lane and self.kernel == "short_rows":
@@ -244,6 +246,21 @@ class VectorStep:
                 length = length_of(self.axes[k], min(-(-share // near), most // others))
                 lengths[k] = max(lengths[k], length)
         return boxes_of(self.axes, self._order, lengths, periods)
+
+    def _goes_on_beside_rows(self) -> bool:
+        """Whether rows lie on pages of their own in the source, and those of an outer axis beside them.
+
+        A task that takes few rows goes on soon where these end, on pages that are known, in lines that are there.
+        """
+        if self.is_transposition or self.kernel in FREE_ROWS or nearness(self.axes[self.row].source) < _PAGE_BYTES:
+            return False
+        return any(nearness(self.axes[k].source) < _PAGE_BYTES for k in self.outer)
+
+    def _least_rows(self) -> int:
+        """Rows that make a task worth preparing, with all of the other axes."""
+        width = max(8, self.bits) // 8
+        row = width * self.elements // self.axes[self.row].extent
+        return -(-(limits.current.vector_task_bytes // 4) // row)
 
     def _task_elements(self) -> int:
         """Elements of one task: all, or enough to be worth one and few enough that threads end together."""

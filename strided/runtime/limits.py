@@ -55,6 +55,9 @@ class Limits(NamedTuple):
     #: Lanes of one task of a transposition: the target's rows written side by side, each on a page of its own.
     #: `compare.py`, rows "transpose".
     transposed_lanes: int = 1024
+    #: Rows of one task that are pages apart in the source, if another axis goes on beside them: more than the CPU has
+    #: streams for, few enough to come back to each page soon. `sweep.py`.
+    far_rows: int = 32
     #: Elements of one task of the nest. No benchmark; 2^12 to 2^21 measured alike.
     nest_task_elements: int = 1 << 18
     #: Least extent along the source's nearest axis in such a task: a square of a transposition needs both its sides.

@@ -303,6 +303,28 @@ def test_tasks_cover_a_step_and_end_on_tiles() -> None:
             assert all((part.stop - part.start) % 8 == 0 for parts in step.tasks() for part in parts)
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        # Rows of the same matrix are pages apart, those of the next one lie beside them; no task is too small.
+        ("bf16[512,768,20]{2,0,1:T(8,128)(2,1)}", 32),
+        ("u4[1024,384,60]{2,0,1:T(8,128)(8,1)E(4)}", 32),
+        ("s8[4096,72,60]{2,0,1:T(8,128)(4,1)}", 122),
+        # Rows follow each other, or nothing lies beside them.
+        ("bf16[512,7681,20]{2,1,0:T(8,128)(2,1)}", 7681),
+        ("bf16[64,768,2100]{2,0,1:T(8,128)(2,1)}", 64),
+    ],
+)
+def test_tasks_come_back_to_pages_of_far_rows_soon(text: str, rows: int) -> None:
+    shape = sd.parse_shape(text)
+    (step,) = plan_between(str(shape.with_layout(None)), text).steps
+    assert isinstance(step, VectorStep)
+    tasks = list(step.tasks())
+    assert sum(math.prod(part.stop - part.start for part in parts) for parts in tasks) == shape.size
+    most = max(parts[step.row].stop - parts[step.row].start for parts in tasks)
+    assert rows - 8 < most <= rows
+
+
 def test_spans_are_exact() -> None:
     view = window(map_of("f32[40,900]{1,0:T(8,128)}"), slice(35, 2, -4), slice(130, 700, 3))
     offsets = view.offsets()
