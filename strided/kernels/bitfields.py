@@ -14,6 +14,7 @@ from strided.kernels.llvm import (
     VECTOR,
     Vector,
     as_bytes,
+    ask_for,
     concatenated,
     function_of,
     in_turn,
@@ -332,25 +333,83 @@ def _spread(bits):
     return spread
 
 
-def _gather(bits):
-    each = 8 // bits
+def _gathered(builder, parts, bits, flip):
+    """64 bytes of packed elements, from the low bits of bytes in as many vectors as it takes."""
+    kind, each = parts[0].type, 8 // bits
+    wide = ir.VectorType(ir.IntType(16), kind.count // 2)
+    parts, width = [builder.and_(part, same(kind, (1 << bits) - 1)) for part in parts], bits
+    while width < 8:
+        pairs = [builder.bitcast(part, wide) for part in parts]
+        joined = [builder.or_(pair, builder.lshr(pair, same(wide, 8 - width))) for pair in pairs]
+        parts = [packed(builder, a, b, 16, 8) for a, b in zip(joined[::2], joined[1::2], strict=True)]
+        width *= 2
+    line = concatenated(builder, [_in_order(builder, part, each) for part in parts])
+    return _where(builder, flip, line, lambda: _reversed(builder, line, bits))
 
+
+def _gather(bits):
     @operation(VECTOR, INTEGER, INTEGER)
     def gather(builder, address, flip):
         """64 bytes of packed elements, from the low bits of as many bytes as it takes."""
         vector = Vector(register_bytes())
-        places = [builder.add(address, INT64(k)) for k in range(0, LINE * each, vector.count)]
-        parts = [builder.and_(loaded(builder, place, vector), same(vector.of(8), (1 << bits) - 1)) for place in places]
-        width = bits
-        while width < 8:
-            pairs = [builder.bitcast(part, vector.of(16)) for part in parts]
-            joined = [builder.or_(pair, builder.lshr(pair, same(pair.type, 8 - width))) for pair in pairs]
-            parts = [packed(builder, a, b, 16, 8) for a, b in zip(joined[::2], joined[1::2], strict=True)]
-            width *= 2
-        line = concatenated(builder, [_in_order(builder, part, each) for part in parts])
-        return _where(builder, flip, line, lambda: _reversed(builder, line, bits))
+        places = [builder.add(address, INT64(k)) for k in range(0, LINE * 8 // bits, vector.count)]
+        return _gathered(builder, [loaded(builder, place, vector) for place in places], bits, flip)
 
     return gather
+
+
+def _joined(builder, places, size, bits, flip):
+    """64 bytes of packed elements, from so many bytes at each of some places."""
+    vector = min(register_bytes(), size)
+    places = [builder.add(place, INT64(k)) for place in places for k in range(0, size, vector)]
+    parts, count = [loaded(builder, place, Vector(vector)) for place in places], register_bytes() // vector
+    whole = [concatenated(builder, parts[k : k + count]) for k in range(0, len(parts), count)]
+    return _gathered(builder, whole, bits, flip)
+
+
+def _ask_for_all(builder, starts, ahead, size):
+    """Ask for the lines of some bytes `ahead` of each place, if that is not 0."""
+    with builder.if_then(builder.icmp_signed("!=", ahead, INT64(0))):
+        for start in starts:
+            for k in range(0, size, LINE):
+                ask_for(builder, builder.add(builder.add(start, ahead), INT64(k)))
+
+
+def _pack_rows(bits):
+    each = 32 // bits
+
+    def square(builder, table, at, ahead, flip, target):
+        starts = _addresses(builder, table, 0, 16, at)
+        _ask_for_all(builder, starts, ahead, 4 * each)
+        # Sixteen bytes of packed elements belong to each of four rows that are four apart: lines are made of four such.
+        words = [_joined(builder, starts[k::4], 4 * each, bits, flip) for k in range(4)]
+        for k, line in enumerate(units(builder, words, 32, 128)):
+            place = builder.add(target, INT64(LINE * k))
+            builder.store(as_bytes(builder, line), pointer_to(builder, place, VECTOR.of(8)), align=1)
+        builder.ret_void()
+
+    def line(builder, table, at, ahead, flip):
+        starts = _addresses(builder, table, 0, 16, at)
+        _ask_for_all(builder, starts, ahead, each)
+        builder.ret(_joined(builder, starts, each, bits, flip))
+
+    @operation(types.void, *[INTEGER] * 5)
+    def pack_square(builder, table, at, ahead, flip, target):
+        """Write four lines: in the k-th, the k-th word of packed elements of each of sixteen rows.
+
+        Where the bytes of rows begin, plus `at`, is in the first column of a table of three. So far `ahead`, if that is
+        not 0, lines are asked for.
+        """
+        name, arguments = f"strided_pack_square{bits}", [table, at, ahead, flip, target]
+        builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 5, square), arguments)
+
+    @operation(VECTOR, *[INTEGER] * 4)
+    def pack_line(builder, table, at, ahead, flip):
+        """A line: a word of packed elements of each of sixteen rows."""
+        name, arguments = f"strided_pack_line{bits}", [table, at, ahead, flip]
+        return builder.call(function_of(builder.module, name, VECTOR.of(8), [INT64] * 4, line), arguments)
+
+    return pack_square, pack_line
 
 
 def _in_order(builder, vector, count):
@@ -368,3 +427,4 @@ def _either(builder, values):
 
 spread4, spread2, spread1 = _spread(4), _spread(2), _spread(1)
 gather4, gather2, gather1 = _gather(4), _gather(2), _gather(1)
+(pack_square4, pack_line4), (pack_square2, pack_line2), (pack_square1, pack_line1) = map(_pack_rows, (4, 2, 1))

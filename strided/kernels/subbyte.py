@@ -9,7 +9,7 @@ from __future__ import annotations
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
-from strided.kernels.put_words import put_bytes, put_together
+from strided.kernels.put_words import put_together
 from strided.kernels.row_driver import (
     ARGUMENTS,
     drive,
@@ -356,94 +356,5 @@ def pack(source, target, outer, rows, pieces, bits, high_first, streaming, scrat
                 s = simd_bytes.address(source) + outer[o, 0] + rows[r, 0] + pieces[p, 0]
                 element = outer[o, 1] + rows[r, 1] + pieces[p, 1]
                 _pack_run(s, target, element, pieces[p, 2], how, streaming, ends, room)
-    if streaming:
-        simd_bytes.fence()
-
-
-# --- runs that are words --------------------------------------------------------------------------------------------
-
-_WORDS, _SLOTS = 128, 2048  # words that are moved at once; where the scratch holds the bytes of each
-
-
-@part
-def _mask(count, bits, flip):
-    """The bits of a word that belong to so many of its first elements."""
-    whole, rest = count * bits >> 3, count * bits & 7
-    return (1 << 8 * whole) - 1 | ((1 << rest) - 1 << (8 - rest) * flip) << 8 * whole
-
-
-@part
-def _copy_slot(t, s, each):
-    """Copy as many bytes as a word has elements."""
-    if each == 8:
-        simd_bytes.copy8(t, s)
-    elif each == 16:
-        simd_bytes.copy16(t, s)
-    else:
-        simd_bytes.copy32(t, s)
-
-
-@part
-def _words_from(rows, left, each):
-    """How many of the `left` rows of a table are words of the target that follow each other, from the first one on."""
-    count, place = ZERO + 1, simd_bytes.cell(rows, ZERO, 1)
-    while count < min(_WORDS, left) and simd_bytes.cell(rows, count, 1) == place + count * each:
-        count += 1
-    return count
-
-
-@part
-def _pack_words(s, t, rows, words, count, how, streaming, ends, room):
-    """Copy `count` bytes of each row at `rows` to the first elements of a word, from `t` on; the others stay."""
-    bits, _, _, flip = how
-    each = 32 // bits
-    mask = _mask(count, bits, flip)
-    # All of them are there before any is packed: a load that spans stores must wait for them.
-    for k in range(words):
-        own = s + simd_bytes.cell(rows, k, 0)
-        simd_bytes.prefetch(own + 2 * _AHEAD)
-        if own + each <= ends:
-            _copy_slot(room + _SLOTS + each * k, own, each)
-        else:
-            simd_bytes.move(room + _SLOTS + each * k, own, count)
-    for k in range(0, words, 16):
-        packed, size = _gather(room + _SLOTS + each * k, bits, flip), min(64, 4 * (words - k))
-        if size < 64:
-            simd_bytes.move(room, t, size)
-            put_bytes(t, simd_bytes.choose(simd_bytes.load(room), packed, mask), size, mask, room)
-        elif count == each:
-            if streaming and not t & 63:
-                simd_bytes.put(t, packed, streaming)
-            else:
-                simd_bytes.store(t, packed)
-        else:
-            simd_bytes.prefetch(t + _AHEAD)
-            packed = simd_bytes.choose(simd_bytes.load(t), packed, mask)
-            if mask >> 24:
-                simd_bytes.store(t, packed)
-            else:
-                put_bytes(t, packed, size, mask, room)
-        t += 64
-
-
-@kernel(*_RUNS, WRITABLE)
-def pack_words(source, target, outer, rows, pieces, bits, high_first, streaming, scratch):
-    """Copy runs of bytes to words of packed elements: pieces of up to a word each, which begin with words.
-
-    As `pack`; words are read as a whole, and of those that a piece fills in part only bytes with its elements written.
-    """
-    how = bits, ZERO, ZERO, high_first
-    room, ends = simd_bytes.address(scratch), simd_bytes.address(source) + source.size
-    most = _words_from(simd_bytes.address(rows), rows.shape[0], 32 // bits)
-    for o in range(outer.shape[0]):
-        r = ZERO
-        while r < rows.shape[0]:
-            here = simd_bytes.address(rows) + 24 * r
-            words = _words_from(here, rows.shape[0] - r, 32 // bits) if r else most
-            for p in range(pieces.shape[0]):
-                s = simd_bytes.address(source) + outer[o, 0] + pieces[p, 0]
-                t = simd_bytes.address(target) + ((outer[o, 1] + rows[r, 1] + pieces[p, 1]) * bits >> 3)
-                _pack_words(s, t, here, words, pieces[p, 2], how, streaming, ends, room)
-            r += words
     if streaming:
         simd_bytes.fence()

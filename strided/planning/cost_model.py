@@ -51,8 +51,8 @@ _RAGGED_RUN_COST, _RAGGED_RUN_BITS, _LONG_RAGGED_RUN_BITS = 4400.0, 768, 4096
 _SHORT_ROW_COST, _APART_COST, _FAR_COST = 60.0, 25.0, 400.0
 #: The same for each run that is packed, and that is unpacked, up to eight times as long.
 _PACKED_RUN_COST, _UNPACKED_RUN_COST = 2300.0, 1000.0
-#: The same for each word that `pack_words` fills.
-_FILLED_WORD_COST = 250.0
+#: The same for each run of which `pack_words` fills the last word in part.
+_PART_OF_WORD_COST = 250.0
 #: The time that packed rows take to be put into words, for each run of these, and for as many as are made at once: for
 #: all of the rows, and for each of them.
 _WORDS, _MADE_COST, _MADE_ROW_COST = 64, 3300.0, 310.0
@@ -89,8 +89,9 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
         cost += _GAP_COST * (1 / step.fullness - 1)
     run, long = _RUN_COST, _LONG_RUN_BITS
     if step.kernel == "pack_words":
-        run = _FILLED_WORD_COST
-    elif step.kernel in ("pack", "unpack"):
+        extent = step.axes[step.lane].extent
+        return cost + (_PART_OF_WORD_COST / (8 * extent) if extent * step.bits % WORD_BITS else 0.0)
+    if step.kernel in ("pack", "unpack"):
         run, long = _PACKED_RUN_COST if step.kernel == "pack" else _UNPACKED_RUN_COST, 8 * _LONG_RUN_BITS
     elif step.kernel == "short_rows":
         run = _short_row_cost(step, in_memory)

@@ -379,6 +379,9 @@ def _packed(asked: _Case) -> VectorStep | None:
         return None
     if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
         return None
+    if words is not None:
+        box, lane, words = _words_joined(box, lane, words, WORD_BITS // bits)
+        axis = box.axes[lane]
     kernel = "unpack" if source_bits < 8 else "pack" if words is None else "pack_words"
     row = _row_of(box, lane) if kernel == "unpack" else words
     found = _step_of(kernel, box, bits, row, lane, units=(source_bits, target_bits))
@@ -391,10 +394,7 @@ def _packed(asked: _Case) -> VectorStep | None:
 
 
 def _words_beside(box: Box, lane: int, bits: int) -> int | None:
-    """The axis along which words of the target follow each other, if every run of packed lanes is one; else None.
-
-    The bytes of a word, and those of the next one, lie near each other.
-    """
+    """The axis along which words of the target follow each other, if every run of packed lanes is one; else None."""
     own, each = box.axes[lane].target.radix_map, WORD_BITS // bits
     if own is None or own.start % each or (own.unit if own.sizes else box.axes[lane].extent) > each:
         return None
@@ -405,9 +405,17 @@ def _words_beside(box: Box, lane: int, bits: int) -> int | None:
         return None
     for k, axis in enumerate(box.axes):
         if axis.target.unit_stride == WORD_BITS:
-            near = abs(axis.source.unit_stride) <= 8 * limits.current.long_row_bytes
-            return k if near and axis.extent >= _LEAST_WORDS else None
+            return k if axis.extent >= _LEAST_WORDS else None
     return None
+
+
+def _words_joined(box: Box, lane: int, words: int, each: int) -> tuple[Box, int, int]:
+    """The same box, and where lanes and words are now: the lanes longer if bytes of other words go on behind them."""
+    if box.axes[lane].extent % each:
+        return box, lane, words
+    longer, place, other = _lengthened(box, lane, words, 8, 1)
+    own = longer.axes[place].target.radix_map
+    return (longer, place, other) if own is not None and own.unit == each else (box, lane, words)
 
 
 def _step_of(

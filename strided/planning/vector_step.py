@@ -38,6 +38,8 @@ _TURNED_LINES = 4
 _LEAST_ROWS = 8
 #: Rows that are taken out of words side by side, if there are as many.
 _ROWS_OF_WORDS = 8
+#: Words that follow each other in most tiles.
+_WORDS_OF_TILE = 128
 #: Kernels whose rows may be any axis.
 FREE_ROWS = ("short_rows", "pack")
 #: Bits of the word that rows share.
@@ -218,7 +220,12 @@ class VectorStep:
                 least = line
                 if k == self.row:
                     least = _TURNED_LINES * line if self.is_transposition else self.rows
+                    if self.kernel == "pack_words":
+                        least = _LINE_BYTES * 8 // _WORD_BITS
                 most = budget
+                if k == self.lane and self.kernel == "pack_words":
+                    # A tile's words that follow each other.
+                    most = max(1, budget // min(_WORDS_OF_TILE, self.axes[self.row].extent))
                 if k == self.lane and self.interleaved == 1 and self.row >= 0:
                     # Their words lie near each other.
                     most = max(1, budget // min(_ROWS_OF_WORDS, self.axes[self.row].extent))

@@ -80,7 +80,7 @@ COMMON = {
     "several": [
         ("bf16[8192,8192]{1,0:T(8,128)(2,1)}", "bf16[8192,8192]{0,1:T(8,128)(2,1)}"),
         ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{0,1}"),
-        ("s4[8192,8192]{1,0:T(8,128)(8,1)E(4)}", "s4[8192,8192]{0,1}"),
+        ("s4[8192,8192]{1,0:T(8,128)(8,1)E(4)}", "s4[8192,8192]{0,1:T(8,128)(8,1)E(4)}"),
         ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{0,1:E(4)}"),
         ("u8[334,224,224,3]{2,1,3,0:T(32,128)(4,1)}", "u8[334,224,224,3]{3,2,1,0}"),
     ],
@@ -181,11 +181,31 @@ def test_rows_of_words_are_taken_apart_first_where_short_rows_of_the_target_go_o
 @pytest.mark.parametrize("turn", [1, -1], ids=["read", "written"])
 @pytest.mark.parametrize("shape", ["s2[36,57,19,4,64,5]{4,1,5,3,2,0:", "s2[324,693,14,16]{0,3,2,1:"])
 def test_packed_words_are_moved_as_words_and_taken_apart_in_long_runs(shape: str, turn: int) -> None:
-    dense = shape.split("{")[0] + "{" + ",".join(map(str, range(shape.count(",", 0, shape.index("]")), -1, -1))) + "}"
+    dense = str(sd.parse_shape(shape.split("{")[0]).with_layout(None))
     for step in plan_between(*(f"{shape}T(16,128)(16,1)E(2)}}", dense)[::turn]).steps:
+        if step.kernel == "pack_words":
+            assert (turn, step.axes[step.lane].extent) == (-1, 693 * 14 * 16)
+            continue
         assert isinstance(step, StagedCopy)
         assert "transpose32" in step.kernel.split(", ")
         assert "nest" not in step.kernel
+
+
+@pytest.mark.parametrize(
+    ("text", "lanes"),
+    [
+        # Elements of whole words go on along other axes; others end with their row.
+        ("u4[445,11304]{0,1:T(8,128)(8,1)E(4)}", 11304),
+        ("f4e2m1fn[30,128,47,34,8]{1,4,3,2,0:T(8,128)(8,1)E(4)}", 47 * 34 * 8),
+        ("s2[128,16384,24]{0,2,1:T(16,128)(16,1)E(2)}", 24),
+    ],
+)
+def test_rows_far_apart_are_packed_into_words(text: str, lanes: int) -> None:
+    (step,) = plan_between(str(sd.parse_shape(text).with_layout(None)), text).steps
+    assert isinstance(step, VectorStep)
+    assert (step.kernel, step.axes[step.lane].extent) == ("pack_words", lanes)
+    rows = [parts[step.row] for parts in step.tasks()]
+    assert all(part.start % 16 == 0 for part in rows)
 
 
 @pytest.mark.parametrize("turn", [1, -1], ids=["read", "written"])

@@ -26,7 +26,7 @@ from strided.planning.plan import StagedCopy, VectorStep, plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
 from strided.transfer import copy as transfer
-from tests.regions import Guarded, bits_at, expected, map_of, row_major
+from tests.regions import Guarded, bits_at, expected, map_of, row_major, window
 from tests.thinned import examples, thinned
 
 #: Limits for these tests: the smallest copies are planned, and small ones staged.
@@ -320,7 +320,7 @@ def test_words_that_rows_fill_in_part(
 ) -> None:
     """What lies in them besides stays; where the last one does not end in the buffer, words are not moved whole."""
     monkeypatch.setattr(cost_model, "_FETCH_COST", 0.0)
-    monkeypatch.setattr(cost_model, "_FILLED_WORD_COST", 1e4)
+    monkeypatch.setattr(cost_model, "_PART_OF_WORD_COST", 1e4)
     monkeypatch.setattr(cost_model, "_PACKED_RUN_COST", 0.0)
     replace(stream_bytes=0, staging_bytes=staging_bytes)
     maps = [map_of(f"f32[{sizes}]{text}") for text in (layout, "")]
@@ -379,6 +379,31 @@ def test_runs_that_are_packed_into_words(
             target = Guarded(maps[1], bits, seed=2, phase=phase[1], low_first=low_first)
             found.append(check(source, target))
     assert "pack_words" in found
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize("phase", [0, 4, 1])
+@pytest.mark.parametrize(("bits", "rows"), [(1, 32), (2, 16), (4, 8), (4, 64)])
+def test_runs_far_apart_that_are_packed_into_words(
+    bits: int, rows: int, phase: int, streaming: bool, replace: Callable[..., None]
+) -> None:
+    """In squares of words, some of which lack rows, words or the last elements; from any word of a line on."""
+    replace(stream_bytes=0 if streaming else 1 << 40, vector_task_bytes=1 << 13)
+    each = 32 // bits
+    for lanes, run, first in itertools.product(
+        (16, 31, 150), (each, 3 * each, 4 * each, 5 * each - 1, 11 * each + 1), (0, 5)
+    ):
+        dense, tiled = map_of(f"f32[{lanes},3,{run}]"), map_of(f"f32[{lanes},3,{run}]{{0,2,1:T({rows},128)({each},1)}}")
+        maps = [window(map_, slice(first if lanes > 16 else 0, None)) for map_ in (dense, tiled)]
+        source, target = Guarded(maps[0], 8, seed=1, phase=phase), Guarded(maps[1], bits, seed=2, phase=phase)
+        check_both(source, target, "pack_words")
+
+
+def test_words_that_follow_each_other_for_half_a_line(replace: Callable[..., None]) -> None:
+    """Those behind them begin another line."""
+    replace(stream_bytes=0)
+    source, target = map_of("f32[256,1024]"), map_of("f32[256,1024]{1,0:T(8,8)}")
+    check_both(Guarded(source, 8, seed=1), Guarded(target, 4, seed=2), "pack_words")
 
 
 def test_words_whose_bytes_lie_in_pieces() -> None:
@@ -494,7 +519,16 @@ def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
     used = {
         name for way in WAYS for kernels in (way.there, way.back) for name in re.split(r", | or | \+ ", kernels)
     } - {"nest_bits"}
-    homes = {"interleave", "short_rows", "subbyte", "transpose", "few_rows", "transpose_runs", "contiguous"}
+    homes = {
+        "interleave",
+        "short_rows",
+        "subbyte",
+        "packed_words",
+        "transpose",
+        "few_rows",
+        "transpose_runs",
+        "contiguous",
+    }
     assert used == {name for name, module in HOMES.items() if module in homes and name != "fill"}
 
 
