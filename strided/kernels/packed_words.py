@@ -15,10 +15,9 @@ _ROWS, _WORDS = 16, 4  # of a square
 # Where the scratch holds tables, the lines of a square, and rows that are copied there, each on its own line or two.
 _TABLE, _COPIED, _LINES, _COPIES = 128, 512, 1024, 2048
 _COPY_BYTES = 128
-# Bytes of each row of the source that are asked for ahead; where rows are shorter, so many of all rows.
+# Bytes of each row of the source that are asked for ahead; where rows are shorter, so many of all rows. So many rows on
+# are lines of the target that are filled in part, at least a line's.
 _AHEAD, _AHEAD_SHORT = 512, 4096
-# Bytes of the target from one that is filled in part to one that is asked for.
-_KEPT_AHEAD = 2048
 
 
 @part
@@ -120,8 +119,11 @@ def _pack_line(bits, table, at, ahead, flip):
 
 
 @part
-def _put_words(t, line, count, size, how, streaming, room):
-    """Write `count` words, of whose bits those of their first `size` elements are wanted; the others stay."""
+def _put_words(t, line, count, size, how, ahead, streaming, room):
+    """Write `count` words, of whose bits those of their first `size` elements are wanted; the others stay.
+
+    So far `ahead` is a line that is filled in part as well.
+    """
     bits, flip, each = how
     if count == _ROWS and size == each:
         if streaming and not t & 63:
@@ -131,7 +133,7 @@ def _put_words(t, line, count, size, how, streaming, room):
         return
     mask, bytes_ = _mask(size, bits, flip), 4 * count
     if count == _ROWS:
-        simd_bytes.prefetch(t + _KEPT_AHEAD)
+        simd_bytes.prefetch(t + ahead)
         words = simd_bytes.choose(simd_bytes.load(t), simd_bytes.load(line), mask)
         if mask >> 24:
             simd_bytes.store(t, words)
@@ -159,8 +161,8 @@ def pack_words(source, target, outer, rows, pieces, bits, high_first, streaming,
     if last == 0 or len(rows) == 0 or len(outer) == 0:
         return
     width = pieces[last - 1, 0] + pieces[last - 1, 2] - pieces[0, 0]
-    later = ZERO if width >= 2 * _AHEAD else -(-_AHEAD_SHORT // max(1, _ROWS * width)) * _ROWS
-    soon = ZERO, later
+    long = width >= 2 * _AHEAD
+    soon = ZERO, ZERO + _ROWS if long else -(-_AHEAD_SHORT // max(1, _ROWS * width)) * _ROWS
     surveyed = _word_of_line(to, outer[0, 1] + rows[0, 1] + pieces[0, 1], bits)
     even, farthest = _survey(table, len(rows), each, surveyed)
     for o in range(len(outer)):
@@ -170,17 +172,19 @@ def pack_words(source, target, outer, rows, pieces, bits, high_first, streaming,
             here = table + 24 * i
             first = _word_of_line(to, outer[o, 1] + rows[i, 1] + pieces[0, 1], bits)
             count = _rows_from(here, len(rows) - i, each, first, as_surveyed)
+            soon = _counted_on(rows, soon)
+            next_one = min(soon[0], len(outer) - 1)
+            kept_ahead = (outer[next_one, 1] + rows[soon[1], 1] - outer[o, 1] - rows[i, 1]) * bits >> 3
             ahead = ZERO + _AHEAD * (source.size > NEAR)
-            if ahead and later:
-                soon = _counted_on(rows, soon)
-                ahead = outer[min(soon[0], len(outer) - 1), 0] + rows[soon[1], 0] - outer[o, 0] - rows[i, 0]
-                soon = soon[0], soon[1] + count
+            if ahead and not long:
+                ahead = outer[next_one, 0] + rows[soon[1], 0] - outer[o, 0] - rows[i, 0]
                 spread = rows[i + count - 1, 0] - rows[i, 0]
                 if 0 <= spread < 64 * _ROWS:
                     # Rows that share lines.
                     for k in range(0, spread + width, 64):
                         simd_bytes.prefetch(s + rows[i, 0] + pieces[0, 0] + k + ahead)
                     ahead = ZERO
+            soon = soon[0], soon[1] + count
             t = outer[o, 1] + rows[i, 1]
             i += count
             if count < _ROWS:
@@ -199,7 +203,8 @@ def pack_words(source, target, outer, rows, pieces, bits, high_first, streaming,
                     simd_bytes.store(room + _LINES, _pack_line(bits, own, at, ahead, high_first))
                 for k in range(words):
                     place = to + ((t + pieces[p + k, 1]) * bits >> 3)
-                    _put_words(place, room + _LINES + 64 * k, count, pieces[p + k, 2], how, streaming, room)
+                    line, size = room + _LINES + 64 * k, pieces[p + k, 2]
+                    _put_words(place, line, count, size, how, kept_ahead, streaming, room)
                 p += words
     if streaming:
         simd_bytes.fence()

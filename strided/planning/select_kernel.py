@@ -25,6 +25,8 @@ _Place = TypeVar("_Place", int, int | None)
 WORD_BITS = 32
 #: Fewer words that follow each other are no better moved together.
 _LEAST_WORDS = 16
+#: More words that follow each other are cut, if that leaves nothing: a table of 24 bytes for each stays in the cache.
+_MOST_WORDS = 1024
 #: The widest element that kernels move.
 _WIDEST_BITS = 64
 #: Runs of so many bits can be moved as single elements.
@@ -380,7 +382,7 @@ def _packed(asked: _Case) -> VectorStep | None:
     if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
         return None
     if words is not None:
-        box, lane, words = _words_joined(box, lane, words, WORD_BITS // bits)
+        box, lane, words = _words_cut(*_words_joined(box, lane, words, WORD_BITS // bits))
         axis = box.axes[lane]
     kernel = "unpack" if source_bits < 8 else "pack" if words is None else "pack_words"
     row = _row_of(box, lane) if kernel == "unpack" else words
@@ -416,6 +418,14 @@ def _words_joined(box: Box, lane: int, words: int, each: int) -> tuple[Box, int,
     longer, place, other = _lengthened(box, lane, words, 8, 1)
     own = longer.axes[place].target.radix_map
     return (longer, place, other) if own is not None and own.unit == each else (box, lane, words)
+
+
+def _words_cut(box: Box, lane: int, words: int) -> tuple[Box, int, int]:
+    """The same box, and where lanes and words are now: fewer words, if they are so many that their table is long."""
+    parts = split(box, words, _MOST_WORDS) if box.axes[words].extent > _MOST_WORDS else None
+    if parts is None or len(parts) > 1:
+        return box, lane, words
+    return parts[0], lane + (lane > words), words + 1
 
 
 def _step_of(
