@@ -67,8 +67,17 @@ SQUARES = {
 #: Operations that put a line of each of some rows together, with the number of rows.
 ZIPS = {f"zip {k + 2} x {bits}": (zip_rows.ZIPS[bits][k], k + 2) for k in range(3) for bits in (8, 16, 32)}
 
-#: Operations that put rows into words, four lines of these, with the number of integers that they take.
-BRAIDS = {"braid_lines": (bitfields.braid_lines, 7)}
+#: Operations that put elements into words, four lines of these, with the number of integers that they take: those of
+#: rows that share words, and those that lie side by side.
+BRAIDS = {
+    "braid_lines8": (bitfields.braid_lines8, 4),
+    "braid_lines4": (bitfields.braid_lines4, 4),
+    "braid_lines2": (bitfields.braid_lines2, 4),
+    "braid_lines1": (bitfields.braid_lines1, 4),
+    "pack_square4": (bitfields.pack_square4, 5),
+    "pack_square2": (bitfields.pack_square2, 5),
+    "pack_square1": (bitfields.pack_square1, 5),
+}
 
 
 def machine_code(name: str, target: Target) -> str:

@@ -226,44 +226,6 @@ def braid_packed(builder, address, pitch, bits, flip):
     return builder.call(function, [address, pitch, bits, flip])
 
 
-def _braid_lines(builder, sources, at, bits, flip, mask, target, streaming):
-    """Put rows together in four bytes of words, and these into words."""
-    vector = Vector(register_bytes())
-    wide, groups = vector.of(16), vector.count // 16
-    low = splat(builder, builder.sub(builder.shl(INT64(1), bits), INT64(1)), vector.of(8))
-    rows = builder.mul(builder.udiv(INT64(8), bits), INT64(8))  # bytes of the table, for the rows of one byte
-    with cgutils.for_range_slice(builder, INT64(0), INT64(LINE), INT64(vector.count), inc=True) as (begin, _):
-        parts = [cgutils.alloca_once_value(builder, ir.Constant(wide, None)) for _ in range(4)]
-        for k, part in enumerate(parts):
-            any_row = builder.icmp_unsigned("!=", builder.and_(mask, INT64(0xFF << 8 * k)), INT64(0))
-            with (
-                builder.if_then(any_row),
-                cgutils.for_range_slice(builder, INT64(0), INT64(8), bits, inc=True) as (shift, number),
-            ):
-                entry = builder.add(sources, builder.add(builder.mul(rows, INT64(k)), builder.mul(number, INT64(8))))
-                place = builder.load(pointer_to(builder, entry, INT64), align=8)
-                place = builder.add(place, builder.add(at, begin))
-                row = builder.bitcast(builder.and_(loaded(builder, place, vector), low), wide)
-                up = splat(builder, builder.xor(shift, flip), wide)
-                builder.store(builder.or_(builder.load(part), builder.shl(row, up)), part)
-        words = units(builder, [builder.load(part) for part in parts], 8, 32)
-        lines = [
-            as_bytes(builder, concatenated(builder, halves))
-            for halves in zip(*(_pairs(builder, *words[k : k + 2], groups) for k in (0, 2)), strict=True)
-        ]
-        places = [
-            builder.add(target, builder.add(builder.mul(begin, INT64(4)), INT64(LINE * k))) for k in range(groups)
-        ]
-        with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
-            with past:
-                for line, place in zip(lines, places, strict=True):
-                    stream(builder, line, pointer_to(builder, place, line.type))
-            with through:
-                for line, place in zip(lines, places, strict=True):
-                    builder.store(line, pointer_to(builder, place, line.type), align=1)
-    builder.ret_void()
-
-
 def _pairs(builder, first, second, groups):
     """Of every 16 bytes of two vectors, both, side by side."""
     kind = ir.VectorType(INT64, 2 * groups)
@@ -272,16 +234,55 @@ def _pairs(builder, first, second, groups):
     return [shuffled(builder, first, second, [k, k + 1, 2 * groups + k, 2 * groups + k + 1]) for k in steps]
 
 
-@operation(types.void, *[INTEGER] * 7)
-def braid_lines(builder, sources, at, bits, flip, mask, target, streaming):
-    """Write four lines of words, each with the low `bits` of a byte of every one of 32 / `bits` rows.
+def _braid_lines(bits):
+    each = max(1, 8 // bits)  # rows of a byte
 
-    64 bytes of each are read from its address in the table `sources` on, plus `at`. Where a byte of words has no bit in
-    `mask`, its rows are not read, and it becomes 0. With `streaming`, `target` is a multiple of 64.
-    """
-    name, arguments = "strided_braid_lines", [sources, at, bits, flip, mask, target, streaming]
-    function = function_of(builder.module, name, ir.VoidType(), [INT64] * 7, _braid_lines)
-    builder.call(function, arguments)
+    def build(builder, sources, at, target, streaming):
+        vector = Vector(register_bytes())
+        wide, groups = vector.of(16), vector.count // 16
+        low = same(vector.of(8), (1 << bits) - 1)
+        with cgutils.for_range_slice(builder, INT64(0), INT64(LINE), INT64(vector.count), inc=True) as (begin, _):
+            own, parts = builder.add(at, begin), []
+            for k in range(0, 4 * each, each):
+                fields = []
+                for n in range(each):
+                    entry = pointer_to(builder, builder.add(sources, INT64(8 * (k + n))), INT64)
+                    row = loaded(builder, builder.add(builder.load(entry, align=8), own), vector)
+                    field = builder.bitcast(builder.and_(row, low), wide)
+                    fields.append(builder.shl(field, same(wide, n * bits)) if n else field)
+                parts.append(as_bytes(builder, _either(builder, fields)))
+            words = units(builder, parts, 8, 32)
+            lines = [
+                as_bytes(builder, concatenated(builder, halves))
+                for halves in zip(*(_pairs(builder, *words[k : k + 2], groups) for k in (0, 2)), strict=True)
+            ]
+            first = builder.add(target, builder.mul(begin, INT64(4)))
+            pointers = [
+                pointer_to(builder, builder.add(first, INT64(LINE * k)), line.type) for k, line in enumerate(lines)
+            ]
+            with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
+                with past:
+                    for line, pointer in zip(lines, pointers, strict=True):
+                        stream(builder, line, pointer)
+                with through:
+                    for line, pointer in zip(lines, pointers, strict=True):
+                        builder.store(line, pointer, align=1)
+        builder.ret_void()
+
+    @operation(types.void, *[INTEGER] * 4)
+    def braid_lines(builder, sources, at, target, streaming):
+        """Write four lines of words, each with the low bits of a byte of every one of the rows that make a word.
+
+        64 bytes of each are read from its address in the table `sources` on, plus `at`; the rows of a byte stand there
+        from its lowest bits on. With `streaming`, `target` is a multiple of 64.
+        """
+        name, arguments = f"strided_braid_lines{bits}", [sources, at, target, streaming]
+        builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 4, build), arguments)
+
+    return braid_lines
+
+
+braid_lines8, braid_lines4, braid_lines2, braid_lines1 = map(_braid_lines, (8, 4, 2, 1))
 
 
 # --- packed elements that lie side by side --------------------------------------------------------------------------

@@ -63,7 +63,9 @@ def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, 
         return patched(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, manner)
     shared = fixed[3]
     count, mask = (shared, ZERO + _EVERY_BIT) if complete else _present(rows, i, last, bits, flip)
-    far = _locate(place[0], rows, i, count, shared, fixed[5])
+    # The rows of a byte, from its lowest bits on.
+    turned = (8 // bits - 1) * (flip > 0) if bits < 8 else ZERO
+    far = _locate(place[0], rows, i, count, shared, turned, fixed[5])
     pieces, first, stop, _ = cut
     for p in range(first, stop):
         s, t = pieces[p, 0], place[1] + pieces[p, 1]
@@ -73,13 +75,13 @@ def put_together(fetch, put_rows, bits, flip, fixed, place, rows, i, last, cut, 
                 for k in range(i, i + count):
                     simd_bytes.prefetch(place[0] + rows[k, 0] + s + c + lead)
             is_end = far + s + c + 64 > end
-            _put_lines(put_rows, bits, flip, fixed, s + c, t + 4 * c, min(64, lanes - c), mask, is_end)
+            _put_lines(put_rows, bits, fixed, s + c, t + 4 * c, min(64, lanes - c), mask, is_end)
     return count
 
 
 @part
-def _locate(start, rows, i, count, shared, room):
-    """Make the table of where the rows of a word begin; the last of these places."""
+def _locate(start, rows, i, count, shared, turned, room):
+    """Make the table of where the rows of a word begin, their numbers changed by `turned`; the last of these places."""
     far = ZERO
     if count < shared:
         # What belongs to other rows of these bytes is not written: it may be anything.
@@ -88,12 +90,12 @@ def _locate(start, rows, i, count, shared, room):
     for k in range(i, i + count):
         s = start + rows[k, 0]
         far = max(far, s)
-        simd_bytes.put_integer(room + _ROWS + 8 * rows[k, 2], s)
+        simd_bytes.put_integer(room + _ROWS + 8 * (rows[k, 2] ^ turned), s)
     return far
 
 
 @part
-def _put_lines(put_rows, bits, flip, fixed, at, t, count, mask, is_end):
+def _put_lines(put_rows, bits, fixed, at, t, count, mask, is_end):
     """Write up to 64 words. What follows them in the source is not read where that may end."""
     _, _, _, shared, streaming, room = fixed
     sources = room + _ROWS
@@ -101,9 +103,9 @@ def _put_lines(put_rows, bits, flip, fixed, at, t, count, mask, is_end):
         _spill(shared, at, count, room)
         at, sources = ZERO, room + _SPILLED
     if count == 64 and mask == _EVERY_BIT:
-        bitfields.braid_lines(sources, at, bits, flip, mask, t, streaming)
+        _braid_lines(bits, sources, at, t, streaming)
         return
-    bitfields.braid_lines(sources, at, bits, flip, mask, room + _MADE, ZERO)
+    _braid_lines(bits, sources, at, room + _MADE, ZERO)
     for k in range(0, 4 * count, 64):
         size, made = min(64, 4 * count - k), room + _MADE + k
         if mask != _EVERY_BIT:
@@ -114,6 +116,18 @@ def _put_lines(put_rows, bits, flip, fixed, at, t, count, mask, is_end):
             simd_bytes.put(t + k, simd_bytes.load(made), streaming)
         else:
             simd_bytes.store(t + k, simd_bytes.load(made))
+
+
+@part
+def _braid_lines(bits, sources, at, target, streaming):
+    if bits == 8:
+        bitfields.braid_lines8(sources, at, target, streaming)
+    elif bits == 4:
+        bitfields.braid_lines4(sources, at, target, streaming)
+    elif bits == 2:
+        bitfields.braid_lines2(sources, at, target, streaming)
+    else:
+        bitfields.braid_lines1(sources, at, target, streaming)
 
 
 @part

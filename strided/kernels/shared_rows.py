@@ -15,7 +15,8 @@ SIDE, GATHERED_ROW = 8192, 1088
 
 # So many complete words for each that is not are not streamed, if all lie side by side.
 _MIXED = 3
-# So many rows, if they share words, come together in them as fast as from memory line by line.
+# Fewer rows, if they share words, come together in them line by line as fast as memory takes them, and so many do where
+# pieces have fewer than 64 lanes.
 _FEW_SHARED = 8
 
 
@@ -28,8 +29,9 @@ def drive_shared(fetch, spill, aim, block, widths, source, target, tables, strea
     outer, rows, pieces, row_cuts, _ = tables
     lanes, phases = sums(pieces)
     mixed = streaming and _are_mixed(outer, rows, pieces, widths[2])
-    # Rows of pieces not much shorter than 64 lanes are put into words by lines; words that are streamed begin with one.
-    long = lanes > 16 * len(pieces), phases
+    # Rows of pieces not much shorter than 64 lanes are put into words by lines, those of few rows if they have as many;
+    # words that are streamed begin with a line.
+    long = ZERO + (lanes > 16 * len(pieces)) + (lanes >= 64 * len(pieces)), phases
     known = _alike(rows, row_cuts, widths[2]), long, mixed, lanes * widths[0]
     streams = ZERO if mixed else streaming
     drive(fetch, spill, aim, block, known, widths, source, target, tables, streams, scratch, options)
@@ -58,10 +60,11 @@ def blocks(patch):
             group, pitch = alike if alike[0] == _EVEN else _group(rows, i, last, shared)
             reach = pitch * (shared - 1)
             how = aim(member, pitch, options), ends[0] - min(0, reach), ends[1] - step - max(0, reach)
-            by_lines = shared > _FEW_SHARED and long[0] and not (fixed[4] and (t | long[1]) & 63)
+            by_lines = shared >= _FEW_SHARED and long[0] > (shared == _FEW_SHARED)
+            by_lines = by_lines and not (fixed[4] and (t | long[1]) & 63)
             if group == _ALONE or by_lines:
                 manner = aim(member, ZERO + GATHERED_ROW, options)
-                ahead = long[0], lead[0] * lead[1], ends[1], group != _ALONE
+                ahead = long[0] > 0, lead[0] * lead[1], ends[1], group != _ALONE
                 done = patch(fetch, fixed, (origin[0], t), rows, i, last, cut, manner, ahead)
                 if group == _ALONE and (fixed[4] or mixed):
                     ask_for_words(origin[1], rows, i, done, later, cut, fixed[1])
