@@ -213,26 +213,10 @@ class VectorStep:
         """Boxes for threads to share, a range of each axis."""
         lengths, budget = [1] * len(self.axes), self._task_elements()
         periods = [tile_period_of(axis) for axis in self.axes]
-        line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
         turns = self.turns_along if self.kernel.startswith("transpose_few") else None
         for k in (self.lane, self.row):
             if k >= 0:
-                least = line
-                if k == self.row:
-                    least = _TURNED_LINES * line if self.is_transposition else self.rows
-                    if self.kernel == "pack_words":
-                        least = _LINE_BYTES * 8 // _WORD_BITS
-                most = budget
-                if k == self.lane and self.kernel == "pack_words":
-                    # A tile's words that follow each other.
-                    most = max(1, budget // min(_WORDS_OF_TILE, self.axes[self.row].extent))
-                if k == self.lane and self.interleaved == 1 and self.row >= 0:
-                    # Their words lie near each other.
-                    most = max(1, budget // min(_ROWS_OF_WORDS, self.axes[self.row].extent))
-                if k == self.lane and self.is_transposition:
-                    most = min(budget, max(limits.current.transposed_lanes, budget // self.axes[self.row].extent))
-                if k == self.row and self._goes_on_beside_rows():
-                    most = min(budget, max(limits.current.far_rows, self._least_rows()))
+                least, most = self._range_of(k, budget)
                 pieces = not self.is_transposition and (k == self.lane or self.kernel == "short_rows")
                 lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
                 if k == self.lane and self.kernel == "short_rows":
@@ -254,12 +238,29 @@ class VectorStep:
                 lengths[k] = max(lengths[k], length)
         return boxes_of(self.axes, self._order, lengths, periods)
 
+    def _range_of(self, k: int, budget: int) -> tuple[int, int]:
+        """Of what the lanes, or the rows, of a task are a multiple, and how many they are at most."""
+        line = max(1, _LINE_BYTES * 8 // max(8, self.bits))
+        if k == self.lane:
+            rows = self.axes[self.row].extent if self.row >= 0 else 1
+            if self.is_transposition:
+                return line, min(budget, max(limits.current.transposed_lanes, budget // rows))
+            # Words that rows share lie near each other, and so do those of a tile that follow each other.
+            beside = _WORDS_OF_TILE if self.kernel == "pack_words" else _ROWS_OF_WORDS if self.interleaved == 1 else 1
+            return line, max(1, budget // min(beside, rows))
+        if self.is_transposition:
+            return _TURNED_LINES * line, budget
+        least = _LINE_BYTES * 8 // _WORD_BITS if self.kernel == "pack_words" else self.rows
+        if self._goes_on_beside_rows():
+            return least, min(budget, max(limits.current.far_rows, self._least_rows()))
+        return least, budget
+
     def _goes_on_beside_rows(self) -> bool:
         """Whether rows lie on pages of their own in the source, and those of an outer axis beside them.
 
         A task that takes few rows goes on soon where these end, on pages that are known, in lines that are there.
         """
-        if self.is_transposition or self.kernel in FREE_ROWS or nearness(self.axes[self.row].source) < _PAGE_BYTES:
+        if self.kernel in FREE_ROWS or nearness(self.axes[self.row].source) < _PAGE_BYTES:
             return False
         return any(nearness(self.axes[k].source) < _PAGE_BYTES for k in self.outer)
 
