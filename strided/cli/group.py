@@ -71,8 +71,10 @@ class Commands(click.Group):
             sys.exit(128 + ended.args[0])
         except BrokenPipeError:
             _discard_output()
-        except OSError as error:
-            if error.filename == _OUTPUT:
+        except OSError:
+            try:
+                sys.stdout.flush()
+            except OSError:
                 _discard_output()
             raise
 

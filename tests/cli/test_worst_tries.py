@@ -202,7 +202,8 @@ def test_ls_takes_what_a_glob_finds(folder: Path, capsys: pytest.CaptureFixture[
 )
 def test_streams_that_are_closed(command: str, code: int, said: str, folder: Path) -> None:
     script = f'exec "{sys.executable}" -m strided {command}'
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    buffered = os.environ | {"PYTHONUNBUFFERED": ""}  # what Python holds back fails at the end, once more
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False, env=buffered)
     assert done.returncode == code
     assert said in done.stderr
     assert done.stderr.count("\n") == (1 if said else 0)
