@@ -37,10 +37,6 @@ def end(number: int, *_: object) -> NoReturn:
     raise Ended(number)
 
 
-#: What standard output is called in errors.
-_OUTPUT = "standard output"
-
-
 class Commands(click.Group):
     """The commands, in the order of the list below. They end quietly when the reader of their output is gone."""
 
@@ -64,7 +60,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with named_when_full(_OUTPUT):
+            with named_when_full("standard output"):
                 super().invoke(ctx)
                 sys.stdout.flush()
         except Ended as ended:

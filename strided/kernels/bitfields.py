@@ -334,14 +334,16 @@ def _spread(bits):
     return spread
 
 
-def _gathered(builder, parts, bits, flip):
-    """64 bytes of packed elements, from the low bits of bytes in as many vectors as it takes."""
-    kind, each = parts[0].type, 8 // bits
-    wide = ir.VectorType(ir.IntType(16), kind.count // 2)
-    parts, width = [builder.and_(part, same(kind, (1 << bits) - 1)) for part in parts], bits
+def _gathered(builder, places, size, bits, flip):
+    """64 bytes of packed elements, from the low bits of so many bytes at each of some places."""
+    vector, kind, each = min(register_bytes(), size), Vector(register_bytes()), 8 // bits
+    places = [builder.add(place, INT64(k)) for place in places for k in range(0, size, vector)]
+    loads, count = [loaded(builder, place, Vector(vector)) for place in places], kind.count // vector
+    whole = [concatenated(builder, loads[k : k + count]) for k in range(0, len(loads), count)]
+    parts, width = [builder.and_(part, same(kind.of(8), (1 << bits) - 1)) for part in whole], bits
     while width < 8:
-        pairs = [builder.bitcast(part, wide) for part in parts]
-        joined = [builder.or_(pair, builder.lshr(pair, same(wide, 8 - width))) for pair in pairs]
+        pairs = [builder.bitcast(part, kind.of(16)) for part in parts]
+        joined = [builder.or_(pair, builder.lshr(pair, same(pair.type, 8 - width))) for pair in pairs]
         parts = [packed(builder, a, b, 16, 8) for a, b in zip(joined[::2], joined[1::2], strict=True)]
         width *= 2
     line = concatenated(builder, [_in_order(builder, part, each) for part in parts])
@@ -352,20 +354,9 @@ def _gather(bits):
     @operation(VECTOR, INTEGER, INTEGER)
     def gather(builder, address, flip):
         """64 bytes of packed elements, from the low bits of as many bytes as it takes."""
-        vector = Vector(register_bytes())
-        places = [builder.add(address, INT64(k)) for k in range(0, LINE * 8 // bits, vector.count)]
-        return _gathered(builder, [loaded(builder, place, vector) for place in places], bits, flip)
+        return _gathered(builder, [address], LINE * 8 // bits, bits, flip)
 
     return gather
-
-
-def _joined(builder, places, size, bits, flip):
-    """64 bytes of packed elements, from so many bytes at each of some places."""
-    vector = min(register_bytes(), size)
-    places = [builder.add(place, INT64(k)) for place in places for k in range(0, size, vector)]
-    parts, count = [loaded(builder, place, Vector(vector)) for place in places], register_bytes() // vector
-    whole = [concatenated(builder, parts[k : k + count]) for k in range(0, len(parts), count)]
-    return _gathered(builder, whole, bits, flip)
 
 
 def _ask_for_all(builder, starts, ahead, size):
@@ -383,7 +374,7 @@ def _pack_rows(bits):
         starts = _addresses(builder, table, 0, 16, at)
         _ask_for_all(builder, starts, ahead, 4 * each)
         # Sixteen bytes of packed elements belong to each of four rows that are four apart: lines are made of four such.
-        words = [_joined(builder, starts[k::4], 4 * each, bits, flip) for k in range(4)]
+        words = [_gathered(builder, starts[k::4], 4 * each, bits, flip) for k in range(4)]
         for k, line in enumerate(units(builder, words, 32, 128)):
             place = builder.add(target, INT64(LINE * k))
             builder.store(as_bytes(builder, line), pointer_to(builder, place, VECTOR.of(8)), align=1)
@@ -392,7 +383,7 @@ def _pack_rows(bits):
     def line(builder, table, at, ahead, flip):
         starts = _addresses(builder, table, 0, 16, at)
         _ask_for_all(builder, starts, ahead, each)
-        builder.ret(_joined(builder, starts, each, bits, flip))
+        builder.ret(_gathered(builder, starts, each, bits, flip))
 
     @operation(types.void, *[INTEGER] * 5)
     def pack_square(builder, table, at, ahead, flip, target):
