@@ -41,6 +41,36 @@ class Padding:
 
 
 @multiples
+class Filled:
+    """Values laid out in a buffer whose padding is filled: in every row of tiles, or in every word; beside a memcpy."""
+
+    params = (
+        [
+            "f32[4096,17,300]{2,1,0:T(8,128)}",
+            "bf16[4096,17,300]{2,1,0:T(8,128)(2,1)}",
+            "s8[4096,17,300]{2,1,0:T(8,128)(4,1)}",
+            "s8[8192,2,1003]{2,1,0:T(4,128)(4,1)}",
+            "s8[402,1228,75]{0,2,1:T(8,128)(4,1)}",
+            "s4[4096,17,300]{2,1,0:T(8,128)(8,1)E(4)}",
+        ],
+    )
+    param_names = ("shape",)
+
+    def setup(self, text: str) -> None:
+        shape = sd.parse_shape(text)
+        n, *others = shape.dimensions
+        self.values = np.ones((max(1, n // 256) if TOY else n, *others), shape.dtype)
+        self.array = sd.LayoutArray.from_numpy(self.values, shape.layout, element_type=shape.element_type)
+        self.copy = plain_copy(self.array.buffer.nbytes)
+
+    def run_from_numpy(self, text: str) -> None:
+        sd.LayoutArray.from_numpy(self.values, self.array.layout, out=self.array, element_type=self.array.element_type)
+
+    def beside(self, text: str) -> None:
+        self.copy()
+
+
+@multiples
 class Ranges:
     """The bytes of windows of four terabytes, and of single elements of a vector."""
 

@@ -154,7 +154,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         """
         return self.from_numpy(self, layout, padding, out, element_type=self.element_type, bitorder=bitorder)
 
-    def fill_padding(self, value: Any = 0) -> None:
+    def fill_padding(self, value: Any = "zero") -> None:
         """Set all padding in the buffer to a value, in place; the elements stay as they are.
 
         Zero also clears the bits of the last byte that belong to no slot. What lies in front of the array, and after

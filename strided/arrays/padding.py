@@ -19,12 +19,14 @@ from strided.arrays.buffer_spec import BufferSpec
 from strided.errors import UnsupportedError
 from strided.layout import PaddingValue
 from strided.planning.plan import FillStep, Storage, plan_fill
+from strided.runtime import limits
 from strided.runtime.cache import forgettable
 from strided.transfer import copy as transfer
 from strided.transfer.region import chunks
 
-#: Contiguous bytes that are filled in the time of one short run, as long as they stay in the cache.
-_RUN_BYTES, _CACHED_BYTES = 1 << 10, 1 << 21
+#: Contiguous bytes that are filled in the time that one run takes besides its own: as long as they stay in the cache,
+#: and beyond.
+_RUN_BYTES, _FAR_RUN_BYTES, _CACHED_BYTES = 1 << 10, 1 << 8, 1 << 21
 #: Slots that are looked at together where each is looked at.
 _CHUNK_SLOTS = 1 << 20
 
@@ -87,15 +89,14 @@ def fill_padding(buffer: npt.NDArray[np.uint8], spec: BufferSpec, bits: int, bit
     the value is all zeros, and stay as they are if not.
     """
     pattern = int.from_bytes(value.tobytes(), "little") & ((1 << bits) - 1)
-    maps, size = _filled(spec, bits)
-    if size and not pattern:
-        buffer[:size] = 0
+    maps, slot_bits = _filled(spec, bits), spec.slots * bits
+    if maps is None and not pattern and slot_bits <= 8 * limits.current.shared_fill_bytes:
+        buffer[: -(-slot_bits // 8)] = 0
         return
-    slot_bits = spec.slots * bits
     if slot_bits % 8 and not pattern:
         buffer[slot_bits // 8] = 0
-    for map_ in maps:
-        transfer.fill(transfer.Region(buffer, map_, bits, bitorder == "little"), pattern)
+    for map_ in (_all_slots(spec.slots),) if maps is None else maps:
+        transfer.fill(transfer.Region(buffer, map_, bits, bitorder == "little"), pattern, spare=spec.slots)
 
 
 def refill_padding(memory: LayoutBuffer, value: Any) -> None:
@@ -134,19 +135,22 @@ def unused_slots(spec: BufferSpec) -> Iterator[npt.NDArray[np.int64]]:
         yield np.flatnonzero(unused[start : start + _CHUNK_SLOTS]) + start
 
 
+@lru_cache(maxsize=256)
+def _all_slots(count: int) -> AddressMap:
+    """A map of all slots; cached, so that conversions are recognised by it."""
+    return AddressMap.from_strides((count,), (1,))
+
+
 @forgettable
 @lru_cache(maxsize=512)
-def _filled(spec: BufferSpec, bits: int) -> tuple[tuple[AddressMap, ...], int]:
-    """Maps of what is filled: the padding, or all slots if that is faster or the padding is unknown.
-
-    Also the bytes to fill, if these are all slots; 0 if not.
-    """
-    maps, slots = spec.padding_maps, spec.slots
-    whole = (AddressMap.from_strides((slots,), (1,)),), -(-slots * bits // 8)
-    if not maps:
-        return whole if maps is None else ((), 0)
-    plans = [plan_fill(map_, Storage(bits)) for map_ in maps]
-    runs = sum(
-        step.runs.number for plan in plans if plan is not None for step in plan.steps if isinstance(step, FillStep)
-    )
-    return whole if None in plans or _RUN_BYTES * runs > whole[1] <= _CACHED_BYTES else (maps, 0)
+def _filled(spec: BufferSpec, bits: int) -> tuple[AddressMap, ...] | None:
+    """Maps of what is filled: the padding; None for all slots, if that is faster or the padding is unknown."""
+    maps, size = spec.padding_maps, -(-spec.slots * bits // 8)
+    if maps is None:
+        return None
+    plans = [plan_fill(map_, Storage(bits), spec.slots) for map_ in maps]
+    if None in plans:
+        return None
+    steps = [step for plan in plans if plan is not None for step in plan.steps if isinstance(step, FillStep)]
+    run = _RUN_BYTES if size <= _CACHED_BYTES else _FAR_RUN_BYTES
+    return None if sum(step.elements + run * step.runs.number for step in steps) > size else maps

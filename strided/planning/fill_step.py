@@ -40,6 +40,12 @@ class FillStep:
         """Bytes that are filled."""
         return self.runs.run_bytes * self.runs.number
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The bytes, from and to, in which the runs lie."""
+        base, run_bytes, loops = self.runs
+        return base, base + sum((extent - 1) * stride for extent, stride in loops) + run_bytes
+
     def __str__(self) -> str:
         extents = " x ".join(str(extent) for extent, _ in self.runs.loops) or "one run"
         return f"fill of {extents}, {self.runs.run_bytes} bytes each"

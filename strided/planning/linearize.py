@@ -54,7 +54,7 @@ def linearized(source: AddressMap, target: AddressMap) -> tuple[AddressMap, Addr
     """
     sides = []
     for map_ in (source, target):
-        found = [_digits_of(irregular) for irregular in map_.irregular]
+        found = [_digits_of(irregular, map_.ndim) for irregular in map_.irregular]
         numbers = tuple(f for f in found if f is not None)
         if len(numbers) < len(found):
             return None
@@ -70,9 +70,9 @@ def linearized(source: AddressMap, target: AddressMap) -> tuple[AddressMap, Addr
         sides = [joined[0], joined[1]]
 
 
-def _digits_of(irregular: IrregularTerm) -> tuple[_Number, tuple[Digit, ...]] | None:
+def _digits_of(irregular: IrregularTerm, ndim: int) -> tuple[_Number, tuple[Digit, ...]] | None:
     """The one number whose digits the expressions are, and these digits; None if they are something else."""
-    found = [(_digit(expr, irregular), stride) for expr, stride in irregular.exprs]
+    found = [(_digit(expr, irregular, ndim), stride) for expr, stride in irregular.exprs]
     numbers = {digit.number for digit, _ in found if digit is not None}
     if len(numbers) != 1 or any(digit is None for digit, _ in found):
         return None
@@ -89,14 +89,14 @@ def _digits_of(irregular: IrregularTerm) -> tuple[_Number, tuple[Digit, ...]] | 
     return numbers.pop(), tuple(digits)
 
 
-def _digit(expr: IndexExpr, irregular: IrregularTerm) -> _NumberDigit | None:
+def _digit(expr: IndexExpr, irregular: IrregularTerm, ndim: int) -> _NumberDigit | None:
     """An expression as a digit of a number, or None."""
-    number = _number(expr, irregular)
+    number = _number(expr, irregular, ndim)
     if number is not None:
         return _NumberDigit(number, 1, 0)
     if not isinstance(expr, Quotient | Remainder):
         return None
-    digit = _digit(expr.of, irregular)
+    digit = _digit(expr.of, irregular, ndim)
     if digit is None:
         return None
     weight, size, by = digit.weight, digit.size, expr.divisor
@@ -109,15 +109,15 @@ def _digit(expr: IndexExpr, irregular: IrregularTerm) -> _NumberDigit | None:
     return None if size % by else digit._replace(weight=weight * by, size=size // by)
 
 
-def _number(expr: IndexExpr, irregular: IrregularTerm) -> _Number | None:
-    """An expression as an affine number, or None if something in it is divided."""
+def _number(expr: IndexExpr, irregular: IrregularTerm, ndim: int) -> _Number | None:
+    """An expression as an affine number of `ndim` indices, or None if something in it is divided."""
     match expr:
         case Coordinate(dimension):
             return _Number(*irregular.coordinates[dimension])
         case Zero():
-            return _Number(0, (0,) * len(irregular.coordinates[0][1]))
+            return _Number(0, (0,) * ndim)
         case Combined(major, minor, size):
-            high, low = _number(major, irregular), _number(minor, irregular)
+            high, low = (_number(part, irregular, ndim) for part in (major, minor))
             if high is None or low is None:
                 return None
             steps = tuple(h * size + s for h, s in zip(high.steps, low.steps, strict=True))

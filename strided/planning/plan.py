@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 from strided.addressing.address_map import AddressMap
@@ -25,7 +25,7 @@ from strided.planning.fill_step import FillStep
 from strided.planning.linearize import linearized
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.offset_tables import AxisRange, TaskRanges
-from strided.planning.runs import runs_of
+from strided.planning.runs import runs_around, runs_of
 from strided.planning.select_kernel import Matched, match
 from strided.planning.staged_step import StagedCopy, staged_copy_of, words_apart
 from strided.planning.staging_blocks import is_short_row
@@ -197,14 +197,18 @@ def plan_copy(
 
 @forgettable
 @lru_cache(maxsize=512)
-def plan_fill(target: AddressMap, storage: Storage) -> Plan | None:
-    """The plan of setting every element of a view to one value, or None if the value must be copied instead."""
-    runs = runs_of(target, storage.bits, storage.unit)
+def plan_fill(target: AddressMap, storage: Storage, spare: int = 0) -> Plan | None:
+    """The plan of setting every element of a view to one value, or None if the value must be copied instead.
+
+    The first `spare` elements of the buffer may be set, too, where that is faster.
+    """
+    find = partial(runs_around, room=spare * storage.bits) if spare else runs_of
+    runs = find(target, storage.bits, storage.unit)
     if not runs:
         return None
     steps = tuple(FillStep(part, max(8, storage.bits) // 8) for part in runs)
-    moved = -(-target.size * storage.bits // 8)
-    return _plan(steps, (0, 0), target.size, moved, (None, span_of(target, storage)))
+    span = min(step.span[0] for step in steps), max(step.span[1] for step in steps)
+    return _plan(steps, (0, 0), target.size, sum(step.elements for step in steps), (None, span))
 
 
 def _plan(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +17,9 @@ from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import RadixMap, axis_map_of
 from strided.runtime import limits
 from strided.runtime.aliases import Table
+
+#: Bits of a line of the caches.
+_LINE_BITS = 512
 
 #: (extent, stride) of a loop.
 Loop: TypeAlias = tuple[int, int]
@@ -66,10 +69,52 @@ def runs_of(map_: AddressMap, bits: int, unit: int) -> tuple[Runs, ...] | None:
     >>> runs_of(parse("f32[3,5]{1,0:T(2,4)}").address_map.at(0, 2), 32, 32)
     (Runs(base=64, run_bytes=16, loops=()), Runs(base=96, run_bytes=4, loops=()))
     """
+    parts = _loops_of(map_, unit)
+    return None if parts is None else _all(_joined(first, loops, bits) for first, loops in parts)
+
+
+def runs_around(map_: AddressMap, bits: int, unit: int, room: int) -> tuple[Runs, ...] | None:
+    """Few long runs that have all elements of a view in them, and others near these; nothing beyond `room` bits.
+
+    None as for `runs_of`.
+
+    >>> from strided import parse
+    >>> runs_around(parse("s8[3,300]{1,0:T(4,128)(4,1)}").padding_maps[0], 8, 8, room=8 * 1536)
+    (Runs(base=0, run_bytes=1536, loops=()),)
+    """
+    parts = _loops_of(map_, unit)
+    gap = limits.current.fill_gap_bytes
+    found = None if parts is None else _all(_joined(*part, bits, 8 * gap, room) for part in parts)
+    if not found:
+        return found
+    # Of runs that repeat alike, those beside each other are one.
+    first, *others = sorted(found, key=lambda runs: (runs.loops, runs.base))
+    beside = [first]
+    for runs in others:
+        before, end = beside[-1], beside[-1].base + beside[-1].run_bytes
+        if runs.loops == before.loops and runs.base <= end + gap:
+            beside[-1] = before._replace(run_bytes=max(end, runs.base + runs.run_bytes) - before.base)
+        else:
+            beside.append(runs)
+    return tuple(beside)
+
+
+def _all(found: Iterable[Runs | None]) -> tuple[Runs, ...] | None:
+    """All runs; None if one is."""
+    runs: list[Runs] = []
+    for part in found:
+        if part is None:
+            return None
+        runs.append(part)
+    return tuple(runs)
+
+
+def _loops_of(map_: AddressMap, unit: int) -> list[tuple[int, list[Loop]]] | None:
+    """The first bit and the loops, in bits, of all parts of a view that are loops; none if it has no elements."""
     if not map_.is_regular:
         return None
     if not map_.size:
-        return ()
+        return []
     base, axes = map_.base, []
     for terms, extent in zip(map_.axes, map_.shape, strict=True):
         axis_map = axis_map_of(terms, extent)
@@ -84,11 +129,8 @@ def runs_of(map_: AddressMap, bits: int, unit: int) -> tuple[Runs, ...] | None:
     for leaves in itertools.product(*axes):
         first = base + sum(leaf.base for leaf in leaves)
         loops = [(extent, stride) for leaf in leaves for extent, stride in leaf.loops if extent > 1 and stride]
-        runs = _joined(first * unit, [(extent, stride * unit) for extent, stride in loops], bits)
-        if runs is None:
-            return None
-        found.append(runs)
-    return tuple(found)
+        found.append((first * unit, [(extent, stride * unit) for extent, stride in loops]))
+    return found
 
 
 def table_of(runs: Sequence[Runs]) -> tuple[Table, Table]:
@@ -143,14 +185,25 @@ def merged(ranges: Table, gap: int) -> Table:
     return np.stack([ranges[begins, 0], reached[np.append(begins[1:], True)]], axis=1)
 
 
-def _joined(base: int, loops: list[Loop], bits: int) -> Runs | None:
-    """The runs of loops in bits, or None if one begins or ends inside a byte."""
+def _joined(base: int, loops: list[Loop], bits: int, gap: int = 0, room: int = 0) -> Runs | None:
+    """The runs of loops in bits, or None if one begins or ends inside a byte.
+
+    Runs with up to `gap` bits between them are one. With a gap, those that may are made longer until they are lines,
+    or bytes, as far as the last one stays within `room` bits.
+    """
     # Backwards is the same as forwards from the other end.
     base += sum((extent - 1) * stride for extent, stride in loops if stride < 0)
     ordered = sorted(((extent, abs(stride)) for extent, stride in loops), key=lambda loop: loop[1])
     run = bits
-    while ordered and ordered[0][1] == run:
-        run *= ordered.pop(0)[0]
+    while ordered and ordered[0][1] <= run + gap:
+        extent, stride = ordered.pop(0)
+        run += (extent - 1) * stride
+    last = base + sum((extent - 1) * stride for extent, stride in ordered)
+    for grain in (_LINE_BITS, 8) if gap else ():
+        before, behind = base % grain, -(base + run) % grain
+        if last + run + behind <= room and not any(stride % grain for _, stride in ordered):
+            base, run = base - before, run + before + behind
+            break
     if any(n % 8 for n in (base, run, *(stride for _, stride in ordered))):
         return None
     return Runs(base // 8, run // 8, tuple((extent, stride // 8) for extent, stride in reversed(ordered)))

@@ -108,6 +108,8 @@ class Limits(NamedTuple):
     square_words: int = 16
     #: Boxes a plan may have: with more, one nest over tables does them all. `compare.py`, odd sizes.
     boxes: int = 16
+    #: Runs with less between them are filled as one where what lies there is written later.
+    fill_gap_bytes: int = 1 << 8
     #: Boxes that partial tiles may make of a fill. Not measured.
     fill_boxes: int = 256
 

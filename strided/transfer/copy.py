@@ -183,8 +183,10 @@ def _fitting_plan(source: Region, destination: Region) -> Plan:
     return plan
 
 
-def fill(destination: Region, pattern: int) -> None:
+def fill(destination: Region, pattern: int, *, spare: int = 0) -> None:
     """Set every element of a region to one bit pattern.
+
+    The first `spare` elements of the buffer may be set, too, where that is faster: they are written afterwards.
 
     Raises
     ------
@@ -202,7 +204,7 @@ def fill(destination: Region, pattern: int) -> None:
     source = Region(value, _still(destination.map.shape), destination.bits, destination.low_first)
     plan = None
     if destination.map.size > limits.current.small_elements:
-        plan = plan_fill(destination.map, destination.storage)
+        plan = plan_fill(destination.map, destination.storage, spare)
     if plan is None:
         copy(source, destination)
         return

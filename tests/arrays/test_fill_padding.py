@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import strided as sd
+from strided.arrays import padding
+from strided.planning.plan import FillStep, Storage, plan_fill
 from strided.runtime import limits
 from tests import oracle
-from tests.cases import Case
-from tests.checks import shape_of
+from tests.cases import Case, values_of
+from tests.checks import Guarded, shape_of
 from tests.strategies import cases
 
 
 @given(cases(), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
+@example(Case.parse("f8e8m0fnu[1,1]{1,0:T(1,2)}"), False, False, Random(0))  # a number 0 is NaN there
 def test_every_slot_without_an_element_is_set_and_no_other(case: Case, poison: bool, high_first: bool, random) -> None:
     size = oracle.bytes_needed(case.spec)
     before = bytearray(random.randbytes(size))
     buffer = bytearray(before)
     array = sd.LayoutArray(buffer, shape_of(case), bitorder="big" if high_first else "little")
     pattern = oracle.decode(case.spec, before, high_first=high_first)
-    array.fill_padding(1 if poison else 0)
+    array.fill_padding(*[1] * poison)
     value = int.from_bytes(np.ones((), np.int8).astype(case.dtype).tobytes(), "little") if poison else 0
     slots = oracle.slots(case.spec)
     for place, index in enumerate(slots):
@@ -46,6 +51,48 @@ def test_kernels_keep_to_the_padding(text: str) -> None:
         assert array.to_numpy().tobytes() == values
         again = sd.LayoutArray.from_numpy(array, array.layout, 0, element_type=array.element_type)
         assert np.array_equal(again.buffer, buffer)
+
+
+@given(cases(), st.booleans(), st.sampled_from([1, 64, 256]), st.sampled_from([0, 1 << 10]))
+@example(Case.parse("s8[]{:T(2)(*,*,1)}"), False, 1, 0)  # an expression of no coordinate
+def test_new_padding_is_filled_in_long_runs(case: Case, high_first: bool, gap: int, run: int) -> None:
+    """Slots between and beside the padding may be set before their elements are written, but nothing else."""
+    values = values_of(dict.fromkeys(np.ndindex(case.dimensions), 0), case.dimensions, case.dtype)
+    pattern = int.from_bytes(np.ones((), np.int8).astype(case.dtype).tobytes(), "little") & (1 << case.bits) - 1
+    size, slots = oracle.bytes_needed(case.spec), oracle.slots(case.spec)
+    guarded = Guarded(b"\xa5" * size)
+    bitorder = "big" if high_first else "little"
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        limits.replaced(small_elements=0, tiny_elements=0, compile_first=1, fill_gap_bytes=gap),
+    ):
+        patch.setattr(padding, "_RUN_BYTES", run)  # 0: never all slots
+        sd.LayoutArray.from_numpy(values, shape_of(case), 1, guarded.buffer, bitorder=bitorder)
+    found = guarded.content()
+    for place, index in enumerate(slots):
+        wanted = pattern if index is None else 0
+        assert oracle.read_bits(found, place, case.bits, high_first=high_first) == wanted
+    unused = size * 8 - len(slots) * case.bits
+    if unused:
+        mask = (1 << unused) - 1 if high_first else 0xFF << 8 - unused & 0xFF
+        assert found[-1] & mask == 0xA5 & mask
+
+
+def test_runs_to_be_filled_are_few() -> None:
+    """Words of which one row is padding, as in every row of tiles, are lines to be filled, not single bytes."""
+    for text, most in {
+        "u8[2048,3,1003]{2,1,0:T(4,128)(4,1)}": 2,
+        "bf16[4096,17,300]{2,1,0:T(8,128)(2,1)}": 4,
+        "s4[4096,17,300]{2,1,0:T(8,128)(8,1)E(4)}": 3,
+    }.items():
+        shape = sd.parse_shape(text)
+        maps = shape.padding_maps
+        assert maps is not None
+        plans = [plan_fill(map_, Storage(shape.element_bits), shape.slots) for map_ in maps]
+        runs = [step.runs for plan in plans if plan is not None for step in plan.steps if isinstance(step, FillStep)]
+        assert None not in plans
+        assert len(runs) <= most
+        assert min(part.run_bytes for part in runs) >= 128
 
 
 def test_a_value_of_the_dtype() -> None:

@@ -70,10 +70,10 @@ def check_writing(case: Case, values: np.ndarray) -> None:
     assert places(a.buffer.tobytes()) == places(wanted)
 
     # Small buffers are filled as a whole if that is faster than all their padding; both ways must work.
-    for least in (0, 1 << 21):
+    for run in (0, 1 << 10):
         guarded = Guarded(b"\xa5" * len(wanted))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(padding, "_CACHED_BYTES", least)
+            patch.setattr(padding, "_RUN_BYTES", run)
             padding._filled.cache_clear()
             b = sd.LayoutArray.from_numpy(values, shape_of(case), padding=fill, out=guarded.buffer)
         padding._filled.cache_clear()
