@@ -86,10 +86,13 @@ def _wants_kernels(item: pytest.Item) -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=_wants_kernels)
     if not config.getoption("--long"):
-        skip = pytest.mark.skip(reason="takes long; run by --long, as in CI")
-        for item in items:
-            if "slow" in item.keywords:
-                item.add_marker(skip)
+        slow = [item for item in items if "slow" in item.keywords]
+        items[:] = [item for item in items if "slow" not in item.keywords]
+        config.hook.pytest_deselected(items=slow)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return "all tests" if config.getoption("--long") else "without tests that take long: --long runs them, as in CI"
 
 
 @pytest.fixture(scope="session")

@@ -536,7 +536,7 @@ STOPS = [
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said", "with_names"), thinned([(*stop, named) for named in (False, True) for stop in STOPS], 3)
+    ("number", "code", "said", "with_names"), thinned([(*stop, named) for named in (False, True) for stop in STOPS], 5)
 )
 def test_a_conversion_that_is_stopped_leaves_nothing(
     number: signal.Signals, code: int, said: str, with_names: bool, tmp_path: Path

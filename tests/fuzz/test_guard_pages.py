@@ -21,6 +21,7 @@ import pytest
 from tests import oracle, paths
 from tests.fuzz import layouts
 from tests.fuzz.slots import buffer_of, places_of, slots_of
+from tests.thinned import thinned
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are protected as Linux does it")
 
@@ -134,14 +135,17 @@ def test_reading_too_far_ends_the_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("plant", "of", "world"),
-    [
-        (ANOTHER_WIDTH, [], 1119),
-        (RUNS, [], 77),
-        (TURNS, [], 278),
-        (TURNS, [], 743),
-        (PADDING, [], 0),
-        (TASKS, ["--large"], 5),
-    ],
+    thinned(
+        [
+            (ANOTHER_WIDTH, [], 1119),
+            (RUNS, [], 77),
+            (TURNS, [], 278),
+            (TURNS, [], 743),
+            (PADDING, [], 0),
+            (TASKS, ["--large"], 5),
+        ],
+        4,
+    ),
 )
 def test_wrong_bytes_are_seen(plant: str, of: list[str], world: int, tmp_path: Path) -> None:
     status, said, case = campaign(tmp_path / "case", 0, *of, "--world", world, "--worlds", 1, before=plant)

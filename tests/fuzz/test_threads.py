@@ -213,6 +213,7 @@ def test_every_public_name_has_a_job(jobs: dict[str, Callable[[], Any]]) -> None
     assert set(sd.inspect.__all__) - results - named == set()
 
 
+@pytest.mark.slow
 def test_jobs_beside_each_other_give_what_they_give_alone(
     jobs: dict[str, Callable[[], Any]],
     fuzz_seconds: float,

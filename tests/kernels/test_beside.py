@@ -251,7 +251,7 @@ else:
 
 
 @pytest.mark.parametrize(
-    "end", thinned(["", "1 / 0", "os.kill(os.getpid(), signal.SIGINT)", "os._exit(1)", "os.abort()"], 2)
+    "end", thinned(["", "1 / 0", "os.kill(os.getpid(), signal.SIGINT)", "os._exit(1)", "os.abort()"], 3)
 )
 def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int) -> None:
     running = process(f"until(compiling)\nprint(kernels._compiler._child.pid, flush=True)\n{end}", folder)

@@ -121,6 +121,7 @@ for name in ("encode_varints", "copy", "fill"):
     assert hits() == ["1", "0", "0"]
 
 
+@pytest.mark.slow
 def test_code_of_what_runs_is_not_kept_as_that_of_a_later_upgrade(tmp_path):
     """A process imports sources; they are changed; it compiles. Another process must not find that code."""
     package = paths.copy_of_package(tmp_path / "package")

@@ -236,7 +236,7 @@ def test_many_small_matrices_of_runs(run: int, streaming: bool, replace: Callabl
         check_both(source, target, "transpose_runs")
 
 
-@pytest.mark.parametrize(("run", "phase"), thinned(itertools.product([3, 5, 12, 16, 24, 40], [0, 11]), 5))
+@pytest.mark.parametrize(("run", "phase"), thinned(itertools.product([3, 5, 12, 16, 24, 40], [0, 11]), 7))
 def test_runs_of_rows_at_multiples_of_a_page(run: int, phase: int, replace: Callable[..., None]) -> None:
     """Such rows are read one after the other, into a block; of the last ones, nothing behind them is read."""
     replace(stream_bytes=0)

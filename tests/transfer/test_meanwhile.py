@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from strided.transfer import copy as transfer
 from strided.transfer.by_numpy import CopyByNumPy
 from strided.transfer.region import Region
 from tests.regions import Guarded, expected, map_of, window
-from tests.thinned import examples
+from tests.thinned import examples, thinned
 from tests.transfer.test_equivalence import WAYS, Way, _name, copies
 
 #: Calls after which a kernel that is asked for is never ready.
@@ -90,25 +91,26 @@ def test_any_copy_by_numpy(copy: tuple[Guarded, Guarded, dict[str, Any]]) -> Non
 
 
 #: Packed elements, and whether they fill bytes along an axis (with a rest or not), or once they are raveled.
+PACKED = [
+    ("[40,304]{1,0}", True),
+    ("[304,40]{0,1}", True),
+    ("[40,300]{1,0:T(8,128)}", True),
+    ("[43,301]{1,0:T(8,128)}", True),
+    ("[43,301]{1,0:T(8,128)(8,1)}", True),
+    ("[3,43,301]{0,2,1:T(8,128)(8,1)}", True),
+    ("[2,3,4,5,2,3,2,16]{7,6,5,4,3,2,1,0}", True),
+    ("[43,301]{1,0}", True),
+    ("[43,301]{0,1}", False),
+    ("[40,300]{1,0:T(3,5)}", False),
+]
+
+
 @pytest.mark.parametrize(
-    ("layout", "fills"),
-    [
-        ("[40,304]{1,0}", True),
-        ("[304,40]{0,1}", True),
-        ("[40,300]{1,0:T(8,128)}", True),
-        ("[43,301]{1,0:T(8,128)}", True),
-        ("[43,301]{1,0:T(8,128)(8,1)}", True),
-        ("[3,43,301]{0,2,1:T(8,128)(8,1)}", True),
-        ("[2,3,4,5,2,3,2,16]{7,6,5,4,3,2,1,0}", True),
-        ("[43,301]{1,0}", True),
-        ("[43,301]{0,1}", False),
-        ("[40,300]{1,0:T(3,5)}", False),
-    ],
-    ids=str,
+    ("bits", "low_first", "signed", "layout", "fills"),
+    thinned(
+        [(*way, *case) for way in itertools.product([1, 2, 4], [False, True], [False, True]) for case in PACKED], 7
+    ),
 )
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("low_first", [False, True])
-@pytest.mark.parametrize("bits", [1, 2, 4])
 def test_packed_elements_byte_by_byte(bits: int, low_first: bool, signed: bool, layout: str, fills: bool) -> None:
     """Read to bytes, written from bytes, and moved between orders of bits; with boxes that cut every axis, and few."""
     map_ = map_of(f"f32{layout}")
