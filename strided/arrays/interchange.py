@@ -18,6 +18,7 @@ from strided.arrays.encode import encode, spec_for
 from strided.files.mapping import map_file
 from strided.layout import Layout
 from strided.layout.element_types import is_builtin
+from strided.transfer import copy as transfer
 from strided.transfer.region import address_of
 
 #: ``PyBUF_FORMAT``: the consumer of a buffer asks for its type.
@@ -169,7 +170,7 @@ class Interchange(ArrayBase):
             if found is not None:
                 return found
         if order in ("A", "K") and not self.is_view:
-            buffer = self.region.buffer.copy()
+            buffer = transfer.copied(self.region.buffer)
             return self._on(replace(memory, buffer=buffer, excess=0, file=None))
         order_of_axes = range(self.ndim) if order == "F" else range(self.ndim)[::-1]
         packed = memory.bits if memory.bits < 8 else 0

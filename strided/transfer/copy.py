@@ -43,6 +43,7 @@ from strided.transfer.region import (
 
 __all__ = [
     "Region",
+    "copied",
     "copy",
     "dense_region",
     "empty_aligned",
@@ -101,6 +102,15 @@ def copy(source: Region, destination: Region) -> None:
     else:
         with few_pages(mapping, source):
             _copy(source, destination)
+
+
+def copied(buffer: Bytes) -> Bytes:
+    """The same bytes in new memory; large ones by all threads, on pages that are made beforehand."""
+    if buffer.size < limits.current.populated_bytes:
+        return buffer.copy()
+    found = empty_aligned(buffer.size)
+    copy(region_of_ndarray(buffer), region_of_ndarray(found))
+    return found
 
 
 def _copy(source: Region, destination: Region) -> None:

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
+from strided.runtime import limits
 from tests.cases import Case, some_values
-from tests.checks import encoded, same_outcome, same_values, shape_of
+from tests.checks import Guarded, encoded, same_outcome, same_values, shape_of
 from tests.strategies import cases
 
 TILED, PLAIN = "f32[3,5]{0,1:T(2,2)}", "f32[3,5]{0,1}"
@@ -41,6 +42,24 @@ def test_copies_are_equal_and_apart(case: Case, way: Any) -> None:
         assert not np.shares_memory(a.buffer, b.buffer)
         assert b.flags.writeable
     same_values(b, values, case.bits)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 4097])
+def test_large_buffers_are_copied_by_kernels(size: int) -> None:
+    """Padding included, of read-only memory too, and nothing beside it is touched."""
+    content = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    for offset in (0, 3) if size else (0,):
+        source = Guarded(content.tobytes()[offset:], writable=False)
+        a = sd.LayoutArray(source.buffer, f"u8[{max(0, size - offset - 9)}]", allow_excess=True)
+        with limits.replaced(populated_bytes=0, small_elements=0, tiny_elements=0, compile_first=1):
+            b = a.copy()
+        assert b.buffer.tobytes() == a.buffer.tobytes()
+        assert b.flags.writeable
+    text = "bf16[170,300]{1,0:T(8,128)(2,1)}"
+    buffer = np.random.default_rng(0).integers(0, 256, sd.parse_shape(text).byte_size, np.uint8)
+    with limits.replaced(populated_bytes=0):
+        b = sd.LayoutArray(buffer, text).copy()
+    assert np.array_equal(b.buffer, buffer), "as it is, with its padding"
 
 
 def copied(a: Any, way: Any) -> Any:
