@@ -142,6 +142,8 @@ def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | Non
     memory, map_ = array._memory, array._map
     if memory.bits < 8 or map_.irregular:
         return None
+    if memory.file is not None:
+        memory.file.check()
     base, shape, strides, counts = map_.base, [], [], []
     for block, terms in zip(box, map_.axes, strict=True):
         n = block.stop - block.start

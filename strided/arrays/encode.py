@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays import padding
+from strided.arrays import blocks, padding
 from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.buffer_spec import BufferSpec, prefix_bytes, spec_of
 from strided.arrays.buffers import extent, flat_bytes
@@ -17,7 +17,11 @@ from strided.files.mapping import mapping_behind
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import parse
+from strided.runtime.threads import get_num_threads
 from strided.transfer import copy as transfer
+
+#: From this on threads share a cast.
+_SHARED_CAST_BYTES = 1 << 20
 
 
 def wrap(
@@ -133,5 +137,11 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Array:
     if isinstance(value, ArrayBase):
         return cast(value.to_numpy(), dtype)
     found = np.empty(np.shape(value), dtype)
-    found[...] = value
+    is_number = type(value) is np.ndarray and value.dtype.kind in "biufcV"
+    if not is_number or not found.ndim or found.nbytes < _SHARED_CAST_BYTES:
+        found[...] = value
+        return found
+    block = blocks.run_block(found.shape, max(1, blocks.BLOCK_BYTES // max(dtype.itemsize, value.itemsize)))
+    pieces = ((box,) for box in blocks.boxes(blocks.even_cuts(found.shape, block)))
+    blocks.run_all(lambda box: found.__setitem__(box, value[box]), pieces, get_num_threads())
     return found

@@ -14,6 +14,8 @@ from strided.arrays import blocks, reductions
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.keys import length_of
 from strided.layout.element_types import is_builtin
+from strided.runtime.threads import get_num_threads
+from strided.transfer import copy as transfer
 
 
 def _function(function: Callable[..., Any], name: str, *unknown: str) -> Any:
@@ -172,13 +174,16 @@ class Methods(ArrayBase):
         wanted = np.dtype(dtype)
         if not copy and wanted == self.dtype and order in ("K", "A"):
             return self
-        if not reductions.streams(self) or self.is_strided or order not in ("K", "C"):
+        # Objects are no bytes, and how long texts are depends on the values.
+        is_number = wanted.itemsize and not wanted.hasobject
+        if not reductions.streams(self) or self.is_strided or order not in ("K", "C") or not is_number:
             return self._values().astype(wanted, order, casting, subok, True)
         np.empty(0, self.dtype).astype(wanted, casting=casting)
-        result = np.empty(self.shape, wanted)
+        result = transfer.empty_aligned(self.size * wanted.itemsize).view(wanted).reshape(self.shape)
         read = blocks.Reader(self)
-        for box in blocks.boxes(blocks.tile_cuts(self._map, blocks.BLOCK_BYTES // self.itemsize)):
-            np.copyto(result[box], read(box), casting=casting)
+        boxes = blocks.boxes(blocks.tile_cuts(self._map, blocks.BLOCK_BYTES // max(self.itemsize, wanted.itemsize)))
+        pieces = ((box,) for box in boxes)
+        blocks.run_all(lambda box: np.copyto(result[box], read(box), casting=casting), pieces, get_num_threads())
         return result
 
     def getfield(self, dtype: Any, offset: int = 0) -> Array:

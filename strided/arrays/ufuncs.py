@@ -18,6 +18,8 @@ from strided.runtime.threads import get_num_threads
 
 #: NumPy 2.4 leaves out some of their results if these are not contiguous, as in blocks.
 _NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
+#: Classes of arrays whose results are ndarrays.
+_PLAIN = (np.ndarray, np.memmap)
 
 
 def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -113,6 +115,8 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     sources = [x if isinstance(x, (ArrayBase, np.ndarray, np.generic)) else np.asarray(x) for x in inputs]
     masks = [] if where is True else [where if isinstance(where, ArrayBase) else np.asarray(where)]
     given = [x for x in outs if x is not None]
+    if any(isinstance(x, np.ndarray) and type(x) not in _PLAIN for x in (*inputs, *given, where)):
+        return NotImplemented  # their class decides about that of the result
     if any(_entangled(out, x) for out in given for x in (*sources, *masks, *given) if x is not out):
         return NotImplemented
     try:

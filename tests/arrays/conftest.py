@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strided.arrays import block_reduce, blocks, reductions
+from strided.arrays import block_reduce, blocks, encode, reductions
 
 
 @pytest.fixture
@@ -13,3 +13,11 @@ def small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reductions, "STREAM_BYTES", 0)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
     monkeypatch.setattr(block_reduce, "_SEGMENT", 3)
+    monkeypatch.setattr(encode, "_SHARED_CAST_BYTES", 0)
+
+
+@pytest.fixture(params=["as a whole", "in blocks"])
+def either_way(request: pytest.FixtureRequest) -> None:
+    """Arrays are converted as a whole, as small ones are, and block by block, as large ones."""
+    if request.param == "in blocks":
+        request.getfixturevalue("small_streams")

@@ -28,7 +28,7 @@ from tests.cases import (
     some_values,
     values_of,
 )
-from tests.checks import Guarded, encoded, same_values, shape_of
+from tests.checks import Guarded, encoded, outcome, same_values, shape_of
 from tests.strategies import cases
 from tests.thinned import thinned
 
@@ -320,6 +320,22 @@ def test_padding_of_any_value_is_cast() -> None:
         sd.LayoutArray.from_numpy(np.zeros(3), "{0:T(4)}", padding="something")
     with pytest.raises(OverflowError, match=r"\w"):
         sd.LayoutArray.from_numpy(np.zeros(3, np.uint8), "{0:T(4)}", padding=300)
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("element_type", thinned(ARRAY_TYPES, 3))
+@pytest.mark.filterwarnings("ignore")
+def test_values_are_cast_as_in_assignment(element_type: str) -> None:
+    shape = sd.parse_shape(f"{element_type}[3,37]{{0,1:T(2,8)}}")
+    numbers = np.random.default_rng(0).normal(0, 50, (3, 37))
+    for dtype in ("f4", "f8", "f2", "i8", "u1", "c8", "?", ml_dtypes.bfloat16, ml_dtypes.int4, "U4", object):
+        for x in (numbers.astype(dtype), np.asarray(numbers.T, dtype, order="C").T):
+            wanted = np.empty(x.shape, shape.dtype)
+            got, error = outcome(lambda x=x: sd.LayoutArray.from_numpy(x, shape))
+            _, refused = outcome(lambda x=x, wanted=wanted: wanted.__setitem__(Ellipsis, x))
+            assert type(error) is type(refused)
+            if not refused:
+                same_values(got, wanted, shape.element_bits)
 
 
 @pytest.mark.parametrize("bitorder", ["little", "big"])

@@ -41,6 +41,7 @@ CALLS: dict[str, list[Callable[[Any], Any]]] = {
     "astype": [
         lambda x: x.astype(np.float64),
         lambda x: x.astype("U5"),
+        *(lambda x, t=t: x.astype(t) for t in ("U", "S", "V", object, "M8[s]", [("a", "i4")])),
         lambda x: x.astype(np.int8, casting="safe"),
         lambda x: x.astype(np.int64, casting="safe", copy=False),
         lambda x: x.astype(np.int16, copy=False) is x,
@@ -105,6 +106,7 @@ CALLS: dict[str, list[Callable[[Any], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("text", [TILED, PLAIN])
 @pytest.mark.parametrize("writable", [True, False])
 @pytest.mark.parametrize("name", thinned(CALLS, 2))

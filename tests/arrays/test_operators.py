@@ -127,7 +127,9 @@ def test_who_carries_it_out(priority: Any, ufunc: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize("base", [np.ndarray, np.matrix])
+@pytest.mark.usefixtures("either_way")
 def test_ndarrays_of_other_classes(base: type) -> None:
+    """Their class decides about that of the result, whether arrays are converted as a whole or block by block."""
     x = np.arange(1, 5).reshape(2, 2)
     for priority, reflected in itertools.product([None, 20], ["missing", "answers", "refuses"]):
         cls = made(priority, "missing", "missing", reflected, base)
@@ -176,6 +178,7 @@ def test_integers_are_not_raised_in_place_to_a_floating_point_power(power: Any) 
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.usefixtures("either_way")
 def test_masked_arrays_and_matrices() -> None:
     """They multiply, and mask, in their own way on either side."""
     x = np.arange(1.0, 5).reshape(2, 2)

@@ -202,6 +202,7 @@ READS: dict[str, Callable[[sd.LayoutArray], Any]] = {
     "a sum": lambda a: a.sum(),
     "a function": lambda a: np.sort(a),
     "an operator": lambda a: a + 1,
+    "another dtype": lambda a: a.astype(np.float64),
     "to_layout": lambda a: a.to_layout("{1,0}"),
     "repr": repr,
     "iteration": lambda a: next(iter(a)).tolist(),
@@ -214,8 +215,18 @@ READS: dict[str, Callable[[sd.LayoutArray], Any]] = {
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be truncated there")
 @pytest.mark.parametrize("text", [TEXT, "f32[300,700]{1,0}"])
-@pytest.mark.parametrize("name", READS)
-def test_a_truncated_file_is_an_error_and_no_crash(name: str, text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "streams"),
+    [
+        *((name, False) for name in READS),
+        *((name, True) for name in ("a sum", "an operator", "another dtype", "a function")),
+    ],
+)
+def test_a_truncated_file_is_an_error_and_no_crash(
+    name: str, streams: bool, text: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if streams:  # block by block, as large arrays are
+        request.getfixturevalue("small_streams")
     path = tmp_path / "dump.bin"
     array(text).buffer.tofile(path)
     a = sd.open(path, text, mode="r+")
