@@ -88,7 +88,10 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if "ddof" in given and "correction" in given:
         return function(array.stand_in(), axis=axis, **given)  # refused
     ddof = given.pop("correction", given.pop("ddof", 0))
-    if axis == () or "mean" in given or not _fits(where, array.shape) or not isinstance(ddof, (int, float)):
+    is_usual = (axis is None or isinstance(axis, int | np.integer) or (isinstance(axis, tuple) and axis)) and (
+        out is None or isinstance(out, np.ndarray | ArrayBase)
+    )
+    if not is_usual or "mean" in given or not _fits(where, array.shape) or not isinstance(ddof, (int, float)):
         return NotImplemented
     given_dtype = wide_sums.summed_as(array.dtype) if function in _SUMS else array.dtype
     small = np.zeros((1,) * array.ndim, given_dtype)

@@ -13,7 +13,7 @@ from hypothesis import given
 import strided as sd
 from tests import namespace, paths
 from tests.cases import Case, some_values
-from tests.checks import encoded, needs_numpy, numpy_is, outcome, same_values, shape_of
+from tests.checks import encoded, needs_numpy, numpy_is, outcome, same_outcome, same_values, shape_of
 from tests.strategies import cases
 from tests.thinned import thinned
 
@@ -48,6 +48,19 @@ def test_every_function_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert "nothing read" in uses
     elif FUNCTIONS[name] in sd.arrays.array_functions.WRITING:
         assert "written" in uses
+
+
+@pytest.mark.usefixtures("small_streams")
+@pytest.mark.parametrize("name", thinned([n for n in FUNCTIONS if not n.endswith(("std", "var"))], 5))
+def test_every_function_of_large_arrays(name: str) -> None:
+    """Block by block; deviations are more exact there than NumPy's, and judged by themselves."""
+    for call in namespace.calls(name):
+        namespace.judge(FUNCTIONS[name], call, "tiled")
+
+
+def test_an_axis_may_be_an_array_of_no_dimensions(small_streams: None) -> None:
+    for axis in (np.array(1), np.int64(1), [1]):
+        same_outcome(lambda axis=axis: array().sum(axis), lambda axis=axis: VALUES.sum(axis), namespace.same)
 
 
 def test_functions_of_other_types_are_left_to_them() -> None:
