@@ -174,8 +174,8 @@ class Methods(ArrayBase):
         wanted = np.dtype(dtype)
         if not copy and wanted == self.dtype and order in ("K", "A"):
             return self
-        # Objects are no bytes, and how long texts are depends on the values.
-        is_number = wanted.itemsize and not wanted.hasobject
+        # Objects are no bytes, how long texts are depends on the values, and several numbers for each are another axis.
+        is_number = wanted.itemsize and not wanted.hasobject and wanted.subdtype is None
         if not reductions.streams(self) or self.is_strided or order not in ("K", "C") or not is_number:
             return self._values().astype(wanted, order, casting, subok, True)
         np.empty(0, self.dtype).astype(wanted, casting=casting)

@@ -41,7 +41,7 @@ CALLS: dict[str, list[Callable[[Any], Any]]] = {
     "astype": [
         lambda x: x.astype(np.float64),
         lambda x: x.astype("U5"),
-        *(lambda x, t=t: x.astype(t) for t in ("U", "S", "V", object, "M8[s]", [("a", "i4")])),
+        *(lambda x, t=t: x.astype(t) for t in ("U", "S", "V", object, "M8[s]", [("a", "i4")], "(2,)f4")),
         lambda x: x.astype(np.int8, casting="safe"),
         lambda x: x.astype(np.int64, casting="safe", copy=False),
         lambda x: x.astype(np.int16, copy=False) is x,
