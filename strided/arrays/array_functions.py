@@ -227,7 +227,12 @@ def _comparing(function: Function) -> Function:
     """A comparison of whole arrays: large ones go block by block, up to the first difference."""
 
     def own(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
-        if not (reductions.streams(a) or reductions.streams(b)) or np.shape(a) != np.shape(b):
+        if not (reductions.streams(a) or reductions.streams(b)) or any(map(np.ndim, (*rest, *named.values()))):
+            return NotImplemented
+        if (
+            not all(isinstance(x, ArrayBase) or type(x) in (np.ndarray, np.memmap) for x in (a, b))
+            or a.shape != b.shape
+        ):
             return NotImplemented
         read = [blocks.Reader(x) if isinstance(x, ArrayBase) else None for x in (a, b)]
         plain = [None if isinstance(x, ArrayBase) else np.asarray(x) for x in (a, b)]
@@ -246,8 +251,13 @@ def _text(function: Function) -> Function:
         if not reductions.streams(x) or rest or named:
             return NotImplemented
         values, threshold = corners(x)
-        with np.printoptions(threshold=threshold):
-            return function(values)
+        options: Any = np.get_printoptions()
+        kept = {
+            name: options[name] for name in ("formatter", "override_repr") if name in options
+        }  # else NumPy drops them
+        with np.printoptions(threshold=threshold, **kept):
+            text = function(values)
+        return text.replace(f", shape={values.shape}", f", shape={x.shape}")
 
     return own
 

@@ -176,6 +176,7 @@ class Methods(ArrayBase):
             return self
         # Objects are no bytes, how long texts are depends on the values, and several numbers for each are another axis.
         is_number = wanted.itemsize and not wanted.hasobject and wanted.subdtype is None
+        is_number = is_number and not (wanted.kind in "mM" and np.datetime_data(wanted)[0] == "generic")
         if not reductions.streams(self) or self.is_strided or order not in ("K", "C") or not is_number:
             return self._values().astype(wanted, order, casting, subok, True)
         np.empty(0, self.dtype).astype(wanted, casting=casting)

@@ -122,7 +122,10 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
             return ufunc(self, other)
         except np._core._exceptions._UFuncNoLoopError:  # type: ignore[attr-defined]
             # To NumPy, operands that cannot be compared are unequal.
-            return (operator.eq if ufunc is np.equal else operator.ne)(self.stand_in(), other)
+            compare = operator.eq if ufunc is np.equal else operator.ne
+            if self.dtype.names is not None:
+                return compare(np.asarray(self), np.asarray(other) if isinstance(other, ArrayBase) else other)
+            return compare(self.stand_in(), other)
 
     def _power(self, exponent: Any) -> np.ufunc:
         """The universal function by which NumPy raises to a power: to the second by `square`."""

@@ -91,12 +91,24 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     is_usual = (axis is None or isinstance(axis, int | np.integer) or (isinstance(axis, tuple) and axis)) and (
         out is None or isinstance(out, np.ndarray | ArrayBase)
     )
-    if not is_usual or "mean" in given or not _fits(where, array.shape) or not isinstance(ddof, (int, float)):
+    has_numbers = array.dtype.isbuiltin == 2 or array.dtype.kind not in "SUV"
+    if (
+        not is_usual
+        or not has_numbers
+        or "mean" in given
+        or not _fits(where, array.shape)
+        or not isinstance(ddof, (int, float))
+    ):
         return NotImplemented
     given_dtype = wide_sums.summed_as(array.dtype) if function in _SUMS else array.dtype
     small = np.zeros((1,) * array.ndim, given_dtype)
     asked = given if where is True else {**given, "where": np.True_}
-    example = function(small, axis=axis, **asked)
+    try:
+        example = function(small, axis=axis, **asked)
+    except Exception:
+        if out is None:
+            raise
+        return NotImplemented  # it may be well with `out`
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
     kept = tuple(1 if k in axes else n for k, n in enumerate(array.shape))
     if not given.get("keepdims", False):
@@ -104,13 +116,12 @@ def stream(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if out is not None and out.shape != kept:
         return function(array.stand_in(), axis=axis, out=np.empty(out.shape, out.dtype), **given)  # refused
     if out is not None:
-        natural = np.asarray(example).dtype
+        if out.dtype != np.asarray(example).dtype:
+            return NotImplemented  # which decides about the type that elements have meanwhile
         example = function(small, axis=axis, out=np.empty(np.shape(example), out.dtype), **asked)
-        if function not in _SUMS and out.dtype != natural:
-            return NotImplemented  # elements are cast before they are compared
     dtype = np.asarray(example).dtype
     work = _work(np.dtype(given["dtype"]) if given.get("dtype") is not None else None, given_dtype, dtype)
-    if function in _SUMS and work is None:
+    if function in _SUMS and (work is None or (function in _MOMENTS and work.kind in "iub")):
         return NotImplemented
     call = ReductionCall(array, axes, dtype, work or dtype, where, given.get("initial"), ddof)
     result = wide_sums.rounded(implementation(call), dtype)
@@ -242,7 +253,8 @@ def _first_place(first: Partial, second: Partial, *, better: np.ufunc) -> Partia
     (value, index), (other, place) = first, second
     is_nan, other_nan = value != value, other != other
     same = (value == other) | (is_nan & other_nan)
-    take = (better(other, value) | (other_nan & ~is_nan)) & ~same | (same & (place < index))
+    with np.errstate(invalid="ignore"):  # of complex NaN
+        take = (better(other, value) | (other_nan & ~is_nan)) & ~same | (same & (place < index))
     return np.where(take, other, value), np.where(take, place, index)
 
 
@@ -303,10 +315,11 @@ def _place_of(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
     def matters(values: Array) -> bool:
         """Whether the extreme may be among these: only then its index is looked for."""
         own = extreme(values)
-        if not best or own != own or not better(best[0], own):
+        with np.errstate(invalid="ignore"):
+            is_best = not best or own != own or not better(best[0], own)
+        if is_best:
             best[:] = [own]
-            return True
-        return False
+        return is_best
 
     return q.reduced(Reduction(start, combine, matters=matters, in_order=True))[1]
 
@@ -325,7 +338,8 @@ def _count_of(q: ReductionCall, *, predicate: Callable[[Array], Array] | None = 
     return q.reduced(Reduction(start, partial(_combined, ufunc=np.add)))[0]
 
 
-_SUMS = {np.sum, np.nansum, np.mean, np.nanmean, np.var, np.nanvar, np.std, np.nanstd}
+_MOMENTS = {np.var, np.nanvar, np.std, np.nanstd}
+_SUMS = _MOMENTS | {np.sum, np.nansum, np.mean, np.nanmean}
 
 #: NumPy's reductions that stream.
 IMPLEMENTATIONS: dict[Callable[..., Any], Callable[[ReductionCall], Array]] = {

@@ -113,10 +113,15 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     options = {name: value for name, value in kwargs.items() if name not in ("out", "where")}
     where = kwargs.get("where", True)
     sources = [x if isinstance(x, (ArrayBase, np.ndarray, np.generic)) else np.asarray(x) for x in inputs]
-    masks = [] if where is True else [where if isinstance(where, ArrayBase) else np.asarray(where)]
     given = [x for x in outs if x is not None]
-    if any(isinstance(x, np.ndarray) and type(x) not in _PLAIN for x in (*inputs, *given, where)):
-        return NotImplemented  # their class decides about that of the result
+    if not all(_is_plain(x) for x in (*inputs, *given, where)) or options.get("order", "K") not in ("K", "A", "C"):
+        return NotImplemented
+    if not all(isinstance(x, np.ndarray | ArrayBase) for x in given) or len({*map(id, given)}) < len(given):
+        return NotImplemented
+    if any(map(_repeats, given)):
+        return NotImplemented  # an element that is there several times would be written in every block
+    mask_type = None if isinstance(where, np.ndarray) else np.bool_
+    masks = [] if where is True else [where if isinstance(where, ArrayBase) else np.asarray(where, mask_type)]
     if any(_entangled(out, x) for out in given for x in (*sources, *masks, *given) if x is not out):
         return NotImplemented
     try:
@@ -132,8 +137,8 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     if any(out.shape != shape for out in given) or any(not broadcasts(m.shape, shape) for m in masks):
         return NotImplemented
     results = _results(ufunc, inputs, sources, outs, options, shape)
-    if results is None:
-        return NotImplemented
+    if results is None or any(x.dtype.hasobject for x in (*sources, *results)):
+        return NotImplemented  # Python's functions are called in order, and by this thread
     # Python's own numbers stay: NumPy gives them the type of the arrays beside them.
     operands = [
         x if isinstance(x, (bool, int, float, complex)) else _Operand(s, shape)
@@ -240,6 +245,25 @@ class _Target:
         """Write the copy back."""
         if self._part is not None:
             self._part[...] = self.array.reshape(self._part.shape)
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether the class of an operand leaves it to NumPy what becomes of the result."""
+    if isinstance(x, np.ndarray):
+        return type(x) in _PLAIN
+    return isinstance(x, ArrayBase | np.generic) or not hasattr(type(x), "__array_wrap__")
+
+
+def _repeats(out: Any) -> bool:
+    """Whether some elements may lie at one place."""
+    if isinstance(out, ArrayBase):
+        return any(map(out._map.is_still, range(out.ndim)))
+    span = out.itemsize
+    for stride, n in sorted((abs(stride), n) for stride, n in zip(out.strides, out.shape, strict=True) if n > 1):
+        if stride < span:
+            return True
+        span += (n - 1) * stride
+    return False
 
 
 def _entangled(first: Any, second: Any) -> bool:

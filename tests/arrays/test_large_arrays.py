@@ -1,0 +1,134 @@
+"""Arrays that are converted block by block, as large ones are: what they give is what NumPy gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strided as sd
+from tests import namespace
+from tests.checks import same_outcome
+
+pytestmark = pytest.mark.usefixtures("small_streams")
+
+FLOATS = np.random.default_rng(0).normal(size=(23, 37)) * 10
+INTEGERS = np.arange(23 * 37).reshape(23, 37) % 7
+CANCELLING = np.tile([2.0**40 + 1, -(2.0**40)], (23, 18))
+PAIRS = np.dtype([("p", "i4"), ("q", "i4")])
+
+
+class Wrapping:
+    """What says which class results have, and is no array itself."""
+
+    __array_priority__ = 20
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.ones(37)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return "wrapped", np.asarray(array).tolist()
+
+
+def _twice(function: Callable[..., Any], *others: Any) -> Callable[[Any], Any]:
+    """A function of two results, both written to the array itself."""
+
+    def action(x: Any) -> Any:
+        function(x, *others, out=(x, x))
+        return np.asarray(x)
+
+    return action
+
+
+def _broadcast(x: Any) -> Any:
+    """An array whose elements are there many times, added to in place."""
+    row = x[:1]
+    spread, _ = np.broadcast_arrays(row, np.zeros((50, 37), bool))
+    spread.flags.writeable = True
+    spread += 1
+    return np.asarray(row)
+
+
+def _counted() -> Any:
+    """A function that counts how often it is called."""
+    calls: list[Any] = []
+
+    def python(x: float) -> float:
+        calls.append(x)
+        return x + len(calls)
+
+    return np.frompyfunc(python, 1, 1)
+
+
+def _masked(x: Any) -> Any:
+    other = np.ma.masked_array(FLOATS.copy(), mask=False)
+    other[0, 0] = np.ma.masked
+    other.data[0, 0] = 99
+    return np.allclose(x, other)
+
+
+ACTIONS: dict[str, tuple[np.ndarray, Callable[[Any], Any]]] = {
+    **{
+        f"{function.__name__} to a narrower type": (
+            CANCELLING,
+            lambda x, f=function: f(x, axis=1, out=np.zeros(23, np.float32)),
+        )
+        for function in (np.sum, np.mean, np.add.reduce)
+    },
+    "a sum as a truth": (INTEGERS - 3, lambda x: np.sum(x, axis=1, out=np.zeros(23, bool))),
+    "a variance of integers": (INTEGERS, lambda x: np.var(x, axis=1, dtype="i8", out=np.zeros(23))),
+    "an initial value that only `out` holds": (INTEGERS, lambda x: np.sum(x, initial=2.0**70, out=np.zeros(()))),
+    "two results in one array": (FLOATS, _twice(np.modf)),
+    "quotient and remainder in one array": (FLOATS, _twice(np.divmod, 7)),
+    "an array that repeats": (FLOATS, _broadcast),
+    "a sum into a view that repeats": (
+        FLOATS,
+        lambda x: np.add(x, 1, out=np.lib.stride_tricks.as_strided(np.zeros(900), (23, 37), (8, 8))),
+    ),
+    "the mask of what is compared": (FLOATS, _masked),
+    "a tolerance for each row": (FLOATS, lambda x: np.allclose(x, FLOATS, atol=np.ones((23, 1)))),
+    "lists of several lengths": (FLOATS, lambda x: np.array_equal(x, [[1], [2, 3]])),
+    "where as a number": (FLOATS, lambda x: np.add(x, 1, out=np.zeros((23, 37)), where=1)),
+    "where as a list": (FLOATS, lambda x: np.add(x, 1, out=np.zeros((23, 37)), where=[1, 0] * 18 + [1])),
+    "where as integers": (FLOATS, lambda x: np.add(x, 1, out=np.zeros((23, 37)), where=np.ones(37, int))),
+    "an out that is no array": (FLOATS, lambda x: np.add(x, 1, out=[1.0])),
+    "Fortran's order": (FLOATS, lambda x: np.add(x, 1, order="F").flags.f_contiguous),
+    "what wraps": (FLOATS, lambda x: np.add(x, Wrapping())),
+    "a function of Python's": (FLOATS, lambda x: _counted()(x).tolist()),
+    "text": (FLOATS, np.array_repr),
+    "dates without a unit": (INTEGERS, lambda x: x.view("M8[s]").astype("M8")),
+    "the largest text": (INTEGERS + 1, lambda x: x.view("S8").argmax()),
+    "records that are not zero": (INTEGERS, lambda x: np.count_nonzero(x.view(PAIRS))),
+    "equal records": (INTEGERS, lambda x: np.asarray(x.view(PAIRS) == INTEGERS.view(PAIRS))),
+    "unequal records": (INTEGERS, lambda x: np.asarray(x.view(PAIRS) != INTEGERS[::-1].view(PAIRS))),
+    "the largest of complex NaNs": (FLOATS + 1j * np.nan, lambda x: x.argmax()),
+}
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_as_numpy_does(name: str) -> None:
+    values, action = ACTIONS[name]
+    a, x = sd.LayoutArray.from_numpy(values, "{1,0:T(8,16)}"), values.copy()
+    with np.errstate(invalid="raise"):
+        same_outcome(lambda: action(a), lambda: action(x), namespace.same)
+
+
+def test_where_counts_for_what_is_cast_in_place() -> None:
+    """An operand that is the result as well, along axes of one index."""
+    found = []
+    for wrap in (lambda x: sd.LayoutArray.from_numpy(x, "{1,0:T(1,128)}"), np.array):
+        out = np.full((1, 851), 2, np.float32)
+        mask = np.arange(851)[None] % 2 == 0
+        np.less(wrap(np.zeros((1, 851), np.float32)), out, out=out, where=mask, casting="unsafe")
+        found.append(out)
+    assert np.array_equal(*found)
+    assert found[0][0, :2].tolist() == [1, 2]
+
+
+def test_printing_keeps_formatters() -> None:
+    a = sd.LayoutArray.from_numpy(np.zeros((300, 200)), "{1,0:T(8,128)}")
+    with np.printoptions(formatter={"float": lambda value: f"<{value:g}>"}):
+        assert np.array_str(a) == np.array_str(np.zeros((300, 200)))
+        assert np.array_repr(a) == np.array_repr(np.zeros((300, 200)))
