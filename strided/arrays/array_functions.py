@@ -229,10 +229,7 @@ def _comparing(function: Function) -> Function:
     def own(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
         if not (reductions.streams(a) or reductions.streams(b)) or any(map(np.ndim, (*rest, *named.values()))):
             return NotImplemented
-        if (
-            not all(isinstance(x, ArrayBase) or type(x) in (np.ndarray, np.memmap) for x in (a, b))
-            or a.shape != b.shape
-        ):
+        if not all(isinstance(x, ArrayBase) or deferral.is_ndarray(x) for x in (a, b)) or a.shape != b.shape:
             return NotImplemented
         read = [blocks.Reader(x) if isinstance(x, ArrayBase) else None for x in (a, b)]
         plain = [None if isinstance(x, ArrayBase) else np.asarray(x) for x in (a, b)]
@@ -252,9 +249,8 @@ def _text(function: Function) -> Function:
             return NotImplemented
         values, threshold = corners(x)
         options: Any = np.get_printoptions()
-        kept = {
-            name: options[name] for name in ("formatter", "override_repr") if name in options
-        }  # else NumPy drops them
+        # These two are dropped by NumPy where others are set.
+        kept = {name: options[name] for name in ("formatter", "override_repr") if name in options}
         with np.printoptions(threshold=threshold, **kept):
             text = function(values)
         return text.replace(f", shape={values.shape}", f", shape={x.shape}")

@@ -139,11 +139,9 @@ def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | Non
     >>> values.shape, counts, values.reshape(4, 2).tolist()
     ((2, 2, 2), (2, 1), [[2, 3], [6, 7], [10, 11], [14, 15]])
     """
-    memory, map_ = array._memory, array._map
-    if memory.bits < 8 or map_.irregular:
+    map_ = array._map
+    if array._memory.bits < 8 or map_.irregular:
         return None
-    if memory.file is not None:
-        memory.file.check()
     base, shape, strides, counts = map_.base, [], [], []
     for block, terms in zip(box, map_.axes, strict=True):
         n = block.stop - block.start
@@ -164,7 +162,7 @@ def digits_of(array: ArrayBase, box: Box) -> tuple[Array, tuple[int, ...]] | Non
         counts.append(len(sizes))
     if len(shape) > MAX_NDIM:
         return None
-    return np.ndarray(shape, array.dtype, memory.buffer, base * array.itemsize, strides), tuple(counts)
+    return np.ndarray(shape, array.dtype, array.region.buffer, base * array.itemsize, strides), tuple(counts)
 
 
 def long_runs(values: Array) -> list[int]:

@@ -33,6 +33,11 @@ def is_plain(x: Any) -> bool:
     return type(x) is np.ndarray or isinstance(x, (ArrayBase, np.generic)) or type(x).__module__ == "builtins"
 
 
+def is_ndarray(x: Any) -> bool:
+    """Whether something is an ndarray, and of no class that decides about the class of results."""
+    return type(x) in (np.ndarray, np.memmap)
+
+
 def opts_out(x: Any) -> bool:
     """Whether the class of something refuses universal functions: ``__array_ufunc__ = None``."""
     return _special(x, "__array_ufunc__") is None

@@ -18,8 +18,6 @@ from strided.runtime.threads import get_num_threads
 
 #: NumPy 2.4 leaves out some of their results if these are not contiguous, as in blocks.
 _NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
-#: Classes of arrays whose results are ndarrays.
-_PLAIN = (np.ndarray, np.memmap)
 
 
 def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -250,7 +248,7 @@ class _Target:
 def _is_plain(x: Any) -> bool:
     """Whether the class of an operand leaves it to NumPy what becomes of the result."""
     if isinstance(x, np.ndarray):
-        return type(x) in _PLAIN
+        return deferral.is_ndarray(x)
     return isinstance(x, ArrayBase | np.generic) or not hasattr(type(x), "__array_wrap__")
 
 
