@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, simd_bytes, zip_rows
 from strided.kernels.compile import ZERO, kernel, part, separate
-from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
+from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at
 from strided.kernels.transpose_joined import evenly
 from strided.kernels.transpose_squares import ARGUMENTS
 
@@ -62,7 +62,7 @@ def _together(zips, width, starts, ends, tables, rows, streaming, room):
     """Put rows together that lie in few runs of the source."""
     outer, _, _, p_pieces, q_pieces = tables
     few, first = q_pieces[0, 2], rows[0] + 8 * q_pieces[0, 1]
-    held, even = (ZERO, ZERO), False
+    held, even = NONE, False
     for o in range(outer.shape[0]):
         for i in range(p_pieces.shape[0]):
             s = starts[0] + outer[o, 0] + p_pieces[i, 0]
@@ -88,7 +88,6 @@ def _zip(zips, width, origin, extent, on, held, streaming, room, ends):
     They join the run that is held; the answer is that run.
     """
     rows, s = origin
-    begin, end = held
     count, few = extent
     first, second = s + simd_bytes.integer(rows), s + simd_bytes.integer(rows + 8)
     third, fourth = s + simd_bytes.integer(rows + 8 * min(2, few - 1)), s + simd_bytes.integer(rows + 8 * (few - 1))
@@ -105,11 +104,9 @@ def _zip(zips, width, origin, extent, on, held, streaming, room, ends):
             for k in range(4):
                 simd_bytes.move(room + 64 * k, lines[k], new)
             lines = room, room + 64, room + 128, room + 192
-        zips(few, lines, room + _RUN + end - (begin & -64))
-        end += few * new
-        if end - begin >= RUN_BYTES:
-            begin = drain((begin, end), streaming, room + _RUN)
-    return begin, end
+        zips(few, lines, put_at(held, room + _RUN))
+        held = grown(held, few * new, streaming, room + _RUN)
+    return held
 
 
 @separate

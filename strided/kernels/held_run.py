@@ -1,52 +1,74 @@
 """A run of bytes put together in the scratch before it is written by whole lines.
 
-It is named by where its first byte belongs in the target and where its last one ends, and lies at `place` from the
-start of its first line on.
+It is three numbers: where its first byte belongs that is not written yet, where its last one ends, and where the first
+byte of the scratch belongs, that `place` is the address of: a multiple of 64. So what goes on with the run is put at
+``put_at(run, place)``, and then `grown` is told of it.
+
+Streaming stores in one go are waited for, and a processor does not look ahead as far as behind them. So lines are
+written a few at a time, as the run grows, and while something else is computed. The last ones are held back: to load
+what was just stored in parts takes until all stores before it are through, streaming ones among them.
 """
 
 from __future__ import annotations
 
 from strided.kernels import simd_bytes
-from strided.kernels.compile import part, separate
+from strided.kernels.compile import ZERO, part, separate
 
-#: Bytes that are put together before they are written.
+#: Bytes of a run in the scratch from which on the rest moves to its front.
 RUN_BYTES = 1 << 14
+#: Bytes of it that are held back.
+HELD_BYTES = 512
+#: A run of nothing.
+NONE = (ZERO, ZERO, ZERO)
 
 
 @part
-def drain(run, streaming, place):
-    """Write the whole lines of a run; where the rest, moved to the front, begins."""
-    begin, end = run
-    line, front = begin & -64, place
-    if begin > line and end >= line + 64:
-        simd_bytes.move(begin, place + (begin & 63), line + 64 - begin)
-        begin, line, place = line + 64, line + 64, place + 64
-    if begin > line:
-        return begin
-    while line + 64 <= end:
-        simd_bytes.put(line, simd_bytes.load(place), streaming)
-        line += 64
-        place += 64
-    simd_bytes.store(front, simd_bytes.load(place))
-    return line
+def put_at(run, place):
+    """The address where the next bytes of a run go."""
+    return place + run[1] - run[2]
+
+
+@part
+def grown(run, count, streaming, place):
+    """The run with so many bytes more, which have been put behind it; lines that are not held back are written."""
+    end = run[1] + count
+    begin, _, base = written((run[0], end, run[2]), end - HELD_BYTES, streaming, place)
+    if begin - base >= RUN_BYTES:
+        for k in range(0, end - begin, 64):
+            simd_bytes.store(place + k, simd_bytes.load(place + begin - base + k))
+        base = begin
+    return begin, end, base
+
+
+@part
+def written(run, stop, streaming, place):
+    """Write the whole lines of a run that end up to `stop`; what is left of it."""
+    begin, end, base = run
+    if begin & 63 and (begin & -64) + 64 <= stop:
+        line = (begin & -64) + 64
+        simd_bytes.move(begin, place + begin - base, line - begin)
+        begin = line
+    while begin + 64 <= stop:
+        simd_bytes.put(begin, simd_bytes.load(place + begin - base), streaming)
+        begin += 64
+    return begin, end, base
 
 
 @part
 def finish(run, streaming, place):
     """Write all of a run."""
-    begin, end = run
+    begin, end, base = written(run, run[1], streaming, place)
     if end > begin:
-        begin = drain(run, streaming, place)
-        simd_bytes.move(begin, place + (begin & 63), end - begin)
+        simd_bytes.move(begin, place + begin - base, end - begin)
 
 
 @part
-def begun_at(held, t, streaming, place):
-    """The run `held` if it ends where the next bytes belong, at `t`; else it is written, and a new one begins there."""
-    if t == held[1]:
-        return held
-    finish(held, streaming, place)
-    return t, t
+def begun_at(run, t, streaming, place):
+    """A run if it ends where the next bytes belong, at `t`; else it is written, and a new one begins there."""
+    if t == run[1]:
+        return run
+    finish(run, streaming, place)
+    return t, t, t & -64
 
 
 @part

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.held_run import begun_at, drain, finish
+from strided.kernels.held_run import NONE, begun_at, finish, put_at
 from strided.kernels.lines_ahead import ask_for_ends, place_of
 from strided.kernels.tables import begin
 from strided.kernels.word_lines import OWN, all_follow, near, put_place, ragged, row_bytes, sharing, take
@@ -43,7 +43,7 @@ def take_long(unzip, shared, width, least, source, target, tables, scratch, how)
     fixed = ZERO + shared, ZERO + width, size, room, starts[0] + source.size
     for k in range(shared):
         put_place(room, k, room + _TAKEN + k * _PITCH)
-    asks, held = not all_follow(outer, rows, size), (ZERO, ZERO)
+    asks, held = not all_follow(outer, rows, size), NONE
     # Whether pieces end inside lines, and have few words; those at the ends may be shorter than the others.
     cut, few = ZERO + (ragged(pieces, width) > 0), ZERO + (pieces[len(pieces) >> 1, 2] < _FEW)
     for o in range(len(outer)):
@@ -212,8 +212,11 @@ def _join(block, held, room):
             some = t + size & 63
             t, source = t + size - some, simd_bytes.cell(room + _PLACES, n, 1) - some
         if some:
-            begin, end = begun_at(held, t, ZERO + 1, room + _HELD)
-            simd_bytes.store(room + _HELD + end - (begin & -64), simd_bytes.load(source))
+            begin, end, base = begun_at(held, t, ZERO + 1, room + _HELD)
+            simd_bytes.store(put_at((begin, end, base), room + _HELD), simd_bytes.load(source))
             end += some
-            held = begin if end & 63 else drain((begin, end), ZERO + 1, room + _HELD), end
+            held = begin, end, base
+            if not end & 63:
+                finish(held, ZERO + 1, room + _HELD)
+                held = end, end, end
     return held

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
-from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish
+from strided.kernels.held_run import HELD_BYTES, NONE, begun_at, finish, grown, put_at
 
 # Bytes of the source that are read until a matrix is wanted that is asked for. What follows in a longer one the CPU
 # asks for itself, unless rows lie _FAR_STEP apart; the next such matrix is asked for if it has no more than _FAR bytes.
@@ -27,8 +27,8 @@ def short_rows(source, target, outer, runs, source_step, target_step, size, stre
     room = simd_bytes.address(scratch) + 63 & -64
     origin = simd_bytes.address(source), simd_bytes.address(target)
     steps = source_step, target_step
-    held = ZERO, ZERO
-    on, most = _matrices_ahead(runs, steps, size), max(1, RUN_BYTES // size)
+    held = NONE
+    on, most = _matrices_ahead(runs, steps, size), max(1, HELD_BYTES // size)
     asks = source.size > NEAR
     for o in range(outer.shape[0]):
         later = min(o + on, outer.shape[0] - 1)
@@ -48,14 +48,11 @@ def short_rows(source, target, outer, runs, source_step, target_step, size, stre
             if not joins:
                 _copy(t, s, count, steps, size)
                 continue
-            begin, end = begun_at(held, t, streaming, room)
+            held = begun_at(held, t, streaming, room)
             for first in range(0, count, most):
                 some = min(most, count - first)
-                _copy(room + end - (begin & -64), s + first * source_step, some, steps, size)
-                end += some * size
-                if end - begin >= RUN_BYTES:
-                    begin = drain((begin, end), streaming, room)
-            held = begin, end
+                _copy(put_at(held, room), s + first * source_step, some, steps, size)
+                held = grown(held, some * size, streaming, room)
     finish(held, streaming, room)
     if streaming:
         simd_bytes.fence()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
-from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
+from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at
 from strided.kernels.put_words import put_together
 from strided.kernels.row_driver import (
     ARGUMENTS,
@@ -242,15 +242,12 @@ def _unpack_lines(source, element, t, count, how, line, room):
 @part
 def _unpack_short(source, element, t, count, how, held, room):
     """The same for a short run: put together with what follows before it is written. `held` as in `held_run`."""
-    begin, end = begun_at(held, t, ZERO + 1, room + _RUN)
-    place = room + _RUN + end - (begin & -64)
+    held = begun_at(held, t, ZERO + 1, room + _RUN)
+    place = put_at(held, room + _RUN)
     for k in range(0, count, 64):
         # What is written behind the end is overwritten by what follows.
         simd_bytes.store(place + k, _bytes_from(source, (element + k) * how[0], how, room))
-    end += count
-    if end - begin >= RUN_BYTES:
-        begin = drain((begin, end), ZERO + 1, room + _RUN)
-    return begin, end
+    return grown(held, count, ZERO + 1, room + _RUN)
 
 
 @part
@@ -320,7 +317,7 @@ def unpack(source, target, outer, rows, pieces, bits, signed, high_first, stream
     """
     how = bits, (1 << bits) - 1, signed << bits - 1, high_first
     room = simd_bytes.address(scratch) + 63 & -64
-    line, held = (room, room, simd_bytes.zero()), (ZERO, ZERO)
+    line, held = (room, room, simd_bytes.zero()), NONE
     longest = ZERO
     for p in range(pieces.shape[0]):
         longest = max(longest, pieces[p, 2])

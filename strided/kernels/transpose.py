@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, block_transpose, simd_bytes
 from strided.kernels.compile import ZERO, kernel, part, separate
-from strided.kernels.held_run import finish, move_end
+from strided.kernels.held_run import NONE, finish, move_end
 from strided.kernels.transpose_joined import by_run, follow, is_short, prepare_run
 from strided.kernels.transpose_ring import by_ring, finish_ring, prepare_ring
 from strided.kernels.transpose_squares import (
@@ -45,7 +45,7 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
     if count > 1:
         sharing = max(sharing, 64 // max(1, abs(simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows))))
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing
-    held, far = (ZERO, ZERO), ZERO
+    held, far = NONE, ZERO
     late = ZERO, ZERO, ZERO, ZERO
     for k in range(count):
         far = max(far, simd_bytes.item(source_rows, k))

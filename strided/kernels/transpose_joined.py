@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.held_run import RUN_BYTES, begun_at, drain
+from strided.kernels.held_run import begun_at, grown, put_at
 from strided.kernels.transpose_squares import (
     NOTHING,
     RUN,
@@ -67,7 +67,7 @@ def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
     """
     side = 64 // width
     size, whole, rest = extent[1] * width, extent[1] // side, extent[1] % side
-    begin, end = begun_at(held, t, streaming, room + RUN)
+    held = begun_at(held, t, streaming, room + RUN)
     rows, s, far = origin
     places, apart = room + TARGETS, room + TARGETS + 8 * side
     here, following = (rows, s, extent[1]), (rows, after[0], extent[1], after[1])
@@ -79,7 +79,7 @@ def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
     for p in range(0, extent[0], side):
         new = min(side, extent[0] - p)
         wanted = wanted_next(here, following, p, extent[0], width, bounds)
-        to = room + RUN + end - (begin & -64)
+        to = put_at(held, room + RUN)
         # The last square of all rows comes first: what it writes behind the ends is overwritten by what belongs there.
         if rest:
             asked = ask(wanted, whole, count, asks(width, rest, new))
@@ -98,7 +98,5 @@ def by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
             if not safe:
                 at = inside(at, side, (extent[0] - p) * width, bounds, room)
             turn(at[0], at[1], places, to + 64 * j, room, (*asked, *NOTHING[2:]), (side, new))
-        end += size * new
-        if end - begin >= RUN_BYTES:
-            begin = drain((begin, end), streaming, room + RUN)
-    return begin, end
+        held = grown(held, size * new, streaming, room + RUN)
+    return held

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
-from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
+from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at, written
 from strided.kernels.transpose import ARGUMENTS
 
 _WRITTEN = 512  # bytes of a row of the target that are written at once, made of as many runs of the source
@@ -167,10 +167,12 @@ def _by_block(rows, s, targets, t, extent, size, last, room):
                 _scatter(run + at, room + _PLACES, count, (q - begin) * size, size, beyond, ahead)
             for k in range(count):
                 row, block = t + simd_bytes.integer(targets + 8 * (p + k)), room + _BLOCK + k * pitch
-                held = max(row, row + begin * size & -64), row + end * size
+                start, stop = max(row, row + begin * size & -64), row + end * size
+                held = start, stop, start & -64
                 if end < extent[1]:
-                    drain(held, ZERO + 1, block)
-                    simd_bytes.put_integer(room + _PLACES + 8 * k, block + (held[1] & 63))
+                    rest = written(held, stop, ZERO + 1, block)
+                    simd_bytes.store(block, simd_bytes.load(put_at(rest, block) - (stop & 63)))
+                    simd_bytes.put_integer(room + _PLACES + 8 * k, block + (stop & 63))
                 else:
                     finish(held, ZERO + 1, block)
 
@@ -193,26 +195,23 @@ def _join(rows, s, t, extent, size, last, held, room):
     `held` is what is there: where in the target its first byte belongs, and where its last one ends.
     """
     length, across = extent[1] * size, max(1, _READ // size)
-    begin, end = begun_at(held, t, ZERO + 1, room + _RUN)
+    held = begun_at(held, t, ZERO + 1, room + _RUN)
     for p in range(0, extent[0], across):
         count = min(across, extent[0] - p)
         beyond, each = s + (p + count) * size <= last, (extent[1] + count - 1) // count
         for k in range(count):
             if p + across < extent[0]:
                 _ask(rows, s + (p + across) * size, extent[1], (k, each), count * size)
-            place = room + _RUN + end - (begin & -64)
-            _gather(place, (rows, rows + 8 * extent[1]), s + (p + k) * size, size, beyond)
-            end += length
-            if end - begin >= RUN_BYTES:
-                begin = drain((begin, end), ZERO + 1, room + _RUN)
-    return begin, end
+            _gather(put_at(held, room + _RUN), (rows, rows + 8 * extent[1]), s + (p + k) * size, size, beyond)
+            held = grown(held, length, ZERO + 1, room + _RUN)
+    return held
 
 
 @kernel(*ARGUMENTS, NUMBER)
 def transpose_runs(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch, size):
     """Elements of `size` bytes."""
     room = simd_bytes.address(scratch) + 63 & -64
-    held, far = (ZERO, ZERO), ZERO
+    held, far = NONE, ZERO
     for k in range(source_rows.shape[0]):
         far = max(far, source_rows[k])
     last = simd_bytes.address(source) + source.size - far - _BEYOND

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, part, separate
-from strided.kernels.held_run import RUN_BYTES
+from strided.kernels.held_run import HELD_BYTES, RUN_BYTES
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, WRITABLE)
 """Arguments of transposes: source, target, the five tables, whether to stream, scratch."""
@@ -26,7 +26,7 @@ SQUARE, SPILL, SOURCES, _SPILLED, TARGETS = 1 << 12, 2 << 12, 4 << 12, (4 << 12)
 HELD = 5 << 12
 KEPT = HELD + 2 * 64 * LAG
 RUN = KEPT + 64 * BAND
-PLACES = RUN + RUN_BYTES + 64 * SHORT_ROW_BYTES + 128
+PLACES = RUN + RUN_BYTES + HELD_BYTES + 64 * SHORT_ROW_BYTES + 256
 
 NOTHING = (ZERO,) * 6  # that is asked for or written while a square is turned
 

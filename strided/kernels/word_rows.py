@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import ZERO, part
-from strided.kernels.held_run import RUN_BYTES, begun_at, drain, finish, move_run
+from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at
 from strided.kernels.lines_ahead import ask_for_ends, place_of
 from strided.kernels.tables import begin
 from strided.kernels.word_lines import LINES, OWN, PLACES, all_follow, near, put_place, ragged, row_bytes, sharing, take
@@ -65,7 +65,7 @@ def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
     _, width, size, room, _ = fixed
     asks = not all_follow(outer, rows, size)
     by_lines = ragged(pieces, width) == 0
-    held = ZERO, ZERO
+    held = NONE
     for o in range(len(outer)):
         i = ZERO
         while i < len(rows):
@@ -111,8 +111,8 @@ def _by_run(unzip, fixed, s, t, members, pieces, by_lines, lead, held, how):
     """Add the rows of a word, which begin at `t` in the target, to the run that is held; that run."""
     shared, _, size, room, _ = fixed
     member, count = members
-    begin, end = begun_at(held, t, ZERO + 1, room + _RUN)
-    to = room + _RUN + end - (begin & -64)
+    held = begun_at(held, t, ZERO + 1, room + _RUN)
+    to = put_at(held, room + _RUN)
     for k in range(shared):
         wanted = member <= k < member + count
         put_place(room, k, to + (k - member) * size if wanted else room + _UNWANTED)
@@ -120,10 +120,7 @@ def _by_run(unzip, fixed, s, t, members, pieces, by_lines, lead, held, how):
         _last_first(unzip, fixed, s, pieces, lead, how)
     else:
         _in_turn(unzip, fixed, s, members, pieces, lead, how)
-    end += count * size
-    if end - begin >= RUN_BYTES:
-        begin = drain((begin, end), ZERO + 1, room + _RUN)
-    return begin, end
+    return grown(held, count * size, ZERO + 1, room + _RUN)
 
 
 @part
