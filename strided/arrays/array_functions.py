@@ -226,7 +226,10 @@ def _as_memory(x: Any) -> Any:
 def _comparing(function: Function) -> Function:
     """A comparison of whole arrays: large ones go block by block, up to the first difference."""
 
-    def own(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
+    def own(*given: Any, **named: Any) -> Any:
+        if len(given) < 2:  # by names, which differ
+            return NotImplemented
+        a, b, *rest = given
         if not (reductions.streams(a) or reductions.streams(b)) or any(map(np.ndim, (*rest, *named.values()))):
             return NotImplemented
         if not all(isinstance(x, ArrayBase) or deferral.is_ndarray(x) for x in (a, b)) or a.shape != b.shape:

@@ -14,7 +14,8 @@ def corners(a: ArrayBase) -> tuple[Array, int]:
     The corners have one more entry along every long axis, so that NumPy puts its dots there.
     """
     options = np.get_printoptions()
-    threshold, edge = int(options["threshold"]), int(options["edgeitems"])
+    # With none, NumPy shows the last one.
+    threshold, edge = int(options["threshold"]), max(1, int(options["edgeitems"]))
     if a.size <= threshold:
         return a.to_numpy(), threshold
     picks = [np.arange(n) if n <= 2 * edge + 1 else np.r_[0 : edge + 1, n - edge : n].astype(np.intp) for n in a.shape]

@@ -212,6 +212,8 @@ def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[
     apart = np.subtract(values, near, out=own)
     # `near` is rounded; the remainder corrects both the mean and the squares.
     rest = _wide(add(apart)) / some
+    # Where the sum overflows, all lie infinitely far from the mean, as NumPy has it.
+    rest = np.where(np.isinf(near), 0, rest)
     squares = _wide(add(_squared(apart) if apart.dtype.kind == "c" else np.square(apart, out=apart)))
     return n, _wide(near), rest, np.maximum(squares - _squared(rest) * n, 0)
 
@@ -224,12 +226,14 @@ def _merged_moments(first: Partial, second: Partial) -> Partial:
     (n, mean, rest, squares), (m, other, small, more) = first, second
     total = n + m
     share = m / np.maximum(total, 1)
-    apart = np.where(m == 0, 0, (other - mean) + (small - rest))
-    step = apart * share + rest
-    large = mean + step
-    none = n == 0
-    squares = squares + more + np.where(none, 0, _squared(apart) * (n * share))
-    return total, np.where(none, other, large), np.where(none, small, step - (large - mean)), squares
+    with np.errstate(invalid="ignore"):  # of means that are infinite
+        apart = np.where(m == 0, 0, (other - mean) + (small - rest))
+        step = apart * share + rest
+        large = mean + step
+        none = n == 0
+        squares = squares + more
+        squares = squares + np.where(none | np.isinf(squares), 0, _squared(apart) * (n * share))
+        return total, np.where(none, other, large), np.where(none, small, step - (large - mean)), squares
 
 
 def _extreme(values: Array, where: Any, box: Box, axes: Axes, *, ufunc: np.ufunc, initial: Any) -> Partial:

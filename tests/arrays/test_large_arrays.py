@@ -89,6 +89,7 @@ ACTIONS: dict[str, tuple[np.ndarray, Callable[[Any], Any]]] = {
     ),
     "the mask of what is compared": (FLOATS, _masked),
     "a tolerance for each row": (FLOATS, lambda x: np.allclose(x, FLOATS, atol=np.ones((23, 1)))),
+    "arguments by their names": (FLOATS, lambda x: np.array_equal(a1=x, a2=FLOATS) and np.allclose(a=FLOATS, b=x)),
     "lists of several lengths": (FLOATS, lambda x: np.array_equal(x, [[1], [2, 3]])),
     "where as a number": (FLOATS, lambda x: np.add(x, 1, out=np.zeros((23, 37)), where=1)),
     "where as a list": (FLOATS, lambda x: np.add(x, 1, out=np.zeros((23, 37)), where=[1, 0] * 18 + [1])),
