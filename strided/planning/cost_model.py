@@ -60,6 +60,8 @@ _WORDS, _MADE_COST, _MADE_ROW_COST = 64, 3300.0, 310.0
 _AGAIN = 0.75
 #: The part of a box that a second step may take without being compared with other ways: one of so many.
 LITTLE_LEFT = 256
+#: The least part of a time that counts as much as all of it: a box stays whole where its parts would take no less.
+ALIKE = 0.98
 #: How much longer a transposition takes that reads words alone: of each tile it wants few at a time.
 FAR_WORDS = 1.1
 #: How much longer stages take between two blocks, of which each is half as large.

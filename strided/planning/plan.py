@@ -14,20 +14,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TypeAlias
+from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import axis_map_of
-from strided.planning.boxes import Box, room_of, simplified
+from strided.planning.boxes import Box, Spans, room_of, simplified
 from strided.planning.copy_signature import CopySignature, signature_of
-from strided.planning.cost_model import LITTLE_LEFT, leaves_gaps
+from strided.planning.cost_model import ALIKE, LITTLE_LEFT, cost_of, cost_of_passes, leaves_gaps
 from strided.planning.fill_step import FillStep
 from strided.planning.linearize import linearized
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.offset_tables import AxisRange, TaskRanges
 from strided.planning.runs import runs_around, runs_of
 from strided.planning.select_kernel import Matched, match
-from strided.planning.staged_step import StagedCopy, staged_copy_of, words_apart
+from strided.planning.staged_step import Candidate, StagedCopy, staged_copy_of, words_apart
 from strided.planning.staging_blocks import is_short_row
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
@@ -275,6 +276,56 @@ def _breaks_rows(found: Matched, box: Box, bits: int) -> bool:
     return any(is_short_row(axis, bits) for axis in box.axes if axis.target.unit_stride == bits)
 
 
+class _Way(NamedTuple):
+    """How a box is copied: by a staged copy, else by kernels, else by the nest; and about how long that takes."""
+
+    box: Box
+    found: Matched | None
+    staged: StagedCopy | None
+    cost: float
+
+
+def _ways(box: Box, signature: CopySignature, room: Spans | None) -> list[_Way]:
+    """How a box is copied, or the boxes of it in which words have an axis of their own, if that is faster.
+
+    `room` is all that may be touched on both sides; without it, the first and the last words are taken as a whole.
+    """
+    bits = signature.bits
+    found = match(box, *bits, widen=signature.same_order, room=room)
+    is_poor = found is None or _breaks_rows(found, box, bits[1])
+    has_gaps = found is not None and leaves_gaps(found)
+    if not (is_poor or has_gaps) or box.elements < limits.current.staged_elements:
+        return [_way(box, bits, found, None)]
+    apart = words_apart(box, *bits) if found is None or has_gaps else None
+    ways = [] if apart is None else [way for part in apart for way in _ways(part, signature, room)]
+    if apart is not None and len(apart) == 1:
+        return ways
+    staged = staged_copy_of(
+        box,
+        *bits,
+        may_pack=signature.same_order or max(bits) == 8,
+        whole_words=room is None,
+        instead=None if is_poor else found,
+    )
+    own = _way(box, bits, found, staged)
+    return ways if ways and not _is_better_whole(own, ways) else [own]
+
+
+def _is_better_whole(own: _Way, ways: Sequence[_Way]) -> bool:
+    """Whether a box is better copied by the same kernels as most of it in parts: each run is then written as one."""
+    most = max(ways, key=lambda way: way.box.elements).staged
+    is_same = own.staged is not None and most is not None and own.staged.kernel == most.kernel
+    return is_same and sum(way.cost for way in ways) >= ALIKE * own.cost
+
+
+def _way(box: Box, bits: tuple[int, int], found: Matched | None, staged: Candidate | None) -> _Way:
+    if staged is not None:
+        return _Way(box, found, staged.step, staged.cost * box.elements)
+    if found is not None:
+        return _Way(box, found, None, cost_of_passes(found, box.elements * max(bits)))
+    return _Way(box, None, None, cost_of((), [(box, bits)]))
+
+
 @forgettable
 @lru_cache(maxsize=512)
 def _steps(
@@ -282,30 +333,17 @@ def _steps(
 ) -> tuple[VectorStep | StagedCopy | NestStep, ...]:
     """The steps of all copies of a signature whose first elements lie `phase` bits past a multiple of 64."""
     whole = Box(phase[0], phase[1], signature.axes)
-    room = None if whole_words else room_of(whole, signature.bits)
     steps: list[VectorStep | StagedCopy] = []
     rest: list[tuple[Box, tuple[int, int]]] = []
-    waiting = list(simplified(whole))
-    while waiting:
-        part = waiting.pop()
-        found = match(part, *signature.bits, widen=signature.same_order, room=room)
-        staged, is_poor = None, found is None or _breaks_rows(found, part, signature.bits[1])
-        has_gaps = found is not None and leaves_gaps(found)
-        if (is_poor or has_gaps) and part.elements >= limits.current.staged_elements:
-            apart = words_apart(part, *signature.bits) if found is None or has_gaps else None
-            if apart is not None:
-                waiting += apart
-                continue
-            may_pack = signature.same_order or max(signature.bits) == 8
-            instead = None if is_poor else found
-            staged = staged_copy_of(part, *signature.bits, may_pack=may_pack, whole_words=whole_words, instead=instead)
-        if found is not None and staged is None:
-            steps += found.steps
-            rest += found.rest
-        elif staged is not None:
-            steps.append(staged)
+    room = None if whole_words else room_of(whole, signature.bits)
+    for way in chain.from_iterable(_ways(box, signature, room) for box in simplified(whole)):
+        if way.staged is not None:
+            steps.append(way.staged)
+        elif way.found is not None:
+            steps += way.found.steps
+            rest += way.found.rest
         else:
-            rest.append((part, signature.bits))
+            rest.append((way.box, signature.bits))
     # If the vector steps have only the smaller part, one nest over everything is simpler, and no slower.
     if not steps or 2 * sum(part.elements for part, _ in rest) > whole.elements:
         return (nest_step_of(whole, signature.bits),)

@@ -100,6 +100,14 @@ class StagedCopy:
         return Box(self.box.source_base + phase[0], self.box.target_base + phase[1], self.box.axes)
 
 
+class Candidate(NamedTuple):
+    """A staged copy, whether vector kernels do nearly all of it, and about how long an element takes."""
+
+    step: StagedCopy
+    is_good: bool
+    cost: float
+
+
 class _Stage(NamedTuple):
     """Vector steps, and boxes left over with the widths of their elements.
 
@@ -155,7 +163,7 @@ def staged_copy_of(
     may_pack: bool = True,
     whole_words: bool = True,
     instead: Matched | None = None,
-) -> StagedCopy | None:
+) -> Candidate | None:
     """The cheapest staged copy of a box, or None; None, too, if it takes longer than what it is `instead` of.
 
     `may_pack` is false if packed elements lie in opposite orders on the two sides; `whole_words` if nothing behind the
@@ -200,20 +208,12 @@ def staged_copy_of(
     if best is not None and instead is not None:
         if not (best.is_good and best.cost * box.elements < cost_of_passes(instead, box.elements * max(bits))):
             return None
-    return None if best is None else best.step
-
-
-class _Candidate(NamedTuple):
-    """A staged copy, whether vector kernels do nearly all of it, and about how long an element takes."""
-
-    step: StagedCopy
-    is_good: bool
-    cost: float
+    return best
 
 
 def _candidate(
     box: Box, bits: tuple[int, int], near: Sequence[Near], staging: tuple[StagingLayout, ...], whole_words: bool
-) -> _Candidate | None:
+) -> Candidate | None:
     """The staged copy through blocks of these layouts, or None if it gains nothing."""
     lengths = block_lengths(box.axes, near, staging, bits)
     if any(layout.strides(lengths)[1] > 8 * (limits.current.staging_bytes // len(staging)) for layout in staging):
@@ -244,10 +244,10 @@ def _candidate(
     first = staging[0].order[-1]
     if first in near[0].rows and lengths[first] * bits[0] <= WORD_BITS and stages[0].kernel.startswith("transpose"):
         cost += (FAR_WORDS - 1) * stages[0].cost
-    return _Candidate(step, len(good) == len(stages), cost / math.prod(lengths))
+    return Candidate(step, len(good) == len(stages), cost / math.prod(lengths))
 
 
-def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> _Candidate | None:
+def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> Candidate | None:
     """The copy by several kernels, each of which does a part of every block, or None if they leave something over."""
     order = sorted(range(len(box.axes)), key=lambda k: -nearness(box.axes[k].target))
     both = (StagingLayout(max(bits), tuple(order)),) * 2
@@ -257,7 +257,7 @@ def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> _Candida
     if stage.rest or len(stage.steps) < 2 or min(bits) < 8:
         return None
     names = " + ".join(dict.fromkeys(step.kernel for step in stage.steps))
-    return _Candidate(
+    return Candidate(
         StagedCopy(kernel=names, box=box, bits=bits, staging=(), lengths=lengths), True, stage.cost / math.prod(lengths)
     )
 

@@ -191,6 +191,23 @@ def test_packed_words_are_moved_as_words_and_taken_apart_in_long_runs(shape: str
         assert "nest" not in step.kernel
 
 
+@pytest.mark.parametrize("turn", [1, -1], ids=["read", "written"])
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        # Rows go on in each run: of 23 and 30, the seven and fourteen behind the first word would be runs of their own.
+        ("s2[1287,85,23,5,4]{1,2,4,3,0:T(16,128)(16,1)E(2)}", 1),
+        ("u2[242,277,30,25]{0,2,3,1:T(16,128)(16,1)E(2)}", 1),
+        # Words are moved as such, all of whose rows are there.
+        ("u4[512,497,1,149]{0,1,3,2:T(8,128)(8,1)E(4)}", 2),
+    ],
+)
+def test_rows_of_words_stay_together_where_their_runs_go_on(text: str, count: int, turn: int) -> None:
+    plan = plan_between(*(text, str(sd.parse_shape(text).with_layout(None)))[::turn])
+    assert len(plan.steps) == count
+    assert all(isinstance(step, StagedCopy) for step in plan.steps)
+
+
 @pytest.mark.parametrize(
     ("text", "lanes"),
     [

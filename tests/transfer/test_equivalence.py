@@ -399,6 +399,20 @@ def test_runs_far_apart_that_are_packed_into_words(
         check_both(source, target, "pack_words")
 
 
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize("shape", ["[70,17,23,20]{0,2,3,1:", "[70,17,30,25]{0,2,3,1:", "[9,70,25,5,4]{1,2,4,3,0:"])
+@pytest.mark.parametrize(("bits", "tile"), [(2, "T(16,128)(16,1)"), (4, "T(8,128)(8,1)"), (8, "T(8,128)(4,1)")])
+def test_rows_of_which_words_have_a_part(
+    bits: int, tile: str, shape: str, streaming: bool, replace: Callable[..., None]
+) -> None:
+    """They go on in the runs of the other side, and are moved with the others, or alone."""
+    replace(stream_bytes=0 if streaming else 1 << 40, staging_bytes=1 << 14)
+    dense, tiled = map_of("f32" + shape.split("{")[0]), map_of(f"f32{shape}{tile}}}")
+    for phase in (0, 5):
+        check(Guarded(tiled, bits, seed=1), Guarded(dense, 8, seed=2, phase=phase))
+        check(Guarded(dense, 8, seed=3, phase=phase), Guarded(tiled, bits, seed=4))
+
+
 def test_words_that_follow_each_other_for_half_a_line(replace: Callable[..., None]) -> None:
     """Those behind them begin another line."""
     replace(stream_bytes=0)
