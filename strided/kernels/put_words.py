@@ -106,7 +106,10 @@ def _put_lines(put_rows, bits, fixed, at, t, count, mask, is_end):
         _braid_lines(bits, sources, at, t, streaming)
         return
     _braid_lines(bits, sources, at, room + _MADE, ZERO)
-    for k in range(0, 4 * count, 64):
+    for line in range(0, 4 * count, 64):
+        # The last line of several overlaps the one before it, if that was not streamed: a part takes several steps.
+        overlaps = line > 0 and (mask != _EVERY_BIT or not streaming)
+        k = min(line, 4 * count - 64) if overlaps else line
         size, made = min(64, 4 * count - k), room + _MADE + k
         if mask != _EVERY_BIT:
             put_rows(t + k, simd_bytes.load(made), size, mask, room)

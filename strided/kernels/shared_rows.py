@@ -57,7 +57,10 @@ def blocks(patch):
                 origin[1] + rows[i, 1],
                 rows[i, 2],
             )
-            group, pitch = alike if alike[0] == _EVEN else _group(rows, i, last, shared)
+            if alike[0] == _EVEN:
+                group, pitch = (alike[0] if _is_whole(rows, i, last, shared) else ZERO + _ALONE), alike[1]
+            else:
+                group, pitch = _group(rows, i, last, shared)
             reach = pitch * (shared - 1)
             how = aim(member, pitch, options), ends[0] - min(0, reach), ends[1] - step - max(0, reach)
             by_lines = shared >= _FEW_SHARED and long[0] > (shared == _FEW_SHARED)
@@ -128,20 +131,43 @@ def _group(rows, i, last, shared):
 def _alike(rows, row_cuts, shared):
     """The kind of all groups of rows, and bytes between the rows of each in the source; uneven if they differ.
 
-    Groups of few rows are uneven here: they are looked at one by one in no time.
+    If they are even, those whose word is not complete are told by `_is_whole`. Groups of few rows are uneven here: they
+    are looked at one by one in no time.
     """
-    pitch = ZERO
+    pitch, known = ZERO, False
     if shared < _FEW_SHARED:
         return ZERO + _UNEVEN, ZERO
     for r in range(len(row_cuts) - 1):
-        last = row_cuts[r + 1]
-        for i in range(row_cuts[r], last, shared):
+        i, last = row_cuts[r], row_cuts[r + 1]
+        while i < last:
             group, own = _group(rows, i, last, shared)
-            if i == 0:
-                pitch = own
+            if group == _ALONE:
+                if _is_whole(rows, i, last, shared):
+                    return ZERO + _UNEVEN, ZERO
+                i += _members(rows, i, last)
+                continue
+            if not known:
+                pitch, known = own, True
             if group != _EVEN or own != pitch:
                 return ZERO + _UNEVEN, ZERO
+            i += shared
     return ZERO + _EVEN, pitch
+
+
+@part
+def _members(rows, i, last):
+    """How many rows from row `i` on are different ones of one word, in their order."""
+    count = ZERO + 1
+    while i + count < last and rows[i + count, 1] == rows[i, 1] and rows[i + count, 2] > rows[i + count - 1, 2]:
+        count += 1
+    return count
+
+
+@part
+def _is_whole(rows, i, last, shared):
+    """Whether the first and the last row of a word are there, as many rows apart as it has."""
+    end = i + shared - 1
+    return end < last and rows[i, 2] == 0 and rows[end, 2] == shared - 1 and rows[end, 1] == rows[i, 1]
 
 
 @part
