@@ -256,9 +256,21 @@ def _text(function: Function) -> Function:
         kept = {name: options[name] for name in ("formatter", "override_repr") if name in options}
         with np.printoptions(threshold=threshold, **kept):
             text = function(values)
-        return text.replace(f", shape={values.shape}", f", shape={x.shape}")
+        return _with_shape(text, values.shape, x.shape) if function is np.array_repr else text
 
     return own
+
+
+def _with_shape(text: str, shown: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """What `np.array_repr` gives for an array, made from what it gives for its corners."""
+    values, found, rest = text.rpartition(f"shape={shown}")
+    if not found:
+        return text
+    values, extra = values.rstrip(), f"shape={shape}{rest}"
+    # As NumPy does: on a line of its own if the last one would become too long.
+    last = len(values) - (values.rfind("\n") + 1)
+    too_long = last + len(extra) + 1 > int(np.get_printoptions()["linewidth"])
+    return f"{values}\n{' ' * (text.index('(') + 1)}{extra}" if too_long else f"{values} {extra}"
 
 
 #: Functions that return views: nothing is read.

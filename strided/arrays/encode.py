@@ -131,9 +131,9 @@ def _target(spec: BufferSpec, out: Any, bitorder: str) -> LayoutBuffer:
 
 
 def cast(value: Any, dtype: np.dtype[Any]) -> Array:
-    """Values cast to a dtype as in assignment."""
+    """Values cast to a dtype as in assignment: of a subclass of ndarray, what lies in its memory."""
     if isinstance(value, np.ndarray) and value.dtype == dtype:
-        return value
+        return np.asarray(value)
     if isinstance(value, ArrayBase):
         return cast(value.to_numpy(), dtype)
     found = np.empty(np.shape(value), dtype)

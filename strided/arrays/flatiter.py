@@ -14,7 +14,7 @@ from strided.arrays.flags import Flags
 from strided.arrays.keys import Span, normalise
 from strided.transfer import copy as transfer
 
-#: Elements that iteration converts at a time.
+#: Elements that iteration locates at a time. Each is read when it is asked for: it may have been written meanwhile.
 _AHEAD = 1 << 12
 
 
@@ -27,13 +27,13 @@ class Flat:
     ([1, 2, 3], np.int64(0))
     """
 
-    __slots__ = ("_array", "_next", "_read", "_start")
+    __slots__ = ("_array", "_next", "_offsets", "_start")
 
     def __init__(self, array: ArrayBase) -> None:
         self._array = array
         self._next = 0
         self._start = 0
-        self._read: Array = np.empty(0, array.dtype)
+        self._offsets: list[int] = []
 
     @property
     def base(self) -> ArrayBase:
@@ -72,14 +72,37 @@ class Flat:
         return self
 
     def __next__(self) -> Any:
-        if self._next >= self._array.size:
+        array = self._array
+        if self._next >= array.size:
             raise StopIteration
-        if not self._start <= self._next < self._start + len(self._read):
+        if not self._start <= self._next < self._start + len(self._offsets):
             self._start = self._next
-            self._read = self[self._next : self._next + _AHEAD]
-        value = self._read[self._next - self._start]
+            places = np.arange(self._next, min(self._next + _AHEAD, array.size))
+            index = np.unravel_index(places, array.shape) if array.ndim else ()
+            self._offsets = transfer.offsets_at(array._map, index, places.shape).tolist()
+        value = array._memory.value_at(self._offsets[self._next - self._start])
         self._next += 1
         return value
+
+    __hash__ = None  # type: ignore[assignment]  # as NumPy's own
+
+    def __eq__(self, other: object) -> Any:
+        return self.copy() == other
+
+    def __ne__(self, other: object) -> Any:
+        return self.copy() != other
+
+    def __lt__(self, other: Any) -> Any:
+        return self.copy() < other
+
+    def __le__(self, other: Any) -> Any:
+        return self.copy() <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self.copy() > other
+
+    def __ge__(self, other: Any) -> Any:
+        return self.copy() >= other
 
     def __getitem__(self, key: Any) -> Any:
         array = self._array

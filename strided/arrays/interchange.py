@@ -33,6 +33,10 @@ class Interchange(ArrayBase):
     # NumPy.
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        # What loses more than precision is left to the caller: NumPy asks for the type that it wants before it looks
+        # whether it may cast to that.
+        if dtype is not None and copy is not False and not np.can_cast(self.dtype, dtype, "same_kind"):
+            dtype = None
         if self.is_strided:
             return np.array(self.as_strided(), dtype=dtype, copy=copy)
         if copy is False:

@@ -6,6 +6,8 @@ blocks of whole tiles, over threads. ``out=`` may be an array in a layout: resul
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,8 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
         outs = (outs,)
         kwargs = {**kwargs, "out": outs}
     written = inputs[:1] if method == "at" else outs
+    if method == "reduce" and outs:
+        _refuse_unfinished(sys._getframe(2))
     with_a_say = deferral.with_a_say((*inputs, *outs), "__array_ufunc__")
     if with_a_say:
         answer = deferral.ask(with_a_say, lambda x: x.__array_ufunc__(ufunc, method, *inputs, **kwargs))
@@ -55,6 +59,17 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str
         if found is not NotImplemented:
             return found
     return _converted(ufunc, method, inputs, kwargs, written)
+
+
+def _refuse_unfinished(caller: FrameType) -> None:
+    """Raise TypeError where NumPy takes this for the first step of ``ndarray.mean``, ``var`` or ``std``.
+
+    It would go on with an ndarray alone, and leave the sum in an `out` that is none.
+    """
+    if caller.f_code.co_name in ("_mean", "_var") and caller.f_globals.get("__name__") == "numpy._core._methods":
+        raise TypeError(
+            "methods of an ndarray write no mean, var or std to an array in a layout: np.mean(x, out=a) does"
+        )
 
 
 def _converted(

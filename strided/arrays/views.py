@@ -6,6 +6,7 @@ applied to a stand-in of the same shape that takes no memory.
 
 from __future__ import annotations
 
+import builtins
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -186,8 +187,11 @@ class Views(ArrayBase):
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """The same bits as another dtype of the same width; without one, another view of the same array.
 
-        For another width, an array of plain strides gives the ndarray that ``ndarray.view`` makes.
+        A subclass of ndarray in place of a dtype is taken as `type`. For another width, an array of plain strides gives
+        the ndarray that ``ndarray.view`` makes.
         """
+        if type is None and isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray):
+            dtype, type = None, dtype  # as in NumPy, the first argument may be either
         if type is not None:
             return self.as_strided().view(type) if dtype is None else self.as_strided().view(dtype, type)
         if dtype is None:

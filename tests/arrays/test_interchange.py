@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,28 @@ def test_the_array_method_as_numpys_own(text: str, dtype: Any, copied: Any) -> N
     if wanted is not None:
         assert type(error) is type(wanted)
         return
+    if dtype is np.int8:
+        # NumPy asks for the type it wants before it looks whether it may cast to that: it casts by itself.
+        assert got.dtype == np.float32
+        got = got.astype(np.int8)
     same_values(got, expected)
+
+
+@pytest.mark.parametrize("text", [TILED, PLAIN])
+@pytest.mark.parametrize("element_type", ["f32", "bf16", "c64"])
+def test_numpy_casts_only_what_it_may(text: str, element_type: str) -> None:
+    a = sd.LayoutArray.from_numpy(np.zeros((3, 5)), text[len("f32[3,5]") :], element_type=element_type)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+        assert np.asarray(a, int).dtype == np.array(a, dtype=int).dtype == a.astype(int).dtype == int
+    for use in (
+        lambda: np.arange(5).take(a),
+        lambda: np.take([1, 2, 3], a),
+        lambda: np.arange(5).put(a, 1),
+        lambda: np.random.default_rng(0).binomial(a, 0.5),
+    ):
+        with pytest.raises(TypeError, match="Cannot cast array data"):
+            use()
 
 
 def test_a_view_of_the_memory_is_just_that() -> None:

@@ -133,3 +133,14 @@ def test_printing_keeps_formatters() -> None:
     with np.printoptions(formatter={"float": lambda value: f"<{value:g}>"}):
         assert np.array_str(a) == np.array_str(np.zeros((300, 200)))
         assert np.array_repr(a) == np.array_repr(np.zeros((300, 200)))
+
+
+@pytest.mark.parametrize("shape", [(2050, 2061), (60, 301, 300)], ids=str)
+@pytest.mark.parametrize("options", [{}, {"linewidth": 30}, {"edgeitems": 1}, {"precision": 2}], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_printing_tells_the_shape_as_numpy_does(shape: tuple[int, ...], options: dict[str, int], dtype: Any) -> None:
+    x = np.broadcast_to(np.array(3, dtype) / np.array(7, dtype), shape).astype(dtype)
+    x[..., :5] = np.arange(5) * -1.25
+    a = sd.LayoutArray.from_numpy(x, "{" + ",".join(map(str, reversed(range(len(shape))))) + ":T(8,128)}")
+    with np.printoptions(**options):
+        assert np.array_repr(a) == np.array_repr(x)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -410,6 +412,35 @@ def test_flat_as_an_iterator() -> None:
     a.flat = [1, 2, 3]
     x.flat = [1, 2, 3]
     same_values(a, x)
+
+
+@pytest.mark.parametrize("text", ["s16[3,5]{1,0}", "s16[3,5]{0,1:T(2,2)}", "s4[3,5]{1,0:T(2,4)E(4)}", "s16[]"])
+def test_flat_reads_what_has_been_written_meanwhile(text: str) -> None:
+    a, x = pair(Case.parse(text))
+    for z in (a, x):
+        z[...] = np.ones((), z.dtype)
+        for k, value in enumerate(z.flat):
+            if k + 1 < z.size:
+                z.flat[k + 1] = np.asarray((int(value) + 1) % 8, z.dtype)
+    same_values(a, x)
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
+def test_flat_is_compared_element_by_element(compare: Callable[[Any, Any], Any]) -> None:
+    a, x = pair(Case.parse("s16[3,5]{0,1:T(2,2)}"))
+    for other in (x[1, 2], x.reshape(-1)[::-1]):
+        same_values(compare(a.flat, other), compare(x.flat, other))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(a.flat)
+
+
+def test_a_class_in_place_of_a_type() -> None:
+    a, x = pair(Case.parse("s16[3,5]{0,1}"))
+    assert type(a.view(np.ndarray)) is np.ndarray
+    assert type(a.view(np.matrix)) is np.matrix
+    same_values(a.view(np.ndarray), x)
+    with pytest.raises(BufferError, match="to_numpy"):
+        pair(Case.parse("s16[3,5]{0,1:T(2,2)}"))[0].view(np.ndarray)
 
 
 # --- many axes ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -347,3 +348,45 @@ def test_writes_to_what_was_broadcast_keep_the_last_value() -> None:
             spread.flags.writeable = True
             spread[...] = expected[...] = np.arange(4 * n, dtype=np.int32).reshape(n, 4)
             same_values(a, x)
+
+
+@pytest.mark.parametrize("layout", ["{0}", "{0:T(4)}"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_of_a_subclass_of_ndarray_its_memory_is_assigned(layout: str, dtype: Any) -> None:
+    """It is not indexed: a matrix has two axes however it is."""
+    keys: list[Any] = [..., slice(None), [2, 0, 1], np.array([True, True, True])]
+    for value in (np.array([[1, 2, 3]], dtype).view(np.matrix), np.ma.array([1, 2, 3], dtype, mask=[0, 1, 0])):
+        for place, key in itertools.product(("itself", "flat"), keys):
+            x = np.zeros(3, np.float32)
+            a = array(layout, x)
+            for z in (a, x):
+                target = z if place == "itself" else z.flat
+                if z is a:
+                    _, error = outcome(lambda target=target, key=key, value=value: target.__setitem__(key, value))
+                else:
+                    _, wanted = outcome(lambda target=target, key=key, value=value: target.__setitem__(key, value))
+            assert type(error) is type(wanted), (place, key, value)
+            same_values(a, x)
+        x = np.zeros(3, np.float32)
+        a = array(layout, x)
+        np.copyto(a, value, casting="same_kind")
+        np.copyto(x, value, casting="same_kind")
+        same_values(a, x)
+    single = array("{}", np.zeros((), np.float32))
+    single[...] = np.ma.array([7], np.float32, mask=[1])
+    assert single[()] == 7
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["mean", "var", "std"])
+def test_what_numpy_would_not_finish_is_refused(name: str, layout: str) -> None:
+    """Methods of ndarrays divide sums, but only in ndarrays: they would leave the sum in any other `out`."""
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    a = array(layout)
+    with pytest.raises(TypeError, match=r"np\.mean\(x, out=a\) does"):
+        getattr(x, name)(0, out=a)
+    same_values(a, VALUES)
+    assert getattr(np, name)(x, 0, out=a) is a
+    same_values(a, getattr(x, name)(0))
+    assert x.sum(0, out=a) is a
+    same_values(a, x.sum(0))
