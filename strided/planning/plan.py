@@ -297,7 +297,7 @@ def _ways(box: Box, signature: CopySignature, room: Spans | None) -> list[_Way]:
     if not (is_poor or has_gaps) or box.elements < limits.current.staged_elements:
         return [_way(box, bits, found, None)]
     apart = words_apart(box, *bits) if found is None or has_gaps else None
-    ways = [] if apart is None else [way for part in apart for way in _ways(part, signature, room)]
+    ways = [] if apart is None else [way for part in reversed(apart) for way in _ways(part, signature, room)]
     if apart is not None and len(apart) == 1:
         return ways
     staged = staged_copy_of(
@@ -336,7 +336,8 @@ def _steps(
     steps: list[VectorStep | StagedCopy] = []
     rest: list[tuple[Box, tuple[int, int]]] = []
     room = None if whole_words else room_of(whole, signature.bits)
-    for way in chain.from_iterable(_ways(box, signature, room) for box in simplified(whole)):
+    # `simplified` finds the ends of rows first: what is most of it goes before them.
+    for way in chain.from_iterable(_ways(box, signature, room) for box in reversed(simplified(whole))):
         if way.staged is not None:
             steps.append(way.staged)
         elif way.found is not None:
