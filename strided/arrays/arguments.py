@@ -2,8 +2,7 @@
 
 An array of plain strides becomes an ndarray on its own memory, any other a converted copy. Views of one buffer become
 views of one copy, so that NumPy sees which elements they share. What NumPy writes to a copy goes back to the buffer;
-views of a copy that it
-returns are made read-only.
+views of a copy that it returns are made read-only.
 """
 
 from __future__ import annotations
@@ -28,9 +27,14 @@ class Arguments:
         The arguments, or lists, tuples and dicts of them.
     may_write : function of an array, optional
         Whether NumPy may write to the ndarray that it gets for an array; it always may by default.
+    in_part : bool
+        Whether NumPy writes to some elements only. Nothing beside them is written back, as other threads may have
+        written there meanwhile.
     """
 
-    def __init__(self, *given: Any, may_write: Callable[[ArrayBase], bool] = lambda array: True) -> None:
+    def __init__(
+        self, *given: Any, may_write: Callable[[ArrayBase], bool] = lambda array: True, in_part: bool = False
+    ) -> None:
         arrays = list({id(x): x for x in arrays_in(given)}.values())
         self._ndarrays: dict[int, tuple[ArrayBase, Array]] = {}
         for array in arrays:
@@ -48,6 +52,8 @@ class Arguments:
             if not (array._memory.buffer.flags.writeable and may_write(array)):
                 values.flags.writeable = False
         self._arrays = {id(values): array for array, values in self._ndarrays.values()}
+        copies = {key: values for key, (array, values) in self._ndarrays.items() if in_part and not array.is_strided}
+        self._before = {key: values.copy() for key, values in copies.items() if values.flags.writeable}
 
     def to_ndarray(self, x: Any) -> Any:
         """An argument for NumPy, with ndarrays in place of arrays."""
@@ -73,8 +79,13 @@ class Arguments:
         """Write the copies of these arrays to their buffers."""
         for array in arrays:
             given, values = self._ndarrays.get(id(array), (None, None))
-            if given is not None and not given.is_strided:
+            if given is None or values is None or given.is_strided:
+                continue
+            changed = _changed(self._before[id(array)], values) if id(array) in self._before else np.True_
+            if changed.all():
                 given[...] = values
+            else:
+                given[changed] = values[changed]
 
     def protect(self, result: Any) -> None:
         """Make results that are views of a copy read-only: writes to them would reach no buffer."""
@@ -154,6 +165,15 @@ def _seen(values: Array, spans: list[tuple[int, int, int]], view: IndexRanges, s
         strides.append(0 if d is None else view.dimensions[d].step // spans[d][1] * values.strides[d])
     # `as_strided` does not know the types of ml_dtypes.
     return np.ndarray(shape, values.dtype, values.ravel("K").view(np.uint8), offset, strides)
+
+
+def _changed(before: Array, now: Array) -> Any:
+    """Where the bits of two arrays of one shape and dtype differ."""
+    if before.itemsize == 16:
+        first, second = before.view(np.complex128), now.view(np.complex128)
+        return _changed(first.real, second.real) | _changed(first.imag, second.imag)
+    bits = f"u{before.itemsize}"
+    return before.view(bits) != now.view(bits)
 
 
 def _may_hold(result: Any, memory: Array) -> bool:

@@ -15,7 +15,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from strided.arrays import blocks, deferral, overlap, reductions, wide_sums
 from strided.arrays.arguments import Arguments
-from strided.arrays.base import ArrayBase
+from strided.arrays.base import ArrayBase, broadcasts
+from strided.arrays.encode import cast
 from strided.arrays.formatting import corners
 
 Function = Callable[..., Any]
@@ -51,7 +52,10 @@ def _converted(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     writes = function in WRITING or out is not None
     calls_back = any(map(_is_function, (*args, *kwargs.values())))
     # What a callback wrote to a copy would be lost, so it gets read-only ones.
-    operands = Arguments(args, kwargs, may_write=lambda x: writes or not calls_back or x.is_strided)
+    in_part = function in WRITING or function is np.nan_to_num
+    operands = Arguments(
+        args, kwargs, may_write=lambda x: writes or not calls_back or x.is_strided, in_part=in_part and out is None
+    )
     given, named = operands.to_ndarray(args), operands.to_ndarray(kwargs)
     if writes or calls_back:
         operands.mark_dirty()
@@ -201,12 +205,85 @@ def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "
 
 
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
-    arrays = isinstance(dst, ArrayBase) and isinstance(src, (np.ndarray, ArrayBase))
-    if not arrays or where is not True or not isinstance(casting, str):
+    if not isinstance(dst, ArrayBase) or not isinstance(casting, str):
+        return NotImplemented
+    if where is not True:
+        return _copyto_where(dst, src, casting, where)
+    if not isinstance(src, (np.ndarray, ArrayBase)):
         return NotImplemented
     np.copyto(np.empty(0, dst.dtype), np.empty(0, src.dtype), casting=casting)  # type: ignore[arg-type]
     dst[...] = src
     return None
+
+
+# What follows writes the chosen elements and nothing beside them, as other threads may write there. Where NumPy would
+# raise, it is asked: what it wrote before stays.
+
+
+def _copyto_where(dst: ArrayBase, src: Any, casting: Any, where: Any) -> Any:
+    mask = np.asarray(where)
+    if mask.dtype != np.bool_ or not broadcasts(mask.shape, dst.shape) or not broadcasts(np.shape(src), dst.shape):
+        return NotImplemented
+    values = np.empty(np.shape(src), dst.dtype)
+    np.copyto(values, src, casting=casting)
+    mask = np.broadcast_to(mask, dst.shape)
+    dst[mask] = np.broadcast_to(values, dst.shape)[mask]
+    return None
+
+
+def _put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
+    places = np.asarray(ind)
+    if not _is_writeable(a) or places.dtype.kind not in "iu" or not (places.size and a.size):
+        return NotImplemented
+    if mode == "wrap":
+        places = places % a.size
+    elif mode == "clip":
+        places = places.clip(0, a.size - 1)
+    elif mode != "raise" or places.min() < -a.size or places.max() >= a.size:
+        return NotImplemented
+    a.flat[places.astype(np.intp)] = cast(v, a.dtype)
+    return None
+
+
+def _place(arr: Any, mask: Any, vals: Any) -> Any:
+    chosen = np.asarray(mask)
+    if not _is_writeable(arr) or chosen.size != arr.size or not np.size(vals):
+        return NotImplemented
+    if overlap.may_share(arr, _as_memory(vals)):
+        return NotImplemented  # NumPy reads some of them after they were written
+    _judge(np.place, arr, vals)
+    arr.flat[np.flatnonzero(chosen)] = cast(vals, arr.dtype)
+    return None
+
+
+def _putmask(a: Any, mask: Any, values: Any) -> Any:
+    chosen = np.asarray(mask)
+    if not _is_writeable(a) or chosen.size != a.size or not np.size(values):
+        return NotImplemented
+    _judge(np.putmask, a, values)
+    given = cast(values, a.dtype).reshape(-1)
+    places = np.flatnonzero(chosen)
+    a.flat[places] = given[places % given.size]
+    return None
+
+
+def _by_elements(function: Any) -> Function:
+    """A function that NumPy has written in Python: it sets elements of its first argument."""
+
+    def own(array: Any, *rest: Any, **named: Any) -> Any:
+        return function._implementation(array, *rest, **named) if _is_writeable(array) else NotImplemented
+
+    return own
+
+
+def _is_writeable(x: Any) -> bool:
+    return isinstance(x, ArrayBase) and x.flags.writeable
+
+
+def _judge(function: Function, array: ArrayBase, values: Any) -> None:
+    """Raise what NumPy raises for values that it does not cast to the array's dtype."""
+    is_array = isinstance(values, (np.ndarray, ArrayBase))
+    function(np.empty(1, array.dtype), np.zeros(1, np.bool_), np.empty(0, values.dtype) if is_array else values)
 
 
 def _may_share_memory(a: Any, b: Any, max_work: Any = None) -> Any:
@@ -335,16 +412,20 @@ QUESTIONS: dict[Function, Function] = {
     np.shares_memory: _shares_memory,
 }
 
-#: Functions that read a large array in part, or block by block.
+#: Functions that read or write a large array in part, or block by block.
 IN_PART: dict[Function, Function] = {
     np.take: _take,
     np.copyto: _copyto,
+    np.put: _put,
+    np.place: _place,
+    np.putmask: _putmask,
+    **{f: _by_elements(f) for f in (np.fill_diagonal, np.put_along_axis)},
     np.array_equal: _comparing(np.array_equal),
     np.allclose: _comparing(np.allclose),
     **{f: _text(f) for f in (np.array2string, np.array_repr, np.array_str)},
 }
 
-#: Functions that write to their first argument.
+#: Functions that write to their first argument: where they are not carried out here, it is converted, and goes back.
 WRITING = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
 
 _OWN = {**VIEWS, **QUESTIONS, **IN_PART}
@@ -360,7 +441,12 @@ _OF_SEVERAL = {
     np.can_cast,
     np.common_type,
     np.copyto,
+    np.fill_diagonal,
     np.may_share_memory,
+    np.place,
+    np.put,
+    np.put_along_axis,
+    np.putmask,
     np.result_type,
     np.shares_memory,
 }

@@ -4,6 +4,7 @@
 - ``a[rows]``, ``a[:, columns]`` and ``a[np.ix_(...)]``: an element's offset is the sum of an outer and an inner one.
   Two short tables hold these; runs of neighbours go to the kernels of conversions.
 - ``a[mask]`` with many elements: rows are converted a few at a time, and the elements picked from them.
+- ``a[mask] = x``: offsets are computed for a block in the cache, and those picked that the mask chooses.
 
 If none applies, `transfer.gather_scatter` reads the elements.
 """
@@ -30,6 +31,7 @@ from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
 from strided.transfer.by_numpy import Offsets
 from strided.transfer.executor import BoundKernel, ElementFormat, bound, scratch
+from strided.transfer.gather_scatter import offsets_at
 from strided.transfer.region import Region, address_of, read_only
 
 Integers: TypeAlias = npt.NDArray[np.intp]
@@ -45,6 +47,8 @@ _WORD_BITS = 32
 #: For masks: bytes of values converted at a time, and the sparsest mask for that, one element in this many.
 _BAND_BYTES = 1 << 20
 _SPARSE = 24
+#: Elements whose offsets are computed at a time, to be picked from by a mask.
+_MASKED_ELEMENTS = 1 << 16
 
 
 def is_large(source: Region, size: int) -> bool:
@@ -350,3 +354,37 @@ def gather_masked(array: ArrayBase, mask: npt.NDArray[np.bool_]) -> Array | None
 
     run(task, enumerate(starts), threads=get_num_threads())
     return out
+
+
+def scatter_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array) -> None:
+    """Put values at the elements where a mask of the array's shape is true. Nothing beside them is written.
+
+    Parameters
+    ----------
+    array : ArrayBase
+        Each of its elements lies at a place of its own.
+    mask : ndarray of bool
+        Not in memory that is written.
+    values : ndarray
+        Of the array's dtype: one for all, one for each element of the array, or one for each that the mask chooses.
+    """
+    block = blocks.run_block(mask.shape, _MASKED_ELEMENTS)
+    pieces = list(blocks.boxes(blocks.even_cuts(mask.shape, block)))
+    in_turn = values.ndim == 1 and values.shape != mask.shape
+    ends = np.cumsum([np.count_nonzero(mask[box]) for box in pieces]) if in_turn else None
+
+    def task(number: int) -> None:
+        box = pieces[number]
+        chosen = np.flatnonzero(mask[box])
+        if not chosen.size:
+            return
+        part = blocks.part(array, box)
+        offsets = offsets_at(part._map, np.ix_(*map(np.arange, part.shape)), part.shape).reshape(-1)
+        if ends is not None:
+            own = values[ends[number] - chosen.size : ends[number]]
+        else:
+            own = values[box].reshape(-1)[chosen] if values.ndim else np.broadcast_to(values, chosen.size)
+        part._scatter(offsets[chosen], own)
+
+    # Two threads must never write to one byte.
+    run(task, ((k,) for k in range(len(pieces))), threads=get_num_threads() if array._memory.bits >= 8 else 1)

@@ -18,6 +18,7 @@ from strided.arrays import fancy
 from strided.arrays.base import Array, ArrayBase, broadcasts, move
 from strided.arrays.encode import cast
 from strided.arrays.keys import Copy, Mask, Outer, Points, classify, element_at, indexed, refuse, view_at
+from strided.runtime import limits
 from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
 
@@ -78,6 +79,8 @@ class Indexing(ArrayBase):
             memory.file.mark_dirty()
         try:
             selected = self._select(key)
+            if type(selected) is Mask and self._set_masked(selected.mask, value, key):
+                return
             if type(selected) is Points or type(selected) is Mask:
                 selected = indexed(self._map, selected[0])
         except Exception:
@@ -104,6 +107,23 @@ class Indexing(ArrayBase):
         if not broadcasts(values.shape, shape) or (is_mask and np.ndim(value) > 1):
             refuse(self.shape, _as_ndarrays(key), np.shape(value))
         self._put(index, _spread(values, shape))
+
+    def _set_masked(self, mask: npt.NDArray[np.bool_], value: Any, key: Any) -> bool:
+        """Set the elements that a mask of this array's shape chooses; False if that is left to other ways."""
+        if mask.size < limits.current.loading_elements or np.ndim(value) > 1 or self._is_spread():
+            return False
+        values = self._cast(value, key, 1)
+        if values.shape == (1,):
+            values = values.reshape(())
+        if values.ndim and values.size != np.count_nonzero(mask):
+            return False
+        mask, values = (x.copy() if np.may_share_memory(x, self._memory.buffer) else x for x in (mask, values))
+        fancy.scatter_masked(self, mask, values)
+        return True
+
+    def _is_spread(self) -> bool:
+        """Whether indices along an axis that was broadcast are all of the same element."""
+        return any(n > 1 and self._map.is_still(axis) for axis, n in enumerate(self.shape))
 
     def _set_element(self, offset: int, value: Any) -> None:
         """Set one element; the dtype converts the value as in NumPy."""

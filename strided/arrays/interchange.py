@@ -15,10 +15,12 @@ from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.encode import encode, spec_for
+from strided.errors import UnsupportedError
 from strided.files.mapping import map_file
 from strided.layout import Layout
-from strided.layout.element_types import is_builtin
+from strided.layout.element_types import element_type_of_dtype, is_builtin
 from strided.transfer import copy as transfer
+from strided.transfer.by_numpy import WORDS
 from strided.transfer.region import address_of
 
 #: ``PyBUF_FORMAT``: the consumer of a buffer asks for its type.
@@ -176,6 +178,10 @@ class Interchange(ArrayBase):
         if order in ("A", "K") and not self.is_view:
             buffer = transfer.copied(self.region.buffer)
             return self._on(replace(memory, buffer=buffer, excess=0, file=None))
+        if not _is_of_xla(self.dtype):
+            bits = self._with_map(self._map, replace(memory, dtype=np.dtype(WORDS[self.itemsize])))
+            copied = bits.copy(order)
+            return copied._with_map(copied._map, replace(copied._memory, dtype=self.dtype))
         order_of_axes = range(self.ndim) if order == "F" else range(self.ndim)[::-1]
         packed = memory.bits if memory.bits < 8 else 0
         layout = Layout(tuple(order_of_axes), element_size_in_bits=packed)
@@ -213,14 +219,15 @@ class Interchange(ArrayBase):
             seen = None if not self.is_view else (self._map, memory.dtype, memory.bits)
             where = memory.file.path, memory.file.mode, memory.file.offset + start, memory.buffer.size
             return _unpickled, (type(self), where, memory.spec, memory.bitorder, memory.excess, seen)
-        if self.is_view:
-            return self.copy().__reduce_ex__(protocol)
+        array = self.copy() if self.is_view else self
+        memory = array._memory
+        seen = None if not array.is_view else (array._map, memory.dtype, memory.bits)
         content: Any = memory.buffer
         if protocol >= 5:
             content = pickle.PickleBuffer(content)
         else:
             content = content.tobytes() if not content.flags.writeable else bytearray(content)
-        return _unpickled, (type(self), content, memory.spec, memory.bitorder, memory.excess)
+        return _unpickled, (type(self), content, memory.spec, memory.bitorder, memory.excess, seen)
 
     # Tokens and text.
 
@@ -247,6 +254,14 @@ class Interchange(ArrayBase):
 
     def _repr_inline_(self, max_width: int) -> str:
         return formatting.in_line(self, max_width)
+
+
+def _is_of_xla(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is that of an element type: `view` gives others, and other orders of bytes."""
+    try:
+        return element_type_of_dtype(dtype).dtype == dtype
+    except UnsupportedError:
+        return False
 
 
 def _offset_in(part: Array, whole: Array) -> int:

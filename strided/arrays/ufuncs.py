@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from strided.arrays import blocks, deferral, reductions, wide_sums
+from strided.arrays import blocks, deferral, fancy, reductions, wide_sums
 from strided.arrays.arguments import Arguments
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.blocks import Box
@@ -76,7 +76,12 @@ def _converted(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], written: tuple[Any, ...]
 ) -> Any:
     """A universal function's method called with converted arrays; what it writes goes back to the buffers."""
-    operands = Arguments(inputs, kwargs, may_write=lambda array: any(array is x for x in written))
+    operands = Arguments(
+        inputs,
+        kwargs,
+        may_write=lambda array: any(array is x for x in written),
+        in_part=method == "at" or kwargs.get("where", True) is not True,
+    )
     given, options = operands.to_ndarray(inputs), operands.to_ndarray(kwargs)
     if written:
         operands.mark_dirty()
@@ -210,14 +215,17 @@ def _compute(
     digits = blocks.digits_of(leader, box)
     shape = digits[0].shape if digits is not None and digits[0].ndim - 1 in blocks.long_runs(digits[0]) else None
     values = [x.values(box, shape) if isinstance(x, _Operand) else x for x in operands]
-    where = {} if mask is None else {"where": mask.values(box, shape)}
-    targets = [_Target(r, box, shape, filled=mask is not None) for r in results]
+    chosen = None if mask is None else mask.values(box, shape)
+    if chosen is not None and not chosen.any():
+        return
+    where: dict[str, Any] = {} if chosen is None else {"where": chosen}
+    targets = [_Target(r, box, shape) for r in results]
     if ufunc in _NEIGHBOURS_ONLY:
         np.copyto(targets[0].array, ufunc(*values, **options), casting="unsafe", **where)
     else:
         ufunc(*values, out=tuple(t.array for t in targets), **options, **where)
     for target in targets:
-        target.write()
+        target.write(chosen)
 
 
 class _Operand:
@@ -239,7 +247,7 @@ class _Operand:
 class _Target:
     """A block of a result: the memory itself, or a copy that is written back."""
 
-    def __init__(self, result: Any, box: Box, shape: tuple[int, ...] | None, *, filled: bool) -> None:
+    def __init__(self, result: Any, box: Box, shape: tuple[int, ...] | None) -> None:
         self._part = None
         if not isinstance(result, ArrayBase):
             part = result[box]
@@ -250,14 +258,19 @@ class _Target:
             self.array = digits[0]
             return
         self._part = blocks.part(result, box)
-        # A mask keeps some elements, so the copy must hold them.
-        values = self._part.to_numpy() if filled else np.empty(self._part.shape, result.dtype)
+        values = np.empty(self._part.shape, result.dtype)
         self.array = values if shape is None else values.reshape(shape)
 
-    def write(self) -> None:
-        """Write the copy back."""
-        if self._part is not None:
-            self._part[...] = self.array.reshape(self._part.shape)
+    def write(self, chosen: Array | None) -> None:
+        """Write the copy back: all of it, or the elements that a mask chooses, as others may write beside them."""
+        if self._part is None:
+            return
+        values = self.array.reshape(self._part.shape)
+        if chosen is None or chosen.all():
+            self._part[...] = values
+        else:
+            chosen = np.broadcast_to(chosen, self.array.shape).reshape(self._part.shape)
+            fancy.scatter_masked(self._part, chosen, values)
 
 
 def _is_plain(x: Any) -> bool:

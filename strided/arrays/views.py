@@ -181,7 +181,7 @@ class Views(ArrayBase):
 
     def _half(self, which: int) -> Self:
         memory = self._memory
-        dtype = np.dtype(np.float32 if memory.bits == 64 else np.float64)
+        dtype = np.dtype(np.float32 if memory.bits == 64 else np.float64).newbyteorder(memory.dtype.byteorder)
         return self._with_map(self._map.scaled(2, which), replace(memory, dtype=dtype, bits=memory.bits // 2))
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
@@ -199,7 +199,8 @@ class Views(ArrayBase):
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
             return self._with_map(self._map)
-        if wanted.itemsize == self.itemsize and self._memory.bits >= 8 and not wanted.hasobject:
+        is_alike = wanted.itemsize == self.itemsize and not wanted.shape and not wanted.hasobject
+        if is_alike and self._memory.bits >= 8:
             return self._with_map(self._map, replace(self._memory, dtype=wanted))
         return self.as_strided().view(wanted)
 

@@ -88,6 +88,25 @@ def test_a_view_is_copied_alone(way: Any) -> None:
     same_values(c, np.asarray(a).T[:2])
 
 
+@pytest.mark.parametrize("way", ["copy", "copy.copy", "deepcopy", 4, 5, "out of band"])
+@pytest.mark.parametrize(
+    ("dtype", "seen_as"),
+    [
+        *[("f4", "V4"), ("f4", "S4"), ("f4", ">f4"), ("f4", [("a", "u2"), ("b", "u2")]), ("i8", "M8[s]"), ("u1", "V1")],
+        *[("c16", "V16"), ("c16", ">c16"), ("c8", ">c8"), ("u2", ">u2")],
+    ],
+)
+def test_views_of_types_that_xla_lacks_are_copied_as_they_are(dtype: str, seen_as: Any, way: Any) -> None:
+    values = np.arange(15).reshape(3, 5).astype(dtype)
+    a, x = sd.LayoutArray.from_numpy(values, "{1,0:T(2,2)}").view(seen_as), values.view(seen_as)
+    for key in np.s_[:], np.s_[::2, 1:], np.s_[1, 1:2]:
+        b = copied(a[key], way)
+        assert type(b) is sd.LayoutArray
+        assert b.dtype == x.dtype
+        assert np.asarray(b).tobytes() == x[key].tobytes()
+        assert not b._memory.buffer.size or not np.shares_memory(b.buffer, a.buffer)
+
+
 def test_copies_in_another_order() -> None:
     a = array()
     assert str(a.copy("C").xla_shape) == "f32[3,5]{1,0}"

@@ -353,6 +353,9 @@ def test_zero_padding_reaches_the_bits_of_no_slot(text: str, bitorder: str) -> N
     assert out.tobytes() != wanted
     sd.LayoutArray.from_numpy(values, shape, "zero", out, bitorder=bitorder)
     assert out.tobytes() == wanted
+    longer = bytearray(b"\xff" * (len(wanted) + 2))
+    sd.LayoutArray.from_numpy(values, shape, out=longer, bitorder=bitorder)
+    assert longer == wanted + b"\xff\xff"
 
 
 def test_a_legacy_layout_says_what_its_padding_holds() -> None:

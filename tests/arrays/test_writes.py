@@ -319,6 +319,94 @@ def test_any_views_in_one_call(case: Case, data: st.DataObject) -> None:
     same_values(a, x, case.bits)
 
 
+# --- what others write meanwhile --------------------------------------------------------------------------------------
+
+
+class _Meanwhile:
+    """Values that, when NumPy asks for them, write an element of the array elsewhere, as another thread may."""
+
+    def __init__(self, array: Any, values: Any) -> None:
+        self._array, self._values = array, np.asarray(values, np.float32)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        self._array[-1, -1] = 77
+        return self._values if dtype is None else self._values.astype(dtype)
+
+
+def _by_python(x: Any, mask: Any) -> None:
+    def double(value: float) -> float:
+        x[-1, -1] = 77
+        return 2 * value
+
+    np.frompyfunc(double, 1, 1)(x, out=x, where=mask, casting="unsafe")
+
+
+MASK = np.arange(12).reshape(3, 4) % 5 == 0  # without the last element
+IN_PART: dict[str, Callable[[Any], Any]] = {
+    "put": lambda x: np.put(x, [1, 4, -3, 1], _Meanwhile(x, [50, 60, 70])),
+    "put that wraps": lambda x: np.put(x, [1, 16, -15], _Meanwhile(x, [50, 60]), mode="wrap"),
+    "put that clips": lambda x: np.put(x, [1, -40], _Meanwhile(x, 50), mode="clip"),
+    "place": lambda x: np.place(x, MASK, _Meanwhile(x, [50, 60])),
+    "putmask": lambda x: np.putmask(x, MASK, _Meanwhile(x, range(50, 55))),
+    "putmask of another shape": lambda x: np.putmask(x, MASK.reshape(-1), _Meanwhile(x, range(12))),
+    "copyto": lambda x: np.copyto(x, _Meanwhile(x, range(4)), where=MASK),
+    "copyto one": lambda x: np.copyto(x, _Meanwhile(x, 5), where=MASK[:, :1]),
+    "fill_diagonal": lambda x: np.fill_diagonal(x, _Meanwhile(x, [50, 60, 70])),
+    "put_along_axis": lambda x: np.put_along_axis(x, np.array([[0], [1], [2]]), _Meanwhile(x, 50), 1),
+    "at": lambda x: np.add.at(x, ([0, 1, 0], [1, 2, 1]), _Meanwhile(x, [1, 2, 4])),
+    "a function of Python's": lambda x: _by_python(x, MASK),
+    "a mask": lambda x: x.__setitem__(MASK, _Meanwhile(x, 9)),
+    "flat": lambda x: x.flat.__setitem__([1, 2], _Meanwhile(x, [5, 6])),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", IN_PART)
+def test_nothing_is_written_beside_what_a_function_writes(name: str, layout: str) -> None:
+    """Another thread may write there."""
+    a, x = array(layout), VALUES.copy()
+    same_outcome(outcome(lambda: IN_PART[name](a)), outcome(lambda: IN_PART[name](x)))
+    assert x[-1, -1] == 77
+    same_values(a, x)
+
+
+@pytest.mark.parametrize(
+    "layout", ["{1,0:T(8,128)}", "{1,0:T(8,128)(2,1)}", "{1,0:T(8,128)(4,1)(2,1)}", "{0,1:T(2,2)}"]
+)
+def test_masks_of_large_arrays(layout: str) -> None:
+    """Each block writes what the mask chooses, in order."""
+    generator = np.random.default_rng(3)
+    values = generator.integers(0, 200, (700, 301)).astype(np.uint8)
+    for density in (0.0, 0.02, 0.5, 1.0):
+        mask = generator.random(values.shape) < density
+        count, other = int(mask.sum()), values[::-1] + np.uint8(1)
+        for operation in (
+            lambda v: v.__setitem__(mask, 7),  # noqa: B023
+            lambda v: v.__setitem__(mask, [7]),  # noqa: B023
+            lambda v: v.__setitem__(mask, np.arange(count)),  # noqa: B023
+            lambda v: v.__setitem__(mask, np.arange(count + 2)),  # noqa: B023
+            lambda v: v.T.__setitem__(mask.T, np.arange(count)),  # noqa: B023
+            lambda v: v[:, 0].__setitem__(mask[:, 0], 3),  # noqa: B023
+            lambda v: np.copyto(v, other, where=mask),  # noqa: B023
+            lambda v: np.copyto(v, other[:1], where=mask),  # noqa: B023
+            lambda v: np.putmask(v, mask, other),  # noqa: B023
+            lambda v: np.place(v, mask, other[0]),  # noqa: B023
+            lambda v: np.add(v, other, out=v, where=mask),  # noqa: B023
+            lambda v: np.add(v, other[:1], out=v, where=mask[:, :1]),  # noqa: B023
+        ):
+            a, x = array(layout, values), values.copy()
+            same_outcome(outcome(lambda: operation(a)), outcome(lambda: operation(x)))  # noqa: B023
+            same_values(a, x)
+
+
+def test_a_mask_in_the_memory_that_is_written() -> None:
+    x = np.random.default_rng(4).random((300, 300)) < 0.5
+    a = sd.LayoutArray.from_numpy(x, "{1,0}")
+    a[a.T] = False
+    x[x.T.copy()] = False
+    same_values(a, x)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_results_that_lie_over_operands(layout: str) -> None:
     """NumPy sees what overlaps."""

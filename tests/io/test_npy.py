@@ -26,6 +26,19 @@ def values_of(name: str, shape: tuple[int, ...]) -> np.ndarray:
     return (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 3).astype(dtype)
 
 
+def test_views_are_written_as_the_type_that_they_have(tmp_path: Path) -> None:
+    path, values = tmp_path / "x.npy", np.arange(6, dtype=np.float64).reshape(2, 3)
+    a = sd.LayoutArray.from_numpy(values, "{1,0:T(2,2)}")
+    for seen_as in ("i8", "u8", ">f8"):
+        sd.save_npy(path, a.view(seen_as))
+        loaded = np.load(path)
+        assert loaded.dtype == np.dtype(seen_as).newbyteorder("=")
+        assert np.array_equal(loaded, values.view(seen_as))
+    with pytest.raises(sd.UnsupportedError, match="datetime64"):
+        sd.save_npy(path, a.view("M8[s]"))
+    assert np.array_equal(np.load(path), values.view(">f8")), "an earlier file stays"
+
+
 @pytest.mark.parametrize("name", ARRAY_TYPES)
 def test_every_type_comes_back(tmp_path: Path, name: str) -> None:
     path, values = tmp_path / "x.npy", values_of(name, (3, 5))
