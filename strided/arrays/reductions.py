@@ -142,7 +142,7 @@ def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[An
     if given.kind == "c":
         if wanted.kind == "c" and wanted.isbuiltin == 1:
             return wanted
-        return given if asked is None else None  # a variance: the result is real
+        return np.dtype(given.type) if asked is None else None  # a variance: the result is real
     if wanted.kind in "iub":
         return wanted if given.kind in "iub" else None
     return wide_sums.wide(wanted) or (wanted if wanted.kind in "fc" and wanted.isbuiltin == 1 else None)

@@ -181,7 +181,7 @@ class Views(ArrayBase):
 
     def _half(self, which: int) -> Self:
         memory = self._memory
-        dtype = np.dtype(np.float32 if memory.bits == 64 else np.float64).newbyteorder(memory.dtype.byteorder)
+        dtype = np.dtype(f"{memory.dtype.byteorder}f{memory.bits // 16}")
         return self._with_map(self._map.scaled(2, which), replace(memory, dtype=dtype, bits=memory.bits // 2))
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:

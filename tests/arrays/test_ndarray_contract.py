@@ -181,12 +181,13 @@ def test_reading_leaves_no_reference_cycle() -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("dtype", [">c8", ">c16"])
+@pytest.mark.parametrize("dtype", ["<c8", "<c16", ">c8", ">c16"])
 def test_parts_of_complex_numbers_have_their_order_of_bytes(dtype: str) -> None:
     values = (np.arange(12) + 1j * np.arange(12, 24)).reshape(3, 4).astype(dtype)
     a = sd.LayoutArray.from_numpy(values.view(dtype.replace(">", "<")), "{1,0:T(2,2)}").view(dtype)
     for part in ("real", "imag"):
         assert getattr(a, part).dtype == getattr(values, part).dtype
+        assert getattr(a, part).dtype.isbuiltin == getattr(values, part).dtype.isbuiltin
         same_values(getattr(a, part), getattr(values, part))
     a.imag[0, 1], values.imag[0, 1] = 5, 5
     same_values(a, values)

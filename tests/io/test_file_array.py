@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,26 @@ def test_open_into_memory_behaves_as_mapped(tmp_path: Path) -> None:
     assert sd.open(path, "f32[1]{0:M(8)}", offset=4, mapped=False).tolist() == [
         np.array([8, 9, 10, 11], np.uint8).view(np.float32)[0]
     ]
+
+
+WRITES: dict[str, Callable[[sd.LayoutArray, sd.LayoutArray], Any]] = {
+    "to_layout": lambda a, values: values.to_layout(a.xla_shape, out=a),
+    "fill_padding": lambda a, values: a.fill_padding(1),
+    "assign": lambda a, values: a.__setitem__(..., values),
+    "put": lambda a, values: np.put(a, [1, 2], 3),
+    "add": lambda a, values: np.add(values, 1, out=a, where=np.arange(500) % 2 == 0),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writing_to_a_file_that_was_truncated_is_an_error(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    written(path, "f32[300,500]{1,0:T(8,128)}")
+    a = sd.open(path, "f32[300,500]{1,0:T(8,128)}", mode="r+")
+    values = sd.LayoutArray.from_numpy(np.ones(a.shape, np.float32))
+    os.truncate(path, 0)
+    with pytest.raises(sd.BufferSizeError, match="truncated"):
+        WRITES[name](a, values)
 
 
 @pytest.mark.parametrize("kind", ["mmap", "memmap", "memoryview"])
