@@ -224,16 +224,21 @@ def _copyto_where(dst: ArrayBase, src: Any, casting: Any, where: Any) -> Any:
     mask = np.asarray(where)
     if mask.dtype != np.bool_ or not broadcasts(mask.shape, dst.shape) or not broadcasts(np.shape(src), dst.shape):
         return NotImplemented
-    values = np.empty(np.shape(src), dst.dtype)
-    np.copyto(values, src, casting=casting)
     mask = np.broadcast_to(mask, dst.shape)
-    dst[mask] = np.broadcast_to(values, dst.shape)[mask]
+    # The chosen values alone are cast.
+    given = src if np.ndim(src) == 0 else np.broadcast_to(np.asarray(src), dst.shape)[mask]
+    values = np.empty(np.shape(given), dst.dtype)
+    try:
+        np.copyto(values, given, casting=casting)
+    except Exception:
+        return NotImplemented
+    dst[mask] = values
     return None
 
 
 def _put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
     places = np.asarray(ind)
-    if not _is_writeable(a) or places.dtype.kind not in "iu" or not (places.size and a.size):
+    if not _is_writeable(a) or not np.can_cast(places.dtype, np.intp) or not (places.size and a.size):
         return NotImplemented
     if mode == "wrap":
         places = places % a.size
@@ -267,13 +272,19 @@ def _putmask(a: Any, mask: Any, values: Any) -> Any:
     return None
 
 
-def _by_elements(function: Any) -> Function:
-    """A function that NumPy has written in Python: it sets elements of its first argument."""
+def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
+    # Written in Python, this and the next set elements of what they are given.
+    return np.fill_diagonal._implementation(a, val, wrap) if _is_writeable(a) else NotImplemented  # type: ignore[attr-defined]
 
-    def own(array: Any, *rest: Any, **named: Any) -> Any:
-        return function._implementation(array, *rest, **named) if _is_writeable(array) else NotImplemented
 
-    return own
+def _put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> Any:
+    if not _is_writeable(arr):
+        return NotImplemented
+    if axis is None:
+        shape = np.shape(indices)
+        one_axis = len(shape) == 1 and broadcasts(np.shape(values), shape)
+        return _put(arr, indices, np.broadcast_to(np.asarray(values), shape)) if one_axis else NotImplemented
+    return np.put_along_axis._implementation(arr, indices, values, axis)  # type: ignore[attr-defined]
 
 
 def _is_writeable(x: Any) -> bool:
@@ -419,7 +430,8 @@ IN_PART: dict[Function, Function] = {
     np.put: _put,
     np.place: _place,
     np.putmask: _putmask,
-    **{f: _by_elements(f) for f in (np.fill_diagonal, np.put_along_axis)},
+    np.fill_diagonal: _fill_diagonal,
+    np.put_along_axis: _put_along_axis,
     np.array_equal: _comparing(np.array_equal),
     np.allclose: _comparing(np.allclose),
     **{f: _text(f) for f in (np.array2string, np.array_repr, np.array_str)},

@@ -112,7 +112,8 @@ class Indexing(ArrayBase):
         """Set the elements that a mask of this array's shape chooses; False if that is left to other ways."""
         if mask.size < limits.current.loading_elements or np.ndim(value) > 1 or self._is_spread():
             return False
-        values = self._cast(value, key, 1)
+        # NumPy's own scalars are cast here as arrays are: values that do not fit pass in silence.
+        values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, 1)
         if values.shape == (1,):
             values = values.reshape(())
         if values.ndim and values.size != np.count_nonzero(mask):
