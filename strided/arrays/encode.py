@@ -31,7 +31,7 @@ def wrap(
     if bitorder not in ("little", "big"):
         raise ValueError(f'bitorder must be "little" or "big", not {bitorder!r}')
     memory = flat_bytes(buffer)
-    if memory.size == spec.buffer_byte_size and not offset:
+    if memory.size == spec.buffer_byte_size and type(offset) is int and not offset:
         start, stop = prefix_bytes(spec), memory.size
     else:
         start, stop = extent(memory.size, spec, offset, allow_excess, memory[:HEAD_BYTES].tobytes())

@@ -17,10 +17,12 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
 from strided.addressing.address_map import AddressMap
-from strided.arrays.base import Array, ArrayBase
+from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.flags import Flags
 from strided.arrays.flatiter import Flat
 from strided.arrays.index_ranges import strides_in_order
+from strided.errors import UnsupportedError
+from strided.layout.element_types import element_type_of_dtype
 
 
 class Views(ArrayBase):
@@ -199,8 +201,7 @@ class Views(ArrayBase):
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
             return self._with_map(self._map)
-        is_alike = wanted.itemsize == self.itemsize and not wanted.shape and not wanted.hasobject
-        if is_alike and self._memory.bits >= 8:
+        if _is_alike(wanted, self._memory):
             return self._with_map(self._map, replace(self._memory, dtype=wanted))
         return self.as_strided().view(wanted)
 
@@ -234,6 +235,16 @@ class Views(ArrayBase):
             raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
         if write is not None:
             self.flags.writeable = write
+
+
+def _is_alike(dtype: np.dtype[Any], memory: LayoutBuffer) -> bool:
+    """Whether elements of a buffer can be seen as another dtype: of as many bits, if they are packed."""
+    if memory.bits >= 8:
+        return dtype.itemsize == memory.dtype.itemsize and not dtype.shape and not dtype.hasobject
+    try:
+        return element_type_of_dtype(dtype).bits == memory.bits
+    except UnsupportedError:
+        return False
 
 
 def _is_fortran(array: ArrayBase, order: str) -> bool:

@@ -287,6 +287,9 @@ def test_arguments_in_the_wrong_order_are_told_in_a_line(make) -> None:
 def test_an_offset_is_an_integer(offset: Any) -> None:
     with pytest.raises(TypeError, match=f"offset must be an integer, not {type(offset).__name__}"):
         sd.LayoutArray(bytes(5), "s8[3]", offset=offset)
+    nothing = type(offset)(0) if isinstance(offset, (float, np.floating)) else offset
+    with pytest.raises(TypeError, match="offset must be an integer"):
+        sd.LayoutArray(bytes(3), "s8[3]", offset=nothing)
 
 
 def test_an_offset_may_be_an_integer_of_numpy() -> None:

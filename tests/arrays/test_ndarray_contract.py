@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -198,3 +199,17 @@ def test_elements_that_are_arrays_are_seen_in_plain_strides_alone() -> None:
     same_values(sd.LayoutArray.from_numpy(values, "{1,0}").view("(2,)u2"), values.view("(2,)u2"))
     with pytest.raises(BufferError, match="not plain strides"):
         sd.LayoutArray.from_numpy(values, "{1,0:T(2,2)}").view("(2,)u2")
+
+
+@pytest.mark.parametrize("layout", ["{1,0:E(4)}", "{1,0:T(2,2)E(4)}", "{1,0}"])
+def test_packed_elements_are_seen_as_types_of_as_many_bits(layout: str) -> None:
+    values = np.arange(-8, 7).reshape(3, 5).astype(ml_dtypes.int4)
+    a = sd.LayoutArray.from_numpy(values, layout)
+    b = a.view(ml_dtypes.uint4)
+    assert b.tolist() == (np.arange(-8, 7) % 16).reshape(3, 5).tolist()
+    b[1, 2] = 15
+    assert a[1, 2] == -1
+    if "E" in layout:
+        for wider in (np.int8, ml_dtypes.int2, "M8[s]"):
+            with pytest.raises(BufferError, match="packs 4-bit elements"):
+                a.view(wider)

@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -321,3 +322,12 @@ def test_shards_of_jax_arrays():
         whole = assemble({int(k): np.array(one, np.float32) for k, one in shards.items()}, text, want.shape)
         np.testing.assert_array_equal(whole.to_numpy(), want)
         assert whole.compare_replicas().agree
+
+
+@pytest.mark.parametrize(
+    ("padding", "last"),
+    [(None, 0), (3, 3), ("zero", 0), ("one", 1), ("lowest", -128), ("highest", 127), ("unknown", 0)],
+)
+def test_padding_of_short_shards_is_named_as_that_of_layouts(padding: Any, last: int) -> None:
+    buffers = shard(np.arange(1, 6, dtype=np.int8), "{devices=[2]<=[2]}", padding=padding)
+    assert buffers[1].tolist() == [4, 5, last]

@@ -15,6 +15,7 @@ import numpy as np
 
 from strided.arrays.grid_array import Array
 from strided.arrays.layout_array import LayoutArray
+from strided.arrays.padding import padding_scalar
 from strided.dumps.sharded.sharded_array import ShardedArray, holders_of, with_layout
 from strided.dumps.sharding.sharding import Index, Sharding, as_sharding
 from strided.errors import UnsupportedError
@@ -91,8 +92,8 @@ def shard(
         Of every shard; by default row-major.
     num_devices : int, optional
         How many devices there are, if the sharding does not say ({replicated}).
-    padding : scalar, optional
-        Fill of short shards and the layout's padding; by default zero.
+    padding : scalar, PaddingValue or str, optional
+        Fill of short shards and of the layout's padding, as for `LayoutArray.from_numpy`; by default zero.
     element_type : str, optional
         XLA's name, for types that NumPy lacks, such as "s4".
 
@@ -129,7 +130,9 @@ def _laid_out(values: Array | LayoutArray, where: Index, shape: Shape, padding: 
     part = values[where] if values.ndim else values
     if part.shape == shape.dimensions:
         return LayoutArray.from_numpy(part, shape, padding)
-    fill = np.zeros((), values.dtype) if padding is None else np.asarray(padding).astype(values.dtype)
+    fill = padding_scalar("zero" if padding is None else padding, shape.dtype)
+    if fill is None:  # what it holds is unknown
+        fill = np.zeros((), shape.dtype)
     laid = LayoutArray.from_numpy(np.broadcast_to(fill, shape.dimensions), shape, padding)
     if part.size:
         laid[tuple(slice(0, size) for size in part.shape)] = part
