@@ -48,7 +48,7 @@ _WORD_BITS = 32
 _BAND_BYTES = 1 << 20
 _SPARSE = 24
 #: Elements whose offsets are computed at a time, to be picked from by a mask.
-_MASKED_ELEMENTS = 1 << 16
+_MASKED_ELEMENTS = 1 << 18
 
 
 def is_large(source: Region, size: int) -> bool:
@@ -379,12 +379,16 @@ def scatter_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array)
         if not chosen.size:
             return
         part = blocks.part(array, box)
-        offsets = offsets_at(part._map, np.ix_(*map(np.arange, part.shape)), part.shape).reshape(-1)
+        if chosen.size * _SPARSE < mask[box].size:
+            offsets = offsets_at(part._map, np.unravel_index(chosen, part.shape), chosen.shape)
+        else:
+            every = offsets_at(part._map, np.ix_(*map(np.arange, part.shape)), part.shape)
+            offsets = every.reshape(-1)[chosen]
         if ends is not None:
             own = values[ends[number] - chosen.size : ends[number]]
         else:
             own = values[box].reshape(-1)[chosen] if values.ndim else np.broadcast_to(values, chosen.size)
-        part._scatter(offsets[chosen], own)
+        part._scatter(offsets, own)
 
     # Two threads must never write to one byte.
     run(task, ((k,) for k in range(len(pieces))), threads=get_num_threads() if array._memory.bits >= 8 else 1)
