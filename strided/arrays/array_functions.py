@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 from strided.arrays import blocks, deferral, overlap, reductions, wide_sums
 from strided.arrays.arguments import Arguments
 from strided.arrays.base import ArrayBase, broadcasts
-from strided.arrays.encode import cast
+from strided.arrays.encode import cast_as_array
 from strided.arrays.formatting import corners
 
 Function = Callable[..., Any]
@@ -211,7 +211,8 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
         return _copyto_where(dst, src, casting, where)
     if not isinstance(src, (np.ndarray, ArrayBase)):
         return NotImplemented
-    np.copyto(np.empty(0, dst.dtype), np.empty(0, src.dtype), casting=casting)  # type: ignore[arg-type]
+    example = np.zeros(0 if src.ndim else (), src.dtype)  # of scalars, NumPy has other words
+    np.copyto(np.empty(0, dst.dtype), example, casting=casting)  # type: ignore[arg-type]
     dst[...] = src
     return None
 
@@ -237,16 +238,17 @@ def _copyto_where(dst: ArrayBase, src: Any, casting: Any, where: Any) -> Any:
 
 
 def _put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
-    places = np.asarray(ind)
+    places = np.asarray(ind).reshape(-1)
     if not _is_writeable(a) or not np.can_cast(places.dtype, np.intp) or not (places.size and a.size):
         return NotImplemented
+    places = places.astype(np.intp)
     if mode == "wrap":
-        places = places % a.size
+        places %= a.size
     elif mode == "clip":
         places = places.clip(0, a.size - 1)
     elif mode != "raise" or places.min() < -a.size or places.max() >= a.size:
         return NotImplemented
-    a.flat[places.astype(np.intp)] = cast(v, a.dtype)
+    a.flat[places] = v
     return None
 
 
@@ -257,7 +259,7 @@ def _place(arr: Any, mask: Any, vals: Any) -> Any:
     if overlap.may_share(arr, _as_memory(vals)):
         return NotImplemented  # NumPy reads some of them after they were written
     _judge(np.place, arr, vals)
-    arr.flat[np.flatnonzero(chosen)] = cast(vals, arr.dtype)
+    arr.flat[np.flatnonzero(chosen)] = vals
     return None
 
 
@@ -266,7 +268,7 @@ def _putmask(a: Any, mask: Any, values: Any) -> Any:
     if not _is_writeable(a) or chosen.size != a.size or not np.size(values):
         return NotImplemented
     _judge(np.putmask, a, values)
-    given = cast(values, a.dtype).reshape(-1)
+    given = cast_as_array(values, a.dtype).reshape(-1)
     places = np.flatnonzero(chosen)
     a.flat[places] = given[places % given.size]
     return None
@@ -281,9 +283,10 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> Any:
     if not _is_writeable(arr):
         return NotImplemented
     if axis is None:
-        shape = np.shape(indices)
-        one_axis = len(shape) == 1 and broadcasts(np.shape(values), shape)
-        return _put(arr, indices, np.broadcast_to(np.asarray(values), shape)) if one_axis else NotImplemented
+        places = np.asarray(indices)
+        if places.ndim != 1 or places.dtype.kind not in "iu" or not broadcasts(np.shape(values), places.shape):
+            return NotImplemented
+        return _put(arr, places.astype(np.intp), np.broadcast_to(cast_as_array(values, arr.dtype), places.shape))
     return np.put_along_axis._implementation(arr, indices, values, axis)  # type: ignore[attr-defined]
 
 
@@ -293,7 +296,7 @@ def _is_writeable(x: Any) -> bool:
 
 def _judge(function: Function, array: ArrayBase, values: Any) -> None:
     """Raise what NumPy raises for values that it does not cast to the array's dtype."""
-    is_array = isinstance(values, (np.ndarray, ArrayBase))
+    is_array = isinstance(values, (np.ndarray, ArrayBase)) and values.ndim
     function(np.empty(1, array.dtype), np.zeros(1, np.bool_), np.empty(0, values.dtype) if is_array else values)
 
 

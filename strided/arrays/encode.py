@@ -150,3 +150,8 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Array:
     pieces = ((box,) for box in blocks.boxes(blocks.even_cuts(found.shape, block)))
     blocks.run_all(lambda box: found.__setitem__(box, value[box]), pieces, get_num_threads())
     return found
+
+
+def cast_as_array(value: Any, dtype: np.dtype[Any]) -> Array:
+    """The same where NumPy casts its own scalars as it casts arrays: values that do not fit pass in silence."""
+    return cast(np.asarray(value) if isinstance(value, np.generic) else value, dtype)

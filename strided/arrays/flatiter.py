@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.base import Array, ArrayBase
-from strided.arrays.encode import cast
+from strided.arrays.encode import cast_as_array
 from strided.arrays.flags import Flags
 from strided.arrays.keys import Span, normalise
 from strided.transfer import copy as transfer
@@ -137,8 +137,7 @@ class Flat:
         if not places.size:
             array.stand_in(writeable=True).flat[key] = value
             return
-        # NumPy's own scalars are cast here as arrays are.
-        values = cast(np.asarray(value) if isinstance(value, np.generic) else value, array.dtype).reshape(-1)
+        values = cast_as_array(value, array.dtype).reshape(-1)
         if not values.size:
             return
         # Too few values are repeated.

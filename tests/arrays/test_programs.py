@@ -148,6 +148,19 @@ METHODS = (
 
 
 SUMS = ("sum", "cumsum")
+#: Functions that write a part of their first argument: what, flat indices, and a mask.
+IN_PART: list[Callable[[Any, Any, np.ndarray, np.ndarray], Any]] = [
+    lambda x, o, places, mask: np.put(x, places, o),
+    lambda x, o, places, mask: np.put(x, places, o, mode="wrap"),
+    lambda x, o, places, mask: x.put(places, o, mode="clip"),
+    lambda x, o, places, mask: np.place(x, mask, o),
+    lambda x, o, places, mask: np.putmask(x, mask, o),
+    lambda x, o, places, mask: np.copyto(x, o, where=mask),
+    lambda x, o, places, mask: np.copyto(x, o, where=mask, casting="unsafe"),
+    lambda x, o, places, mask: np.fill_diagonal(x, o),
+    lambda x, o, places, mask: np.put_along_axis(x, np.resize(places, x.shape), o, -1),
+    lambda x, o, places, mask: x.__setitem__(mask, o),
+]
 
 
 def widened(x: np.ndarray) -> np.ndarray:
@@ -178,7 +191,7 @@ def any_key(shape: tuple[int, ...], pick: random.Random) -> Any:
 
 def any_step(others: list[tuple[Any, Any]], shape: tuple[int, ...], pick: random.Random) -> tuple[Program, Program]:
     """The same step for ndarrays and for arrays in a layout, which differ in what the other operand is."""
-    kind, key = pick.randrange(9), any_key(shape, pick)
+    kind, key = pick.randrange(10), any_key(shape, pick)
     other = pick.choice([*others, (1, 1), (2.5, 2.5), (True, True)])
     if kind == 0:
         return (lambda x: x[key],) * 2
@@ -196,6 +209,11 @@ def any_step(others: list[tuple[Any, Any]], shape: tuple[int, ...], pick: random
         mask = np.array([pick.randrange(2) for _ in range(int(np.prod(shape)))], bool).reshape(shape)
         two = pick.choice(BINARY)
         return tuple(lambda x, o=o: two(x, o, out=x, where=mask) is x for o in other)
+    if kind == 7:
+        size = int(np.prod(shape))
+        in_part, mask = pick.choice(IN_PART), np.array([pick.randrange(2) for _ in range(size)], bool).reshape(shape)
+        places = np.array([pick.randrange(-size, size) for _ in range(pick.randrange(5) if size else 0)], int)
+        return tuple(lambda x, o=o: in_part(x, o, places, mask) for o in other)
     operation = pick.choice(INPLACE if kind == 5 else BINARY)
     if kind in (5, 6):
         return tuple(lambda x, o=o: operation(x, o) if kind == 6 else operation(x, o) is x for o in other)
