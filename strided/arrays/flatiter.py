@@ -121,29 +121,37 @@ class Flat:
         if not array._memory.buffer.flags.writeable:
             raise ValueError("assignment destination is read-only")
         if isinstance(key, tuple) and not key:
-            array.stand_in(writeable=True).flat[key] = value  # NumPy 2.4 and later refuse it
+            self._judge(key, value)  # NumPy 2.4 and later refuse it
         try:
             places = self._places(key)
         except Exception:
-            array.stand_in(writeable=True).flat[key] = value  # NumPy may look at the value first
+            self._judge(key, value)  # NumPy may look at the value first
             raise
         if isinstance(places, int):
             try:
                 array[tuple(int(i) for i in np.unravel_index(places, array.shape))] = value
             except Exception:
-                array.stand_in(writeable=True).flat[places] = value  # NumPy's message is another one here
+                self._judge(places, value)  # NumPy's message is another one here
                 raise
             return
         if not places.size:
-            array.stand_in(writeable=True).flat[key] = value
+            self._judge(key, value)
             return
-        values = cast_as_array(value, array.dtype).reshape(-1)
+        try:
+            values = cast_as_array(value, array.dtype).reshape(-1)
+        except Exception:
+            self._judge(key, value)
+            raise
         if not values.size:
             return
         # Too few values are repeated.
         chosen = values[np.arange(places.size) % values.size].reshape(places.shape)
         index = np.unravel_index(places, array.shape) if array.ndim else ()
         array._scatter(transfer.offsets_at(array._map, index, places.shape), chosen)
+
+    def _judge(self, key: Any, value: Any) -> None:
+        """Raise what NumPy raises for this assignment, if anything."""
+        self._array.stand_in(writeable=True).flat[key] = value
 
     def _places(self, key: Any) -> int | npt.NDArray[np.intp]:
         """The flat indices that a key selects."""

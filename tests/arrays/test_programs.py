@@ -92,6 +92,7 @@ STEPS: dict[str, Program] = {
     "none by flat": setting_flat(slice(0), 1e300),
     "all by flat": setting_flat(..., np.float64(1e300)),
     "what is not there by flat": setting_flat(99, "a"),
+    "a class by flat": setting_flat(slice(2), np.float32),
     "matmul of no matrix": lambda x: operator.imatmul(x, 300),
     "take": lambda x: x.take([0], 0),
     "take beyond": lambda x: np.take(x, [3, 0], 0),
