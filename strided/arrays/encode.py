@@ -141,7 +141,8 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Array:
         return np.asarray(value)
     if isinstance(value, ArrayBase):
         return cast(value.to_numpy(), dtype)
-    found = np.empty(np.shape(value), dtype)
+    # The `shape` of a class is none: for NumPy, too, it is a scalar, and true.
+    found = np.empty(() if isinstance(value, type) else np.shape(value), dtype)
     is_number = type(value) is np.ndarray and value.dtype.kind in "biufcV"
     if not is_number or not found.ndim or found.nbytes < _SHARED_CAST_BYTES:
         found[...] = value
