@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from strided.errors import LayoutError, StridedError
+from strided.errors import StridedError
 from strided.escape import counted
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, TupleShape
 from strided.layout.parser import any_shape
@@ -105,8 +105,9 @@ def rows_of(shape: Shape) -> Iterator[tuple[str, str]]:
     count = " x ".join("?" if n == UNBOUNDED else f"{n:,}" for n in shape.dimensions)
     number = "an unknown number" if known is None else f"{known.elements:,}"
     yield "elements", f"{number}{f' ({count})' if shape.rank > 1 else ''} of {unit}, {shape.dtype.name} in NumPy"
-    if shape.is_dynamic:
-        yield "dynamic", f"dimensions {', '.join(str(d) for d, on in enumerate(shape.dynamic) if on)}: laid out in full"
+    bounded = [d for d, on in enumerate(shape.dynamic) if on and shape.dimensions[d] != UNBOUNDED]
+    if bounded:
+        yield "dynamic", f"dimensions {', '.join(map(str, bounded))}: laid out in full"
     if shape.rank > 1:
         yield "order", order_in_words(shape)
     if known is None:
@@ -209,8 +210,8 @@ def _if_any(ask: Callable[..., T], *arguments: Any) -> T | None:
 
 def _why_no_sizes(shape: Shape) -> str:
     try:
-        _ = shape.expansion
-    except LayoutError as error:
+        sizes(shape)
+    except StridedError as error:
         return str(error)
     return ""
 

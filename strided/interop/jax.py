@@ -19,6 +19,7 @@ from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
 from strided.layout.element_types import ElementType, element_type_of_dtype
+from strided.layout.parser import layout_of
 
 #: Fields of a Layout that JAX's does not have, with their defaults.
 _ONLY_OURS = {
@@ -77,9 +78,13 @@ def to_jax(a: LayoutArray) -> jax.Array:
 
     Raises
     ------
+    TypeError
+        Not a `LayoutArray`.
     UnsupportedError
         JAX has no such type (six bits) or would convert it: 64 bits without ``jax_enable_x64``, integers of one bit.
     """
+    if not isinstance(a, ArrayBase):
+        raise TypeError(f"a LayoutArray is wanted, not {type(a).__name__}; jax.numpy.asarray takes the others")
     wanted = jax.dtypes.canonicalize_dtype(a.dtype) if a.dtype.isbuiltin else a.dtype
     if wanted != a.dtype:
         raise UnsupportedError(f"JAX would make {wanted} of {a.dtype}: set jax_enable_x64 or convert with astype first")
@@ -99,14 +104,21 @@ def as_jax(a: ArrayBase) -> jax.Array:
     return jnp.asarray(a.to_numpy())
 
 
-def layout_to_jax(layout: Layout) -> JaxLayout:
-    """A layout as ``jax.experimental.layout.Layout``, for ``Format`` and ``device_put``.
+def layout_to_jax(layout: Layout | str) -> JaxLayout:
+    """A layout, or its text, as ``jax.experimental.layout.Layout``, for ``Format`` and ``device_put``.
 
     Raises
     ------
+    TypeError
+        Neither a layout nor text.
+    NotationError
+        The text is not a layout.
     UnsupportedError
         The layout has what JAX's cannot say: a memory space, an alignment, splits, a prefix, legacy padding.
     """
+    if not isinstance(layout, Layout | str):
+        raise TypeError(f"a Layout or its text is wanted, not {type(layout).__name__}")
+    layout = layout_of(layout)
     beyond = [name for name, usual in _ONLY_OURS.items() if getattr(layout, name) != usual]
     if beyond:
         raise UnsupportedError(f"JAX's layouts have no {', '.join(beyond)}, which {layout} has")

@@ -37,8 +37,8 @@ _JOINING = _NAMING | _CALLING | _IN_PLACE | {"fusion", "custom-call"}
 
 _ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 
-#: More values than a real program has: a hostile one may nest tuples of tuples.
-_MAX_VALUES = 10_000_000
+#: More values, and tuples in tuples, than a real program has: a hostile one may nest them.
+_MAX_VALUES, _MAX_LEVELS = 10_000_000, 500
 
 
 class Liveness:
@@ -58,7 +58,7 @@ class Liveness:
             self._enumerate(instruction)
         self._leader = list(range(len(self._members)))
         for instruction in self.order:
-            if instruction.opcode in _JOINING or instruction.opcode.endswith(("-start", "-done")):
+            if instruction.opcode in _JOINING or instruction.opcode.endswith(("-start", "-update", "-done")):
                 self._join_operands(instruction)
         root, parameters = module.entry.root, module.parameters
         for alias in module.aliases:
@@ -146,6 +146,8 @@ class Liveness:
         elif opcode == "async-start":
             self._join_callees(i)
             self._join_start(i)
+        elif opcode.endswith("-update"):
+            self._join_all(i, operands[0])
         elif opcode.endswith("-done"):
             self._join_done(i, operands[0])
         elif opcode == "copy-start":
@@ -244,6 +246,8 @@ def _nodes(shape: AnyShape) -> Iterator[tuple[Index, AnyShape]]:
         index, one = todo.pop()
         yield index, one
         if isinstance(one, TupleShape):
+            if len(index) == _MAX_LEVELS:
+                raise UnsupportedError(f"tuples in tuples, more than {_MAX_LEVELS} levels of them")
             todo += [((*index, n), part) for n, part in enumerate(one)]
 
 

@@ -109,10 +109,13 @@ class XlaLayoutCodec(ArrayBytesCodec):
 
 
 def _converted(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The same values in another type of the same size; bits where one type cannot hold the values of the other."""
-    if values.dtype == dtype:
-        return values
-    plain, other = sorted((values.dtype, dtype), key=is_builtin, reverse=True)
-    if np.can_cast(other, plain) and plain.kind in "iu":
-        return values.astype(dtype)
-    return np.ascontiguousarray(values).view(dtype)
+    """The same values in another type of the same size; bits where one type cannot hold the values of the other.
+
+    Either may have another order of bytes than the machine. Buffers have the machine's.
+    """
+    values, wanted = values.astype(np.dtype(values.dtype.type), copy=False), np.dtype(dtype.type)
+    if values.dtype != wanted:
+        plain, other = sorted((values.dtype, wanted), key=is_builtin, reverse=True)
+        is_number = np.can_cast(other, plain) and plain.kind in "iu"
+        values = values.astype(wanted) if is_number else np.asarray(values, order="C").view(wanted)
+    return values.astype(dtype, copy=False)

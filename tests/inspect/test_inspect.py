@@ -159,6 +159,13 @@ def test_everything_has_words(text: str, width: int) -> None:
     assert not drawn or max(map(len, drawn.splitlines())) <= max(width, 30)
 
 
+def test_sizes_that_are_not_known_have_a_reason() -> None:
+    assert "dynamic" not in sd.inspect.describe("f32[?,3]")
+    assert "dimensions 1: laid out in full" in sd.inspect.describe("f32[?,<=3]")
+    many = "f32[" + "1," * 64 + "5]"
+    assert "an array of 65 dimensions" in sd.inspect.describe(many).replace("\n", " ")
+
+
 def test_legacy_padding() -> None:
     layout = sd.Layout((1, 0), padded_dimensions=(4, 8), padding_value=1)
     assert sizes(sd.Shape("f32", (3, 5), layout)).padded_dimensions == (4, 8)

@@ -267,3 +267,14 @@ def test_unknown_layouts_are_refused() -> None:
     for layout in (None, JaxLayout.AUTO):
         with pytest.raises(sd.UnsupportedError, match="says nothing about memory"):
             layout_from_jax(layout)
+
+
+def test_what_is_no_array_or_no_layout_is_named() -> None:
+    assert layout_to_jax("{0,1:T(8,128)}") == layout_to_jax(sd.parse_layout("{0,1:T(8,128)}"))
+    for given in (np.arange(3), "f32[3]", jnp.arange(3)):
+        with pytest.raises(TypeError, match="a LayoutArray is wanted"):
+            to_jax(given)
+    with pytest.raises(TypeError, match="a Layout or its text is wanted"):
+        layout_to_jax((1, 0))
+    with pytest.raises(sd.NotationError):
+        layout_to_jax("{1,0")

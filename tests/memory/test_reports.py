@@ -285,6 +285,47 @@ def test_updates_in_place_and_operands_of_asynchronous_operations_take_no_more_m
     assert [b.name for b in sd.memory_report(IN_PLACE, space="vmem").buffers] == ["s{1}"]
 
 
+ASYNCHRONOUS = """HloModule m, is_scheduled=true
+
+%wrapped (p: f32[64,128]) -> f32[64,128] {
+  %p = f32[64,128]{1,0:T(8,128)} parameter(0)
+  ROOT %c = f32[64,128]{1,0:T(8,128)} custom-call(%p), custom_call_target="f"
+}
+
+ENTRY %main (a: f32[64,128]) -> f32[64,128] {
+  %a = f32[64,128]{1,0:T(8,128)} parameter(0)
+  %s = ((f32[64,128]{1,0:T(8,128)}), f32[64,128]{1,0:T(8,128)}, s32[]) async-start(%a), calls=%wrapped
+  %u = ((f32[64,128]{1,0:T(8,128)}), f32[64,128]{1,0:T(8,128)}, s32[]) async-update(%s)
+  ROOT %d = f32[64,128]{1,0:T(8,128)} async-done(%u)
+}
+"""
+
+
+@pytest.mark.parametrize("short", [False, True], ids=["wrapped", "short"])
+def test_the_update_of_an_asynchronous_operation_hands_its_operand_on(short: bool) -> None:
+    text = ASYNCHRONOUS
+    if short:
+        start = text.index("%wrapped"), text.index("ENTRY")
+        text = (text[: start[0]] + text[start[1] :]).replace("async-", "custom-call-")
+        text = text.replace("calls=%wrapped", 'custom_call_target="f"')
+    lines = text.splitlines(keepends=True)
+    without = "".join(line for line in lines if "-update" not in line).replace("%u)", "%s)")
+    assert without != text
+    assert sd.memory_report(text).peak_bytes == sd.memory_report(without).peak_bytes
+    assert sd.memory_report(text).total_bytes == sd.memory_report(without).total_bytes
+
+
+def test_tuples_nested_without_end_are_refused_at_once() -> None:
+    for depth in (400, 30_000):
+        shape = "(" * depth + "f32[8]{0}" + ")" * depth
+        text = f"HloModule m\n\nENTRY e {{\n  ROOT p = {shape} parameter(0)\n}}\n"
+        if depth < 500:
+            assert sd.memory_report(text).total_bytes >= 32
+        else:
+            with pytest.raises(sd.UnsupportedError, match="tuples in tuples"):
+                sd.memory_report(text)
+
+
 @pytest.mark.parametrize("path", MATMUL, ids=lambda path: path.name)
 def test_a_byte_order_mark_changes_nothing(path: Path, tmp_path: Path) -> None:
     text = text_of(path)

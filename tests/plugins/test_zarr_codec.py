@@ -51,6 +51,10 @@ def create(path: Path, values: np.ndarray, chunks: tuple[int, ...], codec: XlaLa
         ("complex64", "{0,1}", None),
         ("uint64", "{1,0:T(2,4)}", None),
         ("float32", "{1,0:T(8,128)M(16)}", None),
+        (">f4", "{1,0:T(8,128)}", None),
+        (">c16", "{0,1}", None),
+        (">i2", TILED, None),
+        (">u2", TILED, "bf16"),
     ],
 )
 def test_values_and_bytes(dtype: str, layout: str, element_type: str | None, tmp_path: Path) -> None:
@@ -64,7 +68,8 @@ def test_values_and_bytes(dtype: str, layout: str, element_type: str | None, tmp
     raw = (tmp_path / "c" / "1" / "1").read_bytes()
     chunk = np.asarray(sd.LayoutArray(raw, f"{name}[17,130]{layout}"))
     wanted = values[17:34, 130:260]
-    same_values = chunk.astype(dtype) if name == "s4" else chunk.view(dtype)
+    native = np.dtype(np.dtype(dtype).type)
+    same_values = chunk.astype(native) if name == "s4" else chunk.view(native)
     assert np.array_equal(same_values, wanted)
 
 
@@ -161,6 +166,14 @@ def test_what_convert_writes_is_read_by_zarr(
         assert np.array_equal(found, wanted.astype(found.dtype) if same_values else wanted.view(found.dtype))
         assert np.array_equal(np.asarray(sd.open(f"{tmp_path}/x.zarr:{name}")), wanted)
     assert group["a/w"].nchunks > 1
+
+
+@pytest.mark.parametrize(("dtype", "element_type"), [(">f4", None), (">u2", "bf16"), ("<i1", "s4"), ("<u2", "bf16")])
+def test_one_element(dtype: str, element_type: str | None, tmp_path: Path) -> None:
+    values = np.array(3, dtype)
+    create(tmp_path, values, (), XlaLayoutCodec(layout="{}", element_type=element_type))
+    assert zarr.open_array(tmp_path, mode="r")[...] == values
+    assert np.asarray(sd.open(tmp_path)).tobytes() == np.array(3, np.dtype(dtype).newbyteorder("=")).tobytes()
 
 
 def test_what_zarr_writes_is_opened(tmp_path: Path) -> None:
