@@ -2,8 +2,8 @@
 
 Each array of each result is a value. Instructions that only name values again (tuples, their elements, bitcasts, the
 state of a loop) join them. A value is in use from the first instruction that makes it to the last that takes it;
-arguments and results of the program, to its end. Computations count where they are called; the inside of a fusion makes
-no values.
+arguments and results of the program, to its end. Computations count where they are called, each time anew, as the
+compiler makes a copy of them for every call; the inside of a fusion makes no values.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from strided.memory.buffers import LiveRange
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
+    from strided.dumps.hlo.instruction import ComputationLike
 
 Index: TypeAlias = tuple[int, ...]
+#: An instruction, and the number of the call in which it runs: 0 for those of the entry.
+Run: TypeAlias = "tuple[int, Instruction]"
 #: A part of a result: the instruction, the place, and the shape there.
 Member: TypeAlias = "tuple[Instruction, Index, AnyShape]"
 
@@ -39,6 +42,8 @@ _ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 
 #: More values, and tuples in tuples, than a real program has: a hostile one may nest them.
 _MAX_VALUES, _MAX_LEVELS = 10_000_000, 500
+#: The most instructions in calls of computations that others call, too: each may call the next one twice.
+_MAX_CALLED_AGAIN = 300_000
 
 
 class Liveness:
@@ -48,60 +53,63 @@ class Liveness:
     """
 
     def __init__(self, module: Module) -> None:
-        self.order = _in_order(module)
-        self.schedule = tuple(instruction.name for instruction in self.order)
-        self._place = {instruction: n for n, instruction in enumerate(self.order)}
+        self._order, self._calls = _in_order(module)
+        self.schedule = tuple(instruction.name for _, instruction in self._order)
+        self._place = {run: n for n, run in enumerate(self._order)}
         self._members: list[Member] = []
-        self._number: dict[Instruction, int] = {}
-        self._numbers: dict[Instruction, dict[Index, int]] = {}  # of results that are tuples
-        for instruction in self.order:
-            self._enumerate(instruction)
+        self._runs: list[Run] = []  # of each member
+        self._number: dict[Run, int] = {}
+        self._numbers: dict[Run, dict[Index, int]] = {}  # of results that are tuples
+        for run in self._order:
+            self._enumerate(run)
         self._leader = list(range(len(self._members)))
-        for instruction in self.order:
-            if instruction.opcode in _JOINING or instruction.opcode.endswith(("-start", "-update", "-done")):
-                self._join_operands(instruction)
-        root, parameters = module.entry.root, module.parameters
+        for run in self._order:
+            opcode = run[1].opcode
+            if opcode in _JOINING or opcode.endswith(("-start", "-update", "-done")):
+                self._join_operands(run)
+        root, parameters = (0, module.entry.root), module.parameters
         for alias in module.aliases:
             for parameter in parameters[alias.parameter_number : alias.parameter_number + 1]:
-                self._join(self._at(root, alias.output_index), self._at(parameter, alias.parameter_index))
-        self._classes: dict[int, list[Member]] = {}
-        for number, member in enumerate(self._members):
-            self._classes.setdefault(self._find(number), []).append(member)
-        self._ranges = {leader: self._range(members, root) for leader, members in self._classes.items()}
-        self._by_name = {instruction.name: instruction for instruction in reversed(self.order)}
+                self._join(self._at(root, alias.output_index), self._at((0, parameter), alias.parameter_index))
+        self._classes: dict[int, list[int]] = {}
+        for number in range(len(self._members)):
+            self._classes.setdefault(self._find(number), []).append(number)
+        self._ranges = {leader: self._range(numbers, root) for leader, numbers in self._classes.items()}
+        self._by_name = {run[1].name: run for run in reversed(self._order)}
 
     def range_of(self, name: str, index: Index | None) -> LiveRange | None:
         """The live range of a value of a buffer assignment; None if the module does not have it."""
-        instruction = self._by_name.get(name)
-        number = None if instruction is None else self._at(instruction, index or ())
+        run = self._by_name.get(name)
+        number = None if run is None else self._at(run, index or ())
         return None if number is None else self._ranges[self._find(number)]
 
     def values(self) -> Iterator[tuple[list[Member], LiveRange]]:
         """Each value: the instructions that have it, with the place in their result and the shape; its live range."""
-        for leader, members in self._classes.items():
-            yield members, self._ranges[leader]
+        for leader, numbers in self._classes.items():
+            yield [self._members[number] for number in numbers], self._ranges[leader]
 
-    def _enumerate(self, instruction: Instruction) -> None:
+    def _enumerate(self, run: Run) -> None:
+        instruction = run[1]
         shape = instruction.shape
-        self._number[instruction] = len(self._members)
         if isinstance(shape, TupleShape):
-            nodes = self._numbers[instruction] = {}
+            self._number[run] = len(self._members)
+            nodes = self._numbers[run] = {}
             for index, part in _nodes(shape):
                 nodes[index] = len(self._members)
                 self._members.append((instruction, index, part))
         elif shape is not None:
+            self._number[run] = len(self._members)
             self._members.append((instruction, (), shape))
-        else:
-            del self._number[instruction]
+        self._runs += [run] * (len(self._members) - len(self._runs))
         if len(self._members) > _MAX_VALUES:
             raise UnsupportedError(f"a program of more than {_MAX_VALUES} values")
 
-    def _at(self, instruction: Instruction, index: Index) -> int | None:
+    def _at(self, run: Run, index: Index) -> int | None:
         """The number of a part of a result; None if there is none."""
-        numbers = self._numbers.get(instruction)
+        numbers = self._numbers.get(run)
         if numbers is not None:
             return numbers.get(index)
-        return None if index else self._number.get(instruction)
+        return None if index else self._number.get(run)
 
     def _find(self, number: int) -> int:
         leader = self._leader
@@ -114,7 +122,7 @@ class Liveness:
         if a is not None and b is not None:
             self._leader[self._find(a)] = self._find(b)
 
-    def _join_all(self, a: Instruction, to: Instruction, inner: Index = ()) -> None:
+    def _join_all(self, a: Run, to: Run, inner: Index = ()) -> None:
         """Join every part of the result of `a` with that part of `to` below `inner`."""
         numbers = self._numbers.get(a)
         if numbers is None:
@@ -123,71 +131,80 @@ class Liveness:
         for index, number in numbers.items():
             self._join(number, self._at(to, inner + index))
 
-    def _join_operands(self, i: Instruction) -> None:
-        opcode, operands = i.opcode, i.operands
+    def _join_operands(self, run: Run) -> None:
+        call, i = run
+        opcode, operands = i.opcode, [(call, operand) for operand in i.operands]
         if not operands:
             return
         if opcode == "tuple":
             for n, operand in enumerate(operands):
-                self._join_all(operand, i, inner=(n,))
+                self._join_all(operand, run, inner=(n,))
         elif opcode == "get-tuple-element":
-            self._join_all(i, operands[0], inner=_index(i.attributes.get("index", "0"))[:1])
+            self._join_all(run, operands[0], inner=_index(i.attributes.get("index", "0"))[:1])
         elif opcode in _SAME:
-            self._join_all(i, operands[0])
+            self._join_all(run, operands[0])
         elif opcode == "while":
-            self._join_all(i, operands[0])
-            for computation in i.called_computations:
+            self._join_all(run, operands[0])
+            for _, inside, computation in self._called(run):
                 for parameter in computation.parameters:
-                    self._join_all(i, parameter)
+                    self._join_all(run, (inside, parameter))
                 if computation.root.shape == i.shape:  # the body, not the condition
-                    self._join_all(i, computation.root)
+                    self._join_all(run, (inside, computation.root))
         elif opcode in ("conditional", "call"):
-            self._join_callees(i)
+            self._join_callees(run, operands)
         elif opcode == "async-start":
-            self._join_callees(i)
-            self._join_start(i)
+            self._join_callees(run, operands)
+            self._join_start(run, operands)
         elif opcode.endswith("-update"):
-            self._join_all(i, operands[0])
+            self._join_all(run, operands[0])
         elif opcode.endswith("-done"):
-            self._join_done(i, operands[0])
+            self._join_done(run, operands[0])
         elif opcode == "copy-start":
-            self._join_all(operands[0], i, inner=(1,))
+            self._join_all(operands[0], run, inner=(1,))
         elif opcode.endswith("-start") and isinstance(i.shape, TupleShape):
-            self._join_start(i)
+            self._join_start(run, operands)
         elif opcode in _IN_PLACE:
-            self._join_each(i, operands)
+            self._join_each(run, operands)
         elif opcode in ("fusion", "custom-call"):
             if opcode == "fusion" and i.called_computations:
-                self._join_updated(i)
+                self._join_updated(run, operands)
             for output, number, index in _ALIASED.findall(i.attributes.get("output_to_operand_aliasing", "")):
                 for operand in operands[int(number) : int(number) + 1]:
-                    self._join(self._at(i, _index(output)), self._at(operand, _index(index)))
+                    self._join(self._at(run, _index(output)), self._at(operand, _index(index)))
 
-    def _join_callees(self, i: Instruction) -> None:
-        first = 1 if i.opcode == "conditional" else 0
-        inner = (1,) if i.opcode == "async-start" else ()
-        for n, computation in enumerate(i.called_computations):
-            self._join_all(computation.root, i, inner=inner)
-            given = i.operands[first + n : first + n + 1] if first else i.operands
+    def _called(self, run: Run) -> Iterator[tuple[int, int, ComputationLike]]:
+        """The computations that an instruction calls: which of them it is, the number of the call, and itself."""
+        for n, computation in enumerate(run[1].called_computations):
+            if (inside := self._calls.get((*run, n))) is not None:
+                yield n, inside, computation
+
+    def _join_callees(self, run: Run, operands: Sequence[Run]) -> None:
+        first = 1 if run[1].opcode == "conditional" else 0
+        inner = (1,) if run[1].opcode == "async-start" else ()
+        for n, inside, computation in self._called(run):
+            self._join_all((inside, computation.root), run, inner=inner)
+            given = operands[first + n : first + n + 1] if first else operands
             for parameter, operand in zip(computation.parameters, given, strict=False):
-                self._join_all(parameter, operand)
+                self._join_all((inside, parameter), operand)
 
-    def _join_start(self, i: Instruction) -> None:
+    def _join_start(self, run: Run, operands: Sequence[Run]) -> None:
         """Join the operands of an asynchronous operation with the first part of its result, which names them again."""
-        for n, operand in enumerate(i.operands):
-            self._join_all(operand, i, inner=(0, n) if self._at(i, (0, n)) is not None else (0,) if n == 0 else (-1,))
+        for n, operand in enumerate(operands):
+            inner = (0, n) if self._at(run, (0, n)) is not None else (0,) if n == 0 else (-1,)
+            self._join_all(operand, run, inner=inner)
 
-    def _join_each(self, i: Instruction, operands: Sequence[Instruction]) -> None:
+    def _join_each(self, run: Run, operands: Sequence[Run]) -> None:
         """Join the result of an update in place with the operand that it updates; a tuple's parts with one each."""
-        if not isinstance(i.shape, TupleShape):
-            self._join_all(i, operands[0])
+        shape = run[1].shape
+        if not isinstance(shape, TupleShape):
+            self._join_all(run, operands[0])
             return
-        for n, operand in enumerate(operands[: len(i.shape)]):
-            self._join_all(operand, i, inner=(n,))
+        for n, operand in enumerate(operands[: len(shape)]):
+            self._join_all(operand, run, inner=(n,))
 
-    def _join_updated(self, i: Instruction) -> None:
+    def _join_updated(self, run: Run, operands: Sequence[Run]) -> None:
         """Join the results of a fusion that are updates in place with the operands that they update."""
-        root = i.called_computations[0].root
+        root = run[1].called_computations[0].root
         is_tuple = root.opcode == "tuple"
         for n, found in enumerate(root.operands if is_tuple else [root]):
             if found.opcode not in _IN_PLACE | _SAME or isinstance(found.shape, TupleShape):
@@ -197,46 +214,65 @@ class Liveness:
                 is_updated |= found.opcode in _IN_PLACE
                 found = found.operands[0]
             if is_updated and found.opcode == "parameter":
-                for operand in i.operands[found.parameter_number or 0 :][:1]:
-                    self._join_all(operand, i, inner=(n,) if is_tuple else ())
+                for operand in operands[found.parameter_number or 0 :][:1]:
+                    self._join_all(operand, run, inner=(n,) if is_tuple else ())
 
-    def _join_done(self, i: Instruction, start: Instruction) -> None:
-        shape = start.shape
+    def _join_done(self, run: Run, start: Run) -> None:
+        (_, i), shape = run, start[1].shape
         if not isinstance(shape, TupleShape) or shape == i.shape:
-            self._join_all(i, start)
+            self._join_all(run, start)
         else:
-            self._join_all(i, start, inner=(0,) if i.opcode in ("copy-done", "recv-done") else (1,))
+            self._join_all(run, start, inner=(0,) if i.opcode in ("copy-done", "recv-done") else (1,))
 
-    def _range(self, members: Sequence[Member], root: Instruction) -> LiveRange:
-        end = len(self.order) - 1
+    def _range(self, numbers: Sequence[int], root: Run) -> LiveRange:
+        end = len(self._order) - 1
         start, stop = end, 0
-        for instruction, index, _ in members:
-            place = self._place[instruction]
+        for number in numbers:
+            run, index = self._runs[number], self._members[number][1]
+            call, instruction = run
+            place = self._place[run]
             if instruction.opcode == "parameter" and instruction.computation.is_entry:
                 return LiveRange(0, end)
-            start, stop = min(start, place), max(stop, end if instruction is root else place)
+            start, stop = min(start, place), max(stop, end if run == root else place)
             for user in instruction.users:
                 if user.opcode not in _NAMING and not (index and user.opcode == "while"):
-                    stop = max(stop, self._place.get(user, 0))
+                    stop = max(stop, self._place.get((call, user), 0))
         return LiveRange(start, stop)
 
 
-def _in_order(module: Module) -> list[Instruction]:
-    """The instructions in the order in which they run; those of a computation before the instruction that calls it."""
-    order: list[Instruction] = []
+def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, int], int]]:
+    """The instructions in the order in which they run, and the number of each call.
+
+    Those of a computation come before the instruction that calls it, each time that one does. A call is found by where
+    it stands: the call around it, the instruction, and which of its computations it is.
+    """
+    order: list[Run] = []
+    calls: dict[tuple[int, Instruction, int], int] = {}
     seen: set[int] = set()
-    todo = [(i, False) for i in reversed(module.entry.instructions)]
+    around: set[int] = set()  # computations that are being called: a hostile one may call itself
+    again = 0
+    todo: list[tuple[Run, list[int] | None]] = [((0, i), None) for i in reversed(module.entry.instructions)]
     while todo:
-        instruction, is_called = todo.pop()
-        if is_called or instruction.opcode not in _CALLING:
-            order.append(instruction)
+        run, called = todo.pop()
+        call, instruction = run
+        if called is not None or instruction.opcode not in _CALLING:
+            order.append(run)
+            around.difference_update(called or ())
             continue
-        todo.append((instruction, True))
-        for computation in reversed(instruction.called_computations):
-            if id(computation) not in seen and not computation.is_entry:
-                seen.add(id(computation))
-                todo += [(i, False) for i in reversed(computation.instructions)]
-    return order
+        begun: list[int] = []
+        todo.append((run, begun))
+        for n, computation in reversed([*enumerate(instruction.called_computations)]):
+            if id(computation) in around.difference(begun) or computation.is_entry:
+                continue
+            again += len(computation.instructions) if id(computation) in seen else 0
+            if again > _MAX_CALLED_AGAIN:
+                raise UnsupportedError(f"calls again and again: more than {_MAX_CALLED_AGAIN:,} instructions in all")
+            inside = calls[call, instruction, n] = len(calls) + 1
+            seen.add(id(computation))
+            around.add(id(computation))
+            begun.append(id(computation))
+            todo += [((inside, i), None) for i in reversed(computation.instructions)]
+    return order, calls
 
 
 def _nodes(shape: AnyShape) -> Iterator[tuple[Index, AnyShape]]:

@@ -74,10 +74,14 @@ def lives(report: MemoryReport, width: int) -> list[str]:
         )
         lines.append(f"{_cut(visible(b.name), label):<{label}} {''.join(cells)}")
     if report.peak_at is not None:
-        place = report.schedule.index(report.peak_at)
-        column = place * columns // places
+        column = _peak(report) * columns // places
         lines.append(f"{_cut('peak', label):<{label}} {' ' * column}^")
     return lines
+
+
+def _peak(report: MemoryReport) -> int:
+    """The first place at which the most is in use. Its name may come twice: of a computation that is called again."""
+    return report.usage.index(max(report.usage))
 
 
 def _shown(report: MemoryReport) -> list[Buffer]:
@@ -166,7 +170,7 @@ def _svg_lives(report: MemoryReport, top: int) -> tuple[list[str], int]:
         drawn.append(_titled(str(buffer), box(x, y + 3, length, _ROW - 6, _COLOUR, _DARK, 0)))
     bottom = first + len(shown) * _ROW
     if report.peak_at is not None:
-        x = _LABEL + (report.schedule.index(report.peak_at) + 0.5) * wide / places
+        x = _LABEL + (_peak(report) + 0.5) * wide / places
         drawn += [line(x, top, x, bottom, 1), text(x, bottom + 14, "peak", anchor="end" if x > _WIDTH / 2 else "start")]
     return drawn, bottom + 20
 
