@@ -62,7 +62,7 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
     >>> print(statistics(np.array([1.5, np.nan, -4, np.inf])))
     min -4  max 1.5  mean -1.25  NaN 1  Inf 1
     """
-    minimum, maximum, total, finite, nan, inf = math.inf, -math.inf, 0.0 + 0.0j, 0, 0, 0
+    minimum, maximum, total, finite, nan, inf = math.inf, -math.inf, np.clongdouble(0), 0, 0, 0
     opened = array if callable(array) else lambda: array
     array = opened()
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
@@ -84,16 +84,23 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
             finite += values.size
             if values.dtype.kind != "c":
                 minimum, maximum = min(minimum, values.min().item()), max(maximum, values.max().item())
-            total += complex(values.sum(dtype=np.complex128 if values.dtype.kind == "c" else np.float64))
+            total += _sum(values)
         if progress:
             progress(math.prod(s.stop - s.start for s in box))
-    mean = None if not finite else total / finite
+    mean = None if not finite else complex(total / finite)
     if mean is not None and np.dtype(array.dtype).kind != "c":
         mean = mean.real
     ordered = minimum <= maximum
     return Statistics(
         math.prod(array.shape), minimum if ordered else None, maximum if ordered else None, mean, nan, inf
     )
+
+
+def _sum(values: npt.NDArray[Any]) -> Any:
+    """The sum of finite numbers, also where that overflows in double precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum(dtype=np.complex128 if values.dtype.kind == "c" else np.float64)
+    return total if np.isfinite(total) else values.sum(dtype=np.clongdouble)
 
 
 def _widened(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

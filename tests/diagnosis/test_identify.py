@@ -94,6 +94,15 @@ def test_few_values_are_no_padding() -> None:
     assert not any(256 < c.shape.dimensions[1] < 384 for c in found.candidates)
 
 
+@pytest.mark.parametrize("claim", ["[]", "f32[]", "s32[]", "f16[]", "s4[]", "pred[]", None])
+def test_one_element(claim: str | None) -> None:
+    raw = np.float32(1).tobytes()
+    found = identify(raw[: 1 if claim == "s4[]" else 4], claim or "f32[]", like=None if claim else np.float32(1))
+    assert all(not c.shape.dimensions for c in found.candidates)
+    assert found.candidates
+    assert (found.verdict == "certain") == (claim is None)
+
+
 SCALED = ["f32[48,200]{1,0}", "bf16[64,256]{1,0:T(8,128)(2,1)}", "f32[33,129]{0,1:T(8,128)}", "s8[64,256]{1,0}"]
 SORTED = ["s32[17,300]{1,0:T(8,128)}", "u32[4096]{0:T(1024)}", "s32[8,64,24]{2,1,0}"]
 

@@ -260,6 +260,13 @@ def test_statistics_of_nothing() -> None:
     assert statistics(np.float32(3)).mean == 3  # a scalar is an array, too
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).maxexp <= 1024, reason="long double is no wider than double here")
+def test_a_mean_of_numbers_whose_sum_overflows() -> None:
+    assert statistics(np.array([1e308, 1e308, 1.5e308])).mean == pytest.approx(1.1666666666666667e308)
+    assert statistics(np.array([1e308, 1e308j])).mean == pytest.approx(5e307 + 5e307j)
+    assert statistics(np.array([5e-324] * 3)).mean == 5e-324
+
+
 def test_statistics_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["strided.inspect.statistics"], "_BLOCK_ELEMENTS", 7)
     values = np.random.default_rng(1).standard_normal((5, 3, 11)).astype(np.float32)

@@ -276,7 +276,7 @@ def _structure(
     source: Source, reading: Reading, offsets: Table, sample: Sample, constants: tuple[bytes, ...], smooth: bool
 ) -> tuple[evidence.Structure, int]:
     """The structure of a reading, without elements that hold a constant of padding, and a hash of its values."""
-    values, inside = source.fetch(reading, offsets)
+    values, inside = source.fetch(reading, np.atleast_1d(offsets))
     mark = hash((evidence.as_numbers(values).tobytes(), inside.tobytes()))
     words = values.view(np.uint8).reshape(len(values), -1)
     for constant in constants:
