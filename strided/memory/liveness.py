@@ -36,7 +36,7 @@ _NAMING = _SAME | {"tuple", "get-tuple-element"}
 #: Instructions that write their first operand's memory; the compiler has copied it if it is needed afterwards.
 _IN_PLACE = frozenset(("dynamic-update-slice", "scatter"))
 #: Instructions that may give an operand's value again.
-_JOINING = _NAMING | _CALLING | _IN_PLACE | {"fusion", "custom-call"}
+_JOINING = _NAMING | _CALLING | _IN_PLACE | {"fusion", "custom-call", "send"}
 
 _ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 
@@ -161,6 +161,8 @@ class Liveness:
             self._join_done(run, operands[0])
         elif opcode == "copy-start":
             self._join_all(operands[0], run, inner=(1,))
+        elif opcode == "send":
+            self._join_all(operands[0], run, inner=(0,))
         elif opcode.endswith("-start") and isinstance(i.shape, TupleShape):
             self._join_start(run, operands)
         elif opcode in _IN_PLACE:
@@ -221,8 +223,12 @@ class Liveness:
         (_, i), shape = run, start[1].shape
         if not isinstance(shape, TupleShape) or shape == i.shape:
             self._join_all(run, start)
+        elif i.opcode == "recv-done":  # what was received, and a token
+            for index, number in self._numbers.get(run, {}).items():
+                if index[:1] == (0,):
+                    self._join(number, self._at(start, index))
         else:
-            self._join_all(run, start, inner=(0,) if i.opcode in ("copy-done", "recv-done") else (1,))
+            self._join_all(run, start, inner=(0,) if i.opcode == "copy-done" else (1,))
 
     def _range(self, numbers: Sequence[int], root: Run) -> LiveRange:
         end = len(self._order) - 1

@@ -62,6 +62,9 @@ _OLD_FIELDS = {
 }
 _OLD_TOTAL = re.compile(rf"Program (\w{{1,40}}) requirement {_SIZE}")
 
+#: Colours of a terminal, which a log may hold.
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,40}m")
+
 #: What shows that a text speaks of memory.
 _SIGNS = (_SPACE, _USED, _HBM, _SCOPED, _ALLOCATION, _OLD_ENTRY)
 
@@ -125,6 +128,7 @@ class UsageText:
 
 def is_usage_text(text: str) -> bool:
     """Whether a text is one that this module reads."""
+    text = _COLOUR.sub("", text)
     return any(sign.search(text) for sign in _SIGNS)
 
 
@@ -136,7 +140,7 @@ def read_usage_text(text: str, path: str | None = None) -> UsageText:
     DumpError
         Nothing about memory that is understood.
     """
-    found = UsageText()
+    found, text = UsageText(), _COLOUR.sub("", text)
     if module := _MODULE.search(text):
         found.module = module[1]
     _read_tables(text, found)

@@ -122,6 +122,16 @@ def test_windows_line_ends_and_gzip():
     assert read_allocations(text) == of_text(TEXTS[SMALL_TPU])
 
 
+def test_a_quoted_text_is_indented():
+    text = TEXTS[SMALL_TPU]
+    assert of_text("".join(f"  {line}" for line in text.splitlines(keepends=True))) == of_text(text)
+
+
+def test_a_text_of_which_nothing_is_understood_is_refused():
+    with pytest.raises(DumpError, match="no allocation in this buffer assignment, but '> allocation 0"):
+        of_text(HEAD + "> allocation 0: size 8:\n>  value: <1 a @0> (size=8,offset=0): f32[2]{0}\n")
+
+
 def test_lines_that_nobody_understands_are_kept_and_counted():
     text = HEAD + "allocation 0: size x:\nallocation 1: size 8:\n value: <1 a @0> (size=8,offset=0): f32[2]{0}\nwhat\n"
     with pytest.warns(DumpWarning, match=r"2 lines were not understood \(line 2: 'allocation 0"):

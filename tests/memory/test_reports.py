@@ -399,6 +399,33 @@ def test_tuples_nested_without_end_are_refused_at_once() -> None:
                 sd.memory_report(text)
 
 
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
+def test_a_log_may_have_colours(path: Path) -> None:
+    text = text_of(path)
+    coloured = "\x1b[31m" + text.replace("\n", "\x1b[0m\n").replace("size", "\x1b[1;32msize\x1b[0m")
+    assert sd.memory_report(coloured).to_dict() == sd.memory_report(text).to_dict()
+
+
+PASSED_ON = """HloModule m, is_scheduled=true
+
+ENTRY %main (a: f32[1024]) -> f32[1024] {
+  %a = f32[1024]{0} parameter(0)
+  %t = token[] after-all()
+  %s = (f32[1024]{0}, u32[], token[]) send(%a, %t), channel_id=1
+  %sent = token[] send-done(%s), channel_id=1
+  %r = (f32[1024]{0}, u32[], token[]) recv(%t), channel_id=2
+  %d = (f32[1024]{0}, token[]) recv-done(%r), channel_id=2
+  ROOT %g = f32[1024]{0} get-tuple-element(%d), index=0
+}
+"""
+
+
+def test_what_is_sent_and_received_is_one_value_each() -> None:
+    report = sd.memory_report(PASSED_ON)
+    assert [b.bytes for b in report.buffers if b.bytes > 8] == [4096, 4096]
+    assert report.peak_bytes <= 2 * 4096 + 8
+
+
 @pytest.mark.parametrize("path", MATMUL, ids=lambda path: path.name)
 def test_a_byte_order_mark_changes_nothing(path: Path, tmp_path: Path) -> None:
     text = text_of(path)

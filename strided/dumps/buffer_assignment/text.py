@@ -60,9 +60,10 @@ def read_assignment_text(
     found: list[tuple[Allocation, list[Value]]] = []
     unread: list[tuple[int, str]] = []
     for number, line in enumerate(lines[first + 1 :], first + 2):
-        if line.startswith(_END):
+        # As a whole it may be indented, as where it is quoted.
+        if line.lstrip().startswith(_END):
             break
-        allocation = _allocation(line)
+        allocation = _allocation(line.lstrip())
         value = _value(line, found[-1][0]) if allocation is None and found else None
         if allocation is not None:
             found.append((allocation, []))
@@ -70,6 +71,9 @@ def read_assignment_text(
             found[-1][1].append(value)
         elif line.strip():
             unread.append((number, line))
+    if unread and not found:
+        message = f"no allocation in this buffer assignment, but {unread[0][1].strip()[:60]!r}"
+        raise DumpError(message, path=path, line=unread[0][0])
     if unread:
         _warn(unread, path)
     return tuple(replace(allocation, values=tuple(values)) for allocation, values in found), tuple(unread)
