@@ -114,7 +114,8 @@ def _reorders(shape: Shape, kind: str, generation: str) -> Iterator[Candidate]:
         yield Candidate("layout", shape.with_layout(default), f"jax.jit(f, {place}_shardings={layout})")
     after = _with_dimensions(shape, [shape.dimensions[d] for d in order])
     rows, columns = (shape.dimensions[d] for d in shape.layout.minor_to_major[1::-1])
-    yield Candidate("transpose", after, f"x = jnp.transpose(x, {order})")
+    if order != tuple(range(shape.rank)):  # else the program's order is best, and the layout alone another
+        yield Candidate("transpose", after, f"x = jnp.transpose(x, {order})")
     if shape.rank > 2 and rows * columns <= 8 * _COLUMNS and after.dimensions[-1] > columns:
         yield Candidate("vectorize", after, f"jax.vmap(f, in_axes={order[-1]}, out_axes=-1)(x)  # the batch comes last")
 

@@ -63,7 +63,7 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
         if is_ordered
         else "HLO alone has no compiler's total, and this module no order: this is the sum of all its values, a bound"
     ]
-    if not any("T(" in str(b.shape) for b in buffers):
+    if buffers and not any("T(" in str(b.shape) for b in buffers):
         notes.append(
             "its layouts have no tiles: it is not for TPU, or not yet optimised (a generation counts TPU layouts)"
         )

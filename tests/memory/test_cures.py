@@ -60,6 +60,12 @@ def test_a_layout_that_is_the_best_one_gets_no_other_order() -> None:
     assert one("f32[20000000,2,3]{0,1,2:T(2,128)}").keys() <= {"merge", "dtype", "split", "pad-to"}
 
 
+def test_no_transposition_keeps_all_axes_in_their_places() -> None:
+    found = one("bf16[3,3]{0,1:T(8,128)(2,1)}")
+    assert "layout" in found
+    assert "transpose" not in found
+
+
 def test_a_temporary_gets_a_transposition_and_no_layout() -> None:
     found = one("f32[20000000,64]{1,0:T(8,128)}", "temporary")
     assert "layout" not in found
