@@ -112,10 +112,20 @@ def _converted(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[An
     """The same values in another type of the same size; bits where one type cannot hold the values of the other.
 
     Either may have another order of bytes than the machine. Buffers have the machine's.
+
+    Raises
+    ------
+    ValueError
+        The other type has numbers, but not all of these.
     """
     values, wanted = values.astype(np.dtype(values.dtype.type), copy=False), np.dtype(dtype.type)
     if values.dtype != wanted:
         plain, other = sorted((values.dtype, wanted), key=is_builtin, reverse=True)
-        is_number = np.can_cast(other, plain) and plain.kind in "iu"
-        values = values.astype(wanted) if is_number else np.asarray(values, order="C").view(wanted)
+        if np.can_cast(other, plain) and plain.kind in "iu":
+            found = values.astype(wanted)
+            if not np.array_equal(found.astype(values.dtype), values):
+                raise ValueError(f"{NAME}: {wanted} has not all of these values, from {values.min()} to {values.max()}")
+            values = found
+        else:
+            values = np.asarray(values, order="C").view(wanted)
     return values.astype(dtype, copy=False)

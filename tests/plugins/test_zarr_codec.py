@@ -168,6 +168,13 @@ def test_what_convert_writes_is_read_by_zarr(
     assert group["a/w"].nchunks > 1
 
 
+def test_values_that_the_type_has_not_are_refused(tmp_path: Path) -> None:
+    array = create(tmp_path, np.array([-8, 7], np.int8), (2,), XlaLayoutCodec(layout="{0}", element_type="s4"))
+    with pytest.raises(ValueError, match="int4 has not all of these values, from -8 to 100"):
+        array[1] = 100
+    assert array[...].tolist() == [-8, 7]
+
+
 @pytest.mark.parametrize(("dtype", "element_type"), [(">f4", None), (">u2", "bf16"), ("<i1", "s4"), ("<u2", "bf16")])
 def test_one_element(dtype: str, element_type: str | None, tmp_path: Path) -> None:
     values = np.array(3, dtype)
