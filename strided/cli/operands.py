@@ -145,7 +145,8 @@ class Reading:
 
     def _raw(self, file: BinaryIO, label: str, shape: str | None) -> Opened:
         """The array in a raw or ``.npy`` file, named as the file is."""
-        name = "array" if file is sys.stdin.buffer else name_of(label)
+        is_standard = sys.stdin is not None and file is sys.stdin.buffer
+        name = "array" if is_standard else name_of(label)
         options: Any = {"offset": self.offset, "bitorder": self.bitorder, "allow_excess": self.allow_excess}
         try:
             array: Any = self.stack.enter_context(file_array.open_file(file, label, shape, **options))

@@ -43,7 +43,7 @@ _ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 #: More values, and tuples in tuples, than a real program has: a hostile one may nest them.
 _MAX_VALUES, _MAX_LEVELS = 10_000_000, 500
 #: The most instructions in calls of computations that others call, too: each may call the next one twice.
-_MAX_CALLED_AGAIN = 300_000
+_MAX_CALLED_AGAIN = 1_000_000
 
 
 class Liveness:
@@ -63,6 +63,8 @@ class Liveness:
         for run in self._order:
             self._enumerate(run)
         self._leader = list(range(len(self._members)))
+        #: Values that have the memory of one of the program's arguments.
+        self._arguments = {n: n for n, (call, i) in enumerate(self._runs) if i.opcode == "parameter" and not call}
         for run in self._order:
             opcode = run[1].opcode
             if opcode in _JOINING or opcode.endswith(("-start", "-update", "-done")):
@@ -119,8 +121,16 @@ class Liveness:
         return number
 
     def _join(self, a: int | None, b: int | None) -> None:
-        if a is not None and b is not None:
-            self._leader[self._find(a)] = self._find(b)
+        if a is None or b is None:
+            return
+        first, second = self._find(a), self._find(b)
+        arguments = self._arguments.get(first), self._arguments.get(second)
+        # A loop may exchange two arguments, before the compiler has put copies there: they never are one value.
+        if first == second or None not in arguments:
+            return
+        self._leader[first] = second
+        if arguments[0] is not None:
+            self._arguments[second] = arguments[0]
 
     def _join_all(self, a: Run, to: Run, inner: Index = ()) -> None:
         """Join every part of the result of `a` with that part of `to` below `inner`."""

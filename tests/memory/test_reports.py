@@ -367,6 +367,31 @@ def test_a_computation_counts_anew_each_time_it_is_called(body: str, calls: str,
     assert sd.memory_report(copied).peak_bytes == peak
 
 
+def test_arguments_that_a_loop_exchanges_are_two_values() -> None:
+    text = """HloModule m, is_scheduled=true
+
+%body (s: (f32[1024], f32[1024])) -> (f32[1024], f32[1024]) {
+  %s = (f32[1024]{0}, f32[1024]{0}) parameter(0)
+  %x = f32[1024]{0} get-tuple-element(%s), index=0
+  %y = f32[1024]{0} get-tuple-element(%s), index=1
+  ROOT %t = (f32[1024]{0}, f32[1024]{0}) tuple(%y, %x)
+}
+
+%condition (c: (f32[1024], f32[1024])) -> pred[] {
+  %c = (f32[1024]{0}, f32[1024]{0}) parameter(0)
+  ROOT %go = pred[] constant(false)
+}
+
+ENTRY %main (a: f32[1024], b: f32[1024]) -> (f32[1024], f32[1024]) {
+  %a = f32[1024]{0} parameter(0)
+  %b = f32[1024]{0} parameter(1)
+  %both = (f32[1024]{0}, f32[1024]{0}) tuple(%a, %b)
+  ROOT %w = (f32[1024]{0}, f32[1024]{0}) while(%both), condition=%condition, body=%body
+}
+"""
+    assert sd.memory_report(text).peak_bytes >= 2 * 4096
+
+
 def test_calls_without_end_are_refused() -> None:
     computation = "%f{n} (p: f32[8]) -> f32[8] {{\n  %p{n} = f32[8]{{0}} parameter(0)\n{calls}}}\n\n"
     call = "  {root}%{name}{n} = f32[8]{{0}} call(%{of}{n}), to_apply=%f{next}\n"
