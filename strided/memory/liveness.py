@@ -1,9 +1,10 @@
 """Which values of a scheduled module are in use when.
 
 Each array of each result is a value. Instructions that only name values again (tuples, their elements, bitcasts, the
-state of a loop) join them. A value is in use from the first instruction that makes it to the last that takes it;
-arguments and results of the program, to its end. Computations count where they are called, each time anew, as the
-compiler makes a copy of them for every call; the inside of a fusion makes no values.
+state of a loop) join them; what is written in place, only in a scheduled module: before, the compiler has not yet put
+copies where a value is needed once more. A value is in use from the first instruction that makes it to the last that
+takes it; arguments and results of the program, to its end. Computations count where they are called, each time anew, as
+the compiler makes a copy of them for every call; the inside of a fusion makes no values.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Liveness:
 
     def __init__(self, module: Module) -> None:
         self._order, self._calls = _in_order(module)
+        self._has_copies = module.is_scheduled
         self.schedule = tuple(instruction.name for _, instruction in self._order)
         self._place = {run: n for n, run in enumerate(self._order)}
         self._members: list[Member] = []
@@ -154,12 +156,16 @@ class Liveness:
         elif opcode in _SAME:
             self._join_all(run, operands[0])
         elif opcode == "while":
-            self._join_all(run, operands[0])
+            if self._has_copies:
+                self._join_all(run, operands[0])
             for _, inside, computation in self._called(run):
                 for parameter in computation.parameters:
                     self._join_all(run, (inside, parameter))
                 if computation.root.shape == i.shape:  # the body, not the condition
-                    self._join_all(run, (inside, computation.root))
+                    if self._has_copies:
+                        self._join_all(run, (inside, computation.root))
+                    else:
+                        self._join_kept(run, operands[0], computation)
         elif opcode in ("conditional", "call"):
             self._join_callees(run, operands)
         elif opcode == "async-start":
@@ -176,9 +182,10 @@ class Liveness:
         elif opcode.endswith("-start") and isinstance(i.shape, TupleShape):
             self._join_start(run, operands)
         elif opcode in _IN_PLACE:
-            self._join_each(run, operands)
+            if self._has_copies:
+                self._join_each(run, operands)
         elif opcode in ("fusion", "custom-call"):
-            if opcode == "fusion" and i.called_computations:
+            if opcode == "fusion" and i.called_computations and self._has_copies:
                 self._join_updated(run, operands)
             for output, number, index in _ALIASED.findall(i.attributes.get("output_to_operand_aliasing", "")):
                 for operand in operands[int(number) : int(number) + 1]:
@@ -189,6 +196,20 @@ class Liveness:
         for n, computation in enumerate(run[1].called_computations):
             if (inside := self._calls.get((*run, n))) is not None:
                 yield n, inside, computation
+
+    def _join_kept(self, run: Run, first: Run, body: ComputationLike) -> None:
+        """Join what a loop leaves alone with what it begins with."""
+        root = body.root
+        kept = {
+            (n,)
+            for n, operand in enumerate(root.operands if root.opcode == "tuple" else ())
+            if operand.opcode == "get-tuple-element"
+            and operand.operands[0].opcode == "parameter"
+            and _index(operand.attributes.get("index", "0"))[:1] == (n,)
+        }
+        for index, number in self._numbers.get(run, {}).items():
+            if index[:1] in kept or root.opcode == "parameter":
+                self._join(number, self._at(first, index))
 
     def _join_callees(self, run: Run, operands: Sequence[Run]) -> None:
         first = 1 if run[1].opcode == "conditional" else 0

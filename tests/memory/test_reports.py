@@ -392,6 +392,48 @@ ENTRY %main (a: f32[1024], b: f32[1024]) -> (f32[1024], f32[1024]) {
     assert sd.memory_report(text).peak_bytes >= 2 * 4096
 
 
+BEFORE_COPIES = {
+    "updates of one value": ("""
+ENTRY %main (x: f32[1024], u: f32[1], i: s32[]) -> (f32[1024], f32[1024]) {
+  %x = f32[1024]{0} parameter(0)
+  %u = f32[1]{0} parameter(1)
+  %i = s32[] parameter(2)
+  %y = f32[1024]{0} dynamic-update-slice(%x, %u, %i)
+  %z = f32[1024]{0} dynamic-update-slice(%x, %u, %i)
+  ROOT %t = (f32[1024]{0}, f32[1024]{0}) tuple(%y, %z)
+}
+""", 3 * 4096 + 8),
+    "a carry": ("""
+%body (s: (f32[1024], f32[1024], f32[1024])) -> (f32[1024], f32[1024], f32[1024]) {
+  %s = (f32[1024]{0}, f32[1024]{0}, f32[1024]{0}) parameter(0)
+  %x = f32[1024]{0} get-tuple-element(%s), index=0
+  %y = f32[1024]{0} get-tuple-element(%s), index=1
+  %k = f32[1024]{0} get-tuple-element(%s), index=2
+  %z = f32[1024]{0} add(%x, %k)
+  ROOT %t = (f32[1024]{0}, f32[1024]{0}, f32[1024]{0}) tuple(%y, %z, %k)
+}
+
+%condition (c: (f32[1024], f32[1024], f32[1024])) -> pred[] {
+  %c = (f32[1024]{0}, f32[1024]{0}, f32[1024]{0}) parameter(0)
+  ROOT %go = pred[] constant(false)
+}
+
+ENTRY %main (a: f32[1024], k: f32[1024]) -> (f32[1024], f32[1024], f32[1024]) {
+  %a = f32[1024]{0} parameter(0)
+  %k.1 = f32[1024]{0} parameter(1)
+  %all = (f32[1024]{0}, f32[1024]{0}, f32[1024]{0}) tuple(%a, %a, %k.1)
+  ROOT %w = (f32[1024]{0}, f32[1024]{0}, f32[1024]{0}) while(%all), condition=%condition, body=%body
+}
+""", 5 * 4096 + 1),  # two arguments, two values that the loop carries, and the sum; `k` stays what it is
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BEFORE_COPIES)
+def test_before_copies_are_there_nothing_is_written_in_place(name: str) -> None:
+    text, total = BEFORE_COPIES[name]
+    assert sd.memory_report(f"HloModule m\n{text}").total_bytes == total
+
+
 def test_calls_without_end_are_refused() -> None:
     computation = "%f{n} (p: f32[8]) -> f32[8] {{\n  %p{n} = f32[8]{{0}} parameter(0)\n{calls}}}\n\n"
     call = "  {root}%{name}{n} = f32[8]{{0}} call(%{of}{n}), to_apply=%f{next}\n"
