@@ -15,8 +15,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from strided.arrays import blocks, deferral, overlap, reductions, wide_sums
 from strided.arrays.arguments import Arguments
-from strided.arrays.base import ArrayBase, broadcasts
-from strided.arrays.encode import cast_as_array
+from strided.arrays.array_writes import WRITES
+from strided.arrays.base import ArrayBase
 from strided.arrays.formatting import corners
 
 Function = Callable[..., Any]
@@ -188,7 +188,7 @@ def _alike(function: Function) -> Function:
     return lambda x, *rest, **named: function(_without_values(x), *rest, **named)
 
 
-# --- reading in part, writing -----------------------------------------------------------------------------------------
+# --- reading in part ----------------------------------------------------------------------------------------------------
 
 
 def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
@@ -204,114 +204,14 @@ def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "
         return np.take(x.stand_in(), places, axis)
 
 
-def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
-    if not isinstance(dst, ArrayBase) or not isinstance(casting, str):
-        return NotImplemented
-    if where is not True:
-        return _copyto_where(dst, src, casting, where)
-    if not isinstance(src, (np.ndarray, ArrayBase)):
-        return NotImplemented
-    example = np.zeros(0 if src.ndim else (), src.dtype)  # of scalars, NumPy has other words
-    np.copyto(np.empty(0, dst.dtype), example, casting=casting)  # type: ignore[arg-type]
-    dst[...] = src
-    return None
-
-
-# What follows writes the chosen elements and nothing beside them, as other threads may write there. Where NumPy would
-# raise, it is asked: what it wrote before stays.
-
-
-def _copyto_where(dst: ArrayBase, src: Any, casting: Any, where: Any) -> Any:
-    mask = np.asarray(where)
-    if mask.dtype != np.bool_ or not broadcasts(mask.shape, dst.shape) or not broadcasts(np.shape(src), dst.shape):
-        return NotImplemented
-    mask = np.broadcast_to(mask, dst.shape)
-    # The chosen values alone are cast.
-    given = src if np.ndim(src) == 0 else np.broadcast_to(np.asarray(src), dst.shape)[mask]
-    values = np.empty(np.shape(given), dst.dtype)
-    try:
-        np.copyto(values, given, casting=casting)
-    except Exception:
-        return NotImplemented
-    dst[mask] = values
-    return None
-
-
-def _put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
-    places = np.asarray(ind).reshape(-1)
-    if not _is_writeable(a) or not np.can_cast(places.dtype, np.intp) or not (places.size and a.size):
-        return NotImplemented
-    places = places.astype(np.intp)
-    if mode == "wrap":
-        places %= a.size
-    elif mode == "clip":
-        places = places.clip(0, a.size - 1)
-    elif mode != "raise" or places.min() < -a.size or places.max() >= a.size:
-        return NotImplemented
-    a.flat[places] = v
-    return None
-
-
-def _place(arr: Any, mask: Any, vals: Any) -> Any:
-    chosen = np.asarray(mask)
-    if not _is_writeable(arr) or chosen.size != arr.size or not np.size(vals):
-        return NotImplemented
-    if overlap.may_share(arr, _as_memory(vals)):
-        return NotImplemented  # NumPy reads some of them after they were written
-    _judge(np.place, arr, vals)
-    arr.flat[np.flatnonzero(chosen)] = vals
-    return None
-
-
-def _putmask(a: Any, mask: Any, values: Any) -> Any:
-    chosen = np.asarray(mask)
-    if not _is_writeable(a) or chosen.size != a.size or not np.size(values):
-        return NotImplemented
-    _judge(np.putmask, a, values)
-    given = cast_as_array(values, a.dtype).reshape(-1)
-    places = np.flatnonzero(chosen)
-    a.flat[places] = given[places % given.size]
-    return None
-
-
-def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
-    # Written in Python, this and the next set elements of what they are given.
-    return np.fill_diagonal._implementation(a, val, wrap) if _is_writeable(a) else NotImplemented  # type: ignore[attr-defined]
-
-
-def _put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> Any:
-    if not _is_writeable(arr):
-        return NotImplemented
-    if axis is None:
-        places = np.asarray(indices)
-        if places.ndim != 1 or places.dtype.kind not in "iu" or not broadcasts(np.shape(values), places.shape):
-            return NotImplemented
-        return _put(arr, places.astype(np.intp), np.broadcast_to(cast_as_array(values, arr.dtype), places.shape))
-    return np.put_along_axis._implementation(arr, indices, values, axis)  # type: ignore[attr-defined]
-
-
-def _is_writeable(x: Any) -> bool:
-    return isinstance(x, ArrayBase) and x.flags.writeable
-
-
-def _judge(function: Function, array: ArrayBase, values: Any) -> None:
-    """Raise what NumPy raises for values that it does not cast to the array's dtype."""
-    is_array = isinstance(values, (np.ndarray, ArrayBase)) and values.ndim
-    function(np.empty(1, array.dtype), np.zeros(1, np.bool_), np.empty(0, values.dtype) if is_array else values)
-
-
 def _may_share_memory(a: Any, b: Any, max_work: Any = None) -> Any:
     np.may_share_memory(0, 0, max_work)
-    return overlap.may_share(_as_memory(a), _as_memory(b))
+    return overlap.may_share(overlap.as_memory(a), overlap.as_memory(b))
 
 
 def _shares_memory(a: Any, b: Any, max_work: Any = -1) -> Any:
     np.shares_memory(0, 0, max_work)
-    return overlap.share(_as_memory(a), _as_memory(b), max_work)
-
-
-def _as_memory(x: Any) -> Any:
-    return x if isinstance(x, ArrayBase) else np.asarray(x)
+    return overlap.share(overlap.as_memory(a), overlap.as_memory(b), max_work)
 
 
 def _comparing(function: Function) -> Function:
@@ -426,27 +326,23 @@ QUESTIONS: dict[Function, Function] = {
     np.shares_memory: _shares_memory,
 }
 
-#: Functions that read or write a large array in part, or block by block.
+#: Functions that read a large array in part, or block by block.
 IN_PART: dict[Function, Function] = {
     np.take: _take,
-    np.copyto: _copyto,
-    np.put: _put,
-    np.place: _place,
-    np.putmask: _putmask,
-    np.fill_diagonal: _fill_diagonal,
-    np.put_along_axis: _put_along_axis,
     np.array_equal: _comparing(np.array_equal),
     np.allclose: _comparing(np.allclose),
     **{f: _text(f) for f in (np.array2string, np.array_repr, np.array_str)},
 }
 
-#: Functions that write to their first argument: where they are not carried out here, it is converted, and goes back.
-WRITING = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
 
-_OWN = {**VIEWS, **QUESTIONS, **IN_PART}
+#: Functions that write to their first argument: where they are not carried out here, it is converted, and goes back.
+WRITING = set(WRITES)
+
+_OWN = {**VIEWS, **QUESTIONS, **IN_PART, **WRITES}
 
 #: Functions that take several arrays in a layout unconverted.
 _OF_SEVERAL = {
+    *WRITING,
     np.allclose,
     np.array_equal,
     np.atleast_1d,
@@ -455,13 +351,7 @@ _OF_SEVERAL = {
     np.broadcast_arrays,
     np.can_cast,
     np.common_type,
-    np.copyto,
-    np.fill_diagonal,
     np.may_share_memory,
-    np.place,
-    np.put,
-    np.put_along_axis,
-    np.putmask,
     np.result_type,
     np.shares_memory,
 }

@@ -45,6 +45,11 @@ def _shows(x: Any, array: Any) -> bool:
     return buffer is not None and bool(np.may_share_memory(buffer, array._memory.buffer))
 
 
+def as_memory(x: Any) -> Any:
+    """An argument of `may_share` and `share`: an array in a layout, or an ndarray."""
+    return x if isinstance(x, ArrayBase) else np.asarray(x)
+
+
 def may_share(first: Any, second: Any) -> bool:
     """Whether two arrays' byte ranges overlap, or one holds values converted from the other: False is certain.
 
