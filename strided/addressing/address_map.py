@@ -193,6 +193,11 @@ class AddressMap:
         """Whether nothing changes along an axis, as after broadcasting."""
         return self.shape[axis] > 1 and not self.axes[axis] and not any(axis in c.axes for c in self.irregular)
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether nothing changes along some axis: its indices are all of one element."""
+        return any(map(self.is_still, range(self.ndim)))
+
     def offset_of(self, index: Sequence[Offsets | int]) -> Offsets | int:
         """Offset of the element at an index within bounds (no negative ones), or at arrays of them, in elements."""
         total: Offsets | int = self.base

@@ -52,8 +52,11 @@ class Arguments:
             if not (array._memory.buffer.flags.writeable and may_write(array)):
                 values.flags.writeable = False
         self._arrays = {id(values): array for array, values in self._ndarrays.values()}
-        copies = {key: values for key, (array, values) in self._ndarrays.items() if in_part and not array.is_strided}
-        self._before = {key: values.copy() for key, values in copies.items() if values.flags.writeable}
+        self._before = {
+            key: values.copy()
+            for key, (array, values) in self._ndarrays.items()
+            if in_part and values.flags.writeable and not array.is_strided
+        }
 
     def to_ndarray(self, x: Any) -> Any:
         """An argument for NumPy, with ndarrays in place of arrays."""
@@ -78,10 +81,12 @@ class Arguments:
     def write_back(self, *arrays: Any) -> None:
         """Write the copies of these arrays to their buffers."""
         for array in arrays:
-            given, values = self._ndarrays.get(id(array), (None, None))
-            if given is None or values is None or given.is_strided:
+            found = self._ndarrays.get(id(array))
+            if found is None or found[0].is_strided:
                 continue
-            changed = _changed(self._before[id(array)], values) if id(array) in self._before else np.True_
+            given, values = found
+            before = self._before.get(id(array))
+            changed = np.True_ if before is None else _changed(before, values)
             if changed.all():
                 given[...] = values
             else:

@@ -110,7 +110,7 @@ class Indexing(ArrayBase):
 
     def _set_masked(self, mask: npt.NDArray[np.bool_], value: Any, key: Any) -> bool:
         """Set the elements that a mask of this array's shape chooses; False if that is left to other ways."""
-        if mask.size < limits.current.loading_elements or np.ndim(value) > 1 or self._is_spread():
+        if mask.size < limits.current.loading_elements or np.ndim(value) > 1 or self._map.is_spread:
             return False
         # NumPy's own scalars are cast here as arrays are: values that do not fit pass in silence.
         values = self._cast(np.asarray(value) if isinstance(value, np.generic) else value, key, 1)
@@ -121,10 +121,6 @@ class Indexing(ArrayBase):
         mask, values = (x.copy() if np.may_share_memory(x, self._memory.buffer) else x for x in (mask, values))
         fancy.scatter_masked(self, mask, values)
         return True
-
-    def _is_spread(self) -> bool:
-        """Whether indices along an axis that was broadcast are all of the same element."""
-        return any(n > 1 and self._map.is_still(axis) for axis, n in enumerate(self.shape))
 
     def _set_element(self, offset: int, value: Any) -> None:
         """Set one element; the dtype converts the value as in NumPy."""

@@ -283,7 +283,7 @@ def _is_plain(x: Any) -> bool:
 def _repeats(out: Any) -> bool:
     """Whether some elements may lie at one place."""
     if isinstance(out, ArrayBase):
-        return any(map(out._map.is_still, range(out.ndim)))
+        return out._map.is_spread
     span = out.itemsize
     for stride, n in sorted((abs(stride), n) for stride, n in zip(out.strides, out.shape, strict=True) if n > 1):
         if stride < span:
