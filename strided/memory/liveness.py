@@ -10,7 +10,7 @@ the compiler makes a copy of them for every call; the inside of a fusion makes n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from strided.errors import UnsupportedError
@@ -66,7 +66,7 @@ class Liveness:
             self._enumerate(run)
         self._leader = list(range(len(self._members)))
         #: Values that have the memory of one of the program's arguments.
-        self._arguments = {n: n for n, (call, i) in enumerate(self._runs) if i.opcode == "parameter" and not call}
+        self._arguments = {n for n, (call, i) in enumerate(self._runs) if i.opcode == "parameter" and not call}
         for run in self._order:
             opcode = run[1].opcode
             if opcode in _JOINING or opcode.endswith(("-start", "-update", "-done")):
@@ -126,13 +126,12 @@ class Liveness:
         if a is None or b is None:
             return
         first, second = self._find(a), self._find(b)
-        arguments = self._arguments.get(first), self._arguments.get(second)
         # A loop may exchange two arguments, before the compiler has put copies there: they never are one value.
-        if first == second or None not in arguments:
+        if first == second or {first, second} <= self._arguments:
             return
         self._leader[first] = second
-        if arguments[0] is not None:
-            self._arguments[second] = arguments[0]
+        if first in self._arguments:
+            self._arguments.add(second)
 
     def _join_all(self, a: Run, to: Run, inner: Index = ()) -> None:
         """Join every part of the result of `a` with that part of `to` below `inner`."""
@@ -200,16 +199,22 @@ class Liveness:
     def _join_kept(self, run: Run, first: Run, body: ComputationLike) -> None:
         """Join what a loop leaves alone with what it begins with."""
         root = body.root
+        if root.opcode == "parameter":
+            self._join_all(run, first)
         kept = {
-            (n,)
+            n
             for n, operand in enumerate(root.operands if root.opcode == "tuple" else ())
             if operand.opcode == "get-tuple-element"
             and operand.operands[0].opcode == "parameter"
             and _index(operand.attributes.get("index", "0"))[:1] == (n,)
         }
-        for index, number in self._numbers.get(run, {}).items():
-            if index[:1] in kept or root.opcode == "parameter":
-                self._join(number, self._at(first, index))
+        self._join_parts(run, first, kept)
+
+    def _join_parts(self, a: Run, b: Run, places: Collection[int]) -> None:
+        """Join the parts that two results have at some places of their tuples, and below these."""
+        for index, number in self._numbers.get(a, {}).items():
+            if index and index[0] in places:
+                self._join(number, self._at(b, index))
 
     def _join_callees(self, run: Run, operands: Sequence[Run]) -> None:
         first = 1 if run[1].opcode == "conditional" else 0
@@ -255,9 +260,7 @@ class Liveness:
         if not isinstance(shape, TupleShape) or shape == i.shape:
             self._join_all(run, start)
         elif i.opcode == "recv-done":  # what was received, and a token
-            for index, number in self._numbers.get(run, {}).items():
-                if index[:1] == (0,):
-                    self._join(number, self._at(start, index))
+            self._join_parts(run, start, (0,))
         else:
             self._join_all(run, start, inner=(0,) if i.opcode == "copy-done" else (1,))
 
