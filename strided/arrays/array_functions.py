@@ -188,7 +188,7 @@ def _alike(function: Function) -> Function:
     return lambda x, *rest, **named: function(_without_values(x), *rest, **named)
 
 
-# --- reading in part ----------------------------------------------------------------------------------------------------
+# --- reading in part --------------------------------------------------------------------------------------------------
 
 
 def _take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:

@@ -69,6 +69,18 @@ class LayoutBuffer:
         """The whole array, as conversions take it."""
         return transfer.Region(self.buffer, self.spec.address_map, self.bits, self.bitorder == "little")
 
+    def begin_writing(self) -> None:
+        """Look whether the file behind the buffer still holds it, and note that it changes.
+
+        Raises
+        ------
+        BufferSizeError
+            The file was truncated.
+        """
+        if self.file is not None:
+            self.file.check()
+            self.file.mark_dirty()
+
     def value_at(self, offset: int) -> Any:
         """The element at an offset, as a NumPy scalar."""
         if self.file is not None:

@@ -103,9 +103,7 @@ def encode(
         source = transfer.region_of_ndarray(cast(values, memory.dtype))
     if transfer.may_overlap(source, target):
         raise ValueError("out overlaps the values that are to be laid out")
-    if memory.file is not None:
-        memory.file.check()
-        memory.file.mark_dirty()
+    memory.begin_writing()
     if scalar is not None:
         padding.fill_padding(memory.buffer, spec, memory.bits, bitorder, scalar)
     elif fill is None and spec.padding_maps == () and spec.slots * memory.bits % 8:

@@ -379,7 +379,7 @@ def scatter_masked(array: ArrayBase, mask: npt.NDArray[np.bool_], values: Array)
         if not chosen.size:
             return
         part = blocks.part(array, box)
-        if chosen.size * _SPARSE < mask[box].size:
+        if chosen.size * _SPARSE < part.size:
             offsets = offsets_at(part._map, np.unravel_index(chosen, part.shape), chosen.shape)
         else:
             every = offsets_at(part._map, np.ix_(*map(np.arange, part.shape)), part.shape)

@@ -183,9 +183,7 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         if not memory.buffer.flags.writeable:
             raise ValueError("assignment destination is read-only")
         scalar = padding_scalar(value, self.dtype)
-        if memory.file is not None:
-            memory.file.check()
-            memory.file.mark_dirty()
+        memory.begin_writing()
         if scalar is not None:
             with packed_lock():
                 refill_padding(memory, scalar)

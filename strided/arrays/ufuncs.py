@@ -149,9 +149,8 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     if any(isinstance(out, ArrayBase) and not out._memory.buffer.flags.writeable for out in given):
         return NotImplemented
     for out in given:
-        if isinstance(out, ArrayBase) and out._memory.file is not None:
-            out._memory.file.check()
-            out._memory.file.mark_dirty()
+        if isinstance(out, ArrayBase):
+            out._memory.begin_writing()
     if any(out.shape != shape for out in given) or any(not broadcasts(m.shape, shape) for m in masks):
         return NotImplemented
     results = _results(ufunc, inputs, sources, outs, options, shape)
