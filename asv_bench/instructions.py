@@ -54,12 +54,14 @@ LINES = {
     },
 }
 #: Operations that transpose a square with sides of 64 bytes, or a part of one. The first ones ask for as many lines
-#: besides, and write as many, in two ways.
+#: besides, and write as many, in two ways. `turn_lines` is used by AMD's CPUs with AVX2, and is nothing for others.
 SQUARES = {
     "turn64": block_transpose.turn64,
     "turn32": block_transpose.turn32,
     "turn16": block_transpose.turn16,
     "turn8": block_transpose.turn8,
+    "turn_lines64": block_transpose.turn_lines64,
+    "turn_lines32": block_transpose.turn_lines32,
     "turn_part32": block_transpose.turn_part32,
     "turn_part16": block_transpose.turn_part16,
     "turn_part8": block_transpose.turn_part8,
@@ -88,7 +90,7 @@ def machine_code(name: str, target: Target) -> str:
     module = ir.Module()
     module.triple, module.data_layout = target.platform, str(machine.target_data)
     if name in SQUARES:
-        operation, count = SQUARES[name], 7 if "part" in name else 11
+        operation, count = SQUARES[name], 11 if re.fullmatch(r"turn\d+", name) else 7
     elif name in ZIPS:
         operation, count = ZIPS[name][0], 3 if ZIPS[name][1] == 2 else 5
     elif name in BRAIDS:
@@ -101,6 +103,7 @@ def machine_code(name: str, target: Target) -> str:
     place, *arguments = function.args
     for home in (bitfields, block_transpose, zip_rows, building):
         home.register_bytes = lambda: target.register_bytes
+    block_transpose.streams_lines = lambda: target.register_bytes == 32
     line = operation._defn.__wrapped__(builder, *arguments)  # what `llvm.operation` decorates
     if name in LINES:
         builder.store(line, builder.inttoptr(place, line.type.as_pointer()), align=64)

@@ -219,7 +219,7 @@ sys.path.insert(0, {str(_FOLDER)!r})
 from instructions import BRAIDS, LINES, SQUARES, TARGETS, instructions, machine_code
 for name in (*LINES, *BRAIDS, *SQUARES):
     code = instructions(machine_code(name, TARGETS[{cpu!r}]))
-    assert len(code) > 4
+    assert len(code) > 4 or name.startswith("turn_lines")
     print(*(one for one in code if re.fullmatch("v?p(ins|ext)r[bwdq]|[us]mov|ins", one)), end="")
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)

@@ -35,7 +35,7 @@ _SOON = 4096  # bytes of small matrices that are read until one is wanted that i
 
 
 @part
-def _transpose(turn, width, source, target, tables, streaming, scratch):
+def _transpose(turn, turn_lines, width, source, target, tables, streaming, scratch):
     """Copy what the tables describe, in elements of `width` bytes."""
     (outer, matrices), (source_rows, count), (target_rows, goals), p_table, (q_pieces, across) = tables
     p_pieces, along = p_table
@@ -46,7 +46,7 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
         sharing = max(sharing, 64 // max(1, abs(simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows))))
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing
     held, far = NONE, ZERO
-    late = ZERO, ZERO, ZERO, ZERO
+    late = NOTHING[:4]
     for k in range(count):
         far = max(far, simd_bytes.item(source_rows, k))
     lines = prepare_ring(width, p_table, room) if streaming else ZERO
@@ -54,25 +54,30 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
     # If all rows of the target follow each other, those of every piece do.
     first = source_rows + 8 * simd_bytes.cell(q_pieces, 0, 1), simd_bytes.cell(q_pieces, 0, 2)
     short = across == 1 and is_short(source_rows, count, first[1] * width)
-    all_run_on = short and not alike and follow(target_rows, goals, first[1] * width, width, streaming)
+    all_run_on = short and not alike and follow(target_rows, goals, first[1] * width, width, streaming) == goals
     if all_run_on:
         prepare_run(width, first[0], first[1], room)
-    runs_on = all_run_on
+    run_on = ZERO
     on = max(1, _SOON // max(1, goals * count * width))
     for o in range(matrices):
         for i in range(along):
-            for band in range(0, simd_bytes.cell(p_pieces, i, 2), BAND):
-                p_count = min(BAND, simd_bytes.cell(p_pieces, i, 2) - band)
+            band, stop = ZERO, simd_bytes.cell(p_pieces, i, 2)
+            while band < stop:
+                p_count = min(BAND, stop - band)
                 targets = target_rows + 8 * (simd_bytes.cell(p_pieces, i, 1) + band)
                 s = bounds[0] + simd_bytes.cell2(outer, o, 0) + simd_bytes.cell(p_pieces, i, 0) + band * width
                 t = simd_bytes.address(target) + simd_bytes.cell2(outer, o, 1)
-                # What comes next is told, so that its lines can be on their way.
-                after = _next_band(outer, min(o + on, matrices - 1), p_table, o, i, band, width, s)
-                if short and not all_run_on and (o == 0 or not alike):
-                    runs_on = follow(targets, p_count, first[1] * width, width, streaming)
-                    if runs_on:
+                if all_run_on:
+                    run_on = p_count
+                elif short and not (alike and o > 0 and band == 0 and (run_on == 0 or run_on == p_count)):
+                    run_on = follow(targets, p_count, first[1] * width, width, streaming)
+                    if run_on:
                         prepare_run(width, first[0], first[1], room)
-                if runs_on:
+                        p_count = run_on
+                band += p_count
+                # What comes next is told, so that its lines can be on their way.
+                after = _next_band(outer, min(o + on, matrices - 1), p_table, o, i, (band, p_count), width, s)
+                if run_on:
                     origin, extent = (first[0], s, far), (p_count, first[1])
                     t += simd_bytes.cell(q_pieces, 0, 0) + simd_bytes.integer(targets)
                     held = by_run(turn, width, origin, t, extent, after, held, streaming, room, bounds)
@@ -85,7 +90,9 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
                     rows = source_rows + 8 * simd_bytes.cell(q_pieces, n, 1)
                     following = rows, s if n else after[0], simd_bytes.cell(q_pieces, n, 2), p_count if n else after[1]
                     if streaming:
-                        late = by_ring(turn, width, lines, origin, goal, extent, following, late, room, bounds)
+                        late = by_ring(
+                            turn, turn_lines, width, lines, origin, goal, extent, following, late, room, bounds
+                        )
                     else:
                         _direct(turn, width, origin, goal, extent, following, room, bounds)
     finish(held, streaming, room + RUN)
@@ -96,15 +103,19 @@ def _transpose(turn, width, source, target, tables, streaming, scratch):
 
 @part
 def _next_band(outer, later, p_pieces, o, i, band, width, s):
-    """Where the source of the band after this one begins, and its width; of a matrix's last band, that of `later`."""
+    """Where the source of the band after this one begins, and its width; of a matrix's last band, that of `later`.
+
+    `band` tells where in its piece this one ends, and its width; `s` where its source begins.
+    """
     pieces, count = p_pieces
-    left = simd_bytes.cell(pieces, i, 2) - band - BAND
+    end, wide = band
+    left = simd_bytes.cell(pieces, i, 2) - end
     if left > 0:
-        return s + BAND * width, min(BAND, left)
+        return s + wide * width, min(BAND, left)
     n = i + 1 if i + 1 < count else ZERO
     if n == 0 and o == later:
         return s, ZERO
-    s += simd_bytes.cell(pieces, n, 0) - simd_bytes.cell(pieces, i, 0) - band * width
+    s += simd_bytes.cell(pieces, n, 0) - simd_bytes.cell(pieces, i, 0) - (end - wide) * width
     if n == 0:
         s += simd_bytes.cell2(outer, later, 0) - simd_bytes.cell2(outer, o, 0)
     return s, simd_bytes.cell(pieces, n, 2)
@@ -198,25 +209,25 @@ _turn32 = turning(4, block_transpose.turn32, block_transpose.turn_part32)
 def transpose8(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 8 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn8, 1, source, target, tables, streaming, scratch)
+    _transpose(_turn8, block_transpose.turn_lines8, 1, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose16(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 16 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn16, 2, source, target, tables, streaming, scratch)
+    _transpose(_turn16, block_transpose.turn_lines16, 2, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 32 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn32, 4, source, target, tables, streaming, scratch)
+    _transpose(_turn32, block_transpose.turn_lines32, 4, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 64 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn64, 8, source, target, tables, streaming, scratch)
+    _transpose(_turn64, block_transpose.turn_lines64, 8, source, target, tables, streaming, scratch)

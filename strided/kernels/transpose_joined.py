@@ -29,9 +29,12 @@ def is_short(source_rows, count, size):
 
 @separate
 def follow(targets, count, size, width, streaming):
-    """Whether each of `count` short rows of the target begins where the one before it ends."""
+    """How many of `count` short rows of the target each begin where the one before it ends, if that is of use."""
     # Whole squares can be turned to where they belong.
-    return (streaming or size & 63 or count * width < 64) and evenly(targets, count, size) == count
+    if not (streaming or size & 63 or count * width < 64):
+        return ZERO
+    found = evenly(targets, count, size)
+    return found if found == count or found * width >= 64 else ZERO
 
 
 @separate

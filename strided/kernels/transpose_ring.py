@@ -5,6 +5,7 @@ from __future__ import annotations
 from strided.kernels import block_transpose, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import move_end
+from strided.kernels.transpose_lines import by_lines, suits
 from strided.kernels.transpose_squares import (
     HELD,
     KEPT,
@@ -43,7 +44,7 @@ def prepare_ring(width, p_pieces, room):
 
 
 @separate
-def by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds):
+def by_ring(turn, turn_lines, width, lines, origin, goal, extent, after, late, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
     Squares are turned into a ring of rows; each is written half a ring later, while others are turned. A row that does
@@ -58,6 +59,7 @@ def by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds)
     stop = (extent[0] + side - 1) // side * side
     clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
     keeps = _keeps(goal, extent[0])
+    straight = extent[0] >= side and suits(goal, extent[0], width, room)
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side
@@ -69,6 +71,10 @@ def by_ring(turn, width, lines, origin, goal, extent, after, late, room, bounds)
         following = after[0], after[1], min(lines * side, after[2]), after[3]
         if not ends[1]:
             following = origin[0] + 8 * (q + count), origin[1], min(lines * side, extent[1] - q - count), extent[0]
+        if straight and whole and safe:
+            place = goal[0], goal[1] + q * width, (room + KEPT) * keeps
+            by_lines(turn_lines, width, here, following, extent[0], place, room, bounds)
+            continue
         first = late[3]
         own = goal[0], goal[1] + q * width, (room + KEPT) * keeps
         # What need not be written at once is written with what comes next.

@@ -1,0 +1,67 @@
+"""Transposes of long rows beyond the caches whose squares are written straight from registers, line by line.
+
+That saves the way through the ring, on CPUs that stream single lines well, and where lines written one after the other
+lie in different places of the caches. The ends of rows are left to `transpose_ring`.
+"""
+
+from __future__ import annotations
+
+from strided.kernels import simd_bytes
+from strided.kernels.compile import ZERO, part, separate
+from strided.kernels.transpose_squares import SQUARE, TARGETS, ask, asks, wanted_next
+
+# Measured on Zen 3: rows at multiples of 2 KB take 1.2 times as long straight, others two thirds to nine tenths.
+_LOOKED_AT = 64  # rows that tell how all of them lie
+_PLACES = 1024  # lines behind which places are the same again, as in a way of its second-level cache
+
+
+@separate
+def suits(goal, count, width, room):
+    """Whether lines of `count` rows of the target are best written so: they can be put together, and lie apart."""
+    if not simd_bytes.streams_lines() or width < 4:
+        return False
+    phases = ZERO
+    for k in range(count):
+        phases |= goal[1] + simd_bytes.item(goal[0], k)
+    for k in range(0, _PLACES, 64):
+        simd_bytes.store(room + k, simd_bytes.zero())
+    found, most = ZERO, min(_LOOKED_AT, count)
+    for k in range(most):
+        place = room + ((goal[1] + simd_bytes.item(goal[0], k)) // 64 & _PLACES - 1)
+        found += 1 - simd_bytes.byte(place)
+        simd_bytes.put_byte(place, ZERO + 1)
+    return phases & 3 == 0 and 4 * found >= 3 * most
+
+
+@separate
+def by_lines(turn, width, here, following, extent, goal, room, bounds):
+    """Turn whole squares of some rows of the source, `extent` elements of each, to where they belong.
+
+    `here` and `following` are what `wanted_next` takes. `goal`: a table of the offsets of the target's rows, what is
+    added to them, and where the last 64 bytes of each are kept, or 0 if all begin with a line.
+    """
+    side = 64 // width
+    together = ZERO + side * (2 if width == 8 else 1)  # rows of the source whose lines are written by turns
+    for q in range(0, here[2], together):
+        rows, count = here[0] + 8 * q, min(together, here[2] - q)
+        after, left = following, here[2] - q - count
+        if left > 0:
+            after = rows + 8 * count, here[1], min(together, left), extent
+        for p in range(0, extent, side):
+            wanted = wanted_next((rows, here[1], count), after, p, extent, width, bounds)
+            t = goal[1] + q * width
+            targets, kept = goal[0] + 8 * p, goal[2] + 64 * p if goal[2] else ZERO
+            for k in range(0, count, side):
+                if p + side > extent:
+                    targets = _targets(goal[0] + 8 * p, extent - p, side, t + k * width, room)
+                asked = ask(wanted, k // side, count // side, asks(width, side, side))
+                turn(rows + 8 * k, here[1] + p * width, targets, t + k * width, kept, *asked)
+
+
+@part
+def _targets(table, count, side, t, room):
+    """A table of `side` rows of the target, of which `count` are there: what is written of others is not wanted."""
+    simd_bytes.move(room + TARGETS, table, 8 * count)
+    for k in range(count, side):
+        simd_bytes.put_item(room + TARGETS, k, room + SQUARE - t)
+    return room + TARGETS
