@@ -135,6 +135,48 @@ def test_noise_is_never_decided(known: str, size: int) -> None:
     assert found.candidates
 
 
+@pytest.mark.parametrize("seed", thinned([1, 2, 3, 4, 5], 2))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s8[33,130]{1,0:T(8,128)(4,1)}",
+        "s4[17,129]{1,0:T(8,128)(8,1)E(4)}",
+        "s32[48,200]{0,1:T(8,128)}",
+        "u8[100,200]{1,0:T(8,128)}",
+    ],
+)
+def test_garbage_in_the_padding_gives_the_rows_of_a_wrong_layout_no_scale(text: str, seed: int) -> None:
+    raw, _ = buffer_of(text, noise, seed=seed)
+    found = identify(raw, without_layout(text))
+    assert found.best is None or text in named(found)
+
+
+@pytest.mark.parametrize("layout", ["{1,0:T(8,128)(4,1)}", "{1,0:T(8,128)}", "{0,1:T(8,128)(4,1)}"])
+@pytest.mark.parametrize("share", [0.5, 0.02])
+def test_preds_of_any_share_with_garbage_in_the_padding(layout: str, share: float) -> None:
+    shape = sd.parse_shape(f"pred[100,100]{layout}")
+    rng = np.random.default_rng(2)
+    array = sd.LayoutArray(bytearray(rng.bytes(shape.buffer_byte_size)), shape)
+    array[...] = rng.random((100, 100)) < share
+    found = identify(array.buffer, "pred[100,100]")
+    # Of a square and its transpose the usual one is named.
+    transposed = str(shape).replace("{0,1", "{1,0")
+    assert found.best is None or named(found) & {str(shape), transposed}
+
+
+@pytest.mark.parametrize("seed", thinned([1, 2, 3], 2))
+@pytest.mark.parametrize("text", ["f32[100,200]{0,1}", "bf16[100,200]{0,1}", "f32[1000,2000]{0,1}"])
+def test_columns_that_repeat_the_rows_are_no_scale_of_their_own(text: str, seed: int) -> None:
+    raw, _ = buffer_of(text, weights, seed=seed)
+    assert text in named(identify(raw, without_layout(text)))
+
+
+def test_what_neighbours_differ_by_is_told() -> None:
+    for seed in range(3):
+        raw = np.random.default_rng(seed).normal(size=5100).astype(np.float32)
+        assert "differ by  of" not in str(identify(raw, "f32[17,300]", limit=100).to_dict())
+
+
 def test_constant_padding_decides_even_noise() -> None:
     text = "f32[17,300]{1,0:T(8,128)}"
     raw, _ = buffer_of(text, noise, padding=0)

@@ -1,7 +1,8 @@
 """Which layout explains these bytes?
 
 `known` reads what is known of the shape, `candidates` lists what it leaves open, `sampling` fetches elements,
-`evidence` weighs them, `reference` compares them with values at hand, and `verdict` decides.
+`evidence` weighs them, with `levels` on the slots that all readings share, `reference` compares them with values at
+hand, and `verdict` decides.
 """
 
 from __future__ import annotations

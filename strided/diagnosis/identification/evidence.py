@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.diagnosis.identification.candidates import HEADERS, Reading
-from strided.diagnosis.identification.sampling import Pairs, Sample, Source
+from strided.diagnosis.identification.levels import Slots, fit
+from strided.diagnosis.identification.sampling import Pairs, Sample, Source, as_numbers
 from strided.escape import counted
 from strided.layout import Shape
 from strided.layout.element_types import ElementType, element_type
@@ -35,8 +37,6 @@ _ALIKE = 0.8
 _UNLIKE, _SHORT = 0.6, 16
 #: Places of a power of two that are enough to tell what it does.
 _POSITIONS = 12
-#: The most points that count, so that they weigh about as much as neighbours do.
-_COUNTED = 4096
 #: Slots looked at for padding: anywhere in the buffer, and at its end; and how rare constants are among values that
 #: fill nothing but padding.
 _SLOTS, _TAIL, _RARE = 2048, 64, 20
@@ -64,6 +64,9 @@ class Evidence(NamedTuple):
     sentence: str
 
 
+_NO_SCALE = Evidence("scale", 0.0, "")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Structure:
     """What the values of a reading show of order.
@@ -72,16 +75,16 @@ class Structure:
     ----------
     evidence : tuple of Evidence
     terms : ndarray
-        What each pair of neighbours contributes, to tell how far sampling may be out.
-    error : float
-        How far it may be out where neighbours play no part, in nats.
+        What each pair of neighbours, or each slot, contributes, to tell how far sampling may be out.
+    unlike : float
+        What of the weight only says that padding is unlike values, in nats.
     smoothness : float
         What each pair of neighbours says, in nats.
     """
 
     evidence: tuple[Evidence, ...]
     terms: Floats
-    error: float
+    unlike: float
     smoothness: float
 
     @property
@@ -90,10 +93,12 @@ class Structure:
         return sum(e.weight for e in self.evidence)
 
 
-def structure(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_], sample: Sample, smooth: bool) -> Structure:
+def structure(
+    values: npt.NDArray[Any], inside: npt.NDArray[np.bool_], sample: Sample, reading: Reading, slots: Slots | None
+) -> Structure:
     """Continuity, scale and order of the sampled values; `inside` says which of them the buffer has.
 
-    Of `smooth` values the scale says nothing more: blocks of them look like rows of their own.
+    Scale is weighed with `slots`. Without, as of smooth values, it says nothing more: blocks of them look like rows.
     """
     numbers = as_numbers(values)
     own = numbers[: sample.points][inside[: sample.points]]
@@ -102,24 +107,14 @@ def structure(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_], sample: S
     magnitude = np.abs(numbers if is_signed or not len(own) else numbers - np.median(own))
     features = [ranks(numbers, inside, sample.points), ranks(magnitude, inside, sample.points)]
     nears = [_continuity(u, inside, sample, k) for k, u in enumerate(features) if is_signed or not k]
-    near = max(nears, key=lambda found: found[0].weight)
-    scales = [] if smooth else [_scale(u, inside, sample, k) for k, u in enumerate(features) if k or not is_signed]
-    scale = max(scales, key=lambda found: found.weight, default=Evidence("scale", 0.0, ""))
-    order = _order(numbers, inside, sample)
-    is_near = near[0].weight >= scale.weight
-    found = [near[0] if is_near else scale, order]
-    terms = near[1] if is_near else np.zeros_like(near[1])
-    error = 0.0 if is_near else 0.4 * math.sqrt(scale.weight)
-    smoothness = near[0].weight / max(1, sum(pairs.count for pairs in sample.pairs))
-    return Structure(tuple(e for e in found if e.weight > 0), terms, error, smoothness)
-
-
-def as_numbers(values: npt.NDArray[Any]) -> Floats:
-    """Values in float64; of complex ones the real part."""
-    if values.dtype.kind == "c":
-        values = values.real
-    with np.errstate(all="ignore"):
-        return values.astype(np.float64)
+    near, pairs = max(nears, key=lambda found: found[0].weight)
+    nothing = _NO_SCALE, np.zeros(0), 0.0
+    scale, terms, unlike = nothing if slots is None else _scale(features, inside, sample, reading, slots)
+    is_near = near.weight >= scale.weight
+    found = [near if is_near else scale, _order(numbers, inside, sample)]
+    terms = np.concatenate([pairs * is_near, terms * (not is_near)])
+    smoothness = near.weight / max(1, sum(pairs.count for pairs in sample.pairs))
+    return Structure(tuple(e for e in found if e.weight > 0), terms, unlike * (not is_near), smoothness)
 
 
 def ranks(numbers: Floats, inside: npt.NDArray[np.bool_], points: int) -> Floats:
@@ -141,10 +136,22 @@ def _spread(u: Floats) -> tuple[float, float]:
     return mean, float(np.log(np.maximum(shuffled / mean, _FLOOR)).mean()) if mean else 0.0
 
 
+def _told(u: Floats) -> float:
+    """The share of pairs that count: where most values are equal, few tell anything.
+
+    The mean of n differences that are exponential is as certain as that of ``2 n mean**2 / mean_of_squares`` others (L.
+    Kish, Survey Sampling, 1965, section 8.2: the effective size of a sample).
+    """
+    differences = np.abs(u - np.roll(np.random.default_rng(3).permutation(u), 1))
+    squares = float((differences**2).mean()) if len(u) else 0.0
+    return min(1.0, 2 * float(differences.mean()) ** 2 / squares) if squares else 0.0
+
+
 def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int) -> tuple[Evidence, Floats]:
     """Neighbours along each axis beside the same values shuffled."""
     own = u[: sample.points][inside[: sample.points]]
     mean, logs = _spread(own)
+    told = _told(own)
     parts, terms = [], []
     total = 0.0
     for pairs in sample.pairs:
@@ -159,41 +166,62 @@ def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, featur
             # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them.
             torn = max(0.0, math.log(near) - float(np.log(np.maximum(kept, _FLOOR)).mean()) + logs)
             gain = (-math.log(near) - 1 + near if near < 1 else 0.0) - torn
-            weight = min(pairs.count, pairs.distinct) * held.mean() * gain
+            weight = min(pairs.count, pairs.distinct) * held.mean() * told * gain
             total += weight
             parts.append((pairs.axis, near))
             if near < 1:
                 term = np.where(held, (1 - near + (torn > 0)) * (1 - difference / near), 0.0)
                 term = np.clip(term, -_OUTLIER, _OUTLIER)
-            term *= math.sqrt(min(1.0, pairs.distinct / pairs.count))
+            term *= math.sqrt(min(1.0, pairs.distinct / pairs.count) * told)
         terms.append(term)
     what = "neighbours" if feature == 0 else "magnitudes of neighbours"
-    shown = ", ".join(f"{share:.0%} along dimension {axis}" for axis, share in parts if share < 0.95)
+    least = min((share for _, share in parts), default=1.0)
+    shown = ", ".join(f"{share:.0%} along dimension {axis}" for axis, share in parts if share < 0.95 or share == least)
     sentence = f"continuity: {what} differ by {shown} of what the same values do when shuffled"
     return Evidence("continuity", total, sentence), np.concatenate(terms) if terms else np.zeros(0)
 
 
-def _scale(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int) -> Evidence:
-    """The row, or the column, that an element lies in tells its value, or its magnitude.
+def _scale(
+    features: Sequence[Floats], inside: npt.NDArray[np.bool_], sample: Sample, reading: Reading, slots: Slots
+) -> tuple[Evidence, Floats, float]:
+    """The row, or the column, that an element lies in tells its value, or its magnitude, and padding is unlike others.
+
+    Also what each slot contributes, and how much of the weight the padding has.
+    """
+    best, terms, unlike = _NO_SCALE, np.zeros(len(slots.at)), 0.0
+    first = len(features) - len(slots.features)
+    for feature, u in enumerate(features[first:]):
+        groupings = _groupings(u, inside, sample)
+        what = "value" if first + feature == 0 else "magnitude"
+        found = slots.fits(reading, feature, list(groupings))
+        unlike = max(unlike, found[0].gain)
+        for (axes, name), told in zip([((), ""), *groupings.items()], found, strict=True):
+            weight = max(told.gain, _rough(u, inside, sample, axes) if slots.is_sparse and axes else 0.0)
+            if weight > best.weight:
+                whose = f"the index along {name}" if name else "what is padding and what is not"
+                best = Evidence("scale", weight, f"scale: {whose} tells {told.share:.0%} of the variation of {what}")
+                terms = told.terms
+    return best, terms, unlike
+
+
+def _groupings(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> dict[tuple[int, ...], str]:
+    """The axes that may tell the level of an element, and what to call them.
 
     Where neighbours in a row are more alike than others of the row, or rows are like their neighbours, it is continuity
     that shows.
     """
-    best = Evidence("scale", 0.0, "")
+    found: dict[tuple[int, ...], str] = {}
     held = inside[: sample.points]
     own = u[: sample.points][held]
-    total = float(((own - own.mean()) ** 2).sum()) if len(own) >= 8 else 0.0
     rank = len(sample.dimensions)
-    if not total or rank < 2:
-        return best
-    index = [i[: sample.points][held] for i in sample.index]
+    if rank < 2 or len(own) < 8 or not own.std():
+        return found
     groupings: dict[tuple[int, ...], str] = {(d,): f"dimension {d}" for d in range(rank)}
     if rank > 2:
         groupings |= {tuple(k for k in range(rank) if k != d): f"the line along dimension {d}" for d in range(rank)}
     near = {p.axis: _near(u, inside, p) for p in sample.pairs}
     spread = _spread(own)[0]
     for axes, name in groupings.items():
-        sizes = tuple(sample.dimensions[k] for k in axes)
         along = [near[k] for k in near if k not in axes]
         across = [near[k] for k in near if k in axes]
         length = math.prod(n for k, n in enumerate(sample.dimensions) if k not in axes)
@@ -201,30 +229,36 @@ def _scale(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: in
             continue
         if any(_is_patchy(u, inside, p, sample.dimensions[p.axis]) for p in sample.pairs if p.axis in axes):
             continue
-        places, group = np.unique(np.ravel_multi_index([index[k] for k in axes], sizes), return_inverse=True)
-        count = np.bincount(group)
-        n, k = len(own), len(count)
-        means = np.bincount(group, own) / count
-        if len(axes) == 1 and _repeats(means, places):
+        places, group = _grouped(sample, held, axes)
+        if len(own) <= len(places):
             continue
-        within = own - means[group]
-        rest = float((within**2).sum())
-        if n <= k or (total - rest) / k <= rest / (n - k):
+        if len(axes) == 1 and _repeats(np.bincount(group, own) / np.bincount(group), places):
             continue
-        # The likelihood of groups with a level of their own beside none, where every row is as long as it really is:
-        # few long rows that explain as much as many short ones say more.
-        alike = 1 - max(rest / (n - k), total / n * 1e-3) / (total / n)
-        gain = (
-            -min(n, _COUNTED)
-            / 2
-            * (math.log1p((length - 1) * alike) / length + (length - 1) / length * math.log1p(-alike))
-        )
-        far = float(np.abs(within - np.roll(np.random.default_rng(5).permutation(within), 1)).mean())
-        if gain > best.weight and min(along) > _ALIKE * far:
-            what = "value" if feature == 0 else "magnitude"
-            sentence = f"scale: the index along {name} tells {1 - rest / total:.0%} of the variation of {what}"
-            best = Evidence("scale", gain, sentence)
-    return best
+        mixed = np.random.default_rng(5).permutation(len(own))
+        mixed = mixed[np.argsort(group[mixed], kind="stable")]
+        same = group[mixed[:-1]] == group[mixed[1:]]
+        if min(along) > _ALIKE * float(np.abs(np.diff(own[mixed]))[same].mean()):
+            found[axes] = name
+    return found
+
+
+def _grouped(
+    sample: Sample, held: npt.NDArray[np.bool_], axes: tuple[int, ...]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The rows that the points lie in, and of each point which one."""
+    index = [sample.index[k][: sample.points][held] for k in axes]
+    places, group = np.unique(
+        np.ravel_multi_index(index, tuple(sample.dimensions[k] for k in axes)), return_inverse=True
+    )
+    return places, group
+
+
+def _rough(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, axes: tuple[int, ...]) -> float:
+    """What rows explain among the points alone, in nats: for small samples of large arrays."""
+    held = inside[: sample.points]
+    own = u[: sample.points][held]
+    values = (own - own.mean()) / own.std()
+    return fit(values, np.zeros(len(own), np.int64), _grouped(sample, held, axes)[1]).gain
 
 
 def _near(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> float:

@@ -14,9 +14,10 @@ from strided.diagnosis.identification import evidence, verdict
 from strided.diagnosis.identification.candidates import Reading, byte_size, readings, usual_layouts, usualness
 from strided.diagnosis.identification.dimensions import possible_dimensions, trimmed
 from strided.diagnosis.identification.known import Known, known_of
+from strided.diagnosis.identification.levels import Slots, slots_key
 from strided.diagnosis.identification.reference import Reference, by_reference
 from strided.diagnosis.identification.result import Identification
-from strided.diagnosis.identification.sampling import Sample, Source
+from strided.diagnosis.identification.sampling import Sample, Source, as_numbers
 from strided.diagnosis.identification.verdict import Judged
 from strided.errors import BufferSizeError
 from strided.files.magic import HEAD_BYTES, format_of
@@ -27,6 +28,8 @@ from strided.runtime.aliases import Table
 #: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of those for
 #: the best ones, and for the best ones in a large file.
 _SCOUT, _FULL, _LARGE = (512, 24), (16384, 320), (8192, 192)
+#: Slots that all readings share in the small sample.
+_LEAST_SLOTS = 2048
 #: Readings that are looked at closely.
 _KEPT, _LEAST_KEPT = 48, 10
 #: The share of the best one's nats, in a small sample, with which there is still hope.
@@ -37,6 +40,9 @@ _USUAL = 4
 _SURE = 50.0
 #: Nats that each pair of neighbours says in smooth values.
 _SMOOTH = 0.8
+#: Slots of a large buffer that are chosen for the rows of readings.
+_ROWS = 16384
+_NOWHERE: Table = np.zeros(0, np.int64)
 #: Nats by which the signs of one type, or of one byte order, must fall behind those of another to be left out.
 _IMPLAUSIBLE = 60.0
 
@@ -220,14 +226,14 @@ def _of_type(reading: Reading) -> tuple[str, int, str]:
 
 def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) -> list[Judged]:
     """Readings with the evidence for each, the weightiest ones after a closer look."""
-    scouted = _judged(source, found, _SCOUT, (), False)
+    scouted = _judged(source, found, _SCOUT, (), False, _NOWHERE)
     sure = max(scouted, key=lambda j: j.padding.weight, default=None)
     constants = sure.constants if sure is not None and sure.padding.weight > _SURE else ()
     if constants:
-        scouted = _judged(source, found, _SCOUT, constants, False)
+        scouted = _judged(source, found, _SCOUT, constants, False, _NOWHERE)
     smooth = max((j.structure.smoothness for j in scouted if j.reading.is_exact), default=0.0) > _SMOOTH
     if smooth:
-        scouted = _judged(source, found, _SCOUT, constants, True)
+        scouted = _judged(source, found, _SCOUT, constants, True, _NOWHERE)
     scouted.sort(key=lambda j: -j.weight)
     least = _HOPELESS * scouted[0].weight if scouted and scouted[0].weight > _SURE else -math.inf
     kept = [j for k, j in enumerate(scouted[:_KEPT]) if k < _LEAST_KEPT or j.weight >= least]
@@ -236,8 +242,26 @@ def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) ->
         like_best = [j for j in scouted[_KEPT:] if j.weight >= least and j.reading.place == kept[0].reading.place]
         kept += [j for j in like_best if usualness(j.reading.shape) <= _USUAL]
     return _judged(
-        source, [(j.reading, j.type_signs) for j in kept], _FULL if source.file is None else _LARGE, constants, smooth
+        source,
+        [(j.reading, j.type_signs) for j in kept],
+        _FULL if source.file is None else _LARGE,
+        constants,
+        smooth,
+        _places([j.reading for j in kept]),
     )
+
+
+def _places(found: Sequence[Reading]) -> Table:
+    """Bytes whose slots tell of rows in a large buffer: for each reading some of the same rows and columns."""
+    places = [np.zeros(0, np.int64)]
+    for reading in found:
+        shape = reading.shape
+        index = Sample.of(shape.dimensions, _ROWS // len(found), 0).index
+        places.append(
+            reading.start
+            + np.asarray(shape.address_map.offset_of(index), np.int64).reshape(-1) * shape.element_bits // 8
+        )
+    return np.concatenate(places)
 
 
 def _judged(
@@ -246,11 +270,14 @@ def _judged(
     size: tuple[int, int],
     constants: tuple[bytes, ...],
     smooth: bool,
+    places: Table,
 ) -> list[Judged]:
+    """Readings with the evidence for each, from a sample of a `size`, and slots at certain `places` in bytes."""
     judged: list[Judged] = []
     samples: dict[tuple[int, ...], Sample] = {}
     offsets: dict[Any, tuple[Any, int]] = {}
     fetched: dict[Any, tuple[evidence.Structure, int]] = {}
+    slots: dict[Any, Slots | None] = {}
     for reading, signs in found:
         shape = reading.shape
         assert shape.layout is not None
@@ -263,8 +290,14 @@ def _judged(
             offsets[key] = table, hash(table.tobytes())
         table, mark = offsets[key]
         same = mark, shape.element_type, shape.element_bits, reading.place, reading.byteorder, reading.bitorder
+        if slots_key(reading) not in slots:
+            slots[slots_key(reading)] = (
+                None if smooth else Slots.of(source, reading, max(size[0], _LEAST_SLOTS), places, constants)
+            )
         if same not in fetched:
-            fetched[same] = _structure(source, reading, table, samples[dimensions], constants, smooth)
+            fetched[same] = _structure(
+                source, reading, table, samples[dimensions], constants, slots[slots_key(reading)]
+            )
         structure, values = fetched[same]
         padding, own = evidence.padding(source, reading)
         placed = evidence.placement(reading, source.size)
@@ -273,13 +306,13 @@ def _judged(
 
 
 def _structure(
-    source: Source, reading: Reading, offsets: Table, sample: Sample, constants: tuple[bytes, ...], smooth: bool
+    source: Source, reading: Reading, offsets: Table, sample: Sample, constants: tuple[bytes, ...], slots: Slots | None
 ) -> tuple[evidence.Structure, int]:
     """The structure of a reading, without elements that hold a constant of padding, and a hash of its values."""
     values, inside = source.fetch(reading, np.atleast_1d(offsets))
-    mark = hash((evidence.as_numbers(values).tobytes(), inside.tobytes()))
+    mark = hash((as_numbers(values).tobytes(), inside.tobytes()))
     words = values.view(np.uint8).reshape(len(values), -1)
     for constant in constants:
         if len(constant) == values.dtype.itemsize:
             inside &= (words != np.frombuffer(constant, np.uint8)).any(axis=1)
-    return evidence.structure(values, inside, sample, smooth), mark
+    return evidence.structure(values, inside, sample, reading, slots), mark

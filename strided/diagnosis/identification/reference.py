@@ -14,10 +14,10 @@ from strided.arrays.blocks import boxes, even_cuts, run_block
 from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.identification import verdict
 from strided.diagnosis.identification.candidates import Reading
-from strided.diagnosis.identification.evidence import Evidence, as_numbers
+from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.result import Candidate, Identification, Verdict
-from strided.diagnosis.identification.sampling import Source, Values
+from strided.diagnosis.identification.sampling import Source, Values, as_numbers
 from strided.diagnosis.identification.verdict import Judged
 from strided.errors import UnsupportedError
 from strided.layout.element_types import ELEMENT_TYPES

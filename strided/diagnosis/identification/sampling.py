@@ -115,6 +115,14 @@ def _values(words: Values, kind: ElementType, swapped: bool) -> Values:
     return values
 
 
+def as_numbers(values: Values) -> npt.NDArray[np.float64]:
+    """Values in float64; of complex ones the real part."""
+    if values.dtype.kind == "c":
+        values = values.real
+    with np.errstate(all="ignore"):
+        return values.astype(np.float64)
+
+
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Neighbours along one axis: where they begin in the sample, their number, and how many of them are distinct."""

@@ -47,7 +47,7 @@ class Judged:
     @property
     def telling(self) -> float:
         """The evidence that noise does not have, in nats."""
-        return self.structure.weight + self.padding.weight
+        return self.structure.weight - self.structure.unlike + self.padding.weight
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def _error(a: Judged, b: Judged) -> float:
         near = float(((a.structure.terms - b.structure.terms) ** 2).sum())
     else:
         near = float((a.structure.terms**2).sum() + (b.structure.terms**2).sum())
-    return math.sqrt(near + a.structure.error**2 + b.structure.error**2)
+    return math.sqrt(near)
 
 
 def _rank(members: Sequence[Judged], known: Known) -> float:

@@ -1,0 +1,217 @@
+"""Whether rows have levels of their own, and padding one of its own, weighed on the same slots for all readings.
+
+A reading parts the slots of the buffer: each row is a group, all padding is another, and so is what lies in front and
+behind. Where a buffer holds unlike things, such as values and padding, the rows of a wrong reading differ, too; often
+they split what belongs together. Neither is evidence, and both show once every reading has to explain all slots: the
+variance left is larger then, or the groups are more than it takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.identification.candidates import Reading
+from strided.diagnosis.identification.sampling import Source, as_numbers
+from strided.layout import Layout, Shape
+from strided.layout.element_types import ELEMENT_TYPES
+from strided.runtime.aliases import Table
+
+Floats = npt.NDArray[np.float64]
+
+#: Ratios of the variance between rows to that within them that are tried.
+_RATIOS = 2.0 ** np.arange(-12, 9)
+#: The least variance that is left, as a share of all: ranks are no finer.
+_LEAST_REST = 1e-3
+#: Slots of the variance of all that each part is taken to have besides its own.
+_PRIOR = 8
+#: Nats against levels that runs of rows share, and the least runs.
+_RUNS, _LEAST_RUNS = 20.0, 8
+#: The most slots that count, so that they weigh about as much as neighbours do.
+_COUNTED = 4096
+#: One in so many slots is too few to find two of one row.
+_SPARSE = 32
+
+
+class Fit(NamedTuple):
+    """What groups explain: a gain over one group in nats, what each slot contributes, and the share of the variance."""
+
+    gain: float
+    terms: Floats
+    share: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """Elements anywhere in the buffer, as one type reads it.
+
+    Attributes
+    ----------
+    at : int64 array
+        Which ones, counted in elements from the first whole one of the buffer on.
+    features : tuple of float64 arrays
+        Ranks of the values, and of their magnitudes, with mean 0 and variance 1. Of signed values magnitudes alone.
+    is_sparse : bool
+        Whether they are too few to tell of rows: hardly two are of one row.
+    """
+
+    at: Table
+    features: tuple[Floats, ...]
+    is_sparse: bool
+
+    @classmethod
+    def of(cls, source: Source, reading: Reading, count: int, extra: Table, constants: Sequence[bytes]) -> Slots:
+        """About `count` slots, and those at some `extra` bytes; none that hold a constant of padding."""
+        bits, phase = reading.shape.element_bits, _phase(reading)
+        held = max(0, source.size - phase) * 8 // bits
+        at = np.arange(held)
+        if held > count:
+            shares = np.random.default_rng(17).random(count)  # the same places for each width
+            inner = np.random.default_rng(18).integers(0, 8, len(extra)) // bits
+            at = np.unique(np.concatenate([(shares * held).astype(np.int64), (extra - phase) * 8 // bits + inner]))
+            at = at[(at >= 0) & (at < held)]
+        words = source.fetch(_flat(reading, held), at)[0]
+        raw = words.view(np.uint8).reshape(len(words), -1)
+        kept = np.ones(len(words), np.bool_)
+        for constant in constants:
+            if len(constant) == raw.shape[1]:
+                kept &= (raw != np.frombuffer(constant, np.uint8)).any(axis=1)
+        numbers = as_numbers(words[kept])
+        is_signed = bool((numbers < 0).any())
+        # Unsigned values may stand for others around a middle.
+        magnitude = np.abs(numbers if is_signed or not len(numbers) else numbers - np.nanmedian(numbers))
+        features = (magnitude,) if is_signed else (numbers, magnitude)
+        return cls(at[kept], tuple(map(_standard_ranks, features)), not len(extra) and len(at) * _SPARSE < held)
+
+    def fits(self, reading: Reading, feature: int, groupings: Sequence[tuple[int, ...]]) -> list[Fit]:
+        """What padding alone explains, and then the rows of each grouping, given by the axes that tell the row."""
+        shape = reading.shape
+        offsets = self.at - (reading.start - _phase(reading)) * 8 // shape.element_bits
+        slots = shape.expansion.allocated_elements
+        is_inside = (offsets >= 0) & (offsets < slots)
+        index, over = shape.expansion.coordinates_at(np.where(is_inside, offsets, 0))
+        parts = np.where(is_inside, np.where(over < 0, 0, 1), 2)
+        held = parts == 0
+        found = [fit(self.features[feature], parts, np.zeros(0, np.int64))]
+        for axes in groupings:
+            sizes = tuple(shape.dimensions[k] for k in axes)
+            rows = np.ravel_multi_index([index[k][held] for k in axes], sizes)
+            found.append(self._best_of_runs(feature, parts, rows))
+        return found
+
+    def _best_of_runs(self, feature: int, parts: Table, rows: Table) -> Fit:
+        """What rows explain, or runs of 2, 4, 8, ... rows that share levels."""
+        best = fit(self.features[feature], parts, rows)
+        while best.gain and rows.max() >= 2 * _LEAST_RUNS:
+            rows = rows >> 1
+            found = fit(self.features[feature], parts, rows)
+            found = found._replace(gain=found.gain - _RUNS)
+            if found.gain <= best.gain:
+                break
+            best = found
+        return best
+
+
+def fit(values: Floats, parts: Table, rows: Table) -> Fit:
+    """What it explains that slots belong to parts, and those of part 0 to `rows`, if any are given.
+
+    The parts have means and variances of their own, rows means that are drawn from one normal distribution: the
+    likelihood of the random model with one factor, at its best (S. R. Searle, G. Casella, C. E. McCulloch, Variance
+    Components, 1992, chapter 3), over that of one mean for all. With n slots, all of them in rows, its logarithm is
+
+        (n log(T / Q) - sum over rows of log(1 + r m)) / 2
+
+    for r the ratio of the variance between rows to that within, m the slots of a row, T the squares about one mean and
+    Q those that the model leaves. The sum is what many rows cost. Every other parameter costs log(n) / 2 (G. Schwarz,
+    Estimating the Dimension of a Model, 1978). Values are ranks, so that no outlier counts more than others.
+
+    Two rows that differ, and then the same values in rows that do not:
+
+    >>> values = np.repeat([-1.0, 1.0], 50) + np.tile([-0.1, 0.1], 50)
+    >>> parts, rows = np.zeros(100, np.int64), np.repeat([0, 1], 50)
+    >>> fit(values, parts, rows).gain > 150, fit(values, parts, np.tile(rows[::50], 50)).gain
+    (True, 0.0)
+    """
+    n, total = len(values), float(values @ values)
+    nothing = Fit(0.0, np.zeros(n), 0.0)
+    if n < 8 or not total:
+        return nothing
+    least = _LEAST_REST * total / n
+    expected, variance = np.zeros(n), np.zeros(n)
+    numbers = np.unique(parts)
+    for part in numbers:
+        is_part = parts == part
+        expected[is_part] = values[is_part].mean()
+        # The variance of a few slots may be small by chance.
+        count = np.count_nonzero(is_part)
+        variance[is_part] = max(least, (float(values[is_part].var()) * count + _PRIOR * total / n) / (count + _PRIOR))
+    cost = (len(numbers) - 1) * math.log(n)
+    if len(rows):
+        own = parts == 0
+        levels, left, price = _levels(values[own], rows, least)
+        if price:
+            expected[own], variance[own] = levels, left
+            cost += (price + math.log(n)) / 2
+    terms = (np.log(total / n / variance) + values**2 * n / total - (values - expected) ** 2 / variance) / 2
+    gain = float(np.log(total / n / variance).sum()) / 2 - cost
+    if gain <= 0:
+        return nothing
+    # A variance is less certain the more it owes to few values, by the kurtosis: most are equal where these are rare.
+    kurtosis = float((values**4).mean()) / (total / n) ** 2
+    scale = min(1.0, _COUNTED / n) * min(1.0, 2 / max(kurtosis - 1, 1e-9))
+    return Fit(scale * gain, scale * terms, 1 - float(((values - expected) ** 2).sum()) / total)
+
+
+def _levels(values: Floats, rows: Table, least: float) -> tuple[Floats, float, float]:
+    """The level of each slot's row, the variance left, and twice what rows cost in nats: 0 where one level does."""
+    n = len(values)
+    rows, count = np.unique(rows, return_inverse=True, return_counts=True)[1:]
+    means = np.bincount(rows, values) / count
+    within = float(((values - means[rows]) ** 2).sum())
+    best = n * math.log(max(least, float(values.var())))
+    found = np.full(n, values.mean()), float(values.var()), 0.0
+    for ratio in _RATIOS:
+        weight = count / (1 + ratio * count)
+        centre = float(weight @ means / weight.sum())
+        left = max(least, (within + float(weight @ (means - centre) ** 2)) / n)
+        price = float(np.log1p(ratio * count).sum())
+        if n * math.log(left) + price < best:
+            best = n * math.log(left) + price
+            found = (centre + (means - centre) * ratio * weight)[rows], left, price
+    return found
+
+
+def _phase(reading: Reading) -> int:
+    """Bytes in front of the first whole element, if the buffer were one array."""
+    return reading.start % max(1, reading.shape.element_bits // 8)
+
+
+def slots_key(reading: Reading) -> tuple[Any, ...]:
+    """Readings of one key share slots."""
+    shape = reading.shape
+    return shape.element_type, shape.element_bits, _phase(reading), reading.byteorder, reading.bitorder
+
+
+def _flat(reading: Reading, count: int) -> Reading:
+    """The whole buffer as one row. Of types of less than 8 bits, in bytes, the bytes: padding may hold others."""
+    shape = reading.shape
+    kind, bits = ELEMENT_TYPES[shape.element_type], shape.element_bits
+    if kind.bits < bits or kind.name == "pred":
+        return Reading(Shape("s8" if kind.name[0] == "s" else "u8", (count,)))
+    packed = bits if bits < 8 else 0
+    flat = Shape(kind.name, (count,), Layout((0,), element_size_in_bits=packed))
+    return Reading(flat, _phase(reading), byteorder=reading.byteorder, bitorder=reading.bitorder)
+
+
+def _standard_ranks(numbers: Floats) -> Floats:
+    """Mid-ranks of numbers, shifted and scaled to mean 0 and variance 1; zeros if all are equal."""
+    _, group, count = np.unique(numbers, return_inverse=True, return_counts=True)
+    found = (np.cumsum(count) - (count - 1) / 2)[group].astype(np.float64)
+    found -= found.mean() if len(found) else 0.0
+    spread = float(np.sqrt((found**2).mean())) if len(found) else 0.0
+    return found / spread if spread else found
