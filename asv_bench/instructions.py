@@ -90,7 +90,7 @@ def machine_code(name: str, target: Target) -> str:
     module = ir.Module()
     module.triple, module.data_layout = target.platform, str(machine.target_data)
     if name in SQUARES:
-        operation, count = SQUARES[name], 11 if re.fullmatch(r"turn\d+", name) else 7
+        operation, count = SQUARES[name], {"turn": 11, "turn_lines": 8, "turn_part": 7}[name.rstrip("0123456789")]
     elif name in ZIPS:
         operation, count = ZIPS[name][0], 3 if ZIPS[name][1] == 2 else 5
     elif name in BRAIDS:

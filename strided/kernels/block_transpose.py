@@ -262,10 +262,9 @@ def _turn(bits):
                     builder.ret_void()
         put_all(most, side)
 
-    def square_of_lines(builder, sources, source, targets, target, kept, asked, ask_base):
+    def square_of_lines(builder, sources, source, targets, target, kept, present, asked, ask_base):
         """Columns of whole lines, four at a time."""
         rows = [entry(builder, sources, source, k) for k in range(512 // bits)]
-        places = [entry(builder, targets, target, k) for k in range(512 // bits)]
         high = min(len(rows), 8 * register_bytes() // bits)
 
         def columns(offset):
@@ -273,23 +272,24 @@ def _turn(bits):
             parts = [_columns(builder, addresses[k : k + high], bits) for k in range(0, len(rows), high)]
             return [as_bytes(builder, concatenated(builder, list(column))) for column in zip(*parts, strict=True)]
 
-        def put_joined(line, place, before):
-            phase = builder.and_(place, INT64(LINE - 1))
-            value = joined(builder, before, line, phase)
-            builder.store(line, pointer_to(builder, before, line.type), align=LINE)
-            ask_for(builder, builder.add(before, INT64(KEPT_AHEAD * LINE)), 1, write=True)
-            stream(builder, value, pointer_to(builder, builder.sub(place, phase), line.type))
+        def put(line, number, keeps):
+            place = entry(builder, targets, target, number)
+            if keeps:
+                before, phase = builder.add(kept, INT64(LINE * number)), builder.and_(place, INT64(LINE - 1))
+                new, line, place = line, joined(builder, before, line, phase), builder.sub(place, phase)
+                builder.store(new, pointer_to(builder, before, new.type), align=LINE)
+                ask_for(builder, builder.add(before, INT64(KEPT_AHEAD * LINE)), 1, write=True)
+            stream(builder, line, pointer_to(builder, place, line.type))
 
         for first in range(0, len(rows), 4):
             own = range(first, first + 4)
             lines = [line for k in own[::side] for line in columns(k * bits // 8)]
-            with builder.if_else(builder.icmp_signed("==", kept, INT64(0))) as (plain, keeping):
-                with plain:
-                    for k, line in zip(own, lines, strict=True):
-                        stream(builder, line, pointer_to(builder, places[k], line.type))
-                with keeping:
-                    for k, line in zip(own, lines, strict=True):
-                        put_joined(line, places[k], builder.add(kept, INT64(LINE * k)))
+            with builder.if_else(builder.icmp_signed("==", kept, INT64(0))) as branches:
+                for keeps, branch in enumerate(branches):
+                    with branch:
+                        for k, line in zip(own, lines, strict=True):
+                            with builder.if_then(builder.icmp_signed("<", INT64(k), present), likely=True):
+                                put(line, k, keeps)
             wall(builder)
             with builder.if_then(builder.icmp_signed("!=", asked, INT64(0))):
                 for k in own:
@@ -324,17 +324,18 @@ def _turn(bits):
         function = function_of(builder.module, name, ir.VoidType(), [INT64] * 7, part_of_square)
         builder.call(function, arguments)
 
-    @operation(types.void, *[INTEGER] * 7)
-    def turn_lines(builder, sources, source, targets, target, kept, asked, ask_base):
+    @operation(types.void, *[INTEGER] * 8)
+    def turn_lines(builder, sources, source, targets, target, kept, present, asked, ask_base):
         """The same straight to where it belongs, past the caches, for elements of 32 and 64 bits if `streams_lines`.
 
-        If rows of the target do not begin with lines, `kept` is where the last 64 bytes of each are, which begins with
-        a multiple of 4 bytes: the line that these end is written, and the new ones come there. Else it is 0.
+        Of the target only the first `present` rows are there. If they do not begin with lines, `kept` is where the last
+        64 bytes of each are, which begins with a multiple of 4 bytes: the line that these end is written, and the new
+        ones come there. Else it is 0.
         """
         if bits >= 32 and streams_lines():
-            arguments = [sources, source, targets, target, kept, asked, ask_base]
+            arguments = [sources, source, targets, target, kept, present, asked, ask_base]
             name = f"strided_turn_lines{bits}"
-            builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 7, square_of_lines), arguments)
+            builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 8, square_of_lines), arguments)
 
     return turn, turn_part, turn_lines
 

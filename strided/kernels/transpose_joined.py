@@ -6,6 +6,7 @@ from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import begun_at, grown, put_at
 from strided.kernels.transpose_squares import (
+    CHUNK,
     NOTHING,
     RUN,
     SOURCES,
@@ -33,8 +34,9 @@ def follow(targets, count, size, width, streaming):
     # Whole squares can be turned to where they belong.
     if not (streaming or size & 63 or count * width < 64):
         return ZERO
+    # A few of them at once would be less of a row of the source than is asked for.
     found = evenly(targets, count, size)
-    return found if found == count or found * width >= 64 else ZERO
+    return found if found == count or found * width >= CHUNK else ZERO
 
 
 @separate

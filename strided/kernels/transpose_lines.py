@@ -7,8 +7,8 @@ lie in different places of the caches. The ends of rows are left to `transpose_r
 from __future__ import annotations
 
 from strided.kernels import simd_bytes
-from strided.kernels.compile import ZERO, part, separate
-from strided.kernels.transpose_squares import SQUARE, TARGETS, ask, asks, wanted_next
+from strided.kernels.compile import ZERO, separate
+from strided.kernels.transpose_squares import ask, asks, wanted_next
 
 # Measured on Zen 3: rows at multiples of 2 KB take 1.2 times as long straight, others two thirds to nine tenths.
 _LOOKED_AT = 64  # rows that tell how all of them lie
@@ -49,19 +49,8 @@ def by_lines(turn, width, here, following, extent, goal, room, bounds):
             after = rows + 8 * count, here[1], min(together, left), extent
         for p in range(0, extent, side):
             wanted = wanted_next((rows, here[1], count), after, p, extent, width, bounds)
-            t = goal[1] + q * width
-            targets, kept = goal[0] + 8 * p, goal[2] + 64 * p if goal[2] else ZERO
+            t, kept = goal[1] + q * width, goal[2] + 64 * p if goal[2] else ZERO
             for k in range(0, count, side):
-                if p + side > extent:
-                    targets = _targets(goal[0] + 8 * p, extent - p, side, t + k * width, room)
                 asked = ask(wanted, k // side, count // side, asks(width, side, side))
-                turn(rows + 8 * k, here[1] + p * width, targets, t + k * width, kept, *asked)
-
-
-@part
-def _targets(table, count, side, t, room):
-    """A table of `side` rows of the target, of which `count` are there: what is written of others is not wanted."""
-    simd_bytes.move(room + TARGETS, table, 8 * count)
-    for k in range(count, side):
-        simd_bytes.put_item(room + TARGETS, k, room + SQUARE - t)
-    return room + TARGETS
+                at = here[1] + p * width, goal[0] + 8 * p
+                turn(rows + 8 * k, *at, t + k * width, kept, extent - p, *asked)

@@ -59,7 +59,7 @@ def by_ring(turn, turn_lines, width, lines, origin, goal, extent, after, late, r
     stop = (extent[0] + side - 1) // side * side
     clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
     keeps = _keeps(goal, extent[0])
-    straight = extent[0] >= side and suits(goal, extent[0], width, room)
+    straight = extent[0] >= 2 * side and extent[1] >= lines * side and suits(goal, extent[0], width, room)
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side
