@@ -54,7 +54,7 @@ LINES = {
     },
 }
 #: Operations that transpose a square with sides of 64 bytes, or a part of one. The first ones ask for as many lines
-#: besides, and write as many, in two ways. `turn_lines` is used by AMD's CPUs with AVX2, and is nothing for others.
+#: besides, and write as many, in two ways.
 SQUARES = {
     "turn64": block_transpose.turn64,
     "turn32": block_transpose.turn32,
@@ -82,6 +82,11 @@ BRAIDS = {
 }
 
 
+def is_used(name: str, target: Target) -> bool:
+    """Whether kernels for a CPU may take an operation: some are made of instructions of AVX2."""
+    return target.register_bytes == 32 or not name.startswith("turn_lines")
+
+
 def machine_code(name: str, target: Target) -> str:
     """The assembler text of an operation; of a line, with the store that writes it."""
     llvm.initialize_all_targets()
@@ -103,7 +108,6 @@ def machine_code(name: str, target: Target) -> str:
     place, *arguments = function.args
     for home in (bitfields, block_transpose, zip_rows, building):
         home.register_bytes = lambda: target.register_bytes
-    block_transpose.streams_lines = lambda: target.register_bytes == 32
     line = operation._defn.__wrapped__(builder, *arguments)  # what `llvm.operation` decorates
     if name in LINES:
         builder.store(line, builder.inttoptr(place, line.type.as_pointer()), align=64)
@@ -131,8 +135,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     print(" " * 14 + "".join(f"{cpu:>10s}" for cpu in TARGETS))
     for name in (*LINES, *ZIPS, *BRAIDS, *SQUARES):
-        counts = [len(instructions(machine_code(name, target))) for target in TARGETS.values()]
-        print(f"{name:14s}" + "".join(f"{count:>10}" for count in counts), flush=True)
+        codes = (machine_code(name, target) if is_used(name, target) else "" for target in TARGETS.values())
+        print(f"{name:14s}" + "".join(f"{len(instructions(code)) or '':>10}" for code in codes), flush=True)
     return 0
 
 

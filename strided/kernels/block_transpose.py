@@ -27,7 +27,6 @@ from strided.kernels.llvm import (
     register_bytes,
     shuffled,
     stream,
-    streams_lines,
     units,
     wall,
 )
@@ -326,21 +325,20 @@ def _turn(bits):
 
     @operation(types.void, *[INTEGER] * 8)
     def turn_lines(builder, sources, source, targets, target, kept, present, asked, ask_base):
-        """The same straight to where it belongs, past the caches, for elements of 32 and 64 bits if `streams_lines`.
+        """The same straight to where it belongs, past the caches, for elements of 32 and 64 bits where there is AVX2.
 
         Of the target only the first `present` rows are there. If they do not begin with lines, `kept` is where the last
         64 bytes of each are, which begins with a multiple of 4 bytes: the line that these end is written, and the new
         ones come there. Else it is 0.
         """
-        if bits >= 32 and streams_lines():
-            arguments = [sources, source, targets, target, kept, present, asked, ask_base]
-            name = f"strided_turn_lines{bits}"
-            builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 8, square_of_lines), arguments)
+        arguments = [sources, source, targets, target, kept, present, asked, ask_base]
+        name = f"strided_turn_lines{bits}"
+        builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 8, square_of_lines), arguments)
 
     return turn, turn_part, turn_lines
 
 
-turn8, turn_part8, turn_lines8 = _turn(8)
-turn16, turn_part16, turn_lines16 = _turn(16)
+turn8, turn_part8, _ = _turn(8)
+turn16, turn_part16, _ = _turn(16)
 turn32, turn_part32, turn_lines32 = _turn(32)
 turn64, _, turn_lines64 = _turn(64)

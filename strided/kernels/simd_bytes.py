@@ -12,7 +12,6 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from strided.kernels import llvm
 from strided.kernels.llvm import (
     BYTE,
     INT32,
@@ -175,12 +174,6 @@ def put(builder, address, value, streaming):
 def writes_by_mask(builder):
     """1 if the CPU writes single bytes of a vector, else 0."""
     return INT64(int(register_bytes() == LINE))
-
-
-@operation(INTEGER)
-def streams_lines(builder):
-    """1 if lines are best streamed one by one, else 0."""
-    return INT64(int(llvm.streams_lines()))
 
 
 @operation(types.void, INTEGER, VECTOR, INTEGER, INTEGER)

@@ -13,7 +13,9 @@ from __future__ import annotations
 from strided.kernels import NEAR, block_transpose, simd_bytes
 from strided.kernels.compile import ZERO, kernel, part, separate
 from strided.kernels.held_run import NONE, finish, move_end
+from strided.kernels.llvm import streams_lines
 from strided.kernels.transpose_joined import by_run, follow, is_short, prepare_run
+from strided.kernels.transpose_lines import lines_by, never, nothing, suits
 from strided.kernels.transpose_ring import by_ring, finish_ring, prepare_ring
 from strided.kernels.transpose_squares import (
     ARGUMENTS,
@@ -35,7 +37,7 @@ _SOON = 4096  # bytes of small matrices that are read until one is wanted that i
 
 
 @part
-def _transpose(turn, turn_lines, width, source, target, tables, streaming, scratch):
+def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, scratch):
     """Copy what the tables describe, in elements of `width` bytes."""
     (outer, matrices), (source_rows, count), (target_rows, goals), p_table, (q_pieces, across) = tables
     p_pieces, along = p_table
@@ -91,7 +93,7 @@ def _transpose(turn, turn_lines, width, source, target, tables, streaming, scrat
                     following = rows, s if n else after[0], simd_bytes.cell(q_pieces, n, 2), p_count if n else after[1]
                     if streaming:
                         late = by_ring(
-                            turn, turn_lines, width, lines, origin, goal, extent, following, late, room, bounds
+                            turn, suits, by_lines, width, lines, origin, goal, extent, following, late, room, bounds
                         )
                     else:
                         _direct(turn, width, origin, goal, extent, following, room, bounds)
@@ -205,29 +207,34 @@ _turn16 = turning(2, block_transpose.turn16, block_transpose.turn_part16)
 _turn32 = turning(4, block_transpose.turn32, block_transpose.turn_part32)
 
 
+_suits, _lines32, _lines64 = never, nothing, nothing
+if streams_lines():
+    _suits, _lines32, _lines64 = suits, lines_by(block_transpose.turn_lines32), lines_by(block_transpose.turn_lines64)
+
+
 @kernel(*ARGUMENTS)
 def transpose8(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 8 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn8, block_transpose.turn_lines8, 1, source, target, tables, streaming, scratch)
+    _transpose(_turn8, never, nothing, 1, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose16(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 16 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn16, block_transpose.turn_lines16, 2, source, target, tables, streaming, scratch)
+    _transpose(_turn16, never, nothing, 2, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose32(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 32 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn32, block_transpose.turn_lines32, 4, source, target, tables, streaming, scratch)
+    _transpose(_turn32, _suits, _lines32, 4, source, target, tables, streaming, scratch)
 
 
 @kernel(*ARGUMENTS)
 def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
     """Elements of 64 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn64, block_transpose.turn_lines64, 8, source, target, tables, streaming, scratch)
+    _transpose(_turn64, _suits, _lines64, 8, source, target, tables, streaming, scratch)

@@ -7,7 +7,7 @@ lie in different places of the caches. The ends of rows are left to `transpose_r
 from __future__ import annotations
 
 from strided.kernels import simd_bytes
-from strided.kernels.compile import ZERO, separate
+from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.transpose_squares import ask, asks, wanted_next
 
 # Measured on Zen 3: rows at multiples of 2 KB take 1.2 times as long straight, others two thirds to nine tenths.
@@ -16,10 +16,8 @@ _PLACES = 1024  # lines behind which places are the same again, as in a way of i
 
 
 @separate
-def suits(goal, count, width, room):
+def suits(goal, count, room):
     """Whether lines of `count` rows of the target are best written so: they can be put together, and lie apart."""
-    if not simd_bytes.streams_lines() or width < 4:
-        return False
     phases = ZERO
     for k in range(count):
         phases |= goal[1] + simd_bytes.item(goal[0], k)
@@ -33,24 +31,40 @@ def suits(goal, count, width, room):
     return phases & 3 == 0 and 4 * found >= 3 * most
 
 
-@separate
-def by_lines(turn, width, here, following, extent, goal, room, bounds):
-    """Turn whole squares of some rows of the source, `extent` elements of each, to where they belong.
+def lines_by(turn):
+    """What writes lines so, by an operation that turns a square."""
 
-    `here` and `following` are what `wanted_next` takes. `goal`: a table of the offsets of the target's rows, what is
-    added to them, and where the last 64 bytes of each are kept, or 0 if all begin with a line.
-    """
-    side = 64 // width
-    together = ZERO + side * (2 if width == 8 else 1)  # rows of the source whose lines are written by turns
-    for q in range(0, here[2], together):
-        rows, count = here[0] + 8 * q, min(together, here[2] - q)
-        after, left = following, here[2] - q - count
-        if left > 0:
-            after = rows + 8 * count, here[1], min(together, left), extent
-        for p in range(0, extent, side):
-            wanted = wanted_next((rows, here[1], count), after, p, extent, width, bounds)
-            t, kept = goal[1] + q * width, goal[2] + 64 * p if goal[2] else ZERO
-            for k in range(0, count, side):
-                asked = ask(wanted, k // side, count // side, asks(width, side, side))
-                at = here[1] + p * width, goal[0] + 8 * p
-                turn(rows + 8 * k, *at, t + k * width, kept, extent - p, *asked)
+    @separate
+    def by_lines(width, here, following, extent, goal, bounds):
+        """Turn whole squares of some rows of the source, `extent` elements of each, to where they belong.
+
+        `here` and `following` are what `wanted_next` takes. `goal`: a table of the offsets of the target's rows, what
+        is added to them, and where the last 64 bytes of each are kept, or 0 if all begin with a line.
+        """
+        side = 64 // width
+        together = ZERO + side * (2 if width == 8 else 1)  # rows of the source whose lines are written by turns
+        for q in range(0, here[2], together):
+            rows, count = here[0] + 8 * q, min(together, here[2] - q)
+            after, left = following, here[2] - q - count
+            if left > 0:
+                after = rows + 8 * count, here[1], min(together, left), extent
+            for p in range(0, extent, side):
+                wanted = wanted_next((rows, here[1], count), after, p, extent, width, bounds)
+                t, kept = goal[1] + q * width, goal[2] + 64 * p if goal[2] else ZERO
+                for k in range(0, count, side):
+                    asked = ask(wanted, k // side, count // side, asks(width, side, side))
+                    at = here[1] + p * width, goal[0] + 8 * p
+                    turn(rows + 8 * k, *at, t + k * width, kept, extent - p, *asked)
+
+    return by_lines
+
+
+@part
+def never(goal, count, room):
+    """In place of `suits`, for a CPU or elements that lines are not written so for: it takes no time to compile."""
+    return False
+
+
+@part
+def nothing(width, here, following, extent, goal, bounds):
+    """In place of what writes lines."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from strided.kernels import block_transpose, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import move_end
-from strided.kernels.transpose_lines import by_lines, suits
 from strided.kernels.transpose_squares import (
     HELD,
     KEPT,
@@ -44,8 +43,10 @@ def prepare_ring(width, p_pieces, room):
 
 
 @separate
-def by_ring(turn, turn_lines, width, lines, origin, goal, extent, after, late, room, bounds):
+def by_ring(turn, suits, by_lines, width, lines, origin, goal, extent, after, late, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
+
+    Where rows of the target are as `suits` says, whole blocks are written by `by_lines`, of `transpose_lines`.
 
     Squares are turned into a ring of rows; each is written half a ring later, while others are turned. A row that does
     not begin with a line keeps its last 64 bytes for its next lines.
@@ -59,7 +60,7 @@ def by_ring(turn, turn_lines, width, lines, origin, goal, extent, after, late, r
     stop = (extent[0] + side - 1) // side * side
     clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
     keeps = _keeps(goal, extent[0])
-    straight = extent[0] >= 2 * side and extent[1] >= lines * side and suits(goal, extent[0], width, room)
+    straight = extent[0] >= 2 * side and extent[1] >= lines * side and suits(goal, extent[0], room)
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side
@@ -73,7 +74,7 @@ def by_ring(turn, turn_lines, width, lines, origin, goal, extent, after, late, r
             following = origin[0] + 8 * (q + count), origin[1], min(lines * side, extent[1] - q - count), extent[0]
         if straight and whole and safe:
             place = goal[0], goal[1] + q * width, (room + KEPT) * keeps
-            by_lines(turn_lines, width, here, following, extent[0], place, room, bounds)
+            by_lines(width, here, following, extent[0], place, bounds)
             continue
         first = late[3]
         own = goal[0], goal[1] + q * width, (room + KEPT) * keeps
