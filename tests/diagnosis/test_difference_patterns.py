@@ -140,6 +140,16 @@ def test_signs_and_bytes(shape: str) -> None:
         assert named(diff(a, b)) == ("byte", str(byte))
 
 
+def test_a_nan_that_equals_nothing_differs_in_no_byte() -> None:
+    a = np.array([np.nan, 1, 2, 3, 4], np.float32)
+    b = a.copy()
+    b.view(np.uint32)[1:3] ^= 1
+    assert diff(a, b).patterns[0].kind == "byte"
+    found = diff(a, b, equal_nan=False)
+    assert found.count == 3
+    assert "byte" not in {pattern.kind for pattern in found.patterns}
+
+
 @pytest.mark.parametrize("shape", LAYOUTS)
 def test_movements(shape: str) -> None:
     for fault, where in (

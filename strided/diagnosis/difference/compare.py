@@ -157,7 +157,7 @@ def _of_bits(a: Operand, tally: Tally) -> list[Pattern]:
         found.append(Pattern("sign", "", share, f"in {part} only the sign differs: b is -a"))
     size = a.dtype.itemsize
     changed = [k for k in range(size) if tally.changed_bits >> 8 * k & 0xFF]
-    if not found and size > 1 and len(changed) == 1 and tally.count > 1:
+    if not found and size > 1 and len(changed) == 1 and tally.count > 1 and not tally.same_bits:
         sentence = f"every mismatch differs in byte {changed[0]} of the {size} bytes of an element alone"
         found.append(Pattern("byte", str(changed[0]), 1.0, sentence))
     return found

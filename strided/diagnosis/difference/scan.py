@@ -67,6 +67,7 @@ class _Part(NamedTuple):
     max_steps: int
     histogram: Counts
     changed_bits: int
+    same_bits: int
     negated: int
 
 
@@ -95,6 +96,8 @@ class Tally:
         The smallest flat indices.
     changed_bits : int
         Bits in which any mismatch differs; 0 where the types do.
+    same_bits : int
+        Mismatches that differ in no bit: NaN that equals nothing.
     negated : int
         Mismatches of which one is the other's negative.
     padding_bytes : int
@@ -117,6 +120,7 @@ class Tally:
     level: int = 0
     first: list[int] = field(default_factory=list)
     changed_bits: int = 0
+    same_bits: int = 0
     negated: int = 0
     padding_bytes: int = 0
 
@@ -137,6 +141,7 @@ class Tally:
         self.max_steps = max(self.max_steps, part.max_steps)
         self.histogram += part.histogram
         self.changed_bits |= part.changed_bits
+        self.same_bits += part.same_bits
         self.negated += part.negated
 
     def keep(self, first: Places, places: Places, level: int) -> None:
@@ -284,6 +289,7 @@ class _Scan:
         if not unequal.all():
             x, y, steps = x[unequal], y[unequal], steps[unequal]
         has_bits = self.a.dtype == self.b.dtype and x.dtype.itemsize <= 8
+        changed = patterns(x) ^ patterns(y) if has_bits else np.zeros(0, np.uint8)
         return _Part(
             unequal,
             found.unordered,
@@ -291,7 +297,8 @@ class _Scan:
             found.relative.max().item(),
             found.steps.max().item(),
             magnitudes(steps),
-            int(np.bitwise_or.reduce(patterns(x) ^ patterns(y))) if has_bits else 0,
+            int(np.bitwise_or.reduce(changed)),
+            changed.size - int(np.count_nonzero(changed)),
             int(np.count_nonzero(x == -y)) if x.dtype == y.dtype and _has_sign(x.dtype) else 0,
         )
 
