@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from strided.errors import StridedError
 from strided.escape import counted
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, TupleShape
+from strided.layout.element_types import MAX_NDIM
 from strided.layout.parser import any_shape
 from strided.layout.sizes import Sizes, sizes, tile_of
 
@@ -139,6 +140,8 @@ def _memory_in_words(known: Sizes) -> str:
 
 
 def _particulars(shape: Shape, layout: Layout) -> Iterator[tuple[str, str]]:
+    if shape.rank > MAX_NDIM:
+        yield "caution", f"an array of {shape.rank} dimensions: NumPy's have {MAX_NDIM} at most, so values are not read"
     if layout.tail_padding_alignment_in_elements > 1:
         yield "tail", f"rounded up to a multiple of {layout.tail_padding_alignment_in_elements:,} elements"
     for split in layout.split_configs:

@@ -297,10 +297,19 @@ def any_shape(shape: str | AnyShape) -> AnyShape:
 
 
 def array_shape(shape: str | AnyShape) -> Shape:
-    """The shape of one array from text or a value.
+    """The shape of one array that NumPy can have, from text or a value.
 
-    NotationError for text that is no shape; UnsupportedError for a shape that is not one array's.
+    NotationError for text that is no shape; UnsupportedError for a shape that is not one array's, or has more
+    dimensions than NumPy allows.
     """
+    found = single_shape(shape)
+    if found.rank > MAX_NDIM:
+        raise UnsupportedError(f"an array of {found.rank} dimensions: NumPy's have {MAX_NDIM} at most")
+    return found
+
+
+def single_shape(shape: str | AnyShape) -> Shape:
+    """The shape of one array of any rank; errors as for `array_shape`."""
     parsed = any_shape(shape)
     if isinstance(parsed, BufferShape):
         parsed = parsed.shape
@@ -308,8 +317,6 @@ def array_shape(shape: str | AnyShape) -> Shape:
         raise UnsupportedError(f"{parsed} is a tuple: every element has a buffer of its own, wrap them one by one")
     if parsed.layout is None:
         raise UnsupportedError(f"{parsed} holds no values")
-    if parsed.rank > MAX_NDIM:
-        raise UnsupportedError(f"an array of {parsed.rank} dimensions: NumPy's have {MAX_NDIM} at most")
     return parsed
 
 

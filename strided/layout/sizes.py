@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from strided.errors import StridedError
 from strided.layout import Shape
-from strided.layout.parser import array_shape
+from strided.layout.parser import array_shape, single_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def sizes(shape: Shape | str) -> Sizes:
     >>> s.total_bytes, s.value_bytes, round(s.padding_share, 3), s.padded_dimensions
     (18432, 10200, 0.447, (24, 384))
     """
-    shape = array_shape(shape)
+    shape = single_shape(shape)
     bits = shape.element_bits
     is_split = shape.layout is not None and shape.layout.split_configs
     slots = shape.byte_size * 8 // bits if is_split else shape.expansion.allocated_elements
@@ -67,9 +67,9 @@ def sizes(shape: Shape | str) -> Sizes:
 
 
 def has_addresses(shape: Shape) -> bool:
-    """Whether the layout says where elements lie: not if it is split or a tile ends in ``*``."""
+    """Whether elements have addresses: not if the layout is split, a tile ends in ``*``, or NumPy lacks the rank."""
     try:
-        _ = shape.address_map
+        _ = array_shape(shape).address_map
     except StridedError:
         return False
     return True
