@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.dumps.buffer_assignment.values import label_of
 from strided.errors import LayoutError, StridedError
-from strided.layout import BufferShape, Shape
+from strided.escape import some
+from strided.layout import UNBOUNDED, BufferShape, Shape
 from strided.memory.buffers import Buffer, LiveRange
 from strided.memory.liveness import Index, Liveness, Member
 from strided.memory.provenance import source_of
@@ -42,6 +43,7 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
     places = len(liveness.schedule)
     changes = [0] * (places + 1)
     whole = 0
+    unsized = []
     for members, live in liveness.values():
         best = _largest(members, space, generation)
         if best is not None:
@@ -49,6 +51,8 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
             changes[live.start] += best.size
             changes[live.stop + 1] -= best.size
             whole += best.size
+        else:
+            unsized += list(_unsized(members, space))[:1]
     usage = list(accumulate(changes[:-1]))
     is_ordered = module.is_scheduled
     peak = max(usage, default=0) if is_ordered else whole
@@ -67,6 +71,8 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
         notes.append(
             "its layouts have no tiles: it is not for TPU, or not yet optimised (a generation counts TPU layouts)"
         )
+    if unsized:
+        notes.append(f"values of unknown size are left out: {some(unsized)}")
     return MemoryReport(
         module=module.name,
         space=space,
@@ -86,11 +92,8 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
 def _largest(members: Sequence[Member], space: int, generation: str | None) -> _Best | None:
     """The instruction that makes a value, and its shape in one memory space; None if it lies in another."""
     best: _Best | None = None
-    for instruction, index, whole in members:
-        shape = whole.shape if isinstance(whole, BufferShape) else whole
-        if not isinstance(shape, Shape) or shape.layout is None or shape.layout.memory_space != space:
-            continue
-        shape = _on_tpu(shape, generation)
+    for instruction, index, given in _in_space(members, space):
+        shape = _on_tpu(given, generation)
         try:
             size = shape.byte_size
         except LayoutError:  # a dimension of unknown size
@@ -98,6 +101,21 @@ def _largest(members: Sequence[Member], space: int, generation: str | None) -> _
         if best is None or size > best.size or (best.maker.opcode in _NAMING and instruction.opcode not in _NAMING):
             best = _Best(max(size, best.size) if best else size, instruction, index, shape)
     return best
+
+
+def _in_space(members: Sequence[Member], space: int) -> Iterator[tuple[Instruction, Index, Shape]]:
+    """The members that are arrays in one memory space."""
+    for instruction, index, whole in members:
+        shape = whole.shape if isinstance(whole, BufferShape) else whole
+        if isinstance(shape, Shape) and shape.layout is not None and shape.layout.memory_space == space:
+            yield instruction, index, shape
+
+
+def _unsized(members: Sequence[Member], space: int) -> Iterator[str]:
+    """The names and shapes of a value in one memory space with a dimension of unknown size."""
+    for instruction, index, shape in _in_space(members, space):
+        if UNBOUNDED in shape.dimensions:
+            yield f"{label_of(instruction.name, index or None)} {shape}"
 
 
 def _buffer(

@@ -598,3 +598,12 @@ def test_a_huge_file_of_something_else_is_not_read(tmp_path: Path) -> None:
     os.truncate(path, 1 << 40)
     with pytest.raises(sd.UnsupportedError, match="is no HLO, no buffer assignment and no text about memory"):
         sd.memory_report(path)
+
+
+def test_values_of_unknown_size_are_named() -> None:
+    text = HLO.replace("(x: f32[1000,2])", "(x: f32[1000,2], d: f32[?,3])").replace(
+        "\n  %x =", "\n  %d = f32[?,3]{1,0} parameter(1)\n  %x ="
+    )
+    assert "values of unknown size are left out: d f32[?,3]{1,0}" in sd.memory_report(text).notes
+    assert not any("unknown size" in note for note in sd.memory_report(HLO).notes)
+    assert not any("unknown size" in note for note in sd.memory_report(text, space="vmem").notes)
