@@ -148,7 +148,7 @@ def refuse_short_lines(count: int, size: int, path: str | None = None) -> None:
     if count > FREE_LINES and count * LINE_BYTES > 2 * size:
         raise DumpError(
             f"more than {FREE_LINES} lines in {size} bytes of text, which take more than three times the text in "
-            "memory; max_bytes= reads them",
+            "memory; in Python, max_bytes= reads them",
             path=path,
         )
 
@@ -247,6 +247,9 @@ def _expand(file: gzipped.Readable, path: str | None, max_bytes: int | None) -> 
         if not data and max_bytes is None and is_text(memoryview(piece)):
             limit = MAX_TEXT_BYTES
         if len(data) + len(piece) > limit:
-            raise DumpError(f"gzip data that expand to more than {limit} bytes; max_bytes= allows more", path=path)
+            raise DumpError(
+                f"gzip data that expand to more than {limit} bytes: expand it first; in Python, max_bytes= allows more",
+                path=path,
+            )
         data += piece
     return memoryview(data).toreadonly()
