@@ -302,6 +302,25 @@ def test_a_pipe_brings_other_things(content: str, dump: Path, tmp_path: Path) ->
     assert (tmp_path / "out.bin").read_bytes() == expected().tobytes()
 
 
+@pytest.mark.parametrize("expanded", [True, False])
+@pytest.mark.parametrize("typed", [True, False])
+def test_diff_takes_what_the_pipe_says_of_itself(dump: Path, tmp_path: Path, expanded: bool, typed: bool) -> None:
+    if typed:
+        sd.save_npy(tmp_path / "x.npy", expected())
+    else:
+        np.save(tmp_path / "x.npy", expected())
+    given = (tmp_path / "x.npy").read_bytes()
+    commands = [("diff", dump, SHAPE, "-"), ("diff", "-", dump, SHAPE)]
+    commands += [("explore", dump, SHAPE, "--against", "-", "-o", tmp_path / "page.html")] * expanded
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "strided", *map(str, command)],
+            input=given if expanded else gzip.compress(given), capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b"equal" in done.stdout or command[0] == "explore"
+
+
 def test_a_pipe_is_read_no_further_than_its_shape(tmp_path: Path) -> None:
     """It may never end."""
     command = f"{sys.executable} -m strided convert - 'u8[1000]' {tmp_path}/x.npy < <(cat /dev/zero)"

@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from strided import inspect
-from strided.cli.operands import STANDARD, Reading, ending, shaped, statuses
+from strided.cli.operands import STANDARD, Reading, ending, refuse_standard_output, shaped, statuses
 from strided.cli.options import (
     INDEX_HELP,
     SHAPE_HELP,
@@ -119,6 +119,7 @@ def _check_target(sources: Sequence[str], out: str, layout: str | None, force: b
         if sys.stdout.isatty():
             raise click.UsageError("standard output is a terminal: bytes go to a file, or into a pipe")
         return
+    refuse_standard_output(out)
     if os.path.isdir(out) and ending(out) != ".zarr":
         raise click.UsageError(f"{out} is a folder: name a file in it, as in {os.path.join(out, 'x.npy')}")
     if layout is not None and ending(out) in (".npy", ".npz"):

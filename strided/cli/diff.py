@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -17,8 +16,6 @@ import strided
 from strided.cli.operands import (
     STANDARD,
     Reading,
-    array_of,
-    format_of_file,
     is_dump_folder,
     mapped,
     shaped,
@@ -127,7 +124,8 @@ def _two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[A
     if [name for name, _ in names] == [STANDARD, STANDARD]:
         raise click.UsageError("standard input is one array; name a file for the other")
     other = next(iter(shapes), None)
-    return [_of_a_type(_array(name, shape, other, reading), name) for name, shape in names]
+    arrays = [mapped(reading.opened(name, shape, other).meant()) for name, shape in names]
+    return [_of_a_type(array, name) for array, (name, _) in zip(arrays, names, strict=True)]
 
 
 def _of_a_type(array: Any, name: str) -> Any:
@@ -139,24 +137,6 @@ def _of_a_type(array: Any, name: str) -> Any:
     return array
 
 
-def _array(name: str, shape: str | None, other: str | None, reading: Reading) -> Any:
-    """An array; raw bytes without a shape have that of the other one."""
-    if shape is None and other is not None:
-        if _is_raw(name):
-            shape = other
-        else:
-            try:
-                return mapped(array_of([name], reading)[0])
-            except UnsupportedError:  # compressed raw bytes
-                shape = other
-    return mapped(array_of([name] if shape is None else [name, shape], reading)[0])
-
-
 def _labelled(name: str, shape: str) -> str:
     """A shape with the name that the array was given, instead of that of its file."""
     return shape if name == STANDARD else f"{visible(name)}: {shape.rpartition(': ')[2]}"
-
-
-def _is_raw(name: str) -> bool:
-    """Whether a file does not say what it holds, or is a pipe, which is read once."""
-    return format_of_file(name) is None if os.path.isfile(name) else name == STANDARD

@@ -6,6 +6,7 @@ import contextlib
 import mmap
 import os
 import re
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ def array_of(operands: Sequence[str], reading: Reading) -> tuple[Any, Sequence[s
         if (behind := next(filter(is_shape, rest), None)) is not None:
             raise click.UsageError(f"the shape comes right behind its file: {source} '{behind}'") from None
         raise click.UsageError(f"{error}, not {rest[0]!r}") from None
-    return opened.array(chosen(opened.arrays, None, opened.path) if opened.name is None else opened.name), rest
+    return opened.meant(), rest
 
 
 def only_array_of(operands: Sequence[str], reading: Reading) -> Any:
@@ -81,6 +82,10 @@ class Opened:
     arrays: Mapping[str, Any]
     name: str | None
 
+    def meant(self) -> Any:
+        """The array that is meant; StridedError if it might be any of several."""
+        return self.array(chosen(self.arrays, None, self.path) if self.name is None else self.name)
+
     def array(self, name: str) -> Any:
         """An array; StridedError if there is none of that name."""
         try:
@@ -105,8 +110,11 @@ class Reading:
     allow_excess: bool
     stack: contextlib.ExitStack
 
-    def opened(self, source: str, shape: str | None) -> Opened:
-        """The arrays in a file, a folder or standard input, which may end in ``:NAME``."""
+    def opened(self, source: str, shape: str | None, otherwise: str | None = None) -> Opened:
+        """The arrays in a file, a folder or standard input, which may end in ``:NAME``.
+
+        `otherwise` is the shape of what does not say its own, if none is given.
+        """
         path, name = (STANDARD, None) if source == STANDARD else split_name(source)
         if self.offset and shape is None:
             raise click.UsageError(f"--offset goes with the shape of raw bytes, which {source} has not")
@@ -121,12 +129,14 @@ class Reading:
             return Opened(path, dump, name)
         file, label = open_source(path, self.stack)
         if name is None and (shape is not None or self.offset or not file.seekable()):
-            return self._raw(file, label, shape)
+            return self._raw(file, label, shape, otherwise)
         if (container := open_container(file, label)) is not None:
             self.stack.enter_context(container)
             if shape is None or name is None:
                 return Opened(label, container, name)
             return Opened(label, {name: container.open(name, array_shape(shape))}, name)
+        if name is None and otherwise is not None:
+            return self._raw(file, label, shape, otherwise)
         if shape is None:
             refuse_empty(path)
         origin = bytes_of(file) if path == STANDARD else Path(path)
@@ -143,13 +153,15 @@ class Reading:
             raise click.UsageError(f"{source} has a shape of its own: leave {shape!r} out")
         return Opened(label, named_arrays(strided.read_dump(origin, self.kind, mapped=False)), name)
 
-    def _raw(self, file: BinaryIO, label: str, shape: str | None) -> Opened:
+    def _raw(self, file: BinaryIO, label: str, shape: str | None, otherwise: str | None = None) -> Opened:
         """The array in a raw or ``.npy`` file, named as the file is."""
         is_standard = sys.stdin is not None and file is sys.stdin.buffer
         name = "array" if is_standard else name_of(label)
         options: Any = {"offset": self.offset, "bitorder": self.bitorder, "allow_excess": self.allow_excess}
         try:
-            array: Any = self.stack.enter_context(file_array.open_file(file, label, shape, **options))
+            array: Any = self.stack.enter_context(
+                file_array.open_file(file, label, shape, otherwise=otherwise, **options)
+            )
         except BufferSizeError as error:
             raise click.UsageError(f"{error}{_advice(error)}") from None
         except UnsupportedError:
@@ -233,10 +245,20 @@ def check_target(target: str, sources: Sequence[str], *endings: str) -> None:
     """UsageError for a file to write that is one of the sources, or has the ending of another format."""
     if target == STANDARD:
         return
+    refuse_standard_output(target)
     for status in statuses(sources):
         refuse_same(status, target)
     if ending(target) not in ("", *endings):
         raise click.UsageError(f"{target}: end the name in {endings[0]}, which is what is written")
+
+
+def refuse_standard_output(target: str) -> None:
+    """UsageError for a path to the file or pipe that standard output goes to, such as ``/dev/stdout``."""
+    with contextlib.suppress(OSError):  # nothing is there, or standard output is no file
+        if os.path.samestat(os.stat(target), os.fstat(sys.stdout.fileno())):
+            raise click.UsageError(
+                f"{target} is where standard output goes: write {STANDARD} for it, or name another file"
+            )
 
 
 def statuses(sources: Sequence[str]) -> list[os.stat_result]:
@@ -262,6 +284,7 @@ def open_source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
         return file, name
     if sys.stdin is None:
         raise click.UsageError("standard input is closed: give a file, or pipe bytes in")
-    if sys.stdin.isatty():
-        raise click.UsageError("standard input is a terminal: give a file, or pipe bytes in")
+    if stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode):
+        kind = "terminal" if sys.stdin.isatty() else "device"
+        raise click.UsageError(f"standard input is a {kind}: give a file, or pipe bytes in")
     return sys.stdin.buffer, "standard input"

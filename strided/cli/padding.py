@@ -8,7 +8,14 @@ import json
 import click
 
 from strided import inspect
-from strided.cli.operands import Reading, format_of_file, only_array_of, with_layout
+from strided.cli.operands import (
+    STANDARD,
+    Reading,
+    format_of_file,
+    only_array_of,
+    refuse_standard_output,
+    with_layout,
+)
 from strided.cli.options import (
     SHAPE_HELP,
     SOURCE_HELP,
@@ -53,6 +60,8 @@ def padding(
 
     Zeros, a constant, NaN, old data of the array, other numbers, or noise. A map shows where.
     """
+    if out is not None:
+        _check_names(operands[0], out)
     with contextlib.ExitStack() as stack:
         array = only_array_of(operands, Reading(offset, bitorder, kind, allow_excess, stack))
         array = with_layout(array, operands[0])
@@ -73,3 +82,10 @@ def padding(
     click.echo(json.dumps(report.to_dict(), indent=2) if as_json else report.text(width()))
     if out is not None:
         click.echo(f"{visible(out)}: {written:,} bytes, zeros in its padding", err=as_json)
+
+
+def _check_names(source: str, out: str) -> None:
+    """UsageError if a source cannot be copied to OUT, whatever they hold."""
+    if STANDARD in (source, out):
+        raise click.UsageError("--scrub copies a file of raw bytes to another file: give both by name, not as -")
+    refuse_standard_output(out)

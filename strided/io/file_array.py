@@ -25,7 +25,7 @@ from strided.files.atomic import named_when_full
 from strided.files.magic import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC, ZSTD_MAGIC
 from strided.files.regular import read_exactly
 from strided.io.fetching import values_at, values_of
-from strided.io.npy import read_npy_header, shape_of_npy
+from strided.io.npy import NpyHeader, read_npy_header, shape_of_npy
 from strided.io.sparse_pages import GAP_BYTES, Pages, blank_array, fetch, map_ranges
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
@@ -87,17 +87,18 @@ def open_file(
     name: str,
     shape: str | AnyShape | None,
     *,
+    otherwise: str | AnyShape | None = None,
     offset: int = 0,
     bitorder: str = "little",
     allow_excess: bool = False,
 ) -> Iterator[FileArray]:
     """The array in an open file or pipe: raw bytes or a ``.npy`` file, compressed or not; `name` is for errors.
 
-    `shape` is as for `strided.open`; a ``.npy`` file has its own. With an offset, or exactly the shape's size, a file
-    is raw bytes whatever it begins with. BufferSizeError, LayoutError and UnsupportedError if the file does not hold
-    such an array; DumpError for broken compressed data, or a damaged header.
+    `shape` is as for `strided.open`; a ``.npy`` file has its own, and what has none gets `otherwise`. With an offset,
+    or exactly the size of `shape`, a file is raw bytes whatever it begins with. BufferSizeError, LayoutError and
+    UnsupportedError if the file does not hold such an array; DumpError for broken compressed data, or a damaged header.
     """
-    given = None if shape is None else array_shape(shape)
+    given, assumed = (None if each is None else array_shape(each) for each in (shape, otherwise))
     has_end = not (offset or allow_excess)
     with contextlib.ExitStack() as stack:
 
@@ -105,14 +106,23 @@ def open_file(
             return stack.enter_context(tempfile.TemporaryFile())
 
         if not _is_exactly(file, given, offset) and (pieces := _pieces(file, name)) is not None:
-            file = keep(pieces, given, name, scratch(), offset=offset, has_end=has_end)
+            file = keep(pieces, given or assumed, name, scratch(), offset=offset, has_end=has_end)
         head = _head(file)
         if head.startswith(NPY_MAGIC) and offset == 0 and not _is_exactly(file, given, offset):
             header = read_npy_header(file, name)
-            given, offset = shape_of_npy(header, given, name), header.offset
+            given, offset = _shape_behind(header, given, assumed, name), header.offset
+        given = assumed if given is None else given
         if given is None:
             raise no_shape(name)
         yield array_at(file, name, given, offset, bitorder=bitorder, allow_excess=allow_excess, head=head)
+
+
+def _shape_behind(header: NpyHeader, given: Shape | None, assumed: Shape | None, name: str) -> Shape:
+    """The shape of the values behind a header; a type that it does not name is the assumed one, if the size fits."""
+    if given is None and assumed is not None and header.type_name is None:
+        if assumed.dtype.itemsize == header.dtype.itemsize:
+            given = Shape(assumed.element_type, header.dimensions)
+    return shape_of_npy(header, given, name)
 
 
 def expanded(file: BinaryIO, name: str, scratch: BinaryIO) -> BinaryIO:

@@ -149,17 +149,18 @@ def is_zarr(path: str | os.PathLike[str]) -> bool:
 
 
 def refuse_other(target: str | os.PathLike[str], sources: list[os.stat_result], *, overwrite: bool) -> None:
-    """Raise OSError if a folder must not be written: it is there, is a source, or is no store."""
+    """Raise OSError if a folder must not be written: it is no store, is a source, or is there."""
     try:
         there = os.stat(target)
     except FileNotFoundError:
         return
-    if not overwrite:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(target))
     if any(os.path.samestat(source, there) for source in sources):
         raise OSError(errno.EINVAL, "source and target are the same", os.fspath(target))
     if not any(os.path.isfile(os.path.join(target, name)) for name in (METADATA, *_OLD_METADATA)):
-        raise OSError(errno.EEXIST, "no zarr store, so it is not overwritten", os.fspath(target))
+        message = "no zarr store, so it is never overwritten: remove it, or choose another name"
+        raise OSError(errno.EINVAL, message, os.fspath(target))
+    if not overwrite:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(target))
 
 
 def _metadata(folder: str) -> dict[str, Any]:

@@ -46,6 +46,13 @@ TRIES = {
     # Another kind of file.
     "folder": (("show", "folder"), "folder is a folder without arrays"),
     "folder as the target": (("convert", "x.npy", "folder"), "folder is a folder: name a file in it"),
+    "another folder to overwrite": (
+        ("convert", "x.npy", "plain.zarr", "-f"),
+        "no zarr store, so it is never overwritten",
+    ),
+    "another folder to keep": (("convert", "x.npy", "plain.zarr"), "no zarr store, so it is never overwritten"),
+    "scrubbing a pipe": (("padding", "-", SHAPE, "--scrub", "o.bin"), "give both by name, not as -"),
+    "scrubbing to a pipe": (("padding", "x.bin", SHAPE, "--scrub", "-"), "give both by name, not as -"),
     "folder as a picture": (("info", "f32[3]", "--svg", "folder"), "a folder, where a file is expected"),
     "gzip as HLO": (("hlo", "x.npy.gz"), "x.npy.gz holds no HLO"),
     "picture in another format": (("info", "f32[3]", "--svg", "x.png"), "x.png: end the name in .svg"),
@@ -108,6 +115,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "utf16.txt").write_text((tmp_path / "m.txt").read_text(), "utf-16")
     np.save("words.npy", ["a", "b"])
     (tmp_path / "folder").mkdir()
+    (tmp_path / "plain.zarr").mkdir()
     sd.save_safetensors("w.safetensors", {"layer/w": np.arange(3), "b": np.arange(3)})
     return tmp_path
 
@@ -191,7 +199,11 @@ def test_ls_takes_what_a_glob_finds(folder: Path, capsys: pytest.CaptureFixture[
         ("convert x.npy - >&-", 2, "standard output is closed"),
         pytest.param("convert x.npy out.npy >&-", 2, "standard output is closed", marks=pytest.mark.slow),
         ("show x.npy 1</dev/null", 2, "standard output not for writing"),
-        ("show - 'f32[3]' 0>/dev/null", 2, "standard input is not open for reading"),
+        ("show - 'f32[3]' 0>written", 2, "standard input is not open for reading"),
+        ("show - 'f32[3]' </dev/zero", 2, "standard input is a device: give a file, or pipe bytes in"),
+        ("convert x.npy /dev/stdout | cat >&2", 0, "/dev/stdout is where standard output goes: write - for it"),
+        pytest.param("convert x.npy /dev/stdout -f >written", 2, "/dev/stdout is where", marks=pytest.mark.slow),
+        pytest.param("explore 'f32[3]' -o written -f >written", 2, "written is where", marks=pytest.mark.slow),
         pytest.param("convert x.npy - 1</dev/null", 2, "standard output", marks=pytest.mark.slow),
         pytest.param("--help >&-", 2, "standard output is closed", marks=pytest.mark.slow),
         pytest.param("demo >&- 2>&-", 2, "", marks=pytest.mark.slow),
@@ -208,6 +220,7 @@ def test_streams_that_are_closed(command: str, code: int, said: str, folder: Pat
     assert said in done.stderr
     assert done.stderr.count("\n") == (1 if said else 0)
     assert not Path("out.npy").exists()
+    assert not Path("written").exists() or Path("written").read_bytes() == b""
 
 
 @pytest.mark.skipif(os.name == "nt", reason="limits are others there")
