@@ -15,10 +15,9 @@ from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.buffer_spec import BufferSpec
 from strided.arrays.buffers import flat_bytes
 from strided.arrays.encode import encode, spec_for
-from strided.errors import UnsupportedError
 from strided.files.mapping import map_file
 from strided.layout import Layout
-from strided.layout.element_types import element_type_of_dtype, is_builtin
+from strided.layout.element_types import is_builtin, known_element_type
 from strided.transfer import copy as transfer
 from strided.transfer.by_numpy import WORDS
 from strided.transfer.region import address_of
@@ -258,10 +257,8 @@ class Interchange(ArrayBase):
 
 def _is_of_xla(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype is that of an element type: `view` gives others, and other orders of bytes."""
-    try:
-        return element_type_of_dtype(dtype).dtype == dtype
-    except UnsupportedError:
-        return False
+    found = known_element_type(dtype)
+    return found is not None and found.dtype == dtype
 
 
 def _offset_in(part: Array, whole: Array) -> int:

@@ -21,8 +21,7 @@ from strided.arrays.base import Array, ArrayBase, LayoutBuffer
 from strided.arrays.flags import Flags
 from strided.arrays.flatiter import Flat
 from strided.arrays.index_ranges import strides_in_order
-from strided.errors import UnsupportedError
-from strided.layout.element_types import element_type_of_dtype
+from strided.layout.element_types import known_element_type
 
 
 class Views(ArrayBase):
@@ -241,10 +240,8 @@ def _is_alike(dtype: np.dtype[Any], memory: LayoutBuffer) -> bool:
     """Whether elements of a buffer can be seen as another dtype: of as many bits, if they are packed."""
     if memory.bits >= 8:
         return dtype.itemsize == memory.dtype.itemsize and not dtype.shape and not dtype.hasobject
-    try:
-        return element_type_of_dtype(dtype).bits == memory.bits
-    except UnsupportedError:
-        return False
+    found = known_element_type(dtype)
+    return found is not None and found.bits == memory.bits
 
 
 def _is_fortran(array: ArrayBase, order: str) -> bool:

@@ -22,8 +22,7 @@ import numpy as np
 
 from strided.arrays.arguments import arrays_in, with_each
 from strided.arrays.base import Array, ArrayBase
-from strided.errors import UnsupportedError
-from strided.layout.element_types import element_type_of_dtype
+from strided.layout.element_types import known_element_type
 
 Function = Callable[..., Any]
 
@@ -43,10 +42,9 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
         return _DOUBLE
     if dtype.isbuiltin == 1:
         return None
-    try:
-        name = element_type_of_dtype(dtype).name
-    except UnsupportedError:
+    if (found := known_element_type(dtype)) is None:
         return None
+    name = found.name
     if name.startswith(("f", "bf")):
         return _DOUBLE
     return {"s": _SIGNED, "u": _UNSIGNED}.get(name[0])

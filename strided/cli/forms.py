@@ -13,8 +13,7 @@ import numpy as np
 from strided import inspect
 from strided.arrays import formatting
 from strided.arrays.blocks import boxes, even_cuts, run_block
-from strided.errors import UnsupportedError
-from strided.layout.element_types import element_type_of_dtype, is_builtin
+from strided.layout.element_types import is_builtin, known_element_type
 
 #: Elements that are read at a time.
 _BLOCK_ELEMENTS = 1 << 18
@@ -148,7 +147,5 @@ def are_numbers(dtype: np.dtype[Any]) -> bool:
 
 
 def _bits(dtype: np.dtype[Any]) -> int:
-    try:
-        return 8 if dtype == np.bool_ else element_type_of_dtype(dtype).bits
-    except UnsupportedError:
-        return 8 * dtype.itemsize
+    found = None if dtype == np.bool_ else known_element_type(dtype)
+    return 8 * dtype.itemsize if found is None else found.bits

@@ -25,7 +25,7 @@ from strided.escape import visible
 from strided.files.magic import NPY_MAGIC
 from strided.files.regular import open_regular
 from strided.layout import Layout, Shape
-from strided.layout.element_types import ELEMENT_TYPES, ElementType, element_type_of_dtype, is_builtin
+from strided.layout.element_types import ELEMENT_TYPES, ElementType, is_builtin, known_element_type
 from strided.layout.element_types import element_type as element_type_named
 
 _ARCHIVE = b"PK"
@@ -160,10 +160,8 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
 def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
     """XLA's name of a header's type; None if XLA or the file has none."""
     if dtype.kind != "V":
-        try:
-            return element_type_of_dtype(dtype).name
-        except UnsupportedError:
-            return None
+        found = known_element_type(dtype)
+        return None if found is None else found.name
     comment = _COMMENT.search(header.rstrip())
     named = None if comment is None else ELEMENT_TYPES.get(comment[1].decode())
     return None if named is None or named.dtype is None or named.dtype.itemsize != dtype.itemsize else named.name

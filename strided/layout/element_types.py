@@ -181,11 +181,22 @@ def element_type_of_dtype(dtype: Any) -> ElementType:
     >>> element_type_of_dtype(np.float32).name
     'f32'
     """
-    dtype = np.dtype(dtype)
-    found = _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.kind in "iufc" else dtype)
+    found = known_element_type(dtype)
     if found is None:
-        raise UnsupportedError(f"XLA has no element type for dtype {dtype}; convert the values with astype first")
+        raise UnsupportedError(
+            f"XLA has no element type for dtype {np.dtype(dtype)}; convert the values with astype first"
+        )
     return found
+
+
+def known_element_type(dtype: Any) -> ElementType | None:
+    """The element type of a NumPy type, in either byte order; None if XLA has none.
+
+    >>> known_element_type("<U1") is None
+    True
+    """
+    dtype = np.dtype(dtype)
+    return _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.kind in "iufc" else dtype)
 
 
 def is_builtin(dtype: np.dtype[Any]) -> bool:

@@ -27,7 +27,7 @@ from strided.memory.from_text import report_from_text
 from strided.memory.generation import generation_of
 from strided.memory.heap_trace import HeapTrace, read_traces
 from strided.memory.report import MemoryReport
-from strided.memory.usage_text import SPACES, UsageText, is_usage_text, read_usage_text
+from strided.memory.usage_text import SPACES, UsageText, read_usage_text, usage_in
 from strided.tpu.default_layout import check_generation
 
 #: What every message of a program that ran out of memory holds.
@@ -144,7 +144,7 @@ class Material:
         origin = text.encode() if source is None else source
         if text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith("BufferAssignment:"):
             self.assignment = read_allocations(origin)
-        elif _HEADER.search(text, 0, 1 << 16) or not (_EXHAUSTED in text or is_usage_text(text)):
+        elif _HEADER.search(text, 0, 1 << 16) or not (_EXHAUSTED in text or usage_in(text) is not None):
             self._add_module(read_hlo(text if source is None else source))
         else:
             self.text = read_usage_text(text, self.path)
@@ -152,7 +152,7 @@ class Material:
 
 def _is_text(source: str) -> bool:
     """Whether a str is a text rather than a path."""
-    return "\n" in source or _EXHAUSTED in source or (not os.path.exists(source) and is_usage_text(source))
+    return "\n" in source or _EXHAUSTED in source or (not os.path.exists(source) and usage_in(source) is not None)
 
 
 def _usage_of(program: Program) -> UsageText | None:

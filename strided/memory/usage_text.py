@@ -65,9 +65,6 @@ _OLD_TOTAL = re.compile(rf"Program (\w{{1,40}}) requirement {_SIZE}")
 #: Colours of a terminal, which a log may hold.
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,40}m")
 
-#: What shows that a text speaks of memory.
-_SIGNS = (_SPACE, _USED, _HBM, _SCOPED, _ALLOCATION, _OLD_ENTRY)
-
 #: Numbers of memory spaces by the names that texts give them.
 SPACES = {"hbm": 0, "default": 0, "vmem": 1, "smem": 2, "cmem": 3, "host": 5}
 
@@ -126,29 +123,22 @@ class UsageText:
         return self.spaces.setdefault(number, Space(number, name))
 
 
-def is_usage_text(text: str) -> bool:
-    """Whether a text is one that this module reads."""
-    text = _COLOUR.sub("", text)
-    return any(sign.search(text) for sign in _SIGNS)
-
-
 def read_usage_text(text: str, path: str | None = None) -> UsageText:
-    """What a text says.
+    """What a text says. DumpError if that is nothing about memory that is understood."""
+    if (found := usage_in(text)) is None:
+        raise DumpError("the text says nothing that is understood about memory", path=path)
+    return found
 
-    Raises
-    ------
-    DumpError
-        Nothing about memory that is understood.
-    """
+
+def usage_in(text: str) -> UsageText | None:
+    """What a text says; None if that is nothing about memory that is understood."""
     found, text = UsageText(), _COLOUR.sub("", text)
     if module := _MODULE.search(text):
         found.module = module[1]
     _read_tables(text, found)
     _read_messages(text, found)
     _read_old(text, found)
-    if not found.spaces:
-        raise DumpError("the text says nothing that is understood about memory", path=path)
-    return found
+    return found if found.spaces else None
 
 
 def _read_tables(text: str, found: UsageText) -> None:

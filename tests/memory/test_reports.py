@@ -16,7 +16,7 @@ from strided.dumps.detect import recognise
 from strided.layout import TupleShape
 from strided.memory.buffers import Buffer
 from strided.memory.report import MemoryReport
-from strided.memory.usage_text import is_usage_text
+from strided.memory.usage_text import usage_in
 from tests.paths import DATA
 from tests.steps import check_linear
 
@@ -504,7 +504,7 @@ def test_a_byte_order_mark_changes_nothing(path: Path, tmp_path: Path) -> None:
 
 
 def test_long_runs_of_blanks_take_linear_time() -> None:
-    check_linear(lambda size: partial(is_usage_text, " " * size), 60)
+    check_linear(lambda size: partial(usage_in, " " * size), 60)
 
 
 UPDATES = """HloModule m, is_scheduled=true, input_output_alias={ {1}: (0, {}, may-alias) }
