@@ -595,6 +595,22 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
         assert left == ["x.bin"]
 
 
+@pytest.mark.parametrize("module", ["strided.cli.run", "click", "strided.cli.memory", "strided.dumps.hlo"])
+def test_ctrl_c_may_come_while_a_command_is_imported(module: str) -> None:
+    script = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(name, *_):\n"
+        f"        if name == {module!r}:\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting)\n"
+        "from strided.cli import main\n"
+        "main(['copies', 'nowhere'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "strided: interrupted")
+
+
 def test_who_started_it_may_have_signals_ignored(dump: Path, tmp_path: Path) -> None:
     script = (
         "import os, signal, sys, strided.cli\nfrom strided.cli import convert\n"

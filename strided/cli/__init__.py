@@ -6,6 +6,20 @@ two lines on standard error.
 
 from __future__ import annotations
 
-from strided.cli.run import main
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line (by default `sys.argv`) and end the process."""
+    try:
+        from strided.cli.run import run  # in here, because Ctrl-C may come while all of it is imported
+
+        run(arguments)
+    except KeyboardInterrupt:
+        if sys.stderr is not None:
+            sys.stderr.write("strided: interrupted\n")
+        sys.exit(130)

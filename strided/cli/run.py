@@ -24,8 +24,8 @@ from strided.escape import in_columns, visible
 _MAPPING = (["diff"], ["identify"], ["padding"])
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command line (by default `sys.argv`) and end the process."""
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line (by default `sys.argv`) and end the process; KeyboardInterrupt after Ctrl-C."""
     closed = sys.stdout is None  # by the shell
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the next file opened would take its place
@@ -47,9 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        click.echo("strided: interrupted", err=True)
-        sys.exit(130)
+    except click.exceptions.Abort:  # which click makes of Ctrl-C
+        raise KeyboardInterrupt from None
     except click.ClickException as error:
         _fail(error.format_message())
     except NotationError as error:

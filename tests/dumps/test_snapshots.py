@@ -598,7 +598,7 @@ def test_another_process_truncates_the_snapshot(moment: str, name: str, tmp_path
         path = path.rename(tmp_path / "module_0001.f.snapshot.1.pb")
         name = f".:{name}"
     script = f"""
-import sys, strided.cli, strided.files.mapping, strided.dumps.snapshots.snapshot, strided.dumps.directory.programs
+import sys, strided.cli.ls, strided.files.mapping, strided.dumps.snapshots.snapshot, strided.dumps.directory.programs
 strided.files.mapping.MappedFile.check = lambda self: None
 strided.dumps.snapshots.snapshot.refuse_truncated = lambda *_: None
 then = {moment}
