@@ -16,6 +16,7 @@ from typing import NoReturn
 import click
 
 from strided.cli.group import ENDING, commands, end
+from strided.cli.operands import STANDARD
 from strided.cli.options import width
 from strided.errors import NotationError, StridedError
 from strided.escape import in_columns, visible
@@ -100,6 +101,8 @@ def _nearby(path: str) -> str:
     """What may be meant by a path that leads nowhere."""
     from strided.dumps.directory.names import parse_name
 
+    if path == STANDARD:
+        return "; only commands that read arrays take - as standard input"
     there = path
     while there and not os.path.lexists(there):
         there = os.path.dirname(there)

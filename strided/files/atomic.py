@@ -58,7 +58,7 @@ def resolved(path: str | os.PathLike[str]) -> tuple[str, os.stat_result | None]:
     """
     target = os.path.realpath(os.fsdecode(path))
     try:
-        there = os.stat(path)  # not of `target`: what /dev/stdout leads to may have no path
+        there = os.stat(path or os.curdir)  # not of `target`: what /dev/stdout leads to may have no path
     except FileNotFoundError:
         return target, None
     except OSError as error:
