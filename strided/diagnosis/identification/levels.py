@@ -25,7 +25,7 @@ from strided.runtime.aliases import Table
 Floats = npt.NDArray[np.float64]
 
 #: Ratios of the variance between rows to that within them that are tried.
-_RATIOS = 2.0 ** np.arange(-12, 9)
+_RATIOS = 2.0 ** np.arange(-12, 9)[:, None]
 #: The least variance that is left, as a share of all: ranks are no finer.
 _LEAST_REST = 1e-3
 #: Slots of the variance of all that each part is taken to have besides its own.
@@ -173,17 +173,19 @@ def _levels(values: Floats, rows: Table, least: float) -> tuple[Floats, float, f
     rows, count = np.unique(rows, return_inverse=True, return_counts=True)[1:]
     means = np.bincount(rows, values) / count
     within = float(((values - means[rows]) ** 2).sum())
-    best = n * math.log(max(least, float(values.var())))
-    found = np.full(n, values.mean()), float(values.var()), 0.0
-    for ratio in _RATIOS:
-        weight = count / (1 + ratio * count)
-        centre = float(weight @ means / weight.sum())
-        left = max(least, (within + float(weight @ (means - centre) ** 2)) / n)
-        price = float(np.log1p(ratio * count).sum())
-        if n * math.log(left) + price < best:
-            best = n * math.log(left) + price
-            found = (centre + (means - centre) * ratio * weight)[rows], left, price
-    return found
+    # One ratio a line.
+    price = 1 + _RATIOS * count
+    weight = count / price
+    centre = weight @ means / weight.sum(axis=1)
+    left = np.maximum(least, (within + (weight * (means - centre[:, None]) ** 2).sum(axis=1)) / n)
+    twice = np.log(price).sum(axis=1)
+    nats = n * np.log(left) + twice
+    k = int(nats.argmin())
+    one = float(values.var())
+    if nats[k] >= n * math.log(max(least, one)):
+        return np.full(n, values.mean()), one, 0.0
+    levels = centre[k] + (means - centre[k]) * _RATIOS[k] * weight[k]
+    return levels[rows], float(left[k]), float(twice[k])
 
 
 def _phase(reading: Reading) -> int:
