@@ -48,7 +48,7 @@ def _transpose(turn, suits, by_lines, width, source, target, tables, streaming, 
         sharing = max(sharing, 64 // max(1, abs(simd_bytes.integer(source_rows + 8) - simd_bytes.integer(source_rows))))
     bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, sharing
     held, far = NONE, ZERO
-    late = NOTHING[:4]
+    late = ZERO, ZERO, ZERO, ZERO
     for k in range(count):
         far = max(far, simd_bytes.item(source_rows, k))
     lines = prepare_ring(width, p_table, room) if streaming else ZERO

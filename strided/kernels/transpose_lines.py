@@ -17,10 +17,7 @@ _PLACES = 1024  # lines behind which places are the same again, as in a way of i
 
 @separate
 def suits(goal, count, room):
-    """Whether lines of `count` rows of the target are best written so: they can be put together, and lie apart."""
-    phases = ZERO
-    for k in range(count):
-        phases |= goal[1] + simd_bytes.item(goal[0], k)
+    """Whether lines of `count` rows of the target are best written so: they lie apart."""
     for k in range(0, _PLACES, 64):
         simd_bytes.store(room + k, simd_bytes.zero())
     found, most = ZERO, min(_LOOKED_AT, count)
@@ -28,7 +25,7 @@ def suits(goal, count, room):
         place = room + ((goal[1] + simd_bytes.item(goal[0], k)) // 64 & _PLACES - 1)
         found += 1 - simd_bytes.byte(place)
         simd_bytes.put_byte(place, ZERO + 1)
-    return phases & 3 == 0 and 4 * found >= 3 * most
+    return 4 * found >= 3 * most
 
 
 def lines_by(turn):

@@ -46,7 +46,8 @@ def prepare_ring(width, p_pieces, room):
 def by_ring(turn, suits, by_lines, width, lines, origin, goal, extent, after, late, room, bounds):
     """Turn a band by writing some lines of each of its rows, then the next lines of each.
 
-    Where rows of the target are as `suits` says, whole blocks are written by `by_lines`, of `transpose_lines`.
+    Where rows of the target begin at multiples of 4 bytes and lie as `suits` says, whole blocks are written by
+    `by_lines`, of `transpose_lines`.
 
     Squares are turned into a ring of rows; each is written half a ring later, while others are turned. A row that does
     not begin with a line keeps its last 64 bytes for its next lines.
@@ -59,8 +60,10 @@ def by_ring(turn, suits, by_lines, width, lines, origin, goal, extent, after, la
     half = LAG // lines
     stop = (extent[0] + side - 1) // side * side
     clear = origin[1] + extent[0] * width + origin[2] + 64 <= bounds[1]
-    keeps = _keeps(goal, extent[0])
-    straight = extent[0] >= 2 * side and extent[1] >= lines * side and suits(goal, extent[0], room)
+    phases = _phases(goal, extent[0])
+    keeps = phases & 63 != 0
+    straight = phases & 3 == 0 and extent[0] >= 2 * side and extent[1] >= lines * side
+    straight = straight and suits(goal, extent[0], room)
     for q in range(0, extent[1], lines * side):
         count = min(lines * side, extent[1] - q)
         across = (count + side - 1) // side
@@ -124,12 +127,12 @@ def finish_ring(width, lines, late, room):
 
 
 @part
-def _keeps(goal, count):
-    """Whether any row of the target begins elsewhere than with a line."""
+def _phases(goal, count):
+    """The bits of where rows of the target begin, those of all of them: the lowest six tell if all begin with lines."""
     phases = ZERO
     for k in range(count):
         phases |= goal[1] + simd_bytes.item(goal[0], k)
-    return phases & 63 != 0
+    return phases
 
 
 @separate
