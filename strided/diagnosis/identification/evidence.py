@@ -129,29 +129,33 @@ def ranks(numbers: Floats, inside: npt.NDArray[np.bool_], points: int) -> Floats
     return (below + np.where(reference[found] == numbers, equal[found], 0) / 2) / len(reference)
 
 
-def _spread(u: Floats) -> tuple[float, float]:
-    """Mean difference of two values drawn at random, and the mean of its logarithm."""
-    shuffled = np.abs(u - np.roll(np.random.default_rng(3).permutation(u), 1))
-    mean = float(shuffled.mean()) if len(u) else 0.0
+def _shuffled(u: Floats) -> Floats:
+    """Differences of values drawn at random, one for each."""
+    differences: Floats = np.abs(u - np.roll(np.random.default_rng(3).permutation(u), 1))
+    return differences
+
+
+def _spread(shuffled: Floats) -> tuple[float, float]:
+    """The mean of such differences, and the mean of their logarithms beside it."""
+    mean = float(shuffled.mean()) if len(shuffled) else 0.0
     return mean, float(np.log(np.maximum(shuffled / mean, _FLOOR)).mean()) if mean else 0.0
 
 
-def _told(u: Floats) -> float:
+def _told(shuffled: Floats) -> float:
     """The share of pairs that count: where most values are equal, few tell anything.
 
     The mean of n differences that are exponential is as certain as that of ``2 n mean**2 / mean_of_squares`` others (L.
     Kish, Survey Sampling, 1965, section 8.2: the effective size of a sample).
     """
-    differences = np.abs(u - np.roll(np.random.default_rng(3).permutation(u), 1))
-    squares = float((differences**2).mean()) if len(u) else 0.0
-    return min(1.0, 2 * float(differences.mean()) ** 2 / squares) if squares else 0.0
+    squares = float((shuffled**2).mean()) if len(shuffled) else 0.0
+    return min(1.0, 2 * float(shuffled.mean()) ** 2 / squares) if squares else 0.0
 
 
 def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int) -> tuple[Evidence, Floats]:
     """Neighbours along each axis beside the same values shuffled."""
     own = u[: sample.points][inside[: sample.points]]
-    mean, logs = _spread(own)
-    told = _told(own)
+    shuffled = _shuffled(own)
+    (mean, logs), told = _spread(shuffled), _told(shuffled)
     parts, terms = [], []
     total = 0.0
     for pairs in sample.pairs:
@@ -220,7 +224,7 @@ def _groupings(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> dict
     if rank > 2:
         groupings |= {tuple(k for k in range(rank) if k != d): f"the line along dimension {d}" for d in range(rank)}
     near = {p.axis: _near(u, inside, p) for p in sample.pairs}
-    spread = _spread(own)[0]
+    spread = float(_shuffled(own).mean())
     for axes, name in groupings.items():
         along = [near[k] for k in near if k not in axes]
         across = [near[k] for k in near if k in axes]
@@ -276,7 +280,7 @@ def _repeats(levels: Floats, places: npt.NDArray[np.int64]) -> bool:
         found: Floats = np.abs(levels - levels[at])[places[at] == places + step]
         return found
 
-    spread = _spread(levels)[0]
+    spread = float(_shuffled(levels).mean())
     near = differences(1)
     if len(near) >= _POSITIONS and near.mean() < _UNLIKE * spread:
         return False
