@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.dumps.buffer_assignment.values import label_of
@@ -43,7 +43,7 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
     places = len(liveness.schedule)
     changes = [0] * (places + 1)
     whole = 0
-    unsized = []
+    unsized: list[str] = []
     for members, live in liveness.values():
         best = _largest(members, space, generation)
         if best is not None:
@@ -52,7 +52,7 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
             changes[live.stop + 1] -= best.size
             whole += best.size
         else:
-            unsized += list(_unsized(members, space))[:1]
+            unsized += islice(_unsized(members, space), 1)
     usage = list(accumulate(changes[:-1]))
     is_ordered = module.is_scheduled
     peak = max(usage, default=0) if is_ordered else whole

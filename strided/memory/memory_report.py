@@ -144,10 +144,12 @@ class Material:
         origin = text.encode() if source is None else source
         if text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith("BufferAssignment:"):
             self.assignment = read_allocations(origin)
-        elif _HEADER.search(text, 0, 1 << 16) or not (_EXHAUSTED in text or usage_in(text) is not None):
+            return
+        usage = None if (header := _HEADER.search(text, 0, 1 << 16)) else usage_in(text)
+        if header or (usage is None and _EXHAUSTED not in text):
             self._add_module(read_hlo(text if source is None else source))
         else:
-            self.text = read_usage_text(text, self.path)
+            self.text = usage or read_usage_text(text, self.path)  # which refuses it
 
 
 def _is_text(source: str) -> bool:
