@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,6 +27,8 @@ from strided.runtime.cache import BoundedCache
 
 #: Tables that a step keeps for its next tasks.
 _MOST_KEPT = 64
+#: Groups that are shorter than the longest ones by so much are more work than they spare.
+_LEAST_GROUP = 8
 
 
 class AxisRange(NamedTuple):
@@ -70,7 +73,7 @@ class _AxisRanges:
     def __init__(self, axis: Axis, length: int, period: int) -> None:
         self.axis, self.length = axis, length
         self.head = length - (phase_of(axis, period) if length % period == 0 else 0)
-        self.repeat = math.lcm(*(_repeat(m) for side in (axis.source, axis.target) for m in side.radix_maps))
+        self.repeat = _repeat_of(axis)
         self.known: list[AxisRange] | None = None
 
     def __iter__(self) -> Iterator[AxisRange]:
@@ -98,9 +101,10 @@ class _AxisRanges:
             start, stop = stop, min(extent, stop + self.length)
 
 
-def _repeat(radix_map: RadixMap) -> int:
-    """The number of indices after which all digits of a radix map but the last repeat."""
-    return radix_map.period // math.gcd(radix_map.period, radix_map.step)
+def _repeat_of(axis: Axis) -> int:
+    """The number of indices after which all digits of both sides but the last repeat."""
+    radix_maps = (m for side in (axis.source, axis.target) for m in side.radix_maps)
+    return math.lcm(*(m.period // math.gcd(m.period, m.step) for m in radix_maps))
 
 
 def phase_of(axis: Axis, period: int) -> int:
@@ -117,14 +121,15 @@ def tile_period_of(axis: Axis) -> int:
     return math.lcm(*(m.period for side in (axis.source, axis.target) for m in side.radix_maps))
 
 
-def length_of(axis: Axis, budget: int, multiple: int = 1, *, in_pieces: bool = False) -> int:
+def length_of(axis: Axis, budget: int, multiple: int = 1, *, in_pieces: bool = False, in_groups: bool = False) -> int:
     """The indices of an axis that one task takes: all, or as many whole tiles as `budget` indices hold.
 
-    With `in_pieces` its tables have a row for each piece, not for each index.
+    With `in_pieces` its tables have a row for each piece, not for each index; with `in_groups` for each one of a group,
+    or for each group.
     """
     units = [m.unit for s in (axis.target, axis.source) for m in s.radix_maps if m.sizes]
-    most = limits.current.table_rows * min(units, default=1 << 40) if in_pieces else limits.current.table_rows
-    budget = max(1, min(budget, most))
+    each = min(units, default=1 << 40) if in_pieces else multiple if in_groups else 1
+    budget = max(1, min(budget, each * limits.current.table_rows))
     if axis.extent <= budget:
         return axis.extent
     whole = tile_period_of(axis)
@@ -137,6 +142,31 @@ def length_of(axis: Axis, budget: int, multiple: int = 1, *, in_pieces: bool = F
         parts = -(-axis.extent // most)
         return -(-axis.extent // (parts * multiple)) * multiple
     return most
+
+
+def most_grouped(axis: Axis, multiple: int) -> int:
+    """The most indices of an axis that are a group, as `grouped` makes them; 0 if groups are not alike."""
+    alike, most = math.lcm(multiple, _repeat_of(axis)), limits.current.group_rows
+    return most // alike * alike
+
+
+def grouped(axis: Axis, part: AxisRange, multiple: int) -> int:
+    """The length of equal groups that make up a range of an axis: a multiple of `multiple`, or 0 without such.
+
+    Tables of one are those of all others, but for a shift: a long range whose tables would fill a cache is better taken
+    as groups.
+    """
+    most = most_grouped(axis, multiple)
+    if not 0 < 2 * most <= part.stop - part.start or (part.start + phase_of(axis, multiple)) % multiple:
+        return 0
+    return _equal_parts(part.stop - part.start, math.lcm(multiple, _repeat_of(axis)), most)
+
+
+@lru_cache(maxsize=1024)
+def _equal_parts(count: int, multiple: int, most: int) -> int:
+    """The most indices, a multiple of a number, of which some make up `count`; 0 if that is less than `most` by far."""
+    sizes = range(most // multiple * multiple, max(1, most // _LEAST_GROUP) - 1, -multiple)
+    return next((size for size in sizes if count % size == 0), 0)
 
 
 class Tables:
@@ -178,6 +208,12 @@ class Tables:
 def offsets_of(axis: Axis, start: int, stop: int) -> Table:
     """(source offset, target offset) of every index in a range of an axis."""
     return np.stack([axis.source.table(start, stop), axis.target.table(start, stop)], axis=1)
+
+
+def group_offsets(axis: Axis, start: int, stop: int, size: int) -> Table:
+    """(source offset, target offset) of groups of `size` indices in a range of an axis, less those of the first."""
+    first = np.arange(start, stop, size, dtype=np.int64)
+    return np.stack([side.offsets_at(first) - side.at(start) for side in (axis.source, axis.target)], axis=1)
 
 
 def pieces_of(axis: Axis, start: int, stop: int) -> Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ from strided.planning.offset_tables import (
     TaskRanges,
     boxes_of,
     cuts,
+    group_offsets,
+    grouped,
     length_of,
+    most_grouped,
     nearness,
     phase_of,
     pieces_of,
@@ -218,7 +222,11 @@ class VectorStep:
             if k >= 0:
                 least, most = self._range_of(k, budget)
                 pieces = not self.is_transposition and (k == self.lane or self.kernel == "short_rows")
-                lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
+                group = most_grouped(self.axes[k], self._rows_alike) if k == self.row and self._has_rows else 0
+                groups = 0 < 2 * group <= most
+                lengths[k] = length_of(
+                    self.axes[k], most, group if groups else least, in_pieces=pieces, in_groups=groups
+                )
                 if k == self.lane and self.kernel == "short_rows":
                     lengths[k] = self.axes[k].extent
                 budget = max(1, budget // lengths[k])
@@ -250,7 +258,7 @@ class VectorStep:
             return line, max(1, budget // min(beside, rows))
         if self.is_transposition:
             return _TURNED_LINES * line, budget
-        least = _LINE_BYTES * 8 // _WORD_BITS if self.kernel == "pack_words" else self.rows
+        least = max(self._least_words, self.rows)
         if self._goes_on_beside_rows():
             return least, min(budget, max(limits.current.far_rows, self._least_rows()))
         return least, budget
@@ -308,15 +316,35 @@ class VectorStep:
                 tables.get("target runs", self.row, box[self.row], _target_runs),
             )
         pieces = tables.get("pieces", self.lane, lane, self._pieces)
-        rows = (
-            np.array([[0, 0, self.member]]) if self.row < 0 else tables.get("rows", self.row, box[self.row], self._rows)
-        )
-        if self.kernel in ("pack", "pack_words", "unpack"):
-            return outer, rows, pieces
+        packed = self.kernel in ("pack", "pack_words", "unpack")
         if self.row < 0:
-            return outer, rows, pieces, _ends(1), _ends(len(pieces))
-        row_cuts = tables.get("row cuts", self.row, box[self.row], self._row_cuts)
+            rows = np.array([[0, 0, self.member]])
+            return (outer, rows, pieces) if packed else (outer, rows, pieces, _ends(1), _ends(len(pieces)))
+        part = box[self.row]
+        if size := grouped(self.axes[self.row], part, self._rows_alike):
+            # Matrices of their own, so that one table of few rows serves for all.
+            groups = tables.get("groups", self.row, part, partial(group_offsets, size=size))
+            outer, part = (outer[:, None, :] + groups).reshape(-1, 2), part._replace(stop=part.start + size)
+        rows = tables.get("rows", self.row, part, self._rows)
+        if packed:
+            return outer, rows, pieces
+        row_cuts = tables.get("row cuts", self.row, part, self._row_cuts)
         return outer, rows, pieces, row_cuts, tables.get("piece cuts", self.lane, lane, self._piece_cuts)
+
+    @property
+    def _has_rows(self) -> bool:
+        """Whether a table has each of its rows."""
+        return not self.is_transposition and self.kernel not in ("copy", "short_rows")
+
+    @property
+    def _rows_alike(self) -> int:
+        """Of what a group of rows is a multiple, so that none cuts a word, a line of words or a block of rows."""
+        return math.lcm(self._least_words, self.rows, self._block()[0] or 1)
+
+    @property
+    def _least_words(self) -> int:
+        """Rows of a line of the target, if each is a word in it."""
+        return _LINE_BYTES * 8 // _WORD_BITS if self.kernel == "pack_words" else 1
 
     def _pieces(self, axis: Axis, start: int, stop: int) -> Table:
         """(source offset, target offset, length) of pieces; lengths in bytes for `rows`, else in lanes."""

@@ -72,6 +72,8 @@ class Limits(NamedTuple):
     offset_chunk_elements: int = 1 << 16
     #: Rows of a table in one task, 1.5 MB at most. Not measured.
     table_rows: int = 1 << 16
+    #: Rows of which more are taken as groups that are alike: 6 KB of a table. `sweep.py`, short rows.
+    group_rows: int = 1 << 8
 
     # Blocks: parts of a task that stay in a cache.
 

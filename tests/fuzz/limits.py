@@ -20,6 +20,7 @@ _CHOICES: dict[str, list[int | None]] = {
     "staged_elements": [0, 0, _NEVER, None],
     "shared_fill_bytes": [0],
     "vector_task_bytes": [1 << 10, 1 << 13, None],
+    "group_rows": [8, 48, None],
     "nest_task_elements": [1 << 8, 1 << 12, None],
     "fill_task_bytes": [1 << 10, None],
     "fill_task_runs": [100, None],

@@ -194,6 +194,7 @@ def test_kernels_do_what_the_general_nest_does(
     replace(stream_bytes=0 if streaming else 1 << 40)
     if small_tasks:
         replace(vector_task_bytes=1 << 12, tiled_block_bytes=1 << 11, staging_bytes=1 << 14, nest_task_elements=1 << 10)
+        replace(group_rows=32)
         sd.set_num_threads(3)
     bits = (way.bits, way.other_bits or way.bits)
     check_there_and_back(f"f32[{way.sizes}]", (way.source, way.target), bits, phases, (way.there, way.back))
@@ -614,6 +615,7 @@ def copies(draw: st.DrawFn) -> tuple[Guarded, Guarded, dict[str, Any]]:
         "threads": draw(st.sampled_from([1, 2, 3])),
         "task": draw(st.sampled_from([1 << 9, 1 << 12, 1 << 21])),
         "indices": draw(st.sampled_from([50, 1 << 16])),
+        "group": draw(st.sampled_from([8, 48, 1 << 8])),
         "stream": draw(st.sampled_from([0, 1 << 40])),
     }
     return sides[0], sides[1], cut
@@ -626,7 +628,8 @@ def test_any_copy(copy: tuple[Guarded, Guarded, dict[str, Any]], general: bool) 
     sd.set_num_threads(cut["threads"])
     tasks = ("vector_task_bytes", "staging_bytes", "nest_task_elements")
     shorter = {name: min(getattr(limits.current, name), cut["task"]) for name in tasks}
-    with limits.replaced(**shorter, **_SMALL, table_rows=cut["indices"], stream_bytes=cut["stream"]):
+    shorter |= {"table_rows": cut["indices"], "group_rows": cut["group"]}
+    with limits.replaced(**shorter, **_SMALL, stream_bytes=cut["stream"]):
         check(source, target, general=general)
 
 
@@ -671,6 +674,43 @@ def test_short_blocks_of_few_rows(bits: tuple[int, int], tile: str, replace: Cal
             dense = row_major(map_.shape)
             for first, second, widths in ((map_, dense, bits), (dense, map_, bits[::-1])):
                 check(Guarded(first, widths[0], seed=1), Guarded(second, widths[1], seed=2))
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize(
+    ("layout", "bits", "kernels"),
+    [
+        ("{1,0:T(8,128)}", (32, 32), ("rows", "rows")),
+        ("{1,0:T(8,128)(2,1)}", (16, 16), ("deinterleave16", "interleave16")),
+        ("{1,0:T(8,128)(4,1)}", (8, 8), ("deinterleave8", "interleave8")),
+        ("{1,0:T(8,128)(8,1)}", (4, 8), ("deinterleave_bits", "interleave_bits")),
+        ("{1,0:T(16,128)(16,1)}", (2, 8), ("deinterleave_bits", "interleave_bits")),
+        ("{0,1:T(8,128)(8,1)}", (4, 8), ("nest_bits", "pack_words")),
+    ],
+    ids=str,
+)
+def test_many_rows_that_are_alike(
+    layout: str, bits: tuple[int, int], kernels: tuple[str, str], streaming: bool, replace: Callable[..., None]
+) -> None:
+    """They are taken as groups, matrices of their own, where none of them cuts a word, a line or a tile."""
+    replace(stream_bytes=0 if streaming else 1 << 40, group_rows=32, staged_elements=1 << 40)
+    grouped = []
+    for start, rows in ((0, 640), (0, 1100), (1, 631), (3, 1021), (8, 1000)):
+        tiled = map_of(f"f32[1100,37]{layout}").sliced(0, start, 1, rows)
+        dense = row_major(tiled.shape)
+        for first, second, widths, kernel in (
+            (tiled, dense, bits, kernels[0]),
+            (dense, tiled, bits[::-1], kernels[1]),
+        ):
+            for phase in (0, 5):
+                source, target = Guarded(first, widths[0], seed=1), Guarded(second, widths[1], seed=2, phase=phase)
+                check_both(source, target, kernel)
+            (step,) = plan_copy(first, second, source.region.storage, target.region.storage).steps
+            if isinstance(step, VectorStep):
+                outer, table = step.arguments(step.tables(), next(iter(step.tasks())))[:2]
+                grouped.append(len(outer) > 1 and len(table) <= 32)
+    assert any(grouped)
+    assert not all(grouped)
 
 
 @pytest.mark.parametrize(("bits", "tile"), [(16, "(2,1)"), (8, "(4,1)")])
