@@ -302,7 +302,7 @@ def test_a_pipe_brings_other_things(content: str, dump: Path, tmp_path: Path) ->
     assert (tmp_path / "out.bin").read_bytes() == expected().tobytes()
 
 
-@pytest.mark.parametrize("expanded", [True, False])
+@pytest.mark.parametrize("expanded", thinned([True, False], 5))
 @pytest.mark.parametrize("typed", [True, False])
 def test_diff_takes_what_the_pipe_says_of_itself(dump: Path, tmp_path: Path, expanded: bool, typed: bool) -> None:
     if typed:
@@ -361,7 +361,9 @@ def test_a_file_on_standard_input_says_what_it_is(
     assert found["x.txt"][2].startswith("strided: standard input holds a program")
 
 
-@pytest.mark.parametrize(("arguments", "which"), [(("-", SHAPE, "x.bin"), "input"), (("DUMP", SHAPE, "-"), "output")])
+@pytest.mark.parametrize(
+    ("arguments", "which"), thinned([(("-", SHAPE, "x.bin"), "input"), (("DUMP", SHAPE, "-"), "output")], 2)
+)
 def test_bytes_neither_go_to_a_terminal_nor_come_from_one(arguments: tuple[str, ...], which: str, dump: Path) -> None:
     master, terminal = os.openpty()
     try:
@@ -595,7 +597,7 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
         assert left == ["x.bin"]
 
 
-@pytest.mark.parametrize("module", ["strided.cli.run", "click", "strided.cli.memory", "strided.dumps.hlo"])
+@pytest.mark.parametrize("module", thinned(["strided.cli.run", "click", "strided.cli.memory", "strided.dumps.hlo"], 2))
 def test_ctrl_c_may_come_while_a_command_is_imported(module: str) -> None:
     script = (
         "import sys\n"
@@ -654,7 +656,7 @@ def test_help_and_info_load_no_compiler() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", thinned(["", "1"], 2))
 def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path, unbuffered: str) -> None:
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     convert = [sys.executable, "-m", "strided", "convert", dump, SHAPE, "-"]

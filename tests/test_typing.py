@@ -21,6 +21,7 @@ error: sd.StridedError = sd.errors.DumpError("no such line")
 """
 
 
+@pytest.mark.slow
 def test_mypy_knows_the_types(tmp_path: Path) -> None:
     api = pytest.importorskip("mypy.api", reason="mypy is in the extra lint")
     for name, code in (("use", USE), ("misuse", "import strided\nstrided.parse_layout('{1,0}').byte_size\n")):

@@ -71,7 +71,7 @@ def test_smooth_values(text: str) -> None:
     assert text in named(found)
 
 
-@pytest.mark.parametrize("known", ["bf16[5,131]", "[5,131]", "bf16[5,?]", None])
+@pytest.mark.parametrize("known", thinned(["bf16[5,131]", "[5,131]", "bf16[5,?]", None], 3))
 def test_the_buffer_of_the_demonstration(known: str | None) -> None:
     found = identify(demo.sample(), known)
     assert found.best is not None
@@ -135,7 +135,7 @@ def test_noise_is_never_decided(known: str, size: int) -> None:
     assert found.candidates
 
 
-@pytest.mark.parametrize("seed", thinned([1, 2, 3, 4, 5], 2))
+@pytest.mark.parametrize("seed", thinned([1, 2, 3, 4, 5], 5))
 @pytest.mark.parametrize(
     "text",
     [
@@ -151,7 +151,7 @@ def test_garbage_in_the_padding_gives_the_rows_of_a_wrong_layout_no_scale(text: 
     assert found.best is None or text in named(found)
 
 
-@pytest.mark.parametrize("layout", ["{1,0:T(8,128)(4,1)}", "{1,0:T(8,128)}", "{0,1:T(8,128)(4,1)}"])
+@pytest.mark.parametrize("layout", thinned(["{1,0:T(8,128)(4,1)}", "{1,0:T(8,128)}", "{0,1:T(8,128)(4,1)}"], 5))
 @pytest.mark.parametrize("share", [0.5, 0.02])
 def test_preds_of_any_share_with_garbage_in_the_padding(layout: str, share: float) -> None:
     shape = sd.parse_shape(f"pred[100,100]{layout}")
@@ -164,7 +164,7 @@ def test_preds_of_any_share_with_garbage_in_the_padding(layout: str, share: floa
     assert found.best is None or named(found) & {str(shape), transposed}
 
 
-@pytest.mark.parametrize("seed", thinned([1, 2, 3], 2))
+@pytest.mark.parametrize("seed", thinned([1, 2, 3], 3))
 @pytest.mark.parametrize("text", ["f32[100,200]{0,1}", "bf16[100,200]{0,1}", "f32[1000,2000]{0,1}"])
 def test_columns_that_repeat_the_rows_are_no_scale_of_their_own(text: str, seed: int) -> None:
     raw, _ = buffer_of(text, weights, seed=seed)

@@ -196,7 +196,7 @@ def test_a_source_that_is_truncated_meanwhile_is_an_error(
     assert [p.name for p in tmp_path.iterdir()] == ["x.bin"]
 
 
-@pytest.mark.parametrize("command", ["convert", "show"])
+@pytest.mark.parametrize("command", thinned(["convert", "show"], 2))
 def test_another_process_truncates_the_file(command: str, tmp_path: Path) -> None:
     source = tmp_path / "x.bin"
     with source.open("wb") as file:
@@ -520,6 +520,7 @@ def test_broken_gzip(tmp_path: Path) -> None:
 # --- full disks -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_meanwhile_is_an_error(tmp_path: Path) -> None:
     """Without room reserved beforehand, as on file systems that cannot do it."""
     script = """

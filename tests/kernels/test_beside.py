@@ -171,6 +171,7 @@ else:
     assert [path.suffix for path in folder.iterdir()] == [".nbc"]
 
 
+@pytest.mark.slow
 def test_forks_wait_while_a_kernel_is_loaded(folder: Path) -> None:
     """No lock of Numba's or LLVM's is held in the child."""
     code = """
@@ -251,7 +252,7 @@ else:
 
 
 @pytest.mark.parametrize(
-    "end", thinned(["", "1 / 0", "os.kill(os.getpid(), signal.SIGINT)", "os._exit(1)", "os.abort()"], 3)
+    "end", thinned(["", "1 / 0", "os.kill(os.getpid(), signal.SIGINT)", "os._exit(1)", "os.abort()"], 5)
 )
 def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int) -> None:
     running = process(f"until(compiling)\nprint(kernels._compiler._child.pid, flush=True)\n{end}", folder)
@@ -263,6 +264,7 @@ def test_nothing_is_left_when_the_process_ends(end: str, folder: Path, lock: int
     assert not list(folder.glob("*.nbc*"))
 
 
+@pytest.mark.slow
 def test_a_process_that_has_little_memory_left_is_not_ended(folder: Path, lock: int) -> None:
     code = """
 import resource
@@ -289,6 +291,7 @@ resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20), -1))
     assert re.fullmatch(r"\d+ MB of address space are left \(ulimit -v\)\n", said(process(code + _ASK_ANOTHER, folder)))
 
 
+@pytest.mark.slow
 def test_no_process_is_started_that_would_find_too_little_memory(folder: Path, lock: int) -> None:
     code = """
 import resource
@@ -299,6 +302,7 @@ resource.setrlimit(resource.RLIMIT_AS, (1000 << 20, -1))
     assert said(process(code + _ASK_ANOTHER, folder, OPENBLAS_NUM_THREADS="1")) == expected
 
 
+@pytest.mark.slow
 def test_code_of_another_version_is_not_taken(folder: Path, tmp_path: Path) -> None:
     """The package is upgraded while a process runs: what the new one compiles is not for this one."""
     paths.copy_of_package(tmp_path)
@@ -317,6 +321,7 @@ print(len(handed_over[-1]) > 1000, kernels.kernel_of("fill").compiled.stats.cach
     assert said(process(code, folder)).split() == ["True", "Counter()"]
 
 
+@pytest.mark.slow
 def test_a_compiler_that_hangs_is_killed_at_the_end(folder: Path, lock: int) -> None:
     code = """
 kernels.beside._END_SECONDS = 0.1
@@ -347,6 +352,7 @@ except KeyboardInterrupt:
     assert said(running) == "ready\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_very_end_says_nothing(folder: Path) -> None:
     """LLVM must not be torn down under the thread, so the end waits."""
     code = """
@@ -367,6 +373,7 @@ until(lambda: inside)
     assert said(process(code, folder)) == "done\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switched", thinned([True, False], 2), ids=["switched off", "no folder"])
 def test_without_a_folder_kernels_are_handed_over_all_the_same(switched: bool, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
@@ -403,6 +410,7 @@ def test_an_isolated_process_has_an_isolated_one_compile(monkeypatch: pytest.Mon
         assert command[1] == option
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "without",
     thinned(["sys.executable = ''", "sys.executable = '/bin/python-that-is-not-there'", "sys.frozen = True"], 3),

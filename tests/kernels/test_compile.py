@@ -98,6 +98,7 @@ def test_the_switch_leaves_the_disk_alone(folder, monkeypatch):
     assert not list(folder.rglob("*"))
 
 
+@pytest.mark.slow
 def test_an_upgrade_compiles_only_what_it_touches(tmp_path):
     """The package is copied, used, moved and changed in one file."""
     code = """
@@ -282,6 +283,7 @@ def test_kernels_are_code_for_arm_too() -> None:
     assert (ran.returncode, ran.stdout) == (0, "[]\n"), ran.stderr
 
 
+@pytest.mark.slow
 def test_numbas_switch_for_debugging_does_not_reach_kernels() -> None:
     """``NUMBA_DISABLE_JIT`` is meant for the functions of whoever sets it; theirs stay uncompiled, ours do not."""
     code = """

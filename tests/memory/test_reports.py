@@ -434,6 +434,7 @@ def test_before_copies_are_there_nothing_is_written_in_place(name: str) -> None:
     assert sd.memory_report(f"HloModule m\n{text}").total_bytes == total
 
 
+@pytest.mark.slow
 def test_calls_without_end_are_refused() -> None:
     computation = "%f{n} (p: f32[8]) -> f32[8] {{\n  %p{n} = f32[8]{{0}} parameter(0)\n{calls}}}\n\n"
     call = "  {root}%{name}{n} = f32[8]{{0}} call(%{of}{n}), to_apply=%f{next}\n"

@@ -526,6 +526,7 @@ def test_blocks_fit_their_memory() -> None:
     assert _blocks_fit(plan_copy(*sides, Storage(2), Storage(2)))
 
 
+@pytest.mark.slow
 def test_blocks_of_any_layout_fit_their_memory() -> None:
     rng, found = random.Random(1), 0
     for _ in range(150):

@@ -22,6 +22,7 @@ from tests.fuzz import layouts
 from tests.fuzz.arena import Arena
 from tests.fuzz.slots import places_of, slots_of
 from tests.regions import map_of, row_major
+from tests.thinned import thinned
 
 
 @pytest.fixture(autouse=True)
@@ -256,7 +257,7 @@ def test_threads_do_not_share_what_writes_whole_words_that_overlap() -> None:
 # --- the smallest copies --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("value", "loads"), [("1", True), ("0", False), ("", False)])
+@pytest.mark.parametrize(("value", "loads"), thinned([("1", True), ("0", False), ("", False)], 3))
 def test_kernels_can_be_had_for_the_smallest_copy(value: str, loads: bool) -> None:
     code = (
         "import sys, strided as sd; a = sd.LayoutArray(bytes(24), 'f32[2,3]'); "
