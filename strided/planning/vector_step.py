@@ -256,19 +256,23 @@ class VectorStep:
             # Words that rows share lie near each other, and so do those of a tile that follow each other.
             beside = _WORDS_OF_TILE if self.kernel == "pack_words" else _ROWS_OF_WORDS if self.interleaved == 1 else 1
             return line, max(1, budget // min(beside, rows))
+        least, few = max(self._least_words, self.rows), limits.current.far_rows
         if self.is_transposition:
-            return _TURNED_LINES * line, budget
-        least = max(self._least_words, self.rows)
+            least = few = _TURNED_LINES * line
         if self._goes_on_beside_rows():
-            return least, min(budget, max(limits.current.far_rows, self._least_rows()))
+            return least, min(budget, max(few, self._least_rows()))
         return least, budget
 
     def _goes_on_beside_rows(self) -> bool:
         """Whether rows lie on pages of their own in the source, and those of an outer axis beside them.
 
-        A task that takes few rows goes on soon where these end, on pages that are known, in lines that are there.
+        Or, where they are turned, those of the elements of a word do, and few bytes are read of each. A task that takes
+        few rows goes on soon where these end, on pages that are known, in lines that are there.
         """
-        if self.kernel in FREE_ROWS or nearness(self.axes[self.row].source) < _PAGE_BYTES:
+        together = max(1, _WORD_BITS // self.bits) if self.is_transposition else 1
+        if self.kernel in FREE_ROWS or _of_a_page(self.axes[self.row].source) > together:
+            return False
+        if self.is_transposition and self.axes[self.lane].extent * self.bits > 8 * _TURNED_LINES * _LINE_BYTES:
             return False
         return any(nearness(self.axes[k].source) < _PAGE_BYTES for k in self.outer)
 
@@ -463,6 +467,15 @@ def _target(axis: Axis) -> AxisMap:
 def _stride(side: AxisMap) -> int:
     """The distance to the next index."""
     return abs(side.unit_stride)
+
+
+def _of_a_page(side: AxisMap) -> int:
+    """How many neighbours along an axis may share a page."""
+    count = 1
+    for radix_map in side.radix_maps:
+        for size, stride in zip((*radix_map.sizes, _PAGE_BYTES), radix_map.strides, strict=True):
+            count *= min(size, -(-_PAGE_BYTES // max(1, abs(stride))))
+    return count
 
 
 def _source_offsets(axis: Axis, start: int, stop: int) -> Table:
