@@ -5,33 +5,52 @@ from __future__ import annotations
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part
 
-# Every load of a line prefetches another one: the same piece's in the next block, or in a matrix so far on that _SOON
-# bytes are read until then. If one matrix is so large (_FAR bytes) that the line would be evicted before its turn, the
-# line _AHEAD bytes on is prefetched instead.
+# Every load of a line prefetches another one: the same piece's in a block so far on that _SOON bytes are read until
+# then. If a matrix is one block, so large (_FAR bytes) that the line would be evicted before its turn, the line _AHEAD
+# bytes on is prefetched instead.
 _FAR, _SOON, _AHEAD = 1 << 17, 1 << 14, 1024
 # The line in which a row ends must come from memory before it can be written: it is prefetched this many rows before.
 ROWS_AHEAD = 4
 
 
 @part
-def lead_of(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on):
-    """Bytes of the source from a piece of this block to the same piece of the next block."""
-    here = pieces[piece_cuts[p], 0]
-    if p + 2 < len(piece_cuts):
-        return pieces[piece_cuts[p + 1], 0] - here
-    here += rows[row_cuts[r], 0] - pieces[0, 0]
-    if r + 2 < len(row_cuts):
-        return rows[row_cuts[r + 1], 0] - here
-    if 0 < on and o + 1 < len(outer):
-        step = outer[min(o + on, len(outer) - 1), 0] - outer[o, 0]
-        return step + rows[0, 0] - here
-    return ZERO + _AHEAD
+def lead_of(outer, rows, pieces, row_cuts, piece_cuts, block, soon):
+    """Bytes of the source from the first piece of a block to the first one of a later block.
+
+    Both are told by the matrix, the block of rows and that of pieces.
+    """
+    o, r, p = block
+    later, i, k = soon
+    if later >= len(outer):
+        return ZERO + _AHEAD
+    there = outer[later, 0] + rows[row_cuts[i], 0] + pieces[piece_cuts[k], 0]
+    return there - outer[o, 0] - rows[row_cuts[r], 0] - pieces[piece_cuts[p], 0]
 
 
 @part
-def matrices_ahead(size):
-    """How many matrices of so many bytes are soon enough, and not evicted before their turn; 0 where none is."""
-    return ZERO if size > _FAR else max(1, _SOON // max(1, size))
+def next_block(row_cuts, piece_cuts, block):
+    """The block behind one."""
+    o, r, p = block
+    p += 1
+    if p == len(piece_cuts) - 1:
+        r, p = r + 1, ZERO
+        if r == len(row_cuts) - 1:
+            o, r = o + 1, ZERO
+    return o, r, p
+
+
+@part
+def block_ahead(outer, row_cuts, piece_cuts, size, are_words):
+    """The block that is soon enough after the first one, and not evicted before its turn; behind all where none is.
+
+    Blocks have about `size` bytes of the source, of words that rows share or not. What is mostly read from front to
+    back, as such words and whole rows are, the CPU foresees: there the next block is soon enough.
+    """
+    cut, rows_cut = len(piece_cuts) > 2, len(row_cuts) > 2
+    soon = (ZERO + len(outer) if size > _FAR and not (cut or rows_cut) else ZERO), ZERO, ZERO
+    for _ in range(1 if (are_words and cut) or (rows_cut and not cut) else max(1, _SOON // max(64, size))):
+        soon = next_block(row_cuts, piece_cuts, soon)
+    return soon
 
 
 @part

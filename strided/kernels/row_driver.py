@@ -22,9 +22,10 @@ from strided.kernels.lines_ahead import (
     ROWS_AHEAD,
     ask,
     ask_for_end,
+    block_ahead,
     end_of_rows,
     lead_of,
-    matrices_ahead,
+    next_block,
 )
 
 ARGUMENTS = (BYTES, WRITABLE, TABLE, TABLE, TABLE, LIST, LIST, NUMBER, WRITABLE)
@@ -51,7 +52,8 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
     end = end_of_rows(fixed, rows, pieces)
     far = ZERO + (source.size > CACHED)
     lanes, _ = sums(pieces)
-    on = matrices_ahead(lanes * s_lane * len(rows))
+    size = lanes * s_lane * len(rows) // max(1, (len(row_cuts) - 1) * (len(piece_cuts) - 1))
+    soon = block_ahead(outer, row_cuts, piece_cuts, size, s_lane > t_lane)
     matrices = max(1, ROWS_AHEAD * shared // max(1, len(rows)))
     t = simd_bytes.address(target)
     for o in range(len(outer)):
@@ -63,7 +65,8 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
             for p in range(len(piece_cuts) - 1):
                 first, last = piece_cuts[p], piece_cuts[p + 1]
                 cut = pieces, first, last, len(pieces)
-                lead = lead_of(outer, rows, pieces, row_cuts, piece_cuts, o, r, p, on), far
+                lead = lead_of(outer, rows, pieces, row_cuts, piece_cuts, (o, r, p), soon), far
+                soon = next_block(row_cuts, piece_cuts, soon)
                 line = block(fetch, spill, aim, fixed, origin, chosen, cut, lead, later, ends, options, known, line)
     flush(line, room)
     if streaming:
