@@ -17,7 +17,7 @@ _TABLE, _COPIED, _LINES, _COPIES = 128, 512, 1024, 2048
 _COPY_BYTES = 128
 # Bytes of each row of the source that are asked for ahead; where rows are shorter, so many of all rows. So many rows on
 # are lines of the target that are filled in part, at least a line's.
-_AHEAD, _AHEAD_SHORT = 512, 4096
+_AHEAD, _AHEAD_SHORT = 512, 1 << 15
 
 
 @part
