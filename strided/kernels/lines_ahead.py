@@ -48,7 +48,8 @@ def block_ahead(outer, row_cuts, piece_cuts, size, are_words):
     """
     cut, rows_cut = len(piece_cuts) > 2, len(row_cuts) > 2
     soon = (ZERO + len(outer) if size > _FAR and not (cut or rows_cut) else ZERO), ZERO, ZERO
-    for _ in range(1 if (are_words and cut) or (rows_cut and not cut) else max(1, _SOON // max(64, size))):
+    front_to_back = are_words if cut else rows_cut
+    for _ in range(1 if front_to_back else max(1, _SOON // max(64, size))):
         soon = next_block(row_cuts, piece_cuts, soon)
     return soon
 
