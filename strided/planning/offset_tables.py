@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -145,28 +144,9 @@ def length_of(axis: Axis, budget: int, multiple: int = 1, *, in_pieces: bool = F
 
 
 def most_grouped(axis: Axis, multiple: int) -> int:
-    """The most indices of an axis that are a group, as `grouped` makes them; 0 if groups are not alike."""
+    """The most indices of an axis that are a group, as `groups_of` makes them; 0 if groups are not alike."""
     alike, most = math.lcm(multiple, _repeat_of(axis)), limits.current.group_rows
     return most // alike * alike
-
-
-def grouped(axis: Axis, part: AxisRange, multiple: int) -> int:
-    """The length of equal groups that make up a range of an axis: a multiple of `multiple`, or 0 without such.
-
-    Tables of one are those of all others, but for a shift: a long range whose tables would fill a cache is better taken
-    as groups.
-    """
-    most = most_grouped(axis, multiple)
-    if not 0 < 2 * most <= part.stop - part.start or (part.start + phase_of(axis, multiple)) % multiple:
-        return 0
-    return _equal_parts(part.stop - part.start, math.lcm(multiple, _repeat_of(axis)), most)
-
-
-@lru_cache(maxsize=1024)
-def _equal_parts(count: int, multiple: int, most: int) -> int:
-    """The most indices, a multiple of a number, of which some make up `count`; 0 if that is less than `most` by far."""
-    sizes = range(most // multiple * multiple, max(1, most // _LEAST_GROUP) - 1, -multiple)
-    return next((size for size in sizes if count % size == 0), 0)
 
 
 class Tables:
@@ -210,8 +190,18 @@ def offsets_of(axis: Axis, start: int, stop: int) -> Table:
     return np.stack([axis.source.table(start, stop), axis.target.table(start, stop)], axis=1)
 
 
-def group_offsets(axis: Axis, start: int, stop: int, size: int) -> Table:
-    """(source offset, target offset) of groups of `size` indices in a range of an axis, less those of the first."""
+def groups_of(axis: Axis, start: int, stop: int, multiple: int) -> Table:
+    """(source offset, target offset) of the equal groups that make up a range of an axis, less those of the first.
+
+    Groups are multiples of `multiple`. Tables of one are those of all others, but for a shift: a long range whose
+    tables would fill a cache is better taken as groups. Else the range is a single one.
+    """
+    count, most = stop - start, most_grouped(axis, multiple)
+    size = count
+    if 0 < 2 * most <= count and (start + phase_of(axis, multiple)) % multiple == 0:
+        alike = math.lcm(multiple, _repeat_of(axis))
+        sizes = range(most, max(1, most // _LEAST_GROUP) - 1, -alike)
+        size = next((n for n in sizes if count % n == 0), count)
     first = np.arange(start, stop, size, dtype=np.int64)
     return np.stack([side.offsets_at(first) - side.at(start) for side in (axis.source, axis.target)], axis=1)
 

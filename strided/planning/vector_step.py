@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ from strided.planning.offset_tables import (
     TaskRanges,
     boxes_of,
     cuts,
-    group_offsets,
-    grouped,
+    groups_of,
     length_of,
     most_grouped,
     nearness,
@@ -223,10 +221,10 @@ class VectorStep:
                 least, most = self._range_of(k, budget)
                 pieces = not self.is_transposition and (k == self.lane or self.kernel == "short_rows")
                 group = most_grouped(self.axes[k], self._rows_alike) if k == self.row and self._has_rows else 0
-                groups = 0 < 2 * group <= most
-                lengths[k] = length_of(
-                    self.axes[k], most, group if groups else least, in_pieces=pieces, in_groups=groups
-                )
+                if 0 < 2 * group <= most:
+                    lengths[k] = length_of(self.axes[k], most, group, in_groups=True)
+                else:
+                    lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
                 if k == self.lane and self.kernel == "short_rows":
                     lengths[k] = self.axes[k].extent
                 budget = max(1, budget // lengths[k])
@@ -325,10 +323,10 @@ class VectorStep:
             rows = np.array([[0, 0, self.member]])
             return (outer, rows, pieces) if packed else (outer, rows, pieces, _ends(1), _ends(len(pieces)))
         part = box[self.row]
-        if size := grouped(self.axes[self.row], part, self._rows_alike):
-            # Matrices of their own, so that one table of few rows serves for all.
-            groups = tables.get("groups", self.row, part, partial(group_offsets, size=size))
-            outer, part = (outer[:, None, :] + groups).reshape(-1, 2), part._replace(stop=part.start + size)
+        # Groups of rows are matrices of their own, so that one table of few rows serves for all.
+        groups = tables.get("groups", self.row, part, self._groups)
+        outer = (outer[:, None, :] + groups).reshape(-1, 2)
+        part = part._replace(stop=part.start + (part.stop - part.start) // len(groups))
         rows = tables.get("rows", self.row, part, self._rows)
         if packed:
             return outer, rows, pieces
@@ -349,6 +347,10 @@ class VectorStep:
     def _least_words(self) -> int:
         """Rows of a line of the target, if each is a word in it."""
         return _LINE_BYTES * 8 // _WORD_BITS if self.kernel == "pack_words" else 1
+
+    def _groups(self, axis: Axis, start: int, stop: int) -> Table:
+        """(source offset, target offset) of groups of rows, less those of the first."""
+        return groups_of(axis, start, stop, self._rows_alike)
 
     def _pieces(self, axis: Axis, start: int, stop: int) -> Table:
         """(source offset, target offset, length) of pieces; lengths in bytes for `rows`, else in lanes."""

@@ -14,7 +14,6 @@ import pytest
 import strided as sd
 from strided import cli
 from strided.demo import SHAPE, expected, sample
-from tests.thinned import thinned
 
 TRIES = {
     # The order of arguments.
@@ -267,20 +266,15 @@ def test_a_full_disk_leaves_what_was_there(folder: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="files are not mapped so there")
 @pytest.mark.parametrize(
     ("instead", "code", "said"),
-    thinned(
-        [
-            # Behind the check of its size.
-            (
-                "os.truncate('x.bin', 0); int(array._memory.file.content[0])",
-                2,
-                "a file was truncated while it was read",
-            ),
-            ("os.kill(os.getppid(), signal.SIGINT); time.sleep(30)", 130, "interrupted"),
-            pytest.param("os.kill(os.getppid(), signal.SIGTERM); time.sleep(30)", 143, "", marks=pytest.mark.slow),
-            pytest.param("os.kill(os.getpid(), signal.SIGKILL)", -9, "", marks=pytest.mark.slow),
-        ],
-        2,
-    ),
+    [
+        # Behind the check of its size.
+        ("os.truncate('x.bin', 0); int(array._memory.file.content[0])", 2, "a file was truncated while it was read"),
+        pytest.param(
+            "os.kill(os.getppid(), signal.SIGINT); time.sleep(30)", 130, "interrupted", marks=pytest.mark.slow
+        ),
+        pytest.param("os.kill(os.getppid(), signal.SIGTERM); time.sleep(30)", 143, "", marks=pytest.mark.slow),
+        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", -9, "", marks=pytest.mark.slow),
+    ],
 )
 def test_a_command_that_maps_a_file_ends_with_a_word(instead: str, code: int, said: str, folder: Path) -> None:
     script = (

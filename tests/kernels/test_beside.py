@@ -374,7 +374,7 @@ until(lambda: inside)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("switched", thinned([True, False], 2), ids=["switched off", "no folder"])
+@pytest.mark.parametrize("switched", [True, False], ids=["switched off", "no folder"])
 def test_without_a_folder_kernels_are_handed_over_all_the_same(switched: bool, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -413,7 +413,7 @@ def test_an_isolated_process_has_an_isolated_one_compile(monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "without",
-    thinned(["sys.executable = ''", "sys.executable = '/bin/python-that-is-not-there'", "sys.frozen = True"], 3),
+    ["sys.executable = ''", "sys.executable = '/bin/python-that-is-not-there'", "sys.frozen = True"],
 )
 def test_without_another_process_the_thread_compiles(without: str, folder: Path) -> None:
     assert said(process(f"{without}\nuntil(ready)\nread()\nprint('ready')", folder)) == "ready\n"
