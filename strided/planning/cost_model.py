@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from strided.planning.boxes import Box
+from strided.planning.offset_tables import nearness
 from strided.planning.select_kernel import WORD_BITS, Matched
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
@@ -47,6 +48,8 @@ _LONG_RUN_BITS = 1024
 #: The same for runs of bytes and halves of words in memory that begin inside of lines: from a line and a half, shorter
 #: ones being put together, up to half a kilobyte.
 _RAGGED_RUN_COST, _RAGGED_RUN_BITS, _LONG_RAGGED_RUN_BITS = 4400.0, 768, 4096
+#: The same for each row of bytes, or halves of words, that take turns, if rows begin inside of lines of memory.
+_ZIPPED_RUN_COST, _LONG_ZIPPED_RUN_BITS = 6500.0, 16384
 #: The same for each row that is copied as one, and besides if it lies in memory, apart from others; on its own line.
 _SHORT_ROW_COST, _APART_COST, _FAR_COST = 60.0, 25.0, 400.0
 #: The same for each run that is packed, and that is unpacked, up to eight times as long.
@@ -66,8 +69,8 @@ ALIKE = 0.98
 FAR_WORDS = 1.1
 #: How much longer stages take between two blocks, of which each is half as large.
 HALF_BLOCKS = 1.25
-#: The time that a kernel takes for each element that the nest moves, in bits.
-_NEST_COST = 400.0
+#: The time that a kernel takes for each element that the nest moves, in bits; and where all lie on lines of their own.
+_NEST_COST, _FAR_NEST_COST = 400.0, 1800.0
 _NEST_BITS_COST = 4000.0
 #: The same for each word that the nest fetches from the target: it waits for memory.
 _FETCH_COST = 3000.0
@@ -100,12 +103,21 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     if step.is_transposition:
         places = step.run_places
         run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
-        if in_memory and in_memory[1] and step.bits < WORD_BITS and step.is_ragged and step.run_bits > _RAGGED_RUN_BITS:
+        if (
+            in_memory
+            and in_memory[1]
+            and step.bits < WORD_BITS
+            and step.is_ragged
+            and step.run_bits >= _RAGGED_RUN_BITS
+        ):
             run, long = _RAGGED_RUN_COST, _LONG_RAGGED_RUN_BITS
         elif step.goes_on_in_words:
             run, long = _WORD_RUN_COST, 3 * _LONG_RUN_BITS
     if 0 < step.run_bits < long:
         cost += run * (1 / step.run_bits - 1 / long)
+    zipped = step.zipped_run_bits if in_memory and in_memory[1] and step.bits < WORD_BITS else 0
+    if 0 < zipped < _LONG_ZIPPED_RUN_BITS:
+        cost += _ZIPPED_RUN_COST * (1 / zipped - 1 / _LONG_ZIPPED_RUN_BITS)
     return cost
 
 
@@ -138,7 +150,18 @@ def cost_of_passes(found: Matched, bits: int) -> float:
     """The time of all steps of a match, each of which goes through memory: through all of `bits`, or so many lines."""
     line = limits.current.line_bits
     again = (min(bits, step.elements * step.bits * line // max(1, step.run_bits)) for step in found.steps[1:])
-    return cost_of(*found) + _AGAIN * sum(again)
+    return cost_of(*found) + _AGAIN * sum(again) + _cost_of_scattered(found.rest)
+
+
+def _cost_of_scattered(rest: Rest) -> float:
+    """The time that single elements of boxes take besides, where they come from memory, each with its line."""
+    return (_FAR_NEST_COST - _NEST_COST) * sum(box.elements for box, _ in rest if _is_scattered(box))
+
+
+def _is_scattered(box: Box) -> bool:
+    """Whether each element of a box lies on a line of its own, on one side or both."""
+    sides = ([axis.source for axis in box.axes], [axis.target for axis in box.axes])
+    return any(min(map(nearness, own), default=0) >= limits.current.line_bits for own in sides)
 
 
 def leaves_gaps(found: Matched) -> bool:
@@ -148,4 +171,5 @@ def leaves_gaps(found: Matched) -> bool:
     if LITTLE_LEFT * left >= own:
         return True
     full = (own + left) * _COST.get(first.kernel, 1.0)
-    return first.kernel in _SQUARES | {"pack_words", "short_rows"} and cost_of(*found) > 1.5 * full
+    cost = cost_of(*found) + _cost_of_scattered(found.rest)
+    return first.kernel in _SQUARES | {"pack_words", "short_rows"} and cost > 1.5 * full

@@ -41,6 +41,8 @@ class AxisRange(NamedTuple):
 
 #: A range of every axis.
 TaskRanges: TypeAlias = tuple[AxisRange, ...]
+#: What makes the table of a range of an axis, from `start` to `stop`.
+_Make: TypeAlias = Callable[[Axis, int, int], Table]
 
 
 def boxes_of(
@@ -160,7 +162,7 @@ class Tables:
         # Few ranges repeat.
         self._made = BoundedCache[tuple[object, ...], Table](_MOST_KEPT)
 
-    def get(self, kind: str, place: int, part: AxisRange, make: Callable[[Axis, int, int], Table]) -> Table:
+    def get(self, kind: str, place: int, part: AxisRange, make: _Make) -> Table:
         """The table of one kind for a range of the axis at `place`: ``make(axis, start, stop)``, called once."""
         key = (kind, place, part.start, part.stop)
         table = self._made.get(key)
@@ -168,21 +170,43 @@ class Tables:
             table = self._made.keep(key, make(self._axes[place], part.start, part.stop))
         return table
 
-    def outer(self, bases: tuple[int, int], places: Sequence[int], box: TaskRanges) -> Table:
+    def outer(
+        self, bases: tuple[int, int], places: Sequence[int], box: TaskRanges, groups: tuple[int, _Make] | None = None
+    ) -> Table:
         """(source offset, target offset) of every combination of indices of several axes.
 
-        Bases are included, and the shifts of all parts of the box, those of other axes too.
+        Last of the `groups` of one more axis: its place, and what makes their offsets. Bases are included, and the
+        shifts of all parts of the box, those of other axes too.
         """
-        key = tuple([box[k][:2] for k in places])
+        makers = [(k, offsets_of) for k in places] + ([] if groups is None else [groups])
+        key = tuple([(k, box[k].start, box[k].stop) for k, _ in makers])
         table = self._made.get(key)
         if table is None:
             table = np.zeros((1, 2), np.int64)
-            for k in places:
-                more = offsets_of(self._axes[k], box[k].start, box[k].stop)
-                table = (table[:, None, :] + more[None, :, :]).reshape(-1, 2)
+            for k, make in makers:
+                table = _combined(table, make(self._axes[k], box[k].start, box[k].stop))
             self._made.keep(key, table)
-        shifts = [bases, *((part.source, part.target) for part in box)]
-        return table + np.array([sum(column) for column in zip(*shifts, strict=True)], np.int64)
+        source, target = bases
+        for part in box:
+            source, target = source + part.source, target + part.target
+        return moved(table, source, target)
+
+
+def moved(table: Table, source: int, target: int) -> Table:
+    """A table of (source offset, target offset) with so much added to both."""
+    # By columns: along two numbers, NumPy takes ten times as long.
+    result = np.empty_like(table)
+    np.add(table[:, 0], source, out=result[:, 0])
+    np.add(table[:, 1], target, out=result[:, 1])
+    return result
+
+
+def _combined(table: Table, more: Table) -> Table:
+    """(source offset, target offset) of every sum of a row of one table and a row of the other, which runs faster."""
+    result = np.empty((len(table), len(more), 2), np.int64)
+    for side in (0, 1):
+        np.add.outer(table[:, side], more[:, side], out=result[..., side])
+    return result.reshape(-1, 2)
 
 
 def offsets_of(axis: Axis, start: int, stop: int) -> Table:

@@ -312,10 +312,8 @@ def _ways(box: Box, signature: CopySignature, room: Spans | None) -> list[_Way]:
 
 
 def _is_better_whole(own: _Way, ways: Sequence[_Way]) -> bool:
-    """Whether a box is better copied by the same kernels as most of it in parts: each run is then written as one."""
-    most = max(ways, key=lambda way: way.box.elements).staged
-    is_same = own.staged is not None and most is not None and own.staged.kernel == most.kernel
-    return is_same and sum(way.cost for way in ways) >= ALIKE * own.cost
+    """Whether a box is better copied whole than in parts: these take no less time, and cut runs that are written."""
+    return sum(way.cost for way in ways) >= ALIKE * own.cost
 
 
 def _way(box: Box, bits: tuple[int, int], found: Matched | None, staged: Candidate | None) -> _Way:

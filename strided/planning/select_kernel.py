@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from strided.planning.axis_maps import AxisMap, RadixMap, evenly
 from strided.planning.boxes import Axis, Box, Spans, cut, divided, split
 from strided.planning.offset_tables import nearness
-from strided.planning.vector_step import FREE_ROWS, VectorStep, outer_order, row_and_outer
+from strided.planning.vector_step import PAGE_BYTES, VectorStep, outer_order, row_and_outer
 from strided.runtime import limits
 
 _Place = TypeVar("_Place", int, int | None)
@@ -144,7 +144,7 @@ def _rows(asked: _Case) -> VectorStep | None:
         return None
     if len(box.axes) == 1 and not axis.source.unit and not axis.target.unit:
         return _step_of("copy", box, bits, None, lane)
-    return _step_of("rows", box, bits, _row_of(box, lane), lane)
+    return _step_of("rows", box, bits, None, lane)
 
 
 def _short_rows(asked: _Case, *, wide: bool = False, single: bool = False) -> VectorStep | None:
@@ -204,7 +204,7 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     row = next((k for k, a in enumerate(box.axes) if k != lane and _side(a, side).unit_stride == bits), None)
     base = box[side - 1]
     assert isinstance(base, int)
-    if side == 1:
+    if side == 1 and (row is None or not _tile_by_tile(box, lane, row, bits)):
         box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
     strides = [s for k, a in enumerate(box.axes) if k != row for m in _side(a, side).radix_maps for s in m.strides]
     inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
@@ -214,7 +214,7 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
         # Every row is the only one of its words.
         member = 0 if inside % bits else inside // bits
         box = _moved(box, side, -member * bits)
-        return _step_of(kernel, box, bits, _row_of(box, lane), lane, interleaved=side, member=member)
+        return _step_of(kernel, box, bits, None, lane, interleaved=side, member=member)
     axis = box.axes[row]
     radix_map = _side(axis, side).radix_map
     if radix_map is None:
@@ -234,6 +234,23 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     axis = axis._replace(source=shared) if side == 1 else axis._replace(target=shared)
     box = box._replace(axes=(*box.axes[:row], axis, *box.axes[row + 1 :]))
     return _step_of(kernel, box, bits, row, lane, interleaved=side, rows=rows)
+
+
+def _tile_by_tile(box: Box, lane: int, row: int, bits: int) -> bool:
+    """Whether rows are best taken out of one tile of words after the other, in the order of the source.
+
+    So if tiles that follow each other in the target lie pages apart, rows of words do not, and each gives whole lines.
+    """
+    line, axis, words = limits.current.line_bits, box.axes[lane], box.axes[row].source.radix_map
+    run, width = axis.source.unit or axis.extent, max(8, bits)
+    if words is None or words.strides[1:2] != (run * WORD_BITS,):
+        return False
+    others = [other for k, other in enumerate(box.axes) if k != lane]
+    on = (other for other in others if other.target.unit_stride == axis.extent * width)
+    if not any(abs(other.source.unit_stride) >= 8 * PAGE_BYTES for other in on):
+        return False
+    steps = (s for other in others for m in other.target.radix_maps for s in (m.at(0), *m.strides))
+    return not any(n % line for n in (box.target_base, run * width, *steps))
 
 
 def _lanes_joined(box: Box, lane: int, row: int, side: int, rows: int) -> tuple[Box, int, int]:
@@ -385,7 +402,10 @@ def _packed(asked: _Case) -> VectorStep | None:
         box, lane, words = _words_cut(*_words_joined(box, lane, words, WORD_BITS // bits))
         axis = box.axes[lane]
     kernel = "unpack" if source_bits < 8 else "pack" if words is None else "pack_words"
-    row = _row_of(box, lane) if kernel == "unpack" else words
+    row = words
+    if kernel == "unpack" and axis.run * target_bits % limits.current.line_bits:
+        # What rows leave of lines is completed by those that follow on.
+        row = _row_of(box, lane)
     found = _step_of(kernel, box, bits, row, lane, units=(source_bits, target_bits))
     others = [a.target for k, a in enumerate(box.axes) if k != lane]
     between = [m.at(0) + stride for side in others for m in side.radix_maps for stride in m.strides]
@@ -449,7 +469,7 @@ def _step_of(
         if source is None or target is None:
             return None
         axes.append(Axis(axis.extent, source, target))
-    if row is None and kernel in FREE_ROWS:
+    if row is None:
         row, outer = row_and_outer(kernel, axes, lane)
     else:
         outer = outer_order(axes, [k for k in (row, lane) if k is not None])

@@ -43,11 +43,11 @@ _ROWS_OF_WORDS = 8
 #: Words that follow each other in most tiles.
 _WORDS_OF_TILE = 128
 #: Kernels whose rows may be any axis.
-FREE_ROWS = ("short_rows", "pack")
+FREE_ROWS = ("rows", "short_rows", "pack")
 #: Bits of the word that rows share.
 _WORD_BITS = 32
-#: Bytes of a page of memory.
-_PAGE_BYTES = 4096
+#: Bytes of a page of memory, and pages that are gone through again soon enough to be known, their lines in a cache.
+PAGE_BYTES, _KNOWN_PAGES = 4096, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +178,24 @@ class VectorStep:
         return any(s % _LINE_BYTES for m in self.axes[self.lane].target.radix_maps for s in m.strides)
 
     @property
+    def zipped_run_bits(self) -> int:
+        """Bits of a row of the target in which elements of several rows take turns, if rows begin inside of lines.
+
+        Else 0.
+        """
+        run = 0
+        if self.interleaved == 2:
+            run = self.axes[self.lane].run * _WORD_BITS
+        elif self.kernel.startswith("transpose_few") and self.turns_along is self.axes[self.lane]:
+            run = self.elements * self.bits // math.prod(self.axes[k].extent for k in self.outer)
+        steps = (s for k in self.outer for m in self.axes[k].target.radix_maps for s in m.strides)
+        return run if any(s % _LINE_BYTES for s in steps) else 0
+
+    @property
     def run_places(self) -> int:
         """At how many places of pages the rows of a transposition's target begin; 0 if they share pages."""
         steps = [abs(s) for m in self.axes[self.lane].target.radix_maps for s in m.strides]
-        return min((_PAGE_BYTES // math.gcd(s, _PAGE_BYTES) for s in steps if s >= _PAGE_BYTES), default=0)
+        return min((PAGE_BYTES // math.gcd(s, PAGE_BYTES) for s in steps if s >= PAGE_BYTES), default=0)
 
     @property
     def spans(self) -> Spans:
@@ -236,7 +250,7 @@ class VectorStep:
         # First of every outer axis what stays on a few pages of one side, which is worth larger tasks if that leaves
         # enough of them; then as much of the inner ones as may be.
         inner = math.prod(lengths)
-        for share, most in ((2 * _PAGE_BYTES, min(4 * budget, self.elements // inner // 16)), (1 << 62, budget)):
+        for share, most in ((2 * PAGE_BYTES, min(4 * budget, self.elements // inner // 16)), (1 << 62, budget)):
             for k in reversed(self.outer):
                 near = min(nearness(self.axes[k].source), nearness(self.axes[k].target))
                 others = math.prod(lengths) // inner // lengths[k]
@@ -272,7 +286,7 @@ class VectorStep:
             return False
         if self.is_transposition and self.axes[self.lane].extent * self.bits > 8 * _TURNED_LINES * _LINE_BYTES:
             return False
-        return any(nearness(self.axes[k].source) < _PAGE_BYTES for k in self.outer)
+        return any(nearness(self.axes[k].source) < PAGE_BYTES for k in self.outer)
 
     def _least_rows(self) -> int:
         """Rows that make a task worth preparing, with all of the other axes."""
@@ -304,7 +318,9 @@ class VectorStep:
             axis, count = self.axes[self.lane], (lane.stop - lane.start) * self.bits // 8
             source, target = lane.source + axis.source.at(lane.start), lane.target + axis.target.at(lane.start)
             return bases[0] + source, bases[1] + target, count
-        outer = tables.outer(bases, self.outer, box)
+        # Groups of rows are matrices of their own, so that one table of few rows serves for all.
+        groups = (self.row, self._groups) if self._has_rows and self.row >= 0 else None
+        outer = tables.outer(bases, self.outer, box, groups)
         if self.kernel == "short_rows":
             row, size = self.axes[self.row], self.run_bits // 8
             runs = tables.get("runs", self.row, box[self.row], pieces_of)
@@ -323,10 +339,8 @@ class VectorStep:
             rows = np.array([[0, 0, self.member]])
             return (outer, rows, pieces) if packed else (outer, rows, pieces, _ends(1), _ends(len(pieces)))
         part = box[self.row]
-        # Groups of rows are matrices of their own, so that one table of few rows serves for all.
-        groups = tables.get("groups", self.row, part, self._groups)
-        outer = (outer[:, None, :] + groups).reshape(-1, 2)
-        part = part._replace(stop=part.start + (part.stop - part.start) // len(groups))
+        count = len(outer) // math.prod(box[k].stop - box[k].start for k in self.outer)
+        part = part._replace(stop=part.start + (part.stop - part.start) // count)
         rows = tables.get("rows", self.row, part, self._rows)
         if packed:
             return outer, rows, pieces
@@ -386,15 +400,15 @@ class VectorStep:
             few = max(self.rows, limits.current.streams)
             if rows > few and rows % few == 0:
                 return few, 4 * lane.target.unit
-            tiles = _PAGE_BYTES * 8 // (rows * lane.target.unit * self.bits) if rows == self.rows else 1
+            tiles = PAGE_BYTES * 8 // (rows * lane.target.unit * self.bits) if rows == self.rows else 1
             return rows, max(1, tiles) * lane.target.unit
         if not lane.source.unit:
             return self.rows, 0
         rows = max(self.rows, tile_period_of(row._replace(target=_STILL)))
         tile_bytes = lane.source.unit * lane.source.unit_stride * rows // self.rows
         # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
-        page = self.rows > 1 and tile_bytes < _PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
-        lanes = max(1, (_PAGE_BYTES if page else limits.current.tiled_block_bytes) // tile_bytes) * lane.source.unit
+        page = self.rows > 1 and tile_bytes < PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
+        lanes = max(1, (PAGE_BYTES if page else limits.current.tiled_block_bytes) // tile_bytes) * lane.source.unit
         return (0, 0) if lane.extent <= lanes else (rows, lanes)
 
     def _row_cuts(self, axis: Axis, start: int, stop: int) -> Table:
@@ -424,15 +438,15 @@ def outer_order(
     """The places of all axes but the inner ones, outermost first.
 
     A step along an axis brings new pages on both sides: as many as the inner axes spread over, unless it stays on them.
-    The axis that brings the fewest comes innermost. Pages of the source count twice, for they are waited for; those of
-    a side that stays in the cache hardly count. Without `in_memory`, a side does if it is as small as a block of a
-    staged copy.
+    The axis that brings the fewest comes innermost. Pages of the source count twice, for they are waited for, but not
+    if all along the axis are so few that they are known when the next axis comes back to them; those of a side that
+    stays in the cache hardly count. Without `in_memory`, a side does if it is as small as a block of a staged copy.
     """
     outer = tuple([k for k in range(len(axes)) if k not in inner])
     if len(outer) < 2:
         return outer
     pages = [
-        math.prod(max(1, axes[k].extent * min(_stride(side(axes[k])), _PAGE_BYTES) // _PAGE_BYTES) for k in inner)
+        math.prod(max(1, axes[k].extent * min(_stride(side(axes[k])), PAGE_BYTES) // PAGE_BYTES) for k in inner)
         for side in (_source, _target)
     ]
 
@@ -442,7 +456,9 @@ def outer_order(
     weights = [own if far else own / 16 for own, far in zip((2, 1), in_memory, strict=True)]
 
     def cost(k: int) -> float:
-        new = (min(1, _stride(side(axes[k])) / _PAGE_BYTES) for side in (_source, _target))
+        new = [min(1, _stride(side(axes[k])) / PAGE_BYTES) for side in (_source, _target)]
+        if axes[k].extent * _stride(axes[k].source) <= _KNOWN_PAGES * PAGE_BYTES:
+            new[0] = 0
         return sum(weight * n * p for weight, n, p in zip(weights, new, pages, strict=True))
 
     return tuple(sorted(outer, key=cost, reverse=True))
@@ -475,8 +491,8 @@ def _of_a_page(side: AxisMap) -> int:
     """How many neighbours along an axis may share a page."""
     count = 1
     for radix_map in side.radix_maps:
-        for size, stride in zip((*radix_map.sizes, _PAGE_BYTES), radix_map.strides, strict=True):
-            count *= min(size, -(-_PAGE_BYTES // max(1, abs(stride))))
+        for size, stride in zip((*radix_map.sizes, PAGE_BYTES), radix_map.strides, strict=True):
+            count *= min(size, -(-PAGE_BYTES // max(1, abs(stride))))
     return count
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from strided import kernels
+from strided.planning.offset_tables import moved
 from strided.planning.plan import AxisRange, FillStep, NestStep, StagedCopy, Step, TaskRanges, VectorStep
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes
@@ -87,7 +88,7 @@ class _Call(NamedTuple):
         units = shift[0] // self.units[0], shift[1] // self.units[1]
         first, *rest = self.tables
         if isinstance(first, np.ndarray):
-            return self.bound((first + np.array([units]), *rest))
+            return self.bound((moved(first, *units), *rest))
         return self.bound((first + units[0], rest[0] + units[1], *rest[1:]))
 
 

@@ -193,19 +193,20 @@ def test_packed_words_are_moved_as_words_and_taken_apart_in_long_runs(shape: str
 
 @pytest.mark.parametrize("turn", [1, -1], ids=["read", "written"])
 @pytest.mark.parametrize(
-    ("text", "count"),
+    ("text", "counts"),
     [
         # Rows go on in each run: of 23 and 30, the seven and fourteen behind the first word would be runs of their own.
-        ("s2[1287,85,23,5,4]{1,2,4,3,0:T(16,128)(16,1)E(2)}", 1),
-        ("u2[242,277,30,25]{0,2,3,1:T(16,128)(16,1)E(2)}", 1),
-        # Words are moved as such, all of whose rows are there.
-        ("u4[512,497,1,149]{0,1,3,2:T(8,128)(8,1)E(4)}", 2),
+        ("s2[1287,85,23,5,4]{1,2,4,3,0:T(16,128)(16,1)E(2)}", {1: 1, -1: 1}),
+        ("u2[242,277,30,25]{0,2,3,1:T(16,128)(16,1)E(2)}", {1: 1, -1: 1}),
+        # So would the last three of seven, whatever kernels each part has.
+        ("f8e3m4[1445,69,7,1,34]{1,2,4,3,0:T(8,128)(4,1)}", {1: 1, -1: 2}),
+        # Words are moved as such, all of whose rows are there, if that takes less time.
+        ("u4[512,497,1,149]{0,1,3,2:T(8,128)(8,1)E(4)}", {1: 2, -1: 1}),
     ],
 )
-def test_rows_of_words_stay_together_where_their_runs_go_on(text: str, count: int, turn: int) -> None:
+def test_rows_of_words_stay_together_where_their_runs_go_on(text: str, counts: dict[int, int], turn: int) -> None:
     plan = plan_between(*(text, str(sd.parse_shape(text).with_layout(None)))[::turn])
-    assert len(plan.steps) == count
-    assert all(isinstance(step, StagedCopy) for step in plan.steps)
+    assert len(plan.steps) == counts[turn]
 
 
 @pytest.mark.parametrize(
@@ -282,6 +283,59 @@ def test_rows_of_few_bytes_follow_each_other_on_the_side_in_memory() -> None:
     last = step.stages(next(iter(step.tasks())))[-1][0]
     assert isinstance(last, VectorStep)
     assert (last.kernel, last.axes[last.row].target.unit_stride) == ("short_rows", 45)
+
+
+@pytest.mark.parametrize(
+    ("text", "turn", "order"),
+    [
+        # Rows are read where they lie side by side, and written to as many places as there are matrices.
+        ("f32[32,4500,128]{2,0,1:T(8,128)}", 1, "4500 x 32 x 128"),
+        ("f32[32,4500,128]{2,0,1:T(8,128)}", -1, "32 x 4500 x 128"),
+        ("f32[4096,35,100]{2,0,1:T(8,128)}", 1, "35 x 4096 x 100"),
+        # Few rows a few pages apart are come back to while these are known: they are written side by side.
+        ("f32[2,24576,230]{2,0,1:T(2,128)}", 1, "24576 x 2 x 230"),
+        # Rows of words give whole lines of each tile.
+        ("u8[32,9000,128]{2,0,1:T(8,128)(4,1)}", 1, "9000 x 4 x 1024"),
+        ("bf16[32,9000,128]{2,0,1:T(8,128)(2,1)}", 1, "9000 x 2 x 2048"),
+        # What they leave of lines is kept until the next tile, and tiles that lie side by side are one run.
+        ("u8[32,9000,114]{2,0,1:T(8,128)(4,1)}", 1, "32 x 1026000"),
+        ("u8[8,36000,128]{2,0,1:T(8,128)(4,1)}", 1, "8 x 4608000"),
+        # Packed rows of whole lines likewise.
+        ("s4[64,4400,128]{2,0,1:E(4)}", 1, "4400 x 64 x 128"),
+        ("s4[64,4400,200]{2,0,1:E(4)}", 1, "64 x 4400 x 200"),
+    ],
+)
+def test_rows_are_taken_in_the_order_that_memory_answers_soonest(text: str, turn: int, order: str) -> None:
+    (step,) = plan_between(*(text, str(sd.parse_shape(text).with_layout(None)))[::turn]).steps
+    assert f" over {order}, " in str(step)
+
+
+def test_rows_are_read_in_the_order_of_memory_into_a_block_of_the_cache() -> None:
+    """Those of a column would lie 94 KB apart, each on a page of its own."""
+    text = "s8[419,682,137]{0,2,1:T(8,128)(4,1)}"
+    (step,) = plan_between(str(sd.parse_shape(text).with_layout(None)), text).steps
+    assert isinstance(step, StagedCopy)
+    first = step.stages(next(iter(step.tasks())))[0][0]
+    assert isinstance(first, VectorStep)
+    assert (first.kernel, first.axes[first.row].source.unit_stride) == ("rows", 137)
+
+
+@pytest.mark.parametrize(
+    ("text", "turn", "kernel"),
+    [
+        # The last of 51 rows would be moved one element at a time, each from a line of its own: little of many rows.
+        ("f16[68,585,6,51]{0,3,2,1:T(8,128)(2,1)}", -1, "transpose16, interleave16"),
+        ("f16[68,704,501]{0,2,1:T(8,128)(2,1)}", -1, "transpose32"),
+        # Elements that take turns are written in rows that end inside of lines, or do not.
+        ("u8[2644,32,2,121,2]{3,1,4,2,0:T(8,128)(4,1)}", 1, "transpose32, transpose8"),
+        ("s16[2644,32,2,121,2]{3,1,4,2,0:T(8,128)(2,1)}", 1, "transpose32, transpose16"),
+        ("s16[1250,32,2,256,2]{3,1,4,2,0:T(8,128)(2,1)}", 1, "deinterleave16, interleave16"),
+        # Rows of a line and a half are not put together with others.
+        ("f8e4m3fn[512,1024,96]{1,0,2:T(32,128)(4,1)}", 1, "transpose32, deinterleave8"),
+    ],
+)
+def test_lines_that_are_touched_in_part_count(text: str, turn: int, kernel: str) -> None:
+    assert plan_between(*(text, str(sd.parse_shape(text).with_layout(None)))[::turn]).kernel == kernel
 
 
 @pytest.mark.parametrize(
