@@ -28,6 +28,12 @@ def lead_of(outer, rows, pieces, row_cuts, piece_cuts, block, soon):
 
 
 @part
+def have_gaps(rows, pieces, size):
+    """Whether rows of one piece, which has `size` bytes of the source, leave out a line or more between them."""
+    return len(pieces) == 1 and len(rows) > 1 and rows[1, 0] - rows[0, 0] >= size + 64
+
+
+@part
 def next_block(row_cuts, piece_cuts, block):
     """The block behind one."""
     o, r, p = block
@@ -40,15 +46,16 @@ def next_block(row_cuts, piece_cuts, block):
 
 
 @part
-def block_ahead(outer, row_cuts, piece_cuts, size, are_words):
+def block_ahead(outer, row_cuts, piece_cuts, size, are_words, gaps):
     """The block that is soon enough after the first one, and not evicted before its turn; behind all where none is.
 
     Blocks have about `size` bytes of the source, of words that rows share or not. What is mostly read from front to
-    back, as such words and whole rows are, the CPU foresees: there the next block is soon enough.
+    back, as such words and whole rows without `gaps` between them are, the CPU foresees: there the next block is soon
+    enough.
     """
     cut, rows_cut = len(piece_cuts) > 2, len(row_cuts) > 2
     soon = (ZERO + len(outer) if size > _FAR and not (cut or rows_cut) else ZERO), ZERO, ZERO
-    front_to_back = are_words if cut else rows_cut
+    front_to_back = are_words if cut else rows_cut and not gaps
     for _ in range(1 if front_to_back else max(1, _SOON // max(64, size))):
         soon = next_block(row_cuts, piece_cuts, soon)
     return soon

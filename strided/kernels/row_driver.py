@@ -24,6 +24,7 @@ from strided.kernels.lines_ahead import (
     ask_for_end,
     block_ahead,
     end_of_rows,
+    have_gaps,
     lead_of,
     next_block,
 )
@@ -53,7 +54,8 @@ def drive(fetch, spill, aim, block, known, widths, source, target, tables, strea
     far = ZERO + (source.size > CACHED)
     lanes, _ = sums(pieces)
     size = lanes * s_lane * len(rows) // max(1, (len(row_cuts) - 1) * (len(piece_cuts) - 1))
-    soon = block_ahead(outer, row_cuts, piece_cuts, size, s_lane > t_lane)
+    gaps = have_gaps(rows, pieces, lanes * s_lane)
+    soon = block_ahead(outer, row_cuts, piece_cuts, size, s_lane > t_lane, gaps)
     matrices = max(1, ROWS_AHEAD * shared // max(1, len(rows)))
     t = simd_bytes.address(target)
     for o in range(len(outer)):
