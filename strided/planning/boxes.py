@@ -15,8 +15,9 @@ from typing import NamedTuple, TypeAlias
 from strided.planning.axis_maps import AxisMap, RadixMap
 from strided.runtime import limits
 
-#: Bytes of the words that rows share. Buffers begin with one.
-_WORD_BYTES = 4
+#: Bits of the word that a sub-tile fills with elements of neighbouring rows, and its bytes. Buffers begin with one.
+WORD_BITS = 32
+_WORD_BYTES = WORD_BITS // 8
 
 #: Bytes, from and to, of the source and of the target.
 Spans: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
@@ -63,7 +64,7 @@ class Box(NamedTuple):
         """The lowest and the highest offset of an element on one side (1 source, 2 target)."""
         low = high = self.source_base if side == 1 else self.target_base
         for axis in self.axes:
-            least, most = (axis.source if side == 1 else axis.target).bounds(axis.extent)
+            least, most = side_of(axis, side).bounds(axis.extent)
             low, high = low + least, high + most
         return low, high
 
@@ -76,6 +77,11 @@ class Box(NamedTuple):
                 target += axis.target.at(0)
         kept = (axis for axis in axes if axis.extent > 1)
         return Box(source, target, (*self.axes[:place], *kept, *self.axes[place + 1 :]))
+
+
+def side_of(axis: Axis, side: int) -> AxisMap:
+    """What an axis adds on one side (1 source, 2 target)."""
+    return axis.source if side == 1 else axis.target
 
 
 def bytes_of(box: Box, side: int, unit: int, bits: int) -> tuple[int, int]:

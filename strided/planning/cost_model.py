@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from strided.planning.boxes import Box
+from strided.planning.boxes import WORD_BITS, Box
 from strided.planning.offset_tables import nearness
-from strided.planning.select_kernel import WORD_BITS, Matched
+from strided.planning.select_kernel import Matched
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 

@@ -230,6 +230,36 @@ def groups_of(axis: Axis, start: int, stop: int, multiple: int) -> Table:
     return np.stack([side.offsets_at(first) - side.at(start) for side in (axis.source, axis.target)], axis=1)
 
 
+def source_offsets(axis: Axis, start: int, stop: int) -> Table:
+    return axis.source.table(start, stop)
+
+
+def target_offsets(axis: Axis, start: int, stop: int) -> Table:
+    return axis.target.table(start, stop)
+
+
+def source_runs(axis: Axis, start: int, stop: int) -> Table:
+    return _runs(axis.source, start, stop)
+
+
+def target_runs(axis: Axis, start: int, stop: int) -> Table:
+    return _runs(axis.target, start, stop)
+
+
+def _runs(side: AxisMap, start: int, stop: int) -> Table:
+    """(offset, first index, length) of the runs of one side, indices counted from `start`."""
+    limits = cuts(start, stop, side.radix_maps)
+    return np.stack([side.offsets_at(limits[:-1]), limits[:-1] - start, np.diff(limits)], axis=1)
+
+
+def block_limits(axis: Axis, start: int, stop: int, block: int) -> Table:
+    """The ends of blocks of `block` indices, which begin with tiles, counted from `start`."""
+    if not block:
+        return np.array([0, stop - start], np.int64)
+    first = start + block - (start + phase_of(axis, block)) % block
+    return np.concatenate([[start], np.arange(first, stop, block), [stop]]).astype(np.int64) - start
+
+
 def pieces_of(axis: Axis, start: int, stop: int) -> Table:
     """(source offset, target offset, length) of the pieces of a range of an axis."""
     limits = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps))

@@ -11,22 +11,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from strided.planning.axis_maps import AxisMap, RadixMap, evenly
-from strided.planning.boxes import Axis, Box, Spans, cut, divided, split
+from strided.planning.access_order import outer_order, row_and_outer
+from strided.planning.axis_maps import AxisMap, RadixMap
+from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, divided, side_of
+from strided.planning.longer_runs import (
+    as_run,
+    lanes_joined,
+    last_word_apart,
+    lengthened,
+    tile_by_tile,
+    whole_run,
+    words_beside,
+    words_cut,
+    words_joined,
+)
 from strided.planning.offset_tables import nearness
-from strided.planning.vector_step import PAGE_BYTES, VectorStep, outer_order, row_and_outer
+from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 
-_Place = TypeVar("_Place", int, int | None)
-
-#: Bits of the word that a sub-tile fills with elements of neighbouring rows.
-WORD_BITS = 32
-#: Fewer words that follow each other are no better moved together.
-_LEAST_WORDS = 16
-#: More words that follow each other are cut, if that leaves nothing: a table of 24 bytes for each stays in the cache.
-_MOST_WORDS = 1024
 #: The widest element that kernels move.
 _WIDEST_BITS = 64
 #: Runs of so many bits can be moved as single elements.
@@ -91,7 +95,7 @@ def _within(asked: _Case, step: VectorStep, room: Spans) -> Matched | None:
     beyond = [side for side in (1, 2) if step.spans[side - 1][1] > room[side - 1][1]]
     if not beyond:
         return Matched((step,))
-    *parts, last = _last_word_apart(asked.box, beyond[0], bits[beyond[0] - 1])
+    *parts, last = last_word_apart(asked.box, beyond[0], bits[beyond[0] - 1])
     steps: list[VectorStep] = []
     rest = [(last, bits)]
     for part in parts:
@@ -101,32 +105,9 @@ def _within(asked: _Case, step: VectorStep, room: Spans) -> Matched | None:
     return Matched(tuple(steps), tuple(rest)) if steps else None
 
 
-def _last_word_apart(box: Box, side: int, bits: int) -> list[Box]:
-    """A box in parts, of which only the last one has elements in the last word of one side."""
-    parts: list[Box] = []
-    while True:
-        for place in sorted(range(len(box.axes)), key=lambda k: -nearness(_side(box.axes[k], side))):
-            others, alone = _last_index_apart(box.axes[place], side)
-            least = _side(box.axes[place], side).bounds(box.axes[place].extent)[1] + bits - WORD_BITS
-            if _side(others, side).bounds(others.extent)[1] <= least:
-                parts.append(box.with_axes(place, [others]))
-                box = box.with_axes(place, [alone])
-                break
-        else:
-            return [*parts, box]
-
-
-def _last_index_apart(axis: Axis, side: int) -> tuple[Axis, Axis]:
-    """An axis without its index that lies last on one side, and with that index alone."""
-    own, top = _side(axis, side), axis.extent - 1
-    if own.at(0) > own.at(top):
-        return cut(axis, 1, axis.extent), cut(axis, 0, 1)
-    return cut(axis, 0, top), cut(axis, top, axis.extent)
-
-
 def _nearest(box: Box, side: int) -> int | None:
     """The place of the axis with the smallest step on one side; None if it goes backwards, or nothing moves."""
-    sides = [_side(axis, side) for axis in box.axes]
+    sides = [side_of(axis, side) for axis in box.axes]
     if not sides:
         return None
     place = min(range(len(sides)), key=lambda k: (nearness(sides[k]), -box.axes[k].extent))
@@ -156,7 +137,7 @@ def _short_rows(asked: _Case, *, wide: bool = False, single: bool = False) -> Ve
     box, lane, other, bits, target_bits = asked
     if lane != other or bits != target_bits or bits % 8:
         return None
-    whole = _as_run(box, lane, bits)
+    whole = as_run(box, lane, bits)
     if whole is None:
         return _step_of("short_rows", box, bits, None, None) if single else None
     run = box.axes[lane].extent * bits
@@ -197,26 +178,26 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     Words begin at multiples of 32 bits if all of them can, else with the byte of their first element: neither begins
     before the buffer.
     """
-    if bits not in (1, 2, 4, 8, 16) or _side(box.axes[lane], side).unit_stride != WORD_BITS:
+    if bits not in (1, 2, 4, 8, 16) or side_of(box.axes[lane], side).unit_stride != WORD_BITS:
         return None
     rows = WORD_BITS // bits
     kernel = f"{name}{bits}" if bits >= 8 else f"{name}_bits"
-    row = next((k for k, a in enumerate(box.axes) if k != lane and _side(a, side).unit_stride == bits), None)
+    row = next((k for k, a in enumerate(box.axes) if k != lane and side_of(a, side).unit_stride == bits), None)
     base = box[side - 1]
     assert isinstance(base, int)
-    if side == 1 and (row is None or not _tile_by_tile(box, lane, row, bits)):
-        box, lane, row = _lengthened(box, lane, row, max(8, bits), 2)
-    strides = [s for k, a in enumerate(box.axes) if k != row for m in _side(a, side).radix_maps for s in m.strides]
+    if side == 1 and (row is None or not tile_by_tile(box, lane, row, bits)):
+        box, lane, row = lengthened(box, lane, row, max(8, bits), 2)
+    strides = [s for k, a in enumerate(box.axes) if k != row for m in side_of(a, side).radix_maps for s in m.strides]
     inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
     if row is not None:
-        box, lane, row = _lanes_joined(box, lane, row, side, rows)
+        box, lane, row = lanes_joined(box, lane, row, side, rows)
     if row is None:
         # Every row is the only one of its words.
         member = 0 if inside % bits else inside // bits
         box = _moved(box, side, -member * bits)
         return _step_of(kernel, box, bits, None, lane, interleaved=side, member=member)
     axis = box.axes[row]
-    radix_map = _side(axis, side).radix_map
+    radix_map = side_of(axis, side).radix_map
     if radix_map is None:
         return None
     if radix_map.sizes and radix_map.unit == rows:
@@ -236,32 +217,6 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
     return _step_of(kernel, box, bits, row, lane, interleaved=side, rows=rows)
 
 
-def _tile_by_tile(box: Box, lane: int, row: int, bits: int) -> bool:
-    """Whether rows are best taken out of one tile of words after the other, in the order of the source.
-
-    So if tiles that follow each other in the target lie pages apart, rows of words do not, and each gives whole lines.
-    """
-    line, axis, words = limits.current.line_bits, box.axes[lane], box.axes[row].source.radix_map
-    run, width = axis.source.unit or axis.extent, max(8, bits)
-    if words is None or words.strides[1:2] != (run * WORD_BITS,):
-        return False
-    others = [other for k, other in enumerate(box.axes) if k != lane]
-    on = (other for other in others if other.target.unit_stride == axis.extent * width)
-    if not any(abs(other.source.unit_stride) >= 8 * PAGE_BYTES for other in on):
-        return False
-    steps = (s for other in others for m in other.target.radix_maps for s in (m.at(0), *m.strides))
-    return not any(n % line for n in (box.target_base, run * width, *steps))
-
-
-def _lanes_joined(box: Box, lane: int, row: int, side: int, rows: int) -> tuple[Box, int, int]:
-    """The same box, and where lanes and rows are now: the lanes longer if those of the next word's rows follow on."""
-    parts = split(box, row, rows) if box.axes[row].extent > rows else None
-    if parts is None or len(parts) > 1:
-        return box, lane, row
-    longer, lane_then, row_then = _lengthened(parts[0], lane + (lane > row), row + 1, WORD_BITS, side, tiled=False)
-    return (box, lane, row) if len(longer.axes) > len(box.axes) else (longer, lane_then, row_then)
-
-
 def _moved(box: Box, side: int, by: int) -> Box:
     """A box that begins `by` bits further on, on one side."""
     if side == 1:
@@ -269,14 +224,10 @@ def _moved(box: Box, side: int, by: int) -> Box:
     return box._replace(target_base=box.target_base + by)
 
 
-def _side(axis: Axis, side: int) -> AxisMap:
-    return axis.source if side == 1 else axis.target
-
-
 def _transpose_runs(asked: _Case) -> VectorStep | None:
     """The step that moves short runs, which both sides have, as elements of a transposition."""
     box, lane, other, bits, target_bits = asked
-    whole = _as_run(box, lane, bits) if lane == other and bits == target_bits else None
+    whole = as_run(box, lane, bits) if lane == other and bits == target_bits else None
     run = box.axes[lane].extent * bits
     if whole is None or run % 8 or run > limits.current.moved_run_bits or run in _ELEMENT_BITS:
         return None
@@ -285,18 +236,6 @@ def _transpose_runs(asked: _Case) -> VectorStep | None:
     if near[0] is None or near[1] is None:
         return None
     return _transposed(_Case(box, near[0], near[1], run, run), "transpose_runs")
-
-
-def _as_run(box: Box, place: int, bits: int) -> Box | None:
-    """The same box, in which an axis that is one run on both sides begins at 0; None if it is none."""
-    extent, sides = box.axes[place].extent, box.axes[place][1:]
-    for side in sides:
-        own = side.radix_map
-        if own is None or own.strides[0] != bits or (own.sizes and own.start % own.unit + extent > own.unit):
-            return None
-    source, target = (side.at(0) for side in sides)
-    axes = (*box.axes[:place], Axis(extent, evenly(bits), evenly(bits)), *box.axes[place + 1 :])
-    return Box(box.source_base + source, box.target_base + target, axes)
 
 
 def _transpose(asked: _Case) -> VectorStep | None:
@@ -320,70 +259,15 @@ def _transposed(asked: _Case, kernel: str) -> VectorStep | None:
     if box.axes[lane].source.unit_stride != bits or box.axes[row].target.unit_stride != bits:
         return None
     # A short run that goes on along another axis first: else the other side would take that axis.
-    box, lane, row = _whole_run(box, lane, row, bits, 1)
-    box, row, lane = _whole_run(box, row, lane, bits, 2)
+    box, lane, row = whole_run(box, lane, row, bits, 1)
+    box, row, lane = whole_run(box, row, lane, bits, 2)
     # Rows of the target first, unless runs of the source alone are short: both may go on along the same axis.
     line = limits.current.line_bits
     if box.axes[lane].extent * bits < line <= box.axes[row].extent * bits:
-        box, lane, row = _lengthened(box, lane, row, bits, 1)
-    box, row, lane = _lengthened(box, row, lane, bits, 2)
-    box, lane, row = _lengthened(box, lane, row, bits, 1)
+        box, lane, row = lengthened(box, lane, row, bits, 1)
+    box, row, lane = lengthened(box, row, lane, bits, 2)
+    box, lane, row = lengthened(box, lane, row, bits, 1)
     return _step_of(kernel, box, bits, row, lane)
-
-
-def _whole_run(box: Box, place: int, other: int, bits: int, side: int) -> tuple[Box, int, int]:
-    """The same box, and where two of its axes are now: a run of the first that is short on a side made longer.
-
-    If another axis counts on from such a run, the first axis is cut where its run ends, and joined with that one.
-    """
-    unit = _side(box.axes[place], side).unit
-    others = [axis for k, axis in enumerate(box.axes) if k not in (place, other)]
-    on = any(_side(axis, side).unit_stride == unit * bits for axis in others)
-    parts = split(box, place, unit) if on and 0 < unit * bits < limits.current.line_bits else None
-    if parts is None or len(parts) > 1 or len(parts[0].axes) == len(box.axes):
-        return box, place, other
-    longer = _lengthened(parts[0], place + 1, other + (other > place), bits, side)
-    return longer if len(longer[0].axes) <= len(box.axes) else (box, place, other)
-
-
-def _lengthened(
-    box: Box, place: int, other: _Place, bits: int, side: int, *, tiled: bool = True
-) -> tuple[Box, int, _Place]:
-    """The same box, and the new places of two of its axes, the first joined with axes that count on from it on a side.
-
-    Enough of them to make it long. On the other side such runs may lie anywhere, if `tiled` in tiles too: a table says
-    where.
-    """
-    axes, extent = list(box.axes), box.axes[place].extent
-    near, far = (_has_digits, _counts) if tiled else (_is_plain, _is_plain)
-    run, table = _side(axes[place], side), _side(axes[place], 3 - side)
-    if not far(table):
-        return box, place, other
-    while _is_plain(run) and extent * bits < 8 * limits.current.long_row_bytes:
-        on = [k for k, a in enumerate(axes) if k not in (place, other) and _side(a, side).unit_stride == extent * bits]
-        if not on or not near(_side(axes[on[0]], side)) or not far(_side(axes[on[0]], 3 - side)):
-            break
-        run, table = _side(axes[on[0]], side).after(extent), _side(axes[on[0]], 3 - side).around(table, extent)
-        extent *= axes[on[0]].extent
-        del axes[on[0]]
-        place, other = place - (place > on[0]), other if other is None else other - (other > on[0])
-    axes[place] = Axis(extent, *((run, table) if side == 1 else (table, run)))
-    return box._replace(axes=tuple(axes)), place, other
-
-
-def _has_digits(side: AxisMap) -> bool:
-    """Whether the digits of one coordinate are all that an axis is on a side."""
-    return side.radix_map is not None
-
-
-def _counts(side: AxisMap) -> bool:
-    """Whether every step along an axis is one of its coordinate on a side: none is skipped."""
-    return all(m.step == 1 for m in side.radix_maps)
-
-
-def _is_plain(side: AxisMap) -> bool:
-    """Whether an axis begins at 0 on one side and all its steps are equal."""
-    return side.radix_map is not None and not side.radix_map.sizes and not side.radix_map.start
 
 
 def _packed(asked: _Case) -> VectorStep | None:
@@ -393,13 +277,13 @@ def _packed(asked: _Case) -> VectorStep | None:
     axis = box.axes[lane]
     if lane != other or source_bits == target_bits or bits >= 8:
         return None
-    words = _words_beside(box, lane, bits) if target_bits < 8 else None
+    words = words_beside(box, lane, bits) if target_bits < 8 else None
     if words is None and axis.run < limits.current.packed_run_elements and len(box.axes) > 1:
         return None
     if axis.source.unit_stride != source_bits or axis.target.unit_stride != target_bits:
         return None
     if words is not None:
-        box, lane, words = _words_cut(*_words_joined(box, lane, words, WORD_BITS // bits))
+        box, lane, words = words_cut(*words_joined(box, lane, words, WORD_BITS // bits))
         axis = box.axes[lane]
     kernel = "unpack" if source_bits < 8 else "pack" if words is None else "pack_words"
     row = words
@@ -413,39 +297,6 @@ def _packed(asked: _Case) -> VectorStep | None:
     # Tasks end on tiles of the source.
     whole = whole and not any(m.sizes and m.start * bits % 8 for m in axis.source.radix_maps)
     return found if found is None or whole or target_bits == 8 else replace(found, divides=False)
-
-
-def _words_beside(box: Box, lane: int, bits: int) -> int | None:
-    """The axis along which words of the target follow each other, if every run of packed lanes is one; else None."""
-    own, each = box.axes[lane].target.radix_map, WORD_BITS // bits
-    if own is None or own.start % each or (own.unit if own.sizes else box.axes[lane].extent) > each:
-        return None
-    others = [m for k, axis in enumerate(box.axes) if k != lane for m in axis.target.radix_maps]
-    bases = box.target_base, *(axis.target.base for axis in box.axes)
-    offsets = *bases, *own.strides[1:], *(n for m in others for n in (m.at(0), *m.strides))
-    if not _is_plain(box.axes[lane].source) or any(n % WORD_BITS for n in offsets):
-        return None
-    for k, axis in enumerate(box.axes):
-        if axis.target.unit_stride == WORD_BITS:
-            return k if axis.extent >= _LEAST_WORDS else None
-    return None
-
-
-def _words_joined(box: Box, lane: int, words: int, each: int) -> tuple[Box, int, int]:
-    """The same box, and where lanes and words are now: the lanes longer if bytes of other words go on behind them."""
-    if box.axes[lane].extent % each:
-        return box, lane, words
-    longer, place, other = _lengthened(box, lane, words, 8, 1)
-    own = longer.axes[place].target.radix_map
-    return (longer, place, other) if own is not None and own.unit == each else (box, lane, words)
-
-
-def _words_cut(box: Box, lane: int, words: int) -> tuple[Box, int, int]:
-    """The same box, and where lanes and words are now: fewer words, if they are so many that their table is long."""
-    parts = split(box, words, _MOST_WORDS) if box.axes[words].extent > _MOST_WORDS else None
-    if parts is None or len(parts) > 1:
-        return box, lane, words
-    return parts[0], lane + (lane > words), words + 1
 
 
 def _step_of(

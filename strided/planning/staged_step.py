@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from strided.escape import counted
 from strided.planning.axis_maps import evenly
-from strided.planning.boxes import Axis, Box, Spans, cut, joined, room_of, split
+from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, cut, joined, room_of, side_of, split
 from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, cost_of, cost_of_fetched, cost_of_passes
 from strided.planning.nest_step import NestStep, nest_step_of
 from strided.planning.offset_tables import (
@@ -25,7 +25,7 @@ from strided.planning.offset_tables import (
     nearness,
     phase_of,
 )
-from strided.planning.select_kernel import WORD_BITS, Matched, match
+from strided.planning.select_kernel import Matched, match
 from strided.planning.staging_blocks import Near, StagingLayout, block_lengths, near_axes, run_on
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
@@ -184,7 +184,7 @@ def staged_copy_of(
         rows = near[side].rows
         if rows and box.axes[rows[0]].extent <= WORD_BITS // width and width in widths:
             # Words as they are, in the order of the other side: taken apart there, they make its long runs.
-            far = [-nearness(axis.source if side else axis.target) for axis in box.axes]
+            far = [-nearness(side_of(axis, 2 - side)) for axis in box.axes]
             order = sorted(range(len(far)), key=lambda k: (k == rows[0], far[k]))
             staging.append(StagingLayout(width, tuple(order)))
     staging = list(dict.fromkeys(staging))
@@ -311,7 +311,7 @@ def _words_of(
     Its words are those of the block, whose rows are whole words.
     """
     place, width = layout.order[-1], bits[side - 1]
-    sides = [axis.source if side == 1 else axis.target for axis in box.axes]
+    sides = [side_of(axis, side) for axis in box.axes]
     each, own = WORD_BITS // width, sides[place].radix_map
     if layout.bits != width or place not in near[side - 1].rows or own is None or own.start % each:
         return -1

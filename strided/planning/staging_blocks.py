@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from strided.kernels import SHORT_ROW_BYTES
-from strided.planning.boxes import Axis, Box
+from strided.planning.boxes import WORD_BITS, Axis, Box, side_of
 from strided.planning.offset_tables import length_of, nearness, tile_period_of
-from strided.planning.select_kernel import WORD_BITS
 from strided.runtime import limits
 
 
@@ -50,7 +49,7 @@ class Near(NamedTuple):
 
 def near_axes(box: Box, side: int, bits: int) -> Near:
     """The nearest axes of one side of a box (1 source, 2 target), for elements of `bits`."""
-    sides = [axis.source if side == 1 else axis.target for axis in box.axes]
+    sides = [side_of(axis, side) for axis in box.axes]
     near = [k for k, own in enumerate(sides) if own.unit_stride == bits]
     words = [k for k, own in enumerate(sides) if own.unit_stride == WORD_BITS]
     each = WORD_BITS // bits if bits < WORD_BITS and words else 0
@@ -61,7 +60,7 @@ def near_axes(box: Box, side: int, bits: int) -> Near:
 
 def run_on(box: Box, side: int, bits: int, apart: int) -> int:
     """The elements of a run on one side (1 source, 2 target) along all axes but the one at `apart`."""
-    own = [(axis.source if side == 1 else axis.target, axis.extent) for k, axis in enumerate(box.axes) if k != apart]
+    own = [(side_of(axis, side), axis.extent) for k, axis in enumerate(box.axes) if k != apart]
     run = 1
     for axis_map, extent in sorted(own, key=lambda pair: nearness(pair[0])):
         if axis_map.unit_stride != run * bits:
@@ -115,7 +114,7 @@ def block_lengths(
 
 def _onward(axes: Sequence[Axis], side: int, near: Near, bits: int) -> Iterator[tuple[int, int]]:
     """The axes along which short rows of one side (1 source, 2 target) go on, and how far, until they are long."""
-    steps = [(axis.source if side == 1 else axis.target).unit_stride for axis in axes]
+    steps = [side_of(axis, side).unit_stride for axis in axes]
     run = axes[near.lanes[0]].extent * bits if near.lanes and not near.rows else 0
     while 0 < run < 8 * limits.current.long_row_bytes:
         on = [k for k, axis in enumerate(axes) if axis.extent > 1 and steps[k] == run]

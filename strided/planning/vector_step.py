@@ -7,26 +7,31 @@ blocks, so that lines stay in the cache until they are used up and targets are w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from strided.escape import counted
+from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, of_a_page, row_and_outer, stride_of
 from strided.planning.axis_maps import AxisMap
-from strided.planning.boxes import Axis, Box, Spans, bytes_of
+from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, bytes_of, side_of
 from strided.planning.offset_tables import (
     Tables,
     TaskRanges,
+    block_limits,
     boxes_of,
     cuts,
     groups_of,
     length_of,
     most_grouped,
     nearness,
-    phase_of,
     pieces_of,
+    source_offsets,
+    source_runs,
+    target_offsets,
+    target_runs,
     tile_period_of,
 )
 from strided.runtime import limits
@@ -36,18 +41,10 @@ from strided.runtime.aliases import Table
 _LINE_BYTES = 64
 #: Lines of a row of the target that a transposition writes at once, or a multiple.
 _TURNED_LINES = 4
-#: Of fewer rows that follow each other, others come first.
-_LEAST_ROWS = 8
 #: Rows that are taken out of words side by side, if there are as many.
 _ROWS_OF_WORDS = 8
 #: Words that follow each other in most tiles.
 _WORDS_OF_TILE = 128
-#: Kernels whose rows may be any axis.
-FREE_ROWS = ("rows", "short_rows", "pack")
-#: Bits of the word that rows share.
-_WORD_BITS = 32
-#: Bytes of a page of memory, and pages that are gone through again soon enough to be known, their lines in a cache.
-PAGE_BYTES, _KNOWN_PAGES = 4096, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,11 +141,11 @@ class VectorStep:
     def turns_along(self) -> Axis | None:
         """The axis along which elements of few rows take turns on one side of a transposition: no part of a square."""
         lane, row = self.axes[self.lane], self.axes[self.row]
-        for few, along, side in ((lane, row, _source), (row, lane, _target)):
+        for few, along, side in ((lane, row, 1), (row, lane, 2)):
             if (
                 2 <= few.extent <= (4 if self.bits < 64 else 2)
-                and not side(few).unit
-                and side(along).unit_stride * 8 == few.extent * self.bits
+                and not side_of(few, side).unit
+                and side_of(along, side).unit_stride * 8 == few.extent * self.bits
             ):
                 return along
         return None
@@ -170,7 +167,7 @@ class VectorStep:
     def goes_on_in_words(self) -> bool:
         """Whether rows of a transposition's target follow each other, as many as share words of the source."""
         target = self.axes[self.lane].target
-        return target.unit * self.bits == _WORD_BITS and target.unit_stride * 8 == self.run_bits
+        return target.unit * self.bits == WORD_BITS and target.unit_stride * 8 == self.run_bits
 
     @property
     def is_ragged(self) -> bool:
@@ -185,7 +182,7 @@ class VectorStep:
         """
         run = 0
         if self.interleaved == 2:
-            run = self.axes[self.lane].run * _WORD_BITS
+            run = self.axes[self.lane].run * WORD_BITS
         elif self.kernel.startswith("transpose_few") and self.turns_along is self.axes[self.lane]:
             run = self.elements * self.bits // math.prod(self.axes[k].extent for k in self.outer)
         steps = (s for k in self.outer for m in self.axes[k].target.radix_maps for s in m.strides)
@@ -209,12 +206,12 @@ class VectorStep:
             lane = self.axes[self.lane]
             radix_map = lane.target.radix_maps[0]
             words = AxisMap(lane.target.base, (radix_map._replace(strides=(0, *radix_map.strides[1:])),))
-            return bytes_of(box.with_axes(self.lane, [lane._replace(target=words)]), side, self.units[1], _WORD_BITS)
+            return bytes_of(box.with_axes(self.lane, [lane._replace(target=words)]), side, self.units[1], WORD_BITS)
         if self.interleaved != side:
             return bytes_of(box, side, self.units[side - 1], bits)
         if self.kernel not in ("interleave8", "interleave16"):
             # Words are read as a whole, and those of packed elements are written again.
-            return bytes_of(box, side, 8, _WORD_BITS)
+            return bytes_of(box, side, 8, WORD_BITS)
         # Rows of whole bytes are written alone where they do not fill their words.
         if self.rows == 1:
             box = box._replace(target_base=box.target_base + self.member * bits // 8)
@@ -281,8 +278,8 @@ class VectorStep:
         Or, where they are turned, those of the elements of a word do, and few bytes are read of each. A task that takes
         few rows goes on soon where these end, on pages that are known, in lines that are there.
         """
-        together = max(1, _WORD_BITS // self.bits) if self.is_transposition else 1
-        if self.kernel in FREE_ROWS or _of_a_page(self.axes[self.row].source) > together:
+        together = max(1, WORD_BITS // self.bits) if self.is_transposition else 1
+        if self.kernel in FREE_ROWS or of_a_page(self.axes[self.row].source) > together:
             return False
         if self.is_transposition and self.axes[self.lane].extent * self.bits > 8 * _TURNED_LINES * _LINE_BYTES:
             return False
@@ -328,10 +325,10 @@ class VectorStep:
         if self.is_transposition:
             return (
                 outer,
-                tables.get("source rows", self.row, box[self.row], _source_offsets),
-                tables.get("target rows", self.lane, lane, _target_offsets),
-                tables.get("source runs", self.lane, lane, _source_runs),
-                tables.get("target runs", self.row, box[self.row], _target_runs),
+                tables.get("source rows", self.row, box[self.row], source_offsets),
+                tables.get("target rows", self.lane, lane, target_offsets),
+                tables.get("source runs", self.lane, lane, source_runs),
+                tables.get("target runs", self.row, box[self.row], target_runs),
             )
         pieces = tables.get("pieces", self.lane, lane, self._pieces)
         packed = self.kernel in ("pack", "pack_words", "unpack")
@@ -360,7 +357,7 @@ class VectorStep:
     @property
     def _least_words(self) -> int:
         """Rows of a line of the target, if each is a word in it."""
-        return _LINE_BYTES * 8 // _WORD_BITS if self.kernel == "pack_words" else 1
+        return _LINE_BYTES * 8 // WORD_BITS if self.kernel == "pack_words" else 1
 
     def _groups(self, axis: Axis, start: int, stop: int) -> Table:
         """(source offset, target offset) of groups of rows, less those of the first."""
@@ -407,115 +404,21 @@ class VectorStep:
         rows = max(self.rows, tile_period_of(row._replace(target=_STILL)))
         tile_bytes = lane.source.unit * lane.source.unit_stride * rows // self.rows
         # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
-        page = self.rows > 1 and tile_bytes < PAGE_BYTES and not _stride(row.target) % _LINE_BYTES
+        page = self.rows > 1 and tile_bytes < PAGE_BYTES and not stride_of(row.target) % _LINE_BYTES
         lanes = max(1, (PAGE_BYTES if page else limits.current.tiled_block_bytes) // tile_bytes) * lane.source.unit
         return (0, 0) if lane.extent <= lanes else (rows, lanes)
 
     def _row_cuts(self, axis: Axis, start: int, stop: int) -> Table:
         """The limits of blocks of rows."""
-        return _limits(axis, start, stop, self._block()[0])
+        return block_limits(axis, start, stop, self._block()[0])
 
     def _piece_cuts(self, axis: Axis, start: int, stop: int) -> Table:
         """The limits of blocks of pieces, which are whole pieces."""
         pieces = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps)) - start
-        return np.unique(np.searchsorted(pieces, _limits(axis, start, stop, self._block()[1])))
+        return np.unique(np.searchsorted(pieces, block_limits(axis, start, stop, self._block()[1])))
 
 
 _STILL = AxisMap(0, ())
-
-
-def _limits(axis: Axis, start: int, stop: int, block: int) -> Table:
-    """The ends of blocks of `block` indices, which begin with tiles, counted from `start`."""
-    if not block:
-        return np.array([0, stop - start], np.int64)
-    first = start + block - (start + phase_of(axis, block)) % block
-    return np.concatenate([[start], np.arange(first, stop, block), [stop]]).astype(np.int64) - start
-
-
-def outer_order(
-    axes: Sequence[Axis], inner: Sequence[int], in_memory: tuple[bool, bool] | None = None
-) -> tuple[int, ...]:
-    """The places of all axes but the inner ones, outermost first.
-
-    A step along an axis brings new pages on both sides: as many as the inner axes spread over, unless it stays on them.
-    The axis that brings the fewest comes innermost. Pages of the source count twice, for they are waited for, but not
-    if all along the axis are so few that they are known when the next axis comes back to them; those of a side that
-    stays in the cache hardly count. Without `in_memory`, a side does if it is as small as a block of a staged copy.
-    """
-    outer = tuple([k for k in range(len(axes)) if k not in inner])
-    if len(outer) < 2:
-        return outer
-    pages = [
-        math.prod(max(1, axes[k].extent * min(_stride(side(axes[k])), PAGE_BYTES) // PAGE_BYTES) for k in inner)
-        for side in (_source, _target)
-    ]
-
-    if in_memory is None:
-        spans = [sum((axis.extent - 1) * _stride(side(axis)) for axis in axes) for side in (_source, _target)]
-        in_memory = spans[0] >= limits.current.staging_bytes, spans[1] >= limits.current.staging_bytes
-    weights = [own if far else own / 16 for own, far in zip((2, 1), in_memory, strict=True)]
-
-    def cost(k: int) -> float:
-        new = [min(1, _stride(side(axes[k])) / PAGE_BYTES) for side in (_source, _target)]
-        if axes[k].extent * _stride(axes[k].source) <= _KNOWN_PAGES * PAGE_BYTES:
-            new[0] = 0
-        return sum(weight * n * p for weight, n, p in zip(weights, new, pages, strict=True))
-
-    return tuple(sorted(outer, key=cost, reverse=True))
-
-
-def row_and_outer(
-    kernel: str, axes: Sequence[Axis], lane: int | None, in_memory: tuple[bool, bool] | None = None
-) -> tuple[int | None, tuple[int, ...]]:
-    """The place of the axis that stays on the fewest pages, and those of all others but the lanes, outermost first."""
-    outer = outer_order(axes, [] if lane is None else [lane], in_memory)
-    least = _LEAST_ROWS if kernel == "short_rows" else 1
-    row = next((k for k in reversed(outer) if axes[k].extent >= least), outer[-1] if outer else None)
-    return row, tuple([k for k in outer if k != row])
-
-
-def _source(axis: Axis) -> AxisMap:
-    return axis.source
-
-
-def _target(axis: Axis) -> AxisMap:
-    return axis.target
-
-
-def _stride(side: AxisMap) -> int:
-    """The distance to the next index."""
-    return abs(side.unit_stride)
-
-
-def _of_a_page(side: AxisMap) -> int:
-    """How many neighbours along an axis may share a page."""
-    count = 1
-    for radix_map in side.radix_maps:
-        for size, stride in zip((*radix_map.sizes, PAGE_BYTES), radix_map.strides, strict=True):
-            count *= min(size, -(-PAGE_BYTES // max(1, abs(stride))))
-    return count
-
-
-def _source_offsets(axis: Axis, start: int, stop: int) -> Table:
-    return axis.source.table(start, stop)
-
-
-def _target_offsets(axis: Axis, start: int, stop: int) -> Table:
-    return axis.target.table(start, stop)
-
-
-def _source_runs(axis: Axis, start: int, stop: int) -> Table:
-    return _runs(axis.source, start, stop)
-
-
-def _target_runs(axis: Axis, start: int, stop: int) -> Table:
-    return _runs(axis.target, start, stop)
-
-
-def _runs(side: AxisMap, start: int, stop: int) -> Table:
-    """(offset, first index, length) of the runs of one side, indices counted from `start`."""
-    limits = cuts(start, stop, side.radix_maps)
-    return np.stack([side.offsets_at(limits[:-1]), limits[:-1] - start, np.diff(limits)], axis=1)
 
 
 def _ends(count: int) -> Table:
