@@ -20,6 +20,8 @@ _Place = TypeVar("_Place", int, int | None)
 _LEAST_WORDS = 16
 #: More words that follow each other are cut, if that leaves nothing: a table of 24 bytes for each stays in the cache.
 _MOST_WORDS = 1024
+#: Rows to as many places are no longer written a few lines each.
+_MOST_PLACES = 1024
 
 
 def lengthened(
@@ -82,7 +84,7 @@ def tile_by_tile(box: Box, lane: int, row: int, bits: int) -> bool:
     """
     line, axis, words = limits.current.line_bits, box.axes[lane], box.axes[row].source.radix_map
     run, width = axis.source.unit or axis.extent, max(8, bits)
-    if words is None or words.strides[1:2] != (run * WORD_BITS,):
+    if words is None or words.strides[1:2] != (run * WORD_BITS,) or box.axes[row].extent > _MOST_PLACES:
         return False
     others = [other for k, other in enumerate(box.axes) if k != lane]
     on = (other for other in others if other.target.unit_stride == axis.extent * width)
