@@ -12,7 +12,9 @@ from strided.runtime import limits
 #: Kernels whose rows may be any axis.
 FREE_ROWS = ("rows", "short_rows", "pack")
 #: Bytes of a page of memory, and pages that are gone through again soon enough to be known, their lines in a cache.
-PAGE_BYTES, _KNOWN_PAGES = 4096, 16
+PAGE_BYTES, _KNOWN_PAGES = 4096, 32
+#: What a known page counts.
+_KNOWN = 0.25
 #: Of fewer rows that follow each other, others come first.
 _LEAST_ROWS = 8
 
@@ -23,9 +25,10 @@ def outer_order(
     """The places of all axes but the inner ones, outermost first.
 
     A step along an axis brings new pages on both sides: as many as the inner axes spread over, unless it stays on them.
-    The axis that brings the fewest comes innermost. Pages of the source count twice, for they are waited for, but not
-    if all along the axis are so few that they are known when the next axis comes back to them; those of a side that
-    stays in the cache hardly count. Without `in_memory`, a side does if it is as small as a block of a staged copy.
+    The axis that brings the fewest comes innermost. Pages of the source count twice, for they are waited for, but
+    little if all along the axis are so few that they are known when the next axis comes back to them; those of a side
+    that stays in the cache hardly count. Without `in_memory`, a side does if it is as small as a block of a staged
+    copy.
     """
     outer = tuple([k for k in range(len(axes)) if k not in inner])
     if len(outer) < 2:
@@ -42,7 +45,7 @@ def outer_order(
     def cost(k: int) -> float:
         new = [min(1, own[k] / PAGE_BYTES) for own in strides]
         if axes[k].extent * strides[0][k] <= _KNOWN_PAGES * PAGE_BYTES:
-            new[0] = 0
+            new[0] *= _KNOWN
         return sum(weight * n * p for weight, n, p in zip(weights, new, pages, strict=True))
 
     return tuple(sorted(outer, key=cost, reverse=True))

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from strided.planning.access_order import PAGE_BYTES
 from strided.planning.boxes import WORD_BITS, Box
 from strided.planning.offset_tables import nearness
 from strided.planning.select_kernel import Matched
@@ -52,6 +53,8 @@ _RAGGED_RUN_COST, _RAGGED_RUN_BITS, _LONG_RAGGED_RUN_BITS = 4400.0, 768, 4096
 _ZIPPED_RUN_COST, _LONG_ZIPPED_RUN_BITS = 6500.0, 16384
 #: The same for each row that is copied as one, and besides if it lies in memory, apart from others; on its own line.
 _SHORT_ROW_COST, _APART_COST, _FAR_COST = 60.0, 25.0, 400.0
+#: The same in a block, if rows lie at the same place of each page, where they fight for the same lines of the cache.
+_ALIKE_ROW_COST = 600.0
 #: The same for each run that is packed, and that is unpacked, up to eight times as long.
 _PACKED_RUN_COST, _UNPACKED_RUN_COST = 2300.0, 1000.0
 #: The same for each run of which `pack_words` fills the last word in part.
@@ -138,6 +141,8 @@ def _short_row_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> fl
         apart = 8 * abs(side.unit_stride)
         if far and apart != step.run_bits:
             cost += _APART_COST if apart <= limits.current.line_bits else _FAR_COST
+        elif apart and apart % (8 * PAGE_BYTES) == 0:
+            cost += _ALIKE_ROW_COST
     return cost
 
 

@@ -21,7 +21,7 @@ _LEAST_WORDS = 16
 #: More words that follow each other are cut, if that leaves nothing: a table of 24 bytes for each stays in the cache.
 _MOST_WORDS = 1024
 #: Rows to as many places are no longer written a few lines each.
-_MOST_PLACES = 1024
+_MOST_PLACES = 512
 
 
 def lengthened(
@@ -80,15 +80,18 @@ def as_run(box: Box, place: int, bits: int) -> Box | None:
 def tile_by_tile(box: Box, lane: int, row: int, bits: int) -> bool:
     """Whether rows are best taken out of one tile of words after the other, in the order of the source.
 
-    So if tiles that follow each other in the target lie pages apart, rows of words do not, and each gives whole lines.
+    So if each tile's part of a row lies on a page of its own, rows of words do not, and all give whole lines.
     """
     line, axis, words = limits.current.line_bits, box.axes[lane], box.axes[row].source.radix_map
-    run, width = axis.source.unit or axis.extent, max(8, bits)
-    if words is None or words.strides[1:2] != (run * WORD_BITS,) or box.axes[row].extent > _MOST_PLACES:
+    lanes, width, each = axis.source.radix_map, max(8, bits), WORD_BITS // bits
+    if words is None or lanes is None or box.axes[row].extent % each or box.axes[row].extent > _MOST_PLACES:
+        return False
+    run = lanes.unit or axis.extent
+    if words.strides[1:2] != (run * WORD_BITS,) or (bits < 8 and lanes.unit):
         return False
     others = [other for k, other in enumerate(box.axes) if k != lane]
-    on = (other for other in others if other.target.unit_stride == axis.extent * width)
-    if not any(abs(other.source.unit_stride) >= 8 * PAGE_BYTES for other in on):
+    on = [other.source.unit_stride for other in others if other.target.unit_stride == axis.extent * width]
+    if not on or abs(lanes.strides[1] if lanes.unit else on[0]) < 8 * PAGE_BYTES:
         return False
     steps = (s for other in others for m in other.target.radix_maps for s in (m.at(0), *m.strides))
     return not any(n % line for n in (box.target_base, run * width, *steps))

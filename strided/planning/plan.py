@@ -312,8 +312,13 @@ def _ways(box: Box, signature: CopySignature, room: Spans | None) -> list[_Way]:
 
 
 def _is_better_whole(own: _Way, ways: Sequence[_Way]) -> bool:
-    """Whether a box is better copied whole than in parts: these take no less time, and cut runs that are written."""
-    return sum(way.cost for way in ways) >= ALIKE * own.cost
+    """Whether a box is better copied whole than in parts, which cut runs that are written.
+
+    These must take no less time, nor may they if the same kernels copy most of it either way: costs are about right.
+    """
+    most = max(ways, key=lambda way: way.box.elements).staged
+    is_same = own.staged is not None and most is not None and own.staged.kernel == most.kernel
+    return sum(way.cost for way in ways) >= (ALIKE if is_same else 1) * own.cost
 
 
 def _way(box: Box, bits: tuple[int, int], found: Matched | None, staged: Candidate | None) -> _Way:
