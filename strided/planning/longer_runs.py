@@ -20,6 +20,8 @@ _Place = TypeVar("_Place", int, int | None)
 _LEAST_WORDS = 16
 #: More words that follow each other are cut, if that leaves nothing: a table of 24 bytes for each stays in the cache.
 _MOST_WORDS = 1024
+#: Bits of rows that are long enough to be written to other places each.
+_LONG_PAIR_BITS = 2048
 #: Rows to as many places are no longer written a few lines each.
 _MOST_PLACES = 512
 
@@ -95,6 +97,22 @@ def tile_by_tile(box: Box, lane: int, row: int, bits: int) -> bool:
         return False
     steps = (s for other in others for m in other.target.radix_maps for s in (m.at(0), *m.strides))
     return not any(n % line for n in (box.target_base, run * width, *steps))
+
+
+def pairs_apart(box: Box, lane: int, row: int) -> tuple[Box, int, int]:
+    """The same box, and where lanes and rows are now: the two rows of a word of the target without those of others.
+
+    So if other rows follow each other in the source up to where the next one of these begins, long ones that go to few
+    places: then both rows' are read front to back, and written as many places at a time.
+    """
+    run = 16 * box.axes[lane].extent
+    if run < _LONG_PAIR_BITS or run % limits.current.line_bits or box.axes[row].extent <= 2:
+        return box, lane, row
+    on = (axis for k, axis in enumerate(box.axes) if k not in (lane, row) and axis.source.unit_stride == run)
+    if not any(a.extent <= _MOST_PLACES and a.extent * run == box.axes[row].source.unit_stride for a in on):
+        return box, lane, row
+    parts = split(box, row, 2)
+    return (box, lane, row) if parts is None or len(parts) > 1 else (parts[0], lane + (lane > row), row + 1)
 
 
 def lanes_joined(box: Box, lane: int, row: int, side: int, rows: int) -> tuple[Box, int, int]:

@@ -297,6 +297,11 @@ def test_rows_of_few_bytes_follow_each_other_on_the_side_in_memory() -> None:
         # Rows of words give whole lines of each tile.
         ("u8[32,9000,128]{2,0,1:T(8,128)(4,1)}", 1, "9000 x 4 x 1024"),
         ("bf16[32,9000,128]{2,0,1:T(8,128)(2,1)}", 1, "9000 x 2 x 2048"),
+        # Two rows of a word are read front to back, with all that lies between them, if that goes to few places.
+        ("bf16[32,512,32,128]{3,1,2,0:T(8,128)(2,1)}", -1, "32 x 256 x 32 x 2 x 128"),
+        ("bf16[32,512,32,64]{3,1,2,0:T(8,128)(2,1)}", -1, "32 x 32 x 512 x 64"),
+        ("bf16[32,512,1024,128]{3,1,2,0:T(8,128)(2,1)}", -1, "32 x 1024 x 2 x 32768"),
+        ("u8[32,512,32,256]{3,1,2,0:T(8,128)(4,1)}", -1, "32 x 32 x 512 x 256"),
         # What they leave of lines is kept until the next tile, and tiles that lie side by side are one run.
         ("u8[32,9000,114]{2,0,1:T(8,128)(4,1)}", 1, "32 x 1026000"),
         ("u8[8,36000,128]{2,0,1:T(8,128)(4,1)}", 1, "8 x 4608000"),

@@ -449,6 +449,39 @@ def test_words_whose_lanes_count_on_in_the_target(
     assert str(step).startswith(f"{kernel} over 3 x 21 x 329")
 
 
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize("phases", [(0, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize(
+    ("bits", "layout", "kernels"),
+    [
+        # Matrices of rows, in the order of the source.
+        (32, "[6,21,128]{2,0,1:T(8,128)}", ("rows", "rows")),
+        (32, "[6,21,100]{2,0,1:T(2,128)}", ("rows", "rows")),
+        (64, "[3,5,7,130]{3,0,2,1:T(8,128)}", ("rows", "rows")),
+        # Tile by tile, each row's part of one on its own page.
+        (8, "[32,21,128]{2,0,1:T(8,128)(4,1)}", ("deinterleave8", "interleave8")),
+        (8, "[64,3,9,256]{3,0,2,1:T(32,128)(4,1)}", ("deinterleave8", "interleave8")),
+        # The two rows of each word, with all that lies between them.
+        (16, "[3,10,5,128]{3,1,2,0:T(8,128)(2,1)}", ("deinterleave16", "interleave16")),
+        (16, "[2,6,7,256]{3,1,2,0:T(8,128)(2,1)}", ("deinterleave16", "interleave16")),
+    ],
+)
+def test_rows_that_change_places(
+    bits: int,
+    layout: str,
+    kernels: tuple[str, str],
+    phases: tuple[int, int],
+    streaming: bool,
+    replace: Callable[..., None],
+) -> None:
+    replace(stream_bytes=0 if streaming else 1 << 40)
+    tiled = map_of(f"u{bits}{layout}")
+    dense = row_major(tiled.shape)
+    for source, target, kernel in ((tiled, dense, kernels[0]), (dense, tiled, kernels[1])):
+        first = Guarded(source, bits, seed=1, phase=phases[0])
+        check_both(first, Guarded(target, bits, seed=2, phase=phases[1]), kernel)
+
+
 @pytest.mark.parametrize(("bits", "tile", "member"), [(16, "(2,1)", 2), (8, "(4,1)", 4)])
 @pytest.mark.parametrize("lanes", [(0, 140), (5, 130)], ids=str)
 def test_words_of_rows_are_runs_of_a_transposition(
