@@ -231,18 +231,22 @@ def groups_of(axis: Axis, start: int, stop: int, multiple: int) -> Table:
 
 
 def source_offsets(axis: Axis, start: int, stop: int) -> Table:
+    """Source offset of every index in a range of an axis."""
     return axis.source.table(start, stop)
 
 
 def target_offsets(axis: Axis, start: int, stop: int) -> Table:
+    """Target offset of every index in a range of an axis."""
     return axis.target.table(start, stop)
 
 
 def source_runs(axis: Axis, start: int, stop: int) -> Table:
+    """(offset, first index, length) of the runs of the source in a range of an axis."""
     return _runs(axis.source, start, stop)
 
 
 def target_runs(axis: Axis, start: int, stop: int) -> Table:
+    """(offset, first index, length) of the runs of the target in a range of an axis."""
     return _runs(axis.target, start, stop)
 
 
