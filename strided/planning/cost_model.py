@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from strided.planning.access_order import PAGE_BYTES
-from strided.planning.boxes import WORD_BITS, Box
+from strided.planning.boxes import WORD_BITS, Box, side_of
 from strided.planning.offset_tables import nearness
 from strided.planning.select_kernel import Matched
 from strided.planning.vector_step import VectorStep
@@ -96,6 +96,8 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     if step.kernel in _SQUARES:
         cost += _GAP_COST * (1 / step.fullness - 1)
     run, long = _RUN_COST, _LONG_RUN_BITS
+    # Bytes and halves of words that are written to memory.
+    is_narrow = bool(in_memory and in_memory[1]) and step.bits < WORD_BITS
     if step.kernel == "pack_words":
         extent = step.axes[step.lane].extent
         return cost + (_PART_OF_WORD_COST / (8 * extent) if extent * step.bits % WORD_BITS else 0.0)
@@ -106,19 +108,13 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     if step.is_transposition:
         places = step.run_places
         run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
-        if (
-            in_memory
-            and in_memory[1]
-            and step.bits < WORD_BITS
-            and step.is_ragged
-            and step.run_bits >= _RAGGED_RUN_BITS
-        ):
+        if is_narrow and step.is_ragged and step.run_bits >= _RAGGED_RUN_BITS:
             run, long = _RAGGED_RUN_COST, _LONG_RAGGED_RUN_BITS
         elif step.goes_on_in_words:
             run, long = _WORD_RUN_COST, 3 * _LONG_RUN_BITS
     if 0 < step.run_bits < long:
         cost += run * (1 / step.run_bits - 1 / long)
-    zipped = step.zipped_run_bits if in_memory and in_memory[1] and step.bits < WORD_BITS else 0
+    zipped = step.zipped_run_bits if is_narrow else 0
     if 0 < zipped < _LONG_ZIPPED_RUN_BITS:
         cost += _ZIPPED_RUN_COST * (1 / zipped - 1 / _LONG_ZIPPED_RUN_BITS)
     return cost
@@ -165,8 +161,8 @@ def _cost_of_scattered(rest: Rest) -> float:
 
 def _is_scattered(box: Box) -> bool:
     """Whether each element of a box lies on a line of its own, on one side or both."""
-    sides = ([axis.source for axis in box.axes], [axis.target for axis in box.axes])
-    return any(min(map(nearness, own), default=0) >= limits.current.line_bits for own in sides)
+    steps = (min((nearness(side_of(axis, side)) for axis in box.axes), default=0) for side in (1, 2))
+    return any(step >= limits.current.line_bits for step in steps)
 
 
 def leaves_gaps(found: Matched) -> bool:

@@ -6,6 +6,7 @@ those of an element, offsets count bits, and a `side` is 1 for the source and 2 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from strided.planning.access_order import PAGE_BYTES
@@ -60,10 +61,10 @@ def whole_run(box: Box, place: int, other: int, bits: int, side: int) -> tuple[B
     unit = side_of(box.axes[place], side).unit
     others = [axis for k, axis in enumerate(box.axes) if k not in (place, other)]
     on = any(side_of(axis, side).unit_stride == unit * bits for axis in others)
-    parts = split(box, place, unit) if on and 0 < unit * bits < limits.current.line_bits else None
-    if parts is None or len(parts) > 1 or len(parts[0].axes) == len(box.axes):
+    apart = _stretches(box, place, other, unit) if on and 0 < unit * bits < limits.current.line_bits else None
+    if apart is None or len(apart[0].axes) == len(box.axes):
         return box, place, other
-    longer = lengthened(parts[0], place + 1, other + (other > place), bits, side)
+    longer = lengthened(*apart, bits, side)
     return longer if len(longer[0].axes) <= len(box.axes) else (box, place, other)
 
 
@@ -95,8 +96,7 @@ def tile_by_tile(box: Box, lane: int, row: int, bits: int) -> bool:
     on = [other.source.unit_stride for other in others if other.target.unit_stride == axis.extent * width]
     if not on or abs(lanes.strides[1] if lanes.unit else on[0]) < 8 * PAGE_BYTES:
         return False
-    steps = (s for other in others for m in other.target.radix_maps for s in (m.at(0), *m.strides))
-    return not any(n % line for n in (box.target_base, run * width, *steps))
+    return not any(n % line for n in (box.target_base, run * width, *_target_steps(others)))
 
 
 def pairs_apart(box: Box, lane: int, row: int) -> tuple[Box, int, int]:
@@ -111,16 +111,17 @@ def pairs_apart(box: Box, lane: int, row: int) -> tuple[Box, int, int]:
     on = (axis for k, axis in enumerate(box.axes) if k not in (lane, row) and axis.source.unit_stride == run)
     if not any(a.extent <= _MOST_PLACES and a.extent * run == box.axes[row].source.unit_stride for a in on):
         return box, lane, row
-    parts = split(box, row, 2)
-    return (box, lane, row) if parts is None or len(parts) > 1 else (parts[0], lane + (lane > row), row + 1)
+    apart = _stretches(box, row, lane, 2)
+    return (box, lane, row) if apart is None else (apart[0], apart[2], apart[1])
 
 
 def lanes_joined(box: Box, lane: int, row: int, side: int, rows: int) -> tuple[Box, int, int]:
     """The same box, and where lanes and rows are now: the lanes longer if those of the next word's rows follow on."""
-    parts = split(box, row, rows) if box.axes[row].extent > rows else None
-    if parts is None or len(parts) > 1:
+    apart = _stretches(box, row, lane, rows) if box.axes[row].extent > rows else None
+    if apart is None:
         return box, lane, row
-    longer, lane_then, row_then = lengthened(parts[0], lane + (lane > row), row + 1, WORD_BITS, side, tiled=False)
+    cut_box, row_now, lane_now = apart
+    longer, lane_then, row_then = lengthened(cut_box, lane_now, row_now, WORD_BITS, side, tiled=False)
     return (box, lane, row) if len(longer.axes) > len(box.axes) else (longer, lane_then, row_then)
 
 
@@ -129,9 +130,9 @@ def words_beside(box: Box, lane: int, bits: int) -> int | None:
     own, each = box.axes[lane].target.radix_map, WORD_BITS // bits
     if own is None or own.start % each or (own.unit if own.sizes else box.axes[lane].extent) > each:
         return None
-    others = [m for k, axis in enumerate(box.axes) if k != lane for m in axis.target.radix_maps]
+    others = [axis for k, axis in enumerate(box.axes) if k != lane]
     bases = box.target_base, *(axis.target.base for axis in box.axes)
-    offsets = *bases, *own.strides[1:], *(n for m in others for n in (m.at(0), *m.strides))
+    offsets = *bases, *own.strides[1:], *_target_steps(others)
     if not _is_plain(box.axes[lane].source) or any(n % WORD_BITS for n in offsets):
         return None
     for k, axis in enumerate(box.axes):
@@ -151,10 +152,8 @@ def words_joined(box: Box, lane: int, words: int, each: int) -> tuple[Box, int, 
 
 def words_cut(box: Box, lane: int, words: int) -> tuple[Box, int, int]:
     """The same box, and where lanes and words are now: fewer words, if they are so many that their table is long."""
-    parts = split(box, words, _MOST_WORDS) if box.axes[words].extent > _MOST_WORDS else None
-    if parts is None or len(parts) > 1:
-        return box, lane, words
-    return parts[0], lane + (lane > words), words + 1
+    apart = _stretches(box, words, lane, _MOST_WORDS) if box.axes[words].extent > _MOST_WORDS else None
+    return (box, lane, words) if apart is None else (apart[0], apart[2], apart[1])
 
 
 def last_word_apart(box: Box, side: int, bits: int) -> list[Box]:
@@ -178,6 +177,20 @@ def _last_index_apart(axis: Axis, side: int) -> tuple[Axis, Axis]:
     if own.at(0) > own.at(top):
         return cut(axis, 1, axis.extent), cut(axis, 0, 1)
     return cut(axis, 0, top), cut(axis, top, axis.extent)
+
+
+def _stretches(box: Box, place: int, other: int, length: int) -> tuple[Box, int, int] | None:
+    """A box in which an axis is cut into stretches of one length, and where these and another axis are now.
+
+    None if it cannot be, or leaves anything over.
+    """
+    parts = split(box, place, length)
+    return None if parts is None or len(parts) > 1 else (parts[0], place + 1, other + (other > place))
+
+
+def _target_steps(axes: Sequence[Axis]) -> Iterator[int]:
+    """Where axes begin on the target's side, and all steps that their digits make there."""
+    return (n for axis in axes for m in axis.target.radix_maps for n in (m.at(0), *m.strides))
 
 
 def _has_digits(side: AxisMap) -> bool:

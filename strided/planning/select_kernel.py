@@ -190,9 +190,9 @@ def _interleaved(name: str, box: Box, lane: int, side: int, bits: int) -> Vector
         box, lane, row = lengthened(box, lane, row, max(8, bits), 2)
     strides = [s for k, a in enumerate(box.axes) if k != row for m in side_of(a, side).radix_maps for s in m.strides]
     inside = base % (8 if any(stride % WORD_BITS for stride in strides) else WORD_BITS)
-    if row is not None and (side, rows) == (2, 2):
-        box, lane, row = pairs_apart(box, lane, row)
     if row is not None:
+        if (side, rows) == (2, 2):
+            box, lane, row = pairs_apart(box, lane, row)
         box, lane, row = lanes_joined(box, lane, row, side, rows)
     if row is None:
         # Every row is the only one of its words.

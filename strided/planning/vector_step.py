@@ -172,7 +172,7 @@ class VectorStep:
     @property
     def is_ragged(self) -> bool:
         """Whether rows of a transposition's target begin inside of lines."""
-        return any(s % _LINE_BYTES for m in self.axes[self.lane].target.radix_maps for s in m.strides)
+        return self._leaves_lines((self.lane,))
 
     @property
     def zipped_run_bits(self) -> int:
@@ -185,8 +185,11 @@ class VectorStep:
             run = self.axes[self.lane].run * WORD_BITS
         elif self.kernel.startswith("transpose_few") and self.turns_along is self.axes[self.lane]:
             run = self.elements * self.bits // math.prod(self.axes[k].extent for k in self.outer)
-        steps = (s for k in self.outer for m in self.axes[k].target.radix_maps for s in m.strides)
-        return run if any(s % _LINE_BYTES for s in steps) else 0
+        return run if self._leaves_lines(self.outer) else 0
+
+    def _leaves_lines(self, places: tuple[int, ...]) -> bool:
+        """Whether a step along some axes goes from the start of a line of the target to the inside of one."""
+        return any(s % _LINE_BYTES for k in places for m in self.axes[k].target.radix_maps for s in m.strides)
 
     @property
     def run_places(self) -> int:
