@@ -25,10 +25,18 @@ _HOMES = {
     "loop_nest": ("nest8", "nest16", "nest32", "nest64", "nest_bits"),
     "gather_scatter": ("gather", "scatter", "add_digits", "gather_points", "gather_sums"),
     "interleave": ("rows", "deinterleave16", "deinterleave8", "interleave16", "interleave8"),
+    "exchange_rows": ("exchange16", "exchange8", "exchange4", "exchange2", "exchange1"),
     "short_rows": ("short_rows",),
     "subbyte": ("deinterleave_bits", "interleave_bits", "unpack", "pack"),
     "packed_words": ("pack_words",),
-    "transpose": ("transpose8", "transpose16", "transpose32", "transpose64"),
+    "transpose": ("transpose8", "transpose16", "transpose32", "transpose64", "transpose_pairs"),
+    "transpose_words": (
+        "transpose_words16",
+        "transpose_words8",
+        "transpose_words4",
+        "transpose_words2",
+        "transpose_words1",
+    ),
     "few_rows": ("transpose_few8", "transpose_few16", "transpose_few32", "transpose_few64"),
     "transpose_runs": ("transpose_runs",),
     "contiguous": ("copy", "fill"),
@@ -36,6 +44,9 @@ _HOMES = {
 }
 #: The module of every kernel.
 HOMES = {name: module for module, names in _HOMES.items() for name in names}
+
+#: Those of words of packed elements on both sides.
+PACKED_WORDS = tuple(f"{name}{bits}" for name in ("exchange", "transpose_words") for bits in (4, 2, 1))
 
 #: Bytes of scratch memory that a kernel takes at most; each thread hands in its own.
 SCRATCH_BYTES = 1 << 18

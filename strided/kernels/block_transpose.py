@@ -83,10 +83,15 @@ def row_lines(width):
     return max(2, width // 2)
 
 
-def _turn(bits):
+def _turn(bits, inner=0):
+    """The operations that turn squares of elements of `bits`; with `inner`, each is a square of such elements itself.
+
+    Then this is turned, too.
+    """
     word = max(bits, 32)
     each, count, side = word // bits, 512 // word, 128 // bits
     across = row_lines(bits // 8)
+    kind = f"{bits}_{inner}" if inner else str(bits)
 
     def entry(builder, table, base, *numbers):
         """An address from a table: the entry at the sum of some numbers, and `base`."""
@@ -166,8 +171,17 @@ def _turn(bits):
                 line = begin + share * column // 4
                 besides(builder, others, group, range(line, line + share), () if begin else targets)
 
+    def inner_turned(builder, line):
+        """A line of elements, with each turned if it is a square of two by two."""
+        if not inner:
+            return line
+        parts = builder.bitcast(line, VECTOR.of(inner))
+        turned = [k + step for k in range(0, parts.type.count, 4) for step in (0, 2, 1, 3)]
+        return builder.bitcast(shuffled(builder, parts, parts, turned), line.type)
+
     def square64(builder, sources, source, targets, target, room, *others):
         rows = [loaded(builder, entry(builder, sources, source, k), VECTOR, bits) for k in range(count)]
+        rows = [inner_turned(builder, row) for row in rows]
         places = [entry(builder, targets, target, k) for k in range(count)]
         put_rows(builder, _transposed(builder, rows), places)
         besides(builder, others, INT64(0), range(count), places)
@@ -282,7 +296,7 @@ def _turn(bits):
 
         for first in range(0, len(rows), 4):
             own = range(first, first + 4)
-            lines = [line for k in own[::side] for line in columns(k * bits // 8)]
+            lines = [inner_turned(builder, line) for k in own[::side] for line in columns(k * bits // 8)]
             with builder.if_else(builder.icmp_signed("==", kept, INT64(0))) as branches:
                 for keeps, branch in enumerate(branches):
                     with branch:
@@ -309,7 +323,7 @@ def _turn(bits):
         """
         body = {64: square64, 32: square32}.get(bits, squares)
         arguments = [sources, source, targets, target, room, asked, ask_base, done, done_base, held, kept]
-        builder.call(function_of(builder.module, f"strided_turn{bits}", ir.VoidType(), [INT64] * 11, body), arguments)
+        builder.call(function_of(builder.module, f"strided_turn{kind}", ir.VoidType(), [INT64] * 11, body), arguments)
 
     @operation(types.void, *[INTEGER] * 7)
     def turn_part(builder, sources, source, targets, target, room, high, wide):
@@ -319,7 +333,7 @@ def _turn(bits):
         row of the source. If `high` elements are at most 32 bytes, 16 or 32 bytes of each row of the target
         are written, one row after the other.
         """
-        name, arguments = f"strided_turn_part{bits}", [sources, source, targets, target, room, high, wide]
+        name, arguments = f"strided_turn_part{kind}", [sources, source, targets, target, room, high, wide]
         function = function_of(builder.module, name, ir.VoidType(), [INT64] * 7, part_of_square)
         builder.call(function, arguments)
 
@@ -332,7 +346,7 @@ def _turn(bits):
         ones come there. Else it is 0.
         """
         arguments = [sources, source, targets, target, kept, present, asked, ask_base]
-        name = f"strided_turn_lines{bits}"
+        name = f"strided_turn_lines{kind}"
         builder.call(function_of(builder.module, name, ir.VoidType(), [INT64] * 8, square_of_lines), arguments)
 
     return turn, turn_part, turn_lines
@@ -342,3 +356,4 @@ turn8, turn_part8, _ = _turn(8)
 turn16, turn_part16, _ = _turn(16)
 turn32, turn_part32, turn_lines32 = _turn(32)
 turn64, _, turn_lines64 = _turn(64)
+turn_pairs, _, turn_pair_lines = _turn(64, inner=16)

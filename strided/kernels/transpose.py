@@ -202,14 +202,20 @@ def _turn64(sources, source, targets, target, room, others, present):
     block_transpose.turn64(sources, source, targets, target, room, *others)
 
 
+@part
+def _turn_pairs(sources, source, targets, target, room, others, present):
+    block_transpose.turn_pairs(sources, source, targets, target, room, *others)
+
+
 _turn8 = turning(1, block_transpose.turn8, block_transpose.turn_part8)
 _turn16 = turning(2, block_transpose.turn16, block_transpose.turn_part16)
 _turn32 = turning(4, block_transpose.turn32, block_transpose.turn_part32)
 
 
-_suits, _lines32, _lines64 = never, nothing, nothing
+_suits, _lines32, _lines64, _pair_lines = never, nothing, nothing, nothing
 if streams_lines():
     _suits, _lines32, _lines64 = suits, lines_by(block_transpose.turn_lines32), lines_by(block_transpose.turn_lines64)
+    _pair_lines = lines_by(block_transpose.turn_pair_lines)
 
 
 @kernel(*ARGUMENTS)
@@ -238,3 +244,10 @@ def transpose64(source, target, outer, source_rows, target_rows, p_pieces, q_pie
     """Elements of 64 bits."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
     _transpose(_turn64, _suits, _lines64, 8, source, target, tables, streaming, scratch)
+
+
+@kernel(*ARGUMENTS)
+def transpose_pairs(source, target, outer, source_rows, target_rows, p_pieces, q_pieces, streaming, scratch):
+    """Pairs of words that two rows of 16 bits share on both sides, themselves turned: see `transpose_words`."""
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn_pairs, _suits, _pair_lines, 8, source, target, tables, streaming, scratch)

@@ -181,12 +181,42 @@ def split(box: Box, place: int, weight: int) -> list[Box] | None:
 
     None if a digit would be torn, or the two sides are out of step.
     """
-    extent, bases = box.axes[place].extent, [box.source_base, box.target_base]
+    apart = _apart(box, place, weight)
+    if apart is None:
+        return None
+    start, box, outer, inner = apart
+    boxes = []
+    for high, low in _parts(start, start + box.axes[place].extent, weight):
+        axes = cut(outer, *high), cut(inner, *low)
+        boxes.append(box.with_axes(place, axes))
+    return boxes
+
+
+def grouped(box: Box, place: int, weight: int) -> tuple[Box, Axis] | None:
+    """A box with an axis that counts `weight` indices at once, the last ones perhaps in part, and the axis inside.
+
+    None if a digit would be torn, the two sides are out of step, or the axis does not begin with a whole group.
+    """
+    apart = _apart(box, place, weight)
+    if apart is None or apart[0] % weight:
+        return None
+    start, box, outer, inner = apart
+    first, count = start // weight, -(-box.axes[place].extent // weight)
+    axes = (*box.axes[:place], cut(outer, first, first + count), *box.axes[place + 1 :])
+    return box._replace(axes=axes), cut(inner, 0, weight)
+
+
+def _apart(box: Box, place: int, weight: int) -> tuple[int, Box, Axis, Axis] | None:
+    """The digits of an axis above a weight and below it, as axes without an end.
+
+    Before these the coordinate at which the axis begins on both sides, and the box with its bases moved to 0. None if
+    there are no such axes.
+    """
     radix_maps = box.axes[place].radix_maps
     start = _common_start(*radix_maps) if radix_maps is not None else None
     if radix_maps is None or start is None:
         return None
-    digits = []
+    bases, digits = [box.source_base, box.target_base], []
     for k, radix_map in enumerate(radix_maps):
         moved = radix_map._replace(start=start)
         bases[k] += radix_map.at(0) - moved.at(0)
@@ -194,14 +224,8 @@ def split(box: Box, place: int, weight: int) -> list[Box] | None:
     source, target = digits
     if source is None or target is None:
         return None
-    box = Box(bases[0], bases[1], box.axes)
-    boxes = []
-    for high, low in _parts(start, start + extent, weight):
-        outer = (radix_map._replace(start=high[0]) for _, radix_map in (source, target))
-        inner = (radix_map._replace(start=low[0]) for radix_map, _ in (source, target))
-        axes = Axis.of_radix_maps(high[1] - high[0], *outer), Axis.of_radix_maps(low[1] - low[0], *inner)
-        boxes.append(box.with_axes(place, axes))
-    return boxes
+    inner, outer = (Axis.of_radix_maps(0, source[k], target[k]) for k in (0, 1))
+    return start, Box(bases[0], bases[1], box.axes), outer, inner
 
 
 def _parts(start: int, stop: int, weight: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:

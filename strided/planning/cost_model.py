@@ -25,6 +25,11 @@ _COST = {
     "deinterleave8": 1.15,
     "interleave8": 1.3,
     "deinterleave_bits": 1.2,
+    "exchange16": 1.1,
+    "exchange8": 1.2,
+    "exchange4": 1.3,
+    "exchange2": 1.6,
+    "exchange1": 2.0,
     "unpack": 1.05,
     "pack": 1.0,
     "pack_words": 1.0,
@@ -32,6 +37,12 @@ _COST = {
     "transpose32": 1.5,
     "transpose16": 1.55,
     "transpose8": 1.85,
+    "transpose_pairs": 1.2,
+    "transpose_words16": 1.6,
+    "transpose_words8": 1.2,
+    "transpose_words4": 1.3,
+    "transpose_words2": 1.3,
+    "transpose_words1": 1.4,
     "transpose_few64": 1.15,
     "transpose_few32": 1.5,
     "transpose_few16": 1.55,
@@ -39,13 +50,18 @@ _COST = {
     "transpose_runs": 1.5,
 }
 #: Those that turn squares, and the time that a bit of a square takes which is not there.
-_SQUARES = {f"transpose{kind}{bits}" for kind in ("", "_few") for bits in (8, 16, 32, 64)}
+_SQUARES = {f"transpose{kind}{bits}" for kind in ("", "_few") for bits in (8, 16, 32, 64)} | {"transpose_pairs"}
 _GAP_COST = 0.75
 #: The time that a kernel takes for each run that it writes alone and that is shorter than two lines, in bits; and a
 #: transposition whose runs lie on few pages, or at few places of many, where they fight for the same few lines of the
 #: caches, or follow each other only as far as they share words of the source.
 _RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500.0, 1500.0
 _LONG_RUN_BITS = 1024
+#: The same for words whose rows are exchanged, in runs of less than four lines.
+_EXCHANGED_RUN_COST, _LONG_EXCHANGED_BITS = 3000.0, 2048
+#: How much longer it takes to exchange rows so that words of the target are filled in part, or to put rows into words
+#: that are alone in these.
+_IN_PART, _ALONE = 3.0, 2.0
 #: The same for runs of bytes and halves of words in memory that begin inside of lines: from a line and a half, shorter
 #: ones being put together, up to half a kilobyte.
 _RAGGED_RUN_COST, _RAGGED_RUN_BITS, _LONG_RAGGED_RUN_BITS = 4400.0, 768, 4096
@@ -95,6 +111,8 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     cost = _COST.get(step.kernel, 1.0)
     if step.kernel in _SQUARES:
         cost += _GAP_COST * (1 / step.fullness - 1)
+    if step.interleaved == 2 and step.rows == 1:
+        cost *= _ALONE
     run, long = _RUN_COST, _LONG_RUN_BITS
     # Bytes and halves of words that are written to memory.
     is_narrow = bool(in_memory and in_memory[1]) and step.bits < WORD_BITS
@@ -105,6 +123,9 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
         run, long = _PACKED_RUN_COST if step.kernel == "pack" else _UNPACKED_RUN_COST, 8 * _LONG_RUN_BITS
     elif step.kernel == "short_rows":
         run = _short_row_cost(step, in_memory)
+    elif step.is_exchange:
+        cost *= _IN_PART if step.members[1] * int(step.kernel[8:]) < WORD_BITS else 1
+        run, long = _EXCHANGED_RUN_COST, _LONG_EXCHANGED_BITS
     if step.is_transposition:
         places = step.run_places
         run = _RUN_COST if places > 8 else _ALIKE_RUN_COST if places else _NEAR_RUN_COST
@@ -169,7 +190,8 @@ def leaves_gaps(found: Matched) -> bool:
     """Whether other ways may be better: squares far from full, words or rows of little or cut, or much left over."""
     first, *others = found.steps
     own, left = (sum(step.elements * max(step.widths) for step in steps) for steps in ([first], others))
-    if LITTLE_LEFT * left >= own:
+    left += sum(box.elements * max(bits) for box, bits in found.rest)
+    if LITTLE_LEFT * left >= own or first.is_partial:
         return True
     full = (own + left) * _COST.get(first.kernel, 1.0)
     cost = cost_of(*found) + _cost_of_scattered(found.rest)

@@ -70,14 +70,21 @@ def whole_run(box: Box, place: int, other: int, bits: int, side: int) -> tuple[B
 
 def as_run(box: Box, place: int, bits: int) -> Box | None:
     """The same box, in which an axis that is one run on both sides begins at 0; None if it is none."""
-    extent, sides = box.axes[place].extent, box.axes[place][1:]
-    for side in sides:
-        own = side.radix_map
-        if own is None or own.strides[0] != bits or (own.sizes and own.start % own.unit + extent > own.unit):
-            return None
+    if not is_run(box.axes[place], (bits, bits)):
+        return None
+    extent, *sides = box.axes[place]
     source, target = (side.at(0) for side in sides)
     axes = (*box.axes[:place], Axis(extent, evenly(bits), evenly(bits)), *box.axes[place + 1 :])
     return Box(box.source_base + source, box.target_base + target, axes)
+
+
+def is_run(axis: Axis, steps: tuple[int, int]) -> bool:
+    """Whether all of an axis is one run on both sides, of so many bits from one index to the next."""
+    for side, step in zip(axis[1:], steps, strict=True):
+        own = side.radix_map
+        if own is None or own.strides[0] != step or (own.sizes and own.start % own.unit + axis.extent > own.unit):
+            return False
+    return True
 
 
 def tile_by_tile(box: Box, lane: int, row: int, bits: int) -> bool:

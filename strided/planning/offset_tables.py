@@ -46,13 +46,14 @@ _Make: TypeAlias = Callable[[Axis, int, int], Table]
 
 
 def boxes_of(
-    axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], periods: Sequence[int]
+    axes: Sequence[Axis], order: Sequence[int], lengths: Sequence[int], periods: Sequence[int], *, to_ends: bool = False
 ) -> Iterator[TaskRanges]:
     """Boxes that cover all axes in an order (outermost first), no longer than `lengths` along each.
 
     Where a length is a multiple of the period of its axis, cuts lie at coordinates that are multiples of the period.
+    With `to_ends` the last range of an axis, and no other, stops at its extent.
     """
-    parts = [_AxisRanges(axes[k], lengths[k], periods[k]) for k in order]
+    parts = [_AxisRanges(axes[k], lengths[k], periods[k], to_ends) for k in order]
     places = [order.index(k) for k in range(len(axes))]
     # The last axis of the order runs fastest. (itertools.product would list all parts of a long axis first.)
     chosen: list[AxisRange] = [AxisRange(0, 0)] * len(order)
@@ -71,8 +72,8 @@ def boxes_of(
 class _AxisRanges:
     """The ranges that an axis is cut into, in order."""
 
-    def __init__(self, axis: Axis, length: int, period: int) -> None:
-        self.axis, self.length = axis, length
+    def __init__(self, axis: Axis, length: int, period: int, to_end: bool) -> None:
+        self.axis, self.length, self.to_end = axis, length, to_end
         self.head = length - (phase_of(axis, period) if length % period == 0 else 0)
         self.repeat = _repeat_of(axis)
         self.known: list[AxisRange] | None = None
@@ -94,7 +95,7 @@ class _AxisRanges:
         start, extent = 0, self.axis.extent
         stop = min(extent, self.head)
         while start < extent:
-            like = start % self.repeat
+            like = start if self.to_end and stop == extent else start % self.repeat
             source, target = (
                 side.at(start) - side.at(like) if like != start else 0 for side in (self.axis.source, self.axis.target)
             )

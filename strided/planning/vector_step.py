@@ -16,7 +16,7 @@ import numpy as np
 from strided.escape import counted
 from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, of_a_page, row_and_outer, stride_of
 from strided.planning.axis_maps import AxisMap
-from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, bytes_of, side_of
+from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, bytes_of, cut, side_of
 from strided.planning.offset_tables import (
     Tables,
     TaskRanges,
@@ -72,6 +72,9 @@ class VectorStep:
         How many rows share a word.
     member : int
         Which row of its word every row is, if no two share one.
+    members : (int, int)
+        Where rows share words on both sides, along another axis on each, how many of those of a word of the source, and
+        of the target, are there. In a transposition those of the last words, all being there of others.
     divides : bool
         Whether threads may share it: not if two could meet in a byte of packed elements.
     units : (int, int)
@@ -89,6 +92,7 @@ class VectorStep:
     interleaved: int = 0
     rows: int = 1
     member: int = 0
+    members: tuple[int, int] = (0, 0)
     divides: bool = True
     units: tuple[int, int] = (8, 8)
 
@@ -123,6 +127,11 @@ class VectorStep:
     def is_transposition(self) -> bool:
         """Whether the target is contiguous along the rows instead of the lanes."""
         return self.kernel.startswith("transpose")
+
+    @property
+    def is_exchange(self) -> bool:
+        """Whether rows that share words become others that do, along the same lanes: those of a square are the rows."""
+        return self.kernel.startswith("exchange")
 
     @property
     def fullness(self) -> float:
@@ -162,6 +171,13 @@ class VectorStep:
             return lane.run * max(self.widths) * together
         run = min(row.target.unit or row.extent, row.extent) * self.bits
         return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
+
+    @property
+    def read_bits(self) -> int:
+        """Bits of a transposition's row in the source, if there are gaps between rows; else 0."""
+        lane, row = self.axes[self.lane].source, self.axes[self.row].source
+        run = (lane.unit or self.axes[self.lane].extent) * self.bits
+        return run if row.unit_stride * 8 > run else 0
 
     @property
     def goes_on_in_words(self) -> bool:
@@ -204,6 +220,8 @@ class VectorStep:
 
     def _span(self, side: int) -> tuple[int, int]:
         box, bits = Box(self.source_base, self.target_base, self.axes), self.widths[side - 1]
+        if self.members != (0, 0):
+            return self._span_of_words(box, side)
         if self.kernel == "pack_words" and side == 2:
             # Words are read as a whole.
             lane = self.axes[self.lane]
@@ -225,6 +243,30 @@ class VectorStep:
             box = box.with_axes(self.row, [row._replace(target=apart)])
         return bytes_of(box, side, 8, bits)
 
+    def _span_of_words(self, box: Box, side: int) -> tuple[int, int]:
+        """The bytes of words that rows share on both sides: as many of the source as rows share one of the target."""
+        there = self.members[2 - side]
+        if not self.is_transposition:
+            return bytes_of(box.with_axes(self.row, [cut(self.axes[self.row], 0, there)]), side, 8, WORD_BITS)
+        place = self.lane if side == 1 else self.row
+        last = self.axes[place].extent - 1
+        parts = (
+            (cut(self.axes[place], 0, last), self.bits),
+            (cut(self.axes[place], last, last + 1), there * WORD_BITS),
+        )
+        spans = [bytes_of(box.with_axes(place, [axis]), side, 8, bits) for axis, bits in parts if axis.extent]
+        return min(low for low, _ in spans), max(high for _, high in spans)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some words that rows share on both sides are not full."""
+        return self.members != (0, 0) and min(self.members) < self._shared
+
+    @property
+    def _shared(self) -> int:
+        """Rows that share each word on both sides, along another axis on each."""
+        return self.bits // WORD_BITS if self.is_transposition else int(WORD_BITS // int(self.kernel[8:]))
+
     def tasks(self) -> Iterator[TaskRanges]:
         """Boxes for threads to share, a range of each axis."""
         lengths, budget = [1] * len(self.axes), self._task_elements()
@@ -239,7 +281,7 @@ class VectorStep:
                     lengths[k] = length_of(self.axes[k], most, group, in_groups=True)
                 else:
                     lengths[k] = length_of(self.axes[k], most, least, in_pieces=pieces)
-                if k == self.lane and self.kernel == "short_rows":
+                if (k == self.lane and self.kernel == "short_rows") or (k == self.row and self.is_exchange):
                     lengths[k] = self.axes[k].extent
                 budget = max(1, budget // lengths[k])
                 if lengths[k] % periods[k]:
@@ -256,7 +298,7 @@ class VectorStep:
                 others = math.prod(lengths) // inner // lengths[k]
                 length = length_of(self.axes[k], min(-(-share // near), most // others))
                 lengths[k] = max(lengths[k], length)
-        return boxes_of(self.axes, self._order, lengths, periods)
+        return boxes_of(self.axes, self._order, lengths, periods, to_ends=self.is_partial)
 
     def _range_of(self, k: int, budget: int) -> tuple[int, int]:
         """Of what the lanes, or the rows, of a task are a multiple, and how many they are at most."""
@@ -332,20 +374,30 @@ class VectorStep:
                 tables.get("target rows", self.lane, lane, target_offsets),
                 tables.get("source runs", self.lane, lane, source_runs),
                 tables.get("target runs", self.row, box[self.row], target_runs),
+                *self._members_of(box),
             )
         pieces = tables.get("pieces", self.lane, lane, self._pieces)
-        packed = self.kernel in ("pack", "pack_words", "unpack")
+        plain = self.kernel in ("pack", "pack_words", "unpack") or self.is_exchange
         if self.row < 0:
             rows = np.array([[0, 0, self.member]])
-            return (outer, rows, pieces) if packed else (outer, rows, pieces, _ends(1), _ends(len(pieces)))
+            return (outer, rows, pieces) if plain else (outer, rows, pieces, _ends(1), _ends(len(pieces)))
         part = box[self.row]
         count = len(outer) // math.prod(box[k].stop - box[k].start for k in self.outer)
         part = part._replace(stop=part.start + (part.stop - part.start) // count)
         rows = tables.get("rows", self.row, part, self._rows)
-        if packed:
-            return outer, rows, pieces
+        if plain:
+            return outer, rows, pieces, *self._members_of(box)
         row_cuts = tables.get("row cuts", self.row, part, self._row_cuts)
         return outer, rows, pieces, row_cuts, tables.get("piece cuts", self.lane, lane, self._piece_cuts)
+
+    def _members_of(self, box: TaskRanges) -> tuple[int, ...]:
+        """The members for a kernel that takes them: all, but in the last words of a transposition."""
+        if not self.members[0] or self.kernel == "transpose_pairs":
+            return ()
+        if not self.is_transposition:
+            return self.members
+        ends = (box[k].stop == self.axes[k].extent for k in (self.row, self.lane))
+        return tuple(own if at_end else self._shared for own, at_end in zip(self.members, ends, strict=True))
 
     @property
     def _has_rows(self) -> bool:
@@ -367,9 +419,9 @@ class VectorStep:
         return groups_of(axis, start, stop, self._rows_alike)
 
     def _pieces(self, axis: Axis, start: int, stop: int) -> Table:
-        """(source offset, target offset, length) of pieces; lengths in bytes for `rows`, else in lanes."""
+        """(source offset, target offset, length) of pieces, in lanes, but in bytes for `rows` and `exchange`."""
         table = pieces_of(axis, start, stop)
-        if self.kernel == "rows":
+        if self.kernel == "rows" or self.is_exchange:
             table[:, 2] *= self.bits // 8
         return table
 

@@ -252,6 +252,8 @@ def bound(
         behind = (bits, signed, orders[0])
     elif name == "interleave_bits":
         behind = (bits, orders[1])
+    elif name in kernels.PACKED_WORDS:
+        behind = (orders[0],)
     elif name == "transpose_runs":
         behind = (bits // 8,)
 

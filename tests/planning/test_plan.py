@@ -77,10 +77,19 @@ COMMON = {
         ("bf16[8191,8193]{0,1:T(8,128)(2,1)}", "bf16[8191,8193]{1,0}"),
         ("s8[99,77,4]{2,0,1}", "s8[99,77,4]{2,1,0}"),
     ],
-    "several": [
+    "squares": [
         ("bf16[8192,8192]{1,0:T(8,128)(2,1)}", "bf16[8192,8192]{0,1:T(8,128)(2,1)}"),
-        ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{0,1}"),
+        ("bf16[64,8192,31]{2,1,0:T(8,128)(2,1)}", "bf16[64,8192,31]{1,2,0:T(8,128)(2,1)}"),
+        ("s8[8191,8190]{1,0:T(8,128)(4,1)}", "s8[8191,8190]{0,1:T(32,128)(4,1)}"),
         ("s4[8192,8192]{1,0:T(8,128)(8,1)E(4)}", "s4[8192,8192]{0,1:T(8,128)(8,1)E(4)}"),
+        ("u1[8100,8192]{1,0:T(32,128)(32,1)E(1)}", "u1[8100,8192]{0,1:T(32,128)(32,1)E(1)}"),
+        ("bf16[32,512,16,64]{3,2,1,0:T(8,128)(2,1)}", "bf16[32,512,16,64]{3,1,2,0:T(8,128)(2,1)}"),
+        ("s8[32,511,33,128]{3,2,1,0:T(32,128)(4,1)}", "s8[32,511,33,128]{3,1,2,0:T(32,128)(4,1)}"),
+        ("u2[32,512,40,128]{3,2,1,0:T(16,128)(16,1)E(2)}", "u2[32,512,40,128]{3,1,2,0:T(16,128)(16,1)E(2)}"),
+    ],
+    "several": [
+        ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{0,1}"),
+        ("s4[8192,8192]{1,0:T(8,128)(8,1)E(4)}", "s4[8192,8192]{1,0:E(4)}"),
         ("s4[8192,8192]{1,0:E(4)}", "s4[8192,8192]{0,1:E(4)}"),
         ("u8[334,224,224,3]{2,1,3,0:T(32,128)(4,1)}", "u8[334,224,224,3]{3,2,1,0}"),
     ],
@@ -96,6 +105,7 @@ NAMES = {
     "contiguous": {"copy", "rows"},
     "shared": {"interleave", "deinterleave", "interleave_bits", "deinterleave_bits", "pack", "unpack"},
     "transpose": {"transpose"},
+    "squares": {"transpose_pairs", "transpose_words", "exchange"},
     "offsets": {"offsets"},
     "none": {"none"},
 }
@@ -121,8 +131,8 @@ def test_a_plan_prints_what_it_does() -> None:
         "  deinterleave16 over 100 x 300, 16 bits each"
     )
     assert str(plan_between("u1[8,16]{1,0:E(1)}", "u1[8,16]{0,1:E(1)}")).endswith("1 bit each")
-    around = plan_between("bf16[100,300]{1,0:T(8,128)(2,1)}", "bf16[100,300]{0,1:T(8,128)(2,1)}")
-    assert "deinterleave16, transpose32 over 100 x 300 in blocks of" in str(around)
+    around = plan_between("s4[100,300]{1,0:E(4)}", "s4[100,300]{0,1}")
+    assert "unpack, transpose8 over 100 x 300 in blocks of" in str(around)
     assert "offsets of 2048 elements" in str(plan_between("f32[16,128]{1,0:T(8,128)(3,1)}", "f32[16,128]{1,0}"))
     assert "nest32 over one element" in str(plan_between("f32[1]{0}", "f32[1]{0:T(8)}"))
 
@@ -342,8 +352,8 @@ def test_rows_are_read_in_the_order_of_memory_into_a_block_of_the_cache() -> Non
         ("f16[68,704,501]{0,2,1:T(8,128)(2,1)}", -1, "transpose32"),
         # Elements that take turns are written in rows that end inside of lines, or do not.
         ("u8[2644,32,2,121,2]{3,1,4,2,0:T(8,128)(4,1)}", 1, "transpose32, transpose8"),
-        ("s16[2644,32,2,121,2]{3,1,4,2,0:T(8,128)(2,1)}", 1, "transpose32, transpose16"),
-        ("s16[1250,32,2,256,2]{3,1,4,2,0:T(8,128)(2,1)}", 1, "deinterleave16, interleave16"),
+        ("s16[2644,32,2,121,2]{3,1,4,2,0:T(8,128)(2,1)}", 1, "exchange16"),
+        ("s16[1250,32,2,256,2]{3,1,4,2,0:T(8,128)(2,1)}", 1, "exchange16"),
         # Rows of a line and a half are not put together with others.
         ("f8e4m3fn[512,1024,96]{1,0,2:T(32,128)(4,1)}", 1, "transpose32, deinterleave8"),
     ],

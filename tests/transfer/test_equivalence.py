@@ -90,6 +90,8 @@ class Way(NamedTuple):
 #: Which is better depends on the blocks: small ones leave much of the words to the nest.
 _TURNED_WORDS = "transpose32, unpack or transpose32, unpack, short_rows or deinterleave_bits, transpose8"
 _WORDS_TURNED = "pack_words or pack, transpose32 or transpose8, interleave_bits"
+#: What is odd is moved with each block, or after all.
+_PAIRS_TURNED = "transpose_pairs or transpose_pairs + interleave16 + deinterleave16 + short_rows"
 
 #: One row for each kernel at least, with sizes that leave partial tiles everywhere.
 WAYS = [
@@ -137,32 +139,23 @@ WAYS = [
         "transpose32 or transpose32 + short_rows or short_rows, transpose32 or transpose8, interleave8",
         8,
     ),
-    Way(
-        "{1,0:T(8,128)(2,1)}",
-        "{0,1:T(8,128)(2,1)}",
-        "deinterleave16, transpose32 or transpose32, interleave16",
-        "transpose32, interleave16",
-        16,
-    ),
-    Way(
-        "{1,0:T(8,128)(4,1)}",
-        "{0,1:T(32,128)(4,1)}",
-        "deinterleave8, transpose32 or transpose32, interleave8",
-        "transpose32, interleave8",
-        8,
-    ),
+    Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "transpose_words16", "transpose_words16", 16),
+    Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", "transpose_pairs", "transpose_pairs", 16, sizes="150,334"),
+    Way("{1,0:T(8,128)(2,1)}", "{0,1:T(8,128)(2,1)}", _PAIRS_TURNED, _PAIRS_TURNED, 16, sizes="151,333"),
+    Way("{1,0:T(8,128)(4,1)}", "{0,1:T(32,128)(4,1)}", "transpose_words8", "transpose_words8", 8),
+    Way("{1,0:T(8,128)(8,1)}", "{0,1:T(64,128)(8,1)}", "transpose_words4", "transpose_words4", 4),
+    Way("{1,0:T(16,128)(16,1)}", "{0,1:T(16,128)(16,1)}", "transpose_words2", "transpose_words2", 2),
+    Way("{1,0:T(32,128)(32,1)}", "{0,1:T(32,128)(32,1)}", "transpose_words1", "transpose_words1", 1),
+    Way("{2,1,0:T(8,128)(2,1)}", "{2,0,1:T(8,128)(2,1)}", "exchange16", "exchange16", 16, sizes="10,15,190"),
+    Way("{2,1,0:T(8,128)(4,1)}", "{2,0,1:T(32,128)(4,1)}", "exchange8", "exchange8", 8, sizes="9,7,190"),
+    Way("{2,1,0:T(8,128)(8,1)}", "{2,0,1:T(64,128)(8,1)}", "exchange4", "exchange4", 4, sizes="19,17,190"),
+    Way("{2,1,0:T(16,128)(16,1)}", "{2,0,1:T(16,128)(16,1)}", "exchange2", "exchange2", 2, sizes="19,17,190"),
+    Way("{2,1,0:T(32,128)(32,1)}", "{2,0,1:T(32,128)(32,1)}", "exchange1", "exchange1", 1, sizes="35,33,190"),
     Way("{1,0:T(8,128)(8,1)}", "{0,1}", _TURNED_WORDS, _WORDS_TURNED, 4, 8),
     Way("{1,0:T(8,128)(8,1)}", "{1,0}", "deinterleave_bits, pack", "unpack, interleave_bits", 4),
     Way("{0,1:T(8,128)(8,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 4, 8),
     Way("{0,1:T(16,128)(16,1)}", "{1,0}", _TURNED_WORDS, _WORDS_TURNED, 2, 8),
     Way("{1,0}", "{0,1}", "unpack, transpose8, pack", "unpack, transpose8, pack", 4),
-    Way(
-        "{0,1:T(8,128)(8,1)}",
-        "{1,0:T(8,128)(8,1)}",
-        "transpose32, unpack, interleave_bits or deinterleave_bits, transpose8, interleave_bits",
-        "transpose32, unpack, interleave_bits or deinterleave_bits, pack, transpose32",
-        4,
-    ),
 ]
 
 
@@ -401,6 +394,48 @@ def test_runs_far_apart_that_are_packed_into_words(
 
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
+@pytest.mark.parametrize("low_first", [True, False], ids=["low first", "high first"])
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize(
+    ("there", "back", "kernel"), [("2,1,0", "1,2,0", "transpose_words"), ("3,1,2,0", "3,2,1,0", "exchange")]
+)
+def test_words_that_rows_share_on_both_sides(
+    there: str, back: str, kernel: str, bits: int, low_first: bool, streaming: bool, replace: Callable[..., None]
+) -> None:
+    """Any number of rows on either side: what lies besides in words of the target stays, in padding and windows too."""
+    replace(stream_bytes=0 if streaming else 1 << 40, vector_task_bytes=1 << 11)
+    sd.set_num_threads(2)
+    each = 32 // bits
+    counts = sorted({1, 2, each // 2, each - 1, each, each + 1, 2 * each, 3 * each - 1})
+    lanes = itertools.cycle(("16", "17", "150"))
+    found = set()
+    for rows, columns in itertools.product(counts, counts):
+        sizes = f"3,{rows},{columns}" + (f",{next(lanes)}" if kernel == "exchange" else "")
+        tile = f":T({max(8, each)},128)({each},1)}}"
+        maps = [map_of(f"f32[{sizes}]{{{order}{tile}") for order in (there, back)]
+        for phase, start in ((0, 0), (64, 0), (5, 1)):
+            # From the second matrix on, or the second row, which shares its words with the first.
+            key = [slice(start, None), slice(start if rows > 8 else 0, None)]
+            source, target = (window(map_, *key, *[slice(None)] * (len(map_.shape) - 2)) for map_ in maps)
+            found.add(
+                check(
+                    Guarded(source, bits, seed=1, low_first=low_first),
+                    Guarded(target, bits, seed=2, low_first=low_first, phase=phase),
+                )
+            )
+    assert f"{kernel}{bits}" in found
+
+
+def test_words_that_rows_share_on_both_sides_in_opposite_orders() -> None:
+    """Packed elements are no longer moved by whole words."""
+    maps = [map_of(f"f32[40,40]{{{order}:T(8,128)(8,1)}}") for order in ("1,0", "0,1")]
+    for low_first in (True, False):
+        source = Guarded(maps[0], 4, seed=1, low_first=low_first)
+        target = Guarded(maps[1], 4, seed=2, low_first=not low_first)
+        assert not check(source, target).startswith("transpose_words")
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
 @pytest.mark.parametrize(
     "shape", thinned(["[70,17,23,20]{0,2,3,1:", "[70,17,30,25]{0,2,3,1:", "[9,70,25,5,4]{1,2,4,3,0:"], 5)
 )
@@ -571,6 +606,8 @@ def test_every_kernel_that_copies_by_pattern_is_in_the_table() -> None:
     } - {"nest_bits"}
     homes = {
         "interleave",
+        "exchange_rows",
+        "transpose_words",
         "short_rows",
         "subbyte",
         "packed_words",

@@ -142,8 +142,8 @@ def test_copies_go_over_to_kernels_one_after_the_other(monkeypatch: pytest.Monke
     """A staged copy first misses the kernel of one stage, then that of another; NumPy goes on where it was."""
     boxes = 9
     waiting = Waiting(monkeypatch, 3)
-    maps = map_of("bf16[90,100]{1,0:T(8,128)(2,1)}"), map_of("bf16[90,100]{0,1:T(8,128)(2,1)}")
-    copied(Guarded(maps[0], 16, seed=1), Guarded(maps[1], 16, seed=2))
+    maps = map_of("s8[90,100]{1,0:T(8,128)(4,1)}"), map_of("s8[90,100]{0,1}")
+    copied(Guarded(maps[0], 8, seed=1), Guarded(maps[1], 8, seed=2))
     assert len(waiting.asked) == 2
     assert 2 < waiting.boxes < boxes
 

@@ -1,0 +1,221 @@
+"""Words along the same lanes on both sides, which rows share along one axis in the source, along another in the target.
+
+As with ``bf16[b,s,h,d]`` from ``{3,2,1,0:T(8,128)(2,1)}`` to ``{3,1,2,0:T(8,128)(2,1)}``: a word of the source has two
+neighbours of `h`, one of the target two of `s`. So as many rows of words as rows share a word become as many others:
+of a square of elements for each lane, which lies in these words, rows and columns are exchanged.
+
+A copy is three tables of byte offsets, which add up: `outer` (source, target), `rows` (source, target, -), one of each
+row of such a square's words, and `pieces` (source, target, bytes).
+"""
+
+from __future__ import annotations
+
+from numba.core import types
+
+from strided.kernels import NEAR, simd_bytes
+from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
+from strided.kernels.held_run import move_run
+from strided.kernels.llvm import INT64, INTEGER, VECTOR, as_bytes, loaded, operation, pointer_to, same, stream
+
+#: A word of which all is written.
+_ALL = (1 << 32) - 1
+#: Bytes of the source that are read until those are wanted that are asked for.
+_AHEAD = 1 << 12
+_ARGUMENTS = BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE
+#: Those of packed elements: whether the first one of a byte lies in its high bits, besides.
+_PACKED_ARGUMENTS = (*_ARGUMENTS, NUMBER)
+# The scratch: where rows lie in the source, in the target and in the scratch; a line of each, and what becomes of them.
+_SOURCES, _TARGETS, _PLACES, _READ, _MADE = 0, 256, 512, 1024, 1024 + 2048
+
+
+def exchanged(builder, lines, bits):
+    """Lines of words with rows and columns of the squares of elements of `bits` exchanged, which lie in them."""
+    kind = VECTOR.of(32)
+    step = 1
+    while step < len(lines):
+        shift = step * bits
+        low = sum(((1 << shift) - 1) << k for k in range(0, 32, 2 * shift))
+        made = list(lines)
+        for k, line in enumerate(lines):
+            if not k & step:
+                other = lines[k + step]
+                low_half = builder.and_(line, same(kind, low))
+                high_half = builder.and_(other, same(kind, low << shift))
+                moved_up = builder.shl(builder.and_(other, same(kind, low)), same(kind, shift))
+                moved_down = builder.and_(builder.lshr(line, same(kind, shift)), same(kind, low))
+                made[k], made[k + step] = builder.or_(low_half, moved_up), builder.or_(moved_down, high_half)
+        lines = made
+        step *= 2
+    return lines
+
+
+def _exchange(bits):
+    shared = 32 // bits
+
+    def addresses(builder, table, base):
+        entries = (pointer_to(builder, builder.add(table, INT64(8 * k)), INT64) for k in range(shared))
+        return [builder.add(builder.load(entry, align=8), base) for entry in entries]
+
+    @operation(types.void, *[INTEGER] * 6)
+    def exchange(builder, sources, source, targets, target, wanted, streaming):
+        """Exchange a line of each row, from ``sources, source`` to ``targets, target``; past the caches or not.
+
+        Each is the address of a table of offsets, with what is added to all. Of the lines those are written whose bits
+        are set in `wanted`.
+        """
+        lines = [loaded(builder, place, VECTOR, 32) for place in addresses(builder, sources, source)]
+        made = [as_bytes(builder, line) for line in exchanged(builder, lines, bits)]
+        places = [pointer_to(builder, place, VECTOR.of(8)) for place in addresses(builder, targets, target)]
+        with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
+            for branch, put in ((past, stream), (through, _store)):
+                with branch:
+                    for k, (line, place) in enumerate(zip(made, places, strict=True)):
+                        bit = builder.and_(wanted, INT64(1 << k))
+                        with builder.if_then(builder.icmp_unsigned("!=", bit, INT64(0)), likely=True):
+                            put(builder, line, place)
+
+    return exchange
+
+
+def _store(builder, line, place):
+    builder.store(line, place, align=1)
+
+
+_lines16, _lines8, _lines4, _lines2, _lines1 = (_exchange(bits) for bits in (16, 8, 4, 2, 1))
+
+
+@part
+def _copy(exchange, shared, source, target, outer, rows, pieces, members, streaming, scratch, turned):
+    """Copy what the tables describe; the k-th row of a word is the one with the number ``k ^ turned``.
+
+    `members` tells how many rows of a word of the source, and of the target, are there.
+    """
+    room = simd_bytes.address(scratch) + 63 & -64
+    phases, size = ZERO, ZERO
+    for k in range(shared):
+        simd_bytes.put_item(room + _SOURCES, k, rows[min(k ^ turned, members[1] - 1), 0])
+        simd_bytes.put_item(room + _TARGETS, k, rows[min(k ^ turned, members[0] - 1), 1])
+        simd_bytes.put_item(room + _PLACES, k, 64 * k)
+    for k in range(members[0]):
+        phases |= rows[k, 1]
+    for p in range(pieces.shape[0]):
+        size += pieces[p, 2]
+    # Lines are streamed where those of all rows begin together, with a word.
+    streams = streaming != 0 and phases & 63 == 0
+    wanted = ZERO
+    for k in range(shared):
+        wanted |= ZERO + (k ^ turned < members[0]) << k
+    mask = mask_of(members[1], shared, turned)
+    on = max(1, _AHEAD // max(1, size * shared)) if source.size > NEAR else ZERO
+    end = simd_bytes.address(source) + source.size
+    for o in range(outer.shape[0]):
+        lead = outer[min(o + on, outer.shape[0] - 1), 0] - outer[o, 0]
+        for p in range(pieces.shape[0]):
+            s = simd_bytes.address(source) + outer[o, 0] + pieces[p, 0]
+            t = simd_bytes.address(target) + outer[o, 1] + pieces[p, 1]
+            count = pieces[p, 2]
+            past = ZERO + (streams and t & 3 == 0)
+            done = min(count, -t & 63) if past else ZERO
+            if done:
+                _some(exchange, shared, s, t, done, wanted, mask, past, room, end)
+            while done < count:
+                if lead:
+                    for k in range(members[1]):
+                        simd_bytes.prefetch(s + done + lead + rows[k, 0])
+                if members[1] == shared and done + 64 <= count:
+                    exchange(room + _SOURCES, s + done, room + _TARGETS, t + done, wanted, past)
+                else:
+                    now = min(64, count - done)
+                    _some(exchange, shared, s + done, t + done, now, wanted, mask, past, room, end)
+                done += 64
+    if streaming:
+        simd_bytes.fence()
+
+
+@separate
+def _some(exchange, shared, s, t, count, wanted, mask, past, room, end):
+    """Exchange up to a line of each row, and write no more than `mask` of the words of those that are `wanted`.
+
+    Nothing behind the line is written, nor read behind the source.
+    """
+    sources, start = room + _SOURCES, s
+    for k in range(shared):
+        if s + simd_bytes.item(room + _SOURCES, k) + 64 > end:
+            sources, start = room + _PLACES, room + _READ
+    if start != s:
+        for k in range(shared):
+            simd_bytes.move(room + _READ + 64 * k, s + simd_bytes.item(room + _SOURCES, k), count)
+    exchange(sources, start, room + _PLACES, room + _MADE, wanted, ZERO)
+    for k in range(shared):
+        if wanted >> k & 1:
+            goal = t + simd_bytes.item(room + _TARGETS, k)
+            put_words(goal, room + _MADE + 64 * k, count, mask, shared, past, room + _READ)
+
+
+@part
+def mask_of(members, shared, turned):
+    """The bits of the first rows in a word that `shared` of them share, the k-th of these being ``k ^ turned``."""
+    mask = ZERO
+    for k in range(shared):
+        if k ^ turned < members:
+            mask |= (1 << 32 // shared) - 1 << k * (32 // shared)
+    return mask
+
+
+@separate
+def put_words(t, made, size, mask, shared, streaming, room):
+    """Write up to a line of words at a multiple of 64 `made`, of each as much as `mask` tells; past the caches or not.
+
+    Of words that rows of bytes share no others are touched. Packed ones are written as a whole, and read before.
+    """
+    if mask == _ALL:
+        if streaming and size == 64:
+            simd_bytes.put(t, simd_bytes.load(made), streaming)
+        else:
+            move_run(t, made, size)
+    elif shared > 4:
+        simd_bytes.move(room, t, size)
+        line = simd_bytes.choose(simd_bytes.load(room), simd_bytes.load(made), mask)
+        simd_bytes.store(room, line)
+        move_run(t, room, size)
+    elif simd_bytes.writes_by_mask():
+        simd_bytes.store_masked(t, simd_bytes.load(made), size, mask)
+    else:
+        for k in range(size):
+            if mask >> 8 * (k & 3) & 255:
+                simd_bytes.put_byte(t + k, simd_bytes.byte(made + k))
+
+
+@kernel(*_ARGUMENTS)
+def exchange16(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch):
+    """Words of two rows of 16 bits."""
+    members = in_source, in_target
+    _copy(_lines16, 2, source, target, outer, rows, pieces, members, streaming, scratch, ZERO)
+
+
+@kernel(*_ARGUMENTS)
+def exchange8(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch):
+    """Words of four rows of 8 bits."""
+    members = in_source, in_target
+    _copy(_lines8, 4, source, target, outer, rows, pieces, members, streaming, scratch, ZERO)
+
+
+@kernel(*_PACKED_ARGUMENTS)
+def exchange4(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, order):
+    """Words of eight rows of 4 bits."""
+    members = in_source, in_target
+    _copy(_lines4, 8, source, target, outer, rows, pieces, members, streaming, scratch, order & 1)
+
+
+@kernel(*_PACKED_ARGUMENTS)
+def exchange2(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, order):
+    """Words of sixteen rows of 2 bits."""
+    members = in_source, in_target
+    _copy(_lines2, 16, source, target, outer, rows, pieces, members, streaming, scratch, 3 * (order & 1))
+
+
+@kernel(*_PACKED_ARGUMENTS)
+def exchange1(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, order):
+    """Words of 32 rows of single bits."""
+    members = in_source, in_target
+    _copy(_lines1, 32, source, target, outer, rows, pieces, members, streaming, scratch, 7 * (order & 1))

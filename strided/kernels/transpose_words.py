@@ -1,0 +1,277 @@
+"""Transposes of words that rows share on both sides, where the words of one side are the rows of the other.
+
+As with ``s4[m,n]`` from ``{1,0:T(8,128)(8,1)E(4)}`` to ``{0,1:T(8,128)(8,1)E(4)}``: eight words of the source that
+follow each other, which eight rows share, are eight words of the target. Such a block of 32 bytes is itself a square of
+elements, to be turned. One of 16 bits has 8 bytes, one of bytes 16; one of 2 bits is a line, one of single bits two.
+
+The tables are those of `transpose`, with blocks for elements. They are so wide that they are moved one by one: some for
+a run of the target, each from another row of the source, of which lines stay in the cache until they are used up.
+Of 16 bits they are narrower: `transpose_pairs` is faster where there are many rows and columns.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import types
+
+from strided.kernels import simd_bytes
+from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
+from strided.kernels.exchange_rows import exchanged, mask_of, put_words
+from strided.kernels.held_run import move_end
+from strided.kernels.llvm import (
+    INT64,
+    INTEGER,
+    LINE,
+    VECTOR,
+    Vector,
+    as_bytes,
+    concatenated,
+    loaded,
+    operation,
+    pointer_to,
+    same,
+    shuffled,
+    splat,
+    stream,
+)
+from strided.kernels.transpose_squares import SPILL, SQUARE, TARGETS, ask, sources_of, wanted_next
+
+_ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE)
+#: Those of packed elements: whether the first one of a byte lies in its high bits, besides.
+_PACKED_ARGUMENTS = (*_ARGUMENTS, NUMBER)
+
+#: Bytes of a run of the target that are written before those of the next one.
+_RUN = 512
+#: Bytes of small matrices that are read until one is wanted that is asked for.
+_SOON = 4096
+
+_WORDS = VECTOR.of(32)
+
+
+def _turned_in_bytes(builder, line, bits, order):
+    """A line of words, of which neighbours, and then those twice as far apart, exchange what lies as far in a byte.
+
+    `order` is not 0 where the first element of a byte lies in its high bits.
+    """
+    is_high = splat(builder, builder.icmp_signed("!=", order, INT64(0)), ir.VectorType(ir.IntType(1), _WORDS.count))
+    step = 1
+    while step * bits < 8:
+        apart = step * bits
+        low = sum(((1 << apart) - 1) << k for k in range(0, 32, 2 * apart))
+        # Of the first and of the second word of a pair: bits that stay, that come from below, and from above.
+        first, second = (low, low << apart, 0), (low << apart, 0, low)
+
+        def bits_of(part, pair, step=step):
+            return ir.Constant(_WORDS, [pair[k & step > 0][part] for k in range(_WORDS.count)])
+
+        stay, up, down = (
+            builder.select(is_high, bits_of(part, (second, first)), bits_of(part, (first, second))) for part in range(3)
+        )
+        other = shuffled(builder, line, line, [k ^ step for k in range(_WORDS.count)])
+        raised = builder.and_(builder.shl(other, same(_WORDS, apart)), up)
+        lowered = builder.and_(builder.lshr(other, same(_WORDS, apart)), down)
+        line = builder.or_(builder.and_(line, stay), builder.or_(raised, lowered))
+        step *= 2
+    return line
+
+
+def _turned(builder, line, bits, order):
+    """A line of blocks with each turned; of a block of two lines, as far as what changes places lies in one."""
+    unit = VECTOR.of(max(8, bits))
+    line = builder.bitcast(_turned_in_bytes(builder, builder.bitcast(line, _WORDS), bits, order), unit)
+    # Whole bytes, or elements, are left: as many rows and columns of them, in words so far apart.
+    each, side, units = max(1, 8 // bits), min(32 // bits, _WORDS.count), 32 // unit.element.width
+    count = side // each
+    picks = []
+    for place in range(unit.count):
+        word, column = divmod(place, units)
+        row, near = divmod(word % side, each)
+        from_word = word // side * side + column % count * each + near
+        picks.append(units * from_word + column // count * count + row)
+    return as_bytes(builder, shuffled(builder, line, line, picks))
+
+
+def _turn(bits):
+    block = 128 // bits
+    together = max(1, LINE // block)
+
+    @operation(types.void, *[INTEGER] * 5)
+    def turn(builder, rows, source, target, order, streaming):
+        """Turn a line of blocks, or two lines of one, to `target`; past the caches or not.
+
+        The blocks lie at offsets from a table, which begins at `rows`, with `source` added to them.
+        """
+        offsets = (pointer_to(builder, builder.add(rows, INT64(8 * k)), INT64) for k in range(together))
+        places = [builder.add(builder.load(offset, align=8), source) for offset in offsets]
+        if block > LINE:
+            lines = [loaded(builder, builder.add(*places, INT64(k)), VECTOR) for k in (0, LINE)]
+        else:
+            lines = [concatenated(builder, [loaded(builder, place, Vector(block)) for place in places])]
+        made = [_turned(builder, line, bits, order) for line in lines]
+        if len(made) > 1:
+            halves = exchanged(builder, [builder.bitcast(line, _WORDS) for line in made], 16)
+            made = [as_bytes(builder, line) for line in halves]
+        goals = [pointer_to(builder, builder.add(target, INT64(LINE * k)), VECTOR.of(8)) for k in range(len(made))]
+        with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
+            with past:
+                for line, goal in zip(made, goals, strict=True):
+                    stream(builder, line, goal)
+            with through:
+                for line, goal in zip(made, goals, strict=True):
+                    builder.store(line, goal, align=1)
+
+    return turn
+
+
+_turn16, _turn8, _turn4, _turn2, _turn1 = (_turn(bits) for bits in (16, 8, 4, 2, 1))
+
+
+@part
+def _transpose(turn, shared, source, target, tables, members, streaming, scratch, order):
+    """Copy what the tables describe, in blocks of as many words as rows share one.
+
+    `members` tells how many words are wanted of the last block of a run of the target, and of the source how many words
+    the last block of a row has.
+    """
+    (outer, matrices), (source_rows, q_count), (target_rows, p_count), (p_pieces, along), (q_pieces, across) = tables
+    width = 4 * shared
+    each, on = _RUN // width, max(1, _SOON // max(1, q_count * p_count * width))
+    mask = mask_of(members[1], shared, order)
+    room = simd_bytes.address(scratch) + 63 & -64
+    bounds = simd_bytes.address(source), simd_bytes.address(source) + source.size, ZERO + 1
+    for o in range(matrices):
+        s = bounds[0] + simd_bytes.cell2(outer, o, 0)
+        t = simd_bytes.address(target) + simd_bytes.cell2(outer, o, 1)
+        for j in range(across):
+            rows, count = source_rows + 8 * simd_bytes.cell(q_pieces, j, 1), simd_bytes.cell(q_pieces, j, 2)
+            for q in range(0, count, each):
+                here = rows + 8 * q, min(each, count - q)
+                last = members[0] if j + 1 == across and q + each >= count else ZERO + shared
+                after, later = here, s
+                for i in range(along):
+                    size = simd_bytes.cell(p_pieces, i, 2) * width
+                    if i + 1 == along:
+                        after, later = _next_rows(tables, (o, min(o + on, matrices - 1)), j, q, each)
+                        later += bounds[0]
+                    n = i + 1 if i + 1 < along else ZERO
+                    later += simd_bytes.cell(p_pieces, n, 0)
+                    following = after[0], later, after[1], simd_bytes.cell(p_pieces, n, 2) * width + 63 >> 6
+                    at = s + simd_bytes.cell(p_pieces, i, 0)
+                    to = t + simd_bytes.cell(q_pieces, j, 0) + q * width
+                    places = target_rows + 8 * simd_bytes.cell(p_pieces, i, 1)
+                    for done in range(0, size, width):
+                        for line in range(done + 63 >> 6, done + width + 63 >> 6):
+                            wanted = wanted_next((here[0], at, here[1]), following, line, size + 63 >> 6, 64, bounds)
+                            ask(wanted, ZERO, ZERO + 1, ZERO - 1)
+                        goal = to + simd_bytes.integer(places)
+                        if members[1] < shared and i + 1 == along and done + width == size:
+                            _put_some(turn, shared, here, at + done, goal, (last, members[1]), mask, room, order)
+                        else:
+                            _put_run(turn, shared, here, at + done, goal, last, streaming, room, order)
+                        places += 8
+    if streaming:
+        simd_bytes.fence()
+
+
+@part
+def _next_rows(tables, o, j, q, each):
+    """The rows that come behind some, as many as are moved together: their table, and where their matrix begins.
+
+    `o` is the number of this matrix, and of the one whose rows are wanted behind its last ones.
+    """
+    (outer, _), (source_rows, _), _, _, (q_pieces, across) = tables
+    own, later = o
+    q += each
+    if q >= simd_bytes.cell(q_pieces, j, 2):
+        q, j = ZERO, j + 1
+        if j == across:
+            j, own = ZERO, later
+    rows = source_rows + 8 * (simd_bytes.cell(q_pieces, j, 1) + q)
+    return (rows, min(each, simd_bytes.cell(q_pieces, j, 2) - q)), simd_bytes.cell2(outer, own, 0)
+
+
+@part
+def _put_run(turn, shared, here, at, to, last, streaming, room, order):
+    """Write a run of blocks at `to`, one from each row, `at` bytes from where the table says.
+
+    Of the last one `last` words are wanted.
+    """
+    rows, count = here
+    width = 4 * shared
+    past = ZERO + (streaming != 0 and to & 63 == 0)
+    together = max(1, 64 // width)
+    part = ZERO + (last < shared)
+    for k in range(0, count - part - together + 1, together):
+        turn(rows + 8 * k, at, to + width * k, order, past)
+    left = (count - part) % together + part
+    if left:
+        some = sources_of((rows + 8 * (count - left), at), left, ZERO + together, room)
+        turn(some, at, room + SQUARE, order, ZERO)
+        move_end(to + width * (count - left), room + SQUARE, left * width - 4 * (shared - last))
+
+
+@separate
+def _put_some(turn, shared, here, at, to, members, mask, room, order):
+    """The same where blocks have fewer words than rows share one: of each word that is written, no more than `mask`.
+
+    `members`: words of the last block that are wanted, and words that each has.
+    """
+    rows, count = here
+    last, there = members
+    width, together = 4 * shared, max(1, 16 // shared)
+    for k in range(together):
+        simd_bytes.put_item(room + TARGETS, k, width * k)
+    for k in range(0, count, together):
+        now = min(together, count - k)
+        for n in range(now):
+            simd_bytes.move(room + SPILL + width * n, at + simd_bytes.integer(rows + 8 * (k + n)), 4 * there)
+        turn(room + TARGETS, room + SPILL, room + SQUARE, order, ZERO)
+        size = now * width - (4 * (shared - last) if k + now == count else ZERO)
+        for line in range(0, size, 64):
+            goal = to + width * k + line
+            put_words(goal, room + SQUARE + line, min(64, size - line), mask, shared, ZERO, room + SPILL + 1024)
+
+
+@kernel(*_ARGUMENTS)
+def transpose_words16(
+    source, target, outer, source_rows, target_rows, p_pieces, q_pieces, in_source, in_target, streaming, scratch
+):
+    """Words that two rows of 16 bits share on both sides."""
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn16, 2, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
+
+
+@kernel(*_ARGUMENTS)
+def transpose_words8(
+    source, target, outer, source_rows, target_rows, p_pieces, q_pieces, in_source, in_target, streaming, scratch
+):
+    """Words that four rows of 8 bits share on both sides."""
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn8, 4, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
+
+
+@kernel(*_PACKED_ARGUMENTS)
+def transpose_words4(
+    source, target, outer, source_rows, target_rows, p_pieces, q_pieces, in_source, in_target, streaming, scratch, order
+):
+    """Words that eight rows of 4 bits share on both sides."""
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn4, 8, source, target, tables, (in_source, in_target), streaming, scratch, order & 1)
+
+
+@kernel(*_PACKED_ARGUMENTS)
+def transpose_words2(
+    source, target, outer, source_rows, target_rows, p_pieces, q_pieces, in_source, in_target, streaming, scratch, order
+):
+    """Words that sixteen rows of 2 bits share on both sides."""
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn2, 16, source, target, tables, (in_source, in_target), streaming, scratch, 3 * (order & 1))
+
+
+@kernel(*_PACKED_ARGUMENTS)
+def transpose_words1(
+    source, target, outer, source_rows, target_rows, p_pieces, q_pieces, in_source, in_target, streaming, scratch, order
+):
+    """Words that 32 rows of single bits share on both sides."""
+    tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
+    _transpose(_turn1, 32, source, target, tables, (in_source, in_target), streaming, scratch, 7 * (order & 1))
