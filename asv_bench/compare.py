@@ -39,6 +39,7 @@ LEAST = {
     "odd transpose 16": (0.8, 0.62),
     "odd transpose 8": (0.65, 0.47),
     "permuted rows": (1.1, 0.75),
+    "words": (1.1, 0.75),
     "runs": (0.6, 0.6),
     "4-D": (1.1, 0.75),
     "tiled along the other way": (1.1, 0.75),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from strided.kernels import bitfields, block_transpose, zip_rows
+from strided.kernels import bitfields, block_transpose, exchange_rows, transpose_words, zip_rows
 from strided.kernels import llvm as building
 
 
@@ -57,6 +57,7 @@ LINES = {
 #: besides, and write as many, in two ways.
 SQUARES = {
     "turn64": block_transpose.turn64,
+    "turn_pairs": block_transpose.turn_pairs,
     "turn32": block_transpose.turn32,
     "turn16": block_transpose.turn16,
     "turn8": block_transpose.turn8,
@@ -81,6 +82,21 @@ BRAIDS = {
     "pack_square1": (bitfields.pack_square1, 5),
 }
 
+#: Operations on words that rows share on both sides, with the number of integers that they take, which write what they
+#: make, in two ways: a line of each row of a word, and a line of blocks, or a block of two lines.
+SHARED = {
+    "exchange16": (exchange_rows.exchange_lines16, 6),
+    "exchange8": (exchange_rows.exchange_lines8, 6),
+    "exchange4": (exchange_rows.exchange_lines4, 6),
+    "exchange2": (exchange_rows.exchange_lines2, 6),
+    "exchange1": (exchange_rows.exchange_lines1, 6),
+    "turn_blocks16": (transpose_words.turn_blocks16, 5),
+    "turn_blocks8": (transpose_words.turn_blocks8, 5),
+    "turn_blocks4": (transpose_words.turn_blocks4, 5),
+    "turn_blocks2": (transpose_words.turn_blocks2, 5),
+    "turn_blocks1": (transpose_words.turn_blocks1, 5),
+}
+
 
 def is_used(name: str, target: Target) -> bool:
     """Whether kernels for a CPU may take an operation: some are made of instructions of AVX2."""
@@ -95,11 +111,12 @@ def machine_code(name: str, target: Target) -> str:
     module = ir.Module()
     module.triple, module.data_layout = target.platform, str(machine.target_data)
     if name in SQUARES:
-        operation, count = SQUARES[name], {"turn": 11, "turn_lines": 8, "turn_part": 7}[name.rstrip("0123456789")]
+        kind = name.rstrip("0123456789")
+        operation, count = SQUARES[name], {"turn_lines": 8, "turn_part": 7}.get(kind, 11)
     elif name in ZIPS:
         operation, count = ZIPS[name][0], 3 if ZIPS[name][1] == 2 else 5
-    elif name in BRAIDS:
-        operation, count = BRAIDS[name]
+    elif name in BRAIDS or name in SHARED:
+        operation, count = (BRAIDS | SHARED)[name]
     else:
         operation, count = LINES[name]
     number = ir.IntType(64)
@@ -134,7 +151,7 @@ def main(argv: list[str] | None = None) -> int:
         print(machine_code(name, TARGETS[cpu]))
         return 0
     print(" " * 14 + "".join(f"{cpu:>10s}" for cpu in TARGETS))
-    for name in (*LINES, *ZIPS, *BRAIDS, *SQUARES):
+    for name in (*LINES, *ZIPS, *BRAIDS, *SHARED, *SQUARES):
         codes = (machine_code(name, target) if is_used(name, target) else "" for target in TARGETS.values())
         print(f"{name:14s}" + "".join(f"{len(instructions(code)) or '':>10}" for code in codes), flush=True)
     return 0

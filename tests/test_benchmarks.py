@@ -216,8 +216,8 @@ def test_no_operation_moves_elements_one_by_one(cpu: str) -> None:
     script = f"""
 import re, sys
 sys.path.insert(0, {str(_FOLDER)!r})
-from instructions import BRAIDS, LINES, SQUARES, TARGETS, instructions, is_used, machine_code
-for name in (one for one in (*LINES, *BRAIDS, *SQUARES) if is_used(one, TARGETS[{cpu!r}])):
+from instructions import BRAIDS, LINES, SHARED, SQUARES, TARGETS, instructions, is_used, machine_code
+for name in (one for one in (*LINES, *BRAIDS, *SHARED, *SQUARES) if is_used(one, TARGETS[{cpu!r}])):
     code = instructions(machine_code(name, TARGETS[{cpu!r}]))
     assert len(code) > 4
     print(*(one for one in code if re.fullmatch("v?p(ins|ext)r[bwdq]|[us]mov|ins", one)), end="")

@@ -81,7 +81,9 @@ def _store(builder, line, place):
     builder.store(line, place, align=1)
 
 
-_lines16, _lines8, _lines4, _lines2, _lines1 = (_exchange(bits) for bits in (16, 8, 4, 2, 1))
+exchange_lines16, exchange_lines8, exchange_lines4, exchange_lines2, exchange_lines1 = (
+    _exchange(bits) for bits in (16, 8, 4, 2, 1)
+)
 
 
 @part
@@ -190,32 +192,32 @@ def put_words(t, made, size, mask, shared, streaming, room):
 def exchange16(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch):
     """Words of two rows of 16 bits."""
     members = in_source, in_target
-    _copy(_lines16, 2, source, target, outer, rows, pieces, members, streaming, scratch, ZERO)
+    _copy(exchange_lines16, 2, source, target, outer, rows, pieces, members, streaming, scratch, ZERO)
 
 
 @kernel(*_ARGUMENTS)
 def exchange8(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch):
     """Words of four rows of 8 bits."""
     members = in_source, in_target
-    _copy(_lines8, 4, source, target, outer, rows, pieces, members, streaming, scratch, ZERO)
+    _copy(exchange_lines8, 4, source, target, outer, rows, pieces, members, streaming, scratch, ZERO)
 
 
 @kernel(*_PACKED_ARGUMENTS)
 def exchange4(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, order):
     """Words of eight rows of 4 bits."""
     members = in_source, in_target
-    _copy(_lines4, 8, source, target, outer, rows, pieces, members, streaming, scratch, order & 1)
+    _copy(exchange_lines4, 8, source, target, outer, rows, pieces, members, streaming, scratch, order & 1)
 
 
 @kernel(*_PACKED_ARGUMENTS)
 def exchange2(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, order):
     """Words of sixteen rows of 2 bits."""
     members = in_source, in_target
-    _copy(_lines2, 16, source, target, outer, rows, pieces, members, streaming, scratch, 3 * (order & 1))
+    _copy(exchange_lines2, 16, source, target, outer, rows, pieces, members, streaming, scratch, 3 * (order & 1))
 
 
 @kernel(*_PACKED_ARGUMENTS)
 def exchange1(source, target, outer, rows, pieces, in_source, in_target, streaming, scratch, order):
     """Words of 32 rows of single bits."""
     members = in_source, in_target
-    _copy(_lines1, 32, source, target, outer, rows, pieces, members, streaming, scratch, 7 * (order & 1))
+    _copy(exchange_lines1, 32, source, target, outer, rows, pieces, members, streaming, scratch, 7 * (order & 1))

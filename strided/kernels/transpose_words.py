@@ -123,7 +123,7 @@ def _turn(bits):
     return turn
 
 
-_turn16, _turn8, _turn4, _turn2, _turn1 = (_turn(bits) for bits in (16, 8, 4, 2, 1))
+turn_blocks16, turn_blocks8, turn_blocks4, turn_blocks2, turn_blocks1 = (_turn(bits) for bits in (16, 8, 4, 2, 1))
 
 
 @part
@@ -238,7 +238,7 @@ def transpose_words16(
 ):
     """Words that two rows of 16 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn16, 2, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
+    _transpose(turn_blocks16, 2, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
 
 
 @kernel(*_ARGUMENTS)
@@ -247,7 +247,7 @@ def transpose_words8(
 ):
     """Words that four rows of 8 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn8, 4, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
+    _transpose(turn_blocks8, 4, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
 
 
 @kernel(*_PACKED_ARGUMENTS)
@@ -256,7 +256,7 @@ def transpose_words4(
 ):
     """Words that eight rows of 4 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn4, 8, source, target, tables, (in_source, in_target), streaming, scratch, order & 1)
+    _transpose(turn_blocks4, 8, source, target, tables, (in_source, in_target), streaming, scratch, order & 1)
 
 
 @kernel(*_PACKED_ARGUMENTS)
@@ -265,7 +265,7 @@ def transpose_words2(
 ):
     """Words that sixteen rows of 2 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn2, 16, source, target, tables, (in_source, in_target), streaming, scratch, 3 * (order & 1))
+    _transpose(turn_blocks2, 16, source, target, tables, (in_source, in_target), streaming, scratch, 3 * (order & 1))
 
 
 @kernel(*_PACKED_ARGUMENTS)
@@ -274,4 +274,4 @@ def transpose_words1(
 ):
     """Words that 32 rows of single bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(_turn1, 32, source, target, tables, (in_source, in_target), streaming, scratch, 7 * (order & 1))
+    _transpose(turn_blocks1, 32, source, target, tables, (in_source, in_target), streaming, scratch, 7 * (order & 1))
