@@ -144,6 +144,16 @@ def test_empty_tiles_need_no_shard():
     assert whole.to_numpy().tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("start", range(14, 23))
+@pytest.mark.parametrize("wrap", [np.asarray, lambda raw: LayoutArray(raw, "u8[2]{0}")])
+def test_out_may_lie_where_the_shards_are(start, wrap):
+    memory = np.arange(64, dtype=np.uint8)
+    whole = assemble({0: wrap(memory[16:18]), 1: wrap(memory[18:20])}, "{devices=[2]<=[2]}", "u8[4]{0}")
+    out = memory[start : start + 4]
+    assert whole.to_numpy(out) is out
+    assert out.tolist() == [16, 17, 18, 19]
+
+
 # ---- copies ----
 
 

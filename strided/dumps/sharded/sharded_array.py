@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from strided.arrays import overlap
 from strided.arrays.grid_array import Array, Cell, GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
@@ -110,6 +111,9 @@ class ShardedArray(GridArray):
         if cell not in self._holders:
             raise DumpError(f"no shard holds {_shown(self._slices.of_tile(cell))} of the array")
         return self.shard(self._holders[cell][0])
+
+    def _may_share(self, out: Array) -> bool:
+        return any(overlap.may_share(self._tile(cell), out) for cell, _ in self._tiles())
 
     def compare_replicas(self) -> ReplicaReport:
         """Whether the copies of each tile agree bit for bit, padding aside.
