@@ -284,6 +284,16 @@ def test_shards_that_hold_copies_share_their_buffer():
     assert isinstance(assemble(found, "{devices=[2,2]<=[4] last_tile_dim_replicate}", (4,)), ShardedArray)
 
 
+def test_a_text_that_counts_the_copies_needs_no_other_number():
+    text = "{devices=[1,3]<=[3] last_tile_dim_replicate}"
+    found = shard(np.arange(6.0), text)
+    assert list(found) == [0, 1, 2]
+    assert found[2].to_numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    assert assemble(found, text, (6,)).to_numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(DumpError, match=r"\{replicated\} of 3 devices has no device 3"):
+        assemble({3: np.arange(6.0)}, text, (6,))
+
+
 def test_many_small_tiles():
     values = np.arange(math.prod((64, 64)), dtype=np.int16).reshape(64, 64)
     shards = shard(values, "{devices=[32,32]<=[1024]}", "{1,0:T(2,128)(2,1)}")

@@ -157,6 +157,8 @@ def holders_of(sharding: Sharding, counts: tuple[int, ...], given: Mapping[int, 
     if any(device < 0 for device in given):
         raise DumpError(f"{sharding} has no device {min(given)}")
     if sharding.grid is None:
+        if given and sharding.num_devices is not None and max(given) >= sharding.num_devices:
+            raise DumpError(f"{sharding} of {counted(sharding.num_devices, 'device')} has no device {max(given)}")
         holding = [device for device in given if sharding.device in (None, device)]
         if not holding and given:
             raise DumpError(f"{sharding}: none of the devices {sorted(given)} holds anything")
