@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import click
 
+from strided.cli.child import forked
 from strided.cli.group import ENDING, commands, end
 from strided.cli.operands import STANDARD
 from strided.cli.options import width
@@ -43,7 +44,9 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
     if arguments is None and sys.argv[1:2] in _MAPPING and hasattr(os, "fork"):
-        _go_on_in_a_child()
+        code = forked()
+        if code is not None:
+            _end_as(code)
     try:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -69,25 +72,8 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def _go_on_in_a_child() -> None:
-    """Return in a child process only; the parent waits, and ends as the child does.
-
-    Truncation of a mapped file kills the process that reads it, without a word.
-    """
-    child = os.fork()
-    if not child:
-        return
-    os.setpgid(child, child)  # the terminal's Ctrl-C comes to the parent, which hands it on
-
-    def hand_on(number: int, *_: object) -> None:
-        os.kill(child, number)
-
-    for name in ("SIGINT", *ENDING):
-        number = getattr(signal, name)
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, hand_on)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
+def _end_as(code: int) -> NoReturn:
+    """End as a child did, of an exit code, or of minus the number of a signal."""
     if code == -signal.SIGBUS:
         _fail("a file was truncated while it was read")
     if code < 0:
