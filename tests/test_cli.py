@@ -104,6 +104,7 @@ def test_info_as_json(run: Run) -> None:
 
 def test_info_explains_an_element_and_a_byte(run: Run) -> None:
     assert "offset 17, bytes 68 to 71" in run("info", TEXT, "--at", "2,3")[1]
+    assert run("info", TEXT, "--at", "[2, 3]") == run("info", TEXT, "--at", "2,3")
     assert "element [2, 3]" in run("info", TEXT, "--byte", "70")[1]
     assert "padding of dimension 1, which ends at 5" in run("info", TEXT, "--byte", "36")[1]
 
@@ -129,9 +130,11 @@ def test_show(run: Run, dump: Path) -> None:
     ("index", "first"),
     [
         ("3, 129", "-0.28125"),
-        ("[3, 129]", "-0.28125"),
         ("-1, :3", "[1 1 1]"),
-        ("[[0, 2], [1]]", "[0.539062 0.988281]"),
+        ("[0, 2], 1", "[0.539062 0.988281]"),
+        ("[0, 2], [1]", "[0.539062 0.988281]"),
+        ("0, [2, 1]", "[-0.416016 0.539062]"),
+        ("[]", "[]"),
         ("..., None, 0", "[[1]"),
         ("0:0", "[]"),
     ],
@@ -140,6 +143,16 @@ def test_show_a_part(run: Run, dump: Path, index: str, first: str) -> None:
     code, out, err = run("show", dump, SHAPE, index)
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == first
+
+
+def test_a_list_as_an_index_selects_rows(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(12, dtype=np.int32).reshape(3, 4))
+    assert run("show", path, "[1, 2]")[1].startswith("[[ 4  5  6  7]\n [ 8  9 10 11]]\n\nshape (2, 4), int32\n")
+    assert run("show", path, "1, 2")[1] == "6\n"
+    code, out, err = run("show", path, "[1, :2]")
+    assert (code, out) == (2, "")
+    assert "leave the outer brackets out" in err
 
 
 def test_show_counts_what_is_not_finite(run: Run, tmp_path: Path) -> None:
@@ -740,7 +753,7 @@ def test_raw_bytes_of_a_layout_are_opened_again_by_name(run: Run, dump: Path) ->
     [
         (("--dtype", "float32"), "float32", ...),
         (("--index", "1, ::-2"), "bfloat16", np.s_[1, ::-2]),
-        (("--index", "[[2, 0]]", "--dtype", "f16"), "float16", [2, 0]),
+        (("--index", "[2, 0]", "--dtype", "f16"), "float16", [2, 0]),
         (("--index", "-1, 3", "--dtype", "bf16"), "bfloat16", (-1, 3)),
     ],
 )
