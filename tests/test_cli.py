@@ -711,6 +711,20 @@ def test_show_an_array_by_name(run: Run, container: Path, name: str) -> None:
     assert (code, out, err) == (0, "0.539062\n" if "safe" in name else "0.5390625\n", "")
 
 
+@pytest.mark.parametrize("command", ["hlo", "memory", "copies", "explore"])
+def test_one_of_several_modules_is_read(run: Run, tmp_path: Path, command: str) -> None:
+    path, more = tmp_path / "two.txt", ["-o", "-"] if command == "explore" else []
+    path.write_text(
+        "".join(f"HloModule {n}\n\nENTRY e {{\n  ROOT p = f32[9] parameter(0)\n}}\n\n" for n in ("one", "two"))
+    )
+    assert run(command, path, *more)[0] == 2
+    for number, name in enumerate(("one", "two")):
+        code, out, err = run(command, path, "--module", number, *more)
+        assert (code, err) == (0, "")
+        assert name in out
+        assert ("two", "one")[number] + ":" not in out
+
+
 @pytest.mark.parametrize("compress", ["gzip", "zstd"])
 def test_compressed_files(run: Run, dump: Path, compress: str) -> None:
     path = dump.with_suffix(".bin.x")

@@ -40,6 +40,13 @@ ulp = click.option("--ulp", type=click.IntRange(0), metavar="N", help="Equal if 
 kind = click.option(
     "--kind", type=click.Choice(["hlo", "snapshot", "allocations"]), help="What the file is, if its content misleads."
 )
+module_number = click.option(
+    "--module",
+    "module_number",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Which module of a text that holds several, from 0.",
+)
 bitorder = click.option(
     "--bitorder",
     type=click.Choice(["little", "big"]),

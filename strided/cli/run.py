@@ -7,6 +7,7 @@ import difflib
 import errno
 import itertools
 import os
+import re
 import signal
 import sys
 import warnings
@@ -24,6 +25,8 @@ from strided.escape import in_columns, visible
 
 #: Commands that map files, with the words they are called by.
 _MAPPING = (["diff"], ["identify"], ["padding"])
+#: Arguments that messages advise to pass to functions, and the options that they are here.
+_OPTIONS = ((re.compile(r"\ballow_excess=True"), "--allow-excess"), (re.compile(r"\bindex=(\d+)"), r"--module \1"))
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -119,7 +122,9 @@ def _fail(message: str) -> NoReturn:
 
 def _in_a_line(message: str) -> str:
     """A message on one line, with the options' names here. Of a long one, the start and the end."""
-    return visible(" ".join(message.replace("allow_excess=True", "--allow-excess").split()), 2000)
+    for argument, option in _OPTIONS:
+        message = argument.sub(option, message)
+    return visible(" ".join(message.split()), 2000)
 
 
 def _fail_at(error: NotationError) -> NoReturn:
