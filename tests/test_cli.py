@@ -766,6 +766,7 @@ def test_raw_bytes_of_a_layout_are_opened_again_by_name(run: Run, dump: Path) ->
     ("options", "dtype", "key"),
     [
         (("--dtype", "float32"), "float32", ...),
+        (("--dtype", "torch.float32"), "float32", ...),
         (("--index", "1, ::-2"), "bfloat16", np.s_[1, ::-2]),
         (("--index", "[2, 0]", "--dtype", "f16"), "float16", [2, 0]),
         (("--index", "-1, 3", "--dtype", "bf16"), "bfloat16", (-1, 3)),
@@ -865,6 +866,14 @@ def test_excess_bytes_are_taken_on_demand(run: Run, tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(path.read_bytes()))
     assert run("show", path, "s32[3]", "--allow-excess")[1].startswith("[0 1 2]")
     assert run("convert", path, "s32[3]", tmp_path / "y.bin", "--allow-excess")[0] == 0
+
+
+@pytest.mark.parametrize(("values", "said"), [([], "no elements"), ([np.nan, np.inf], "no finite value")])
+def test_a_histogram_of_nothing_says_so(values: list[float], said: str, run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array(values, np.float32))
+    code, out, err = run("show", tmp_path / "x.npy", "--histogram")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{said}: there is nothing to draw\n\n")
 
 
 def test_an_svg_file(run: Run, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def program_named(dump: Dump, name: str) -> Program | None:
 
 
 def module_of(program: Program | str, number: int | None = None) -> Module:
-    """The module of a program of a dump, after optimisations, if it is there; or in a file, one of several by number."""
+    """The module of a program of a dump, after optimisations, if it is there; or in a file, that of a number."""
     if isinstance(program, str):
         return _module_in(program, number)
     module = program.module or program.module_before

@@ -42,6 +42,7 @@ TRIES = {
     "braces that the shell took": (("show", "x.bin", "bf16[5,131]1", "bf16[5,131]0"), "quote it"),
     "type of torch": (("show", "x.bin", "torch.bfloat16[5,131]"), "did you mean bf16?"),
     "type of NumPy": (("identify", "x.bin", "float32[5,131]"), "did you mean f32?"),
+    "type of no library": (("convert", "x.npy", "o.npy", "--dtype", "no.bf16"), "--dtype: no element type 'no.bf16'"),
     # Sizes.
     "wrong type": (("show", "x.bin", "f32[5,131]{1,0:T(8,128)}"), "a factor of 2 may be those of two element types"),
     "no tiles": (("show", "long.bin", "bf16[5,131]"), "'strided identify' looks for layouts that fit"),
@@ -211,6 +212,20 @@ def test_ls_takes_what_a_glob_finds(folder: Path, capsys: pytest.CaptureFixture[
         "x.npy: f32[5,131]{1,0}",
         "x.npy.gz: f32[5,131]{1,0}",
     ]
+
+
+@pytest.mark.parametrize("command", ["show", "ls", "hlo", "memory", "copies", "explore -o x.html"])
+def test_zstandard_data_name_the_missing_module(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("zstandard", "compression"):
+        monkeypatch.setitem(sys.modules, module, None)
+    Path("x.txt.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(99))
+    name, *options = command.split()
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "x.txt.zst", *([SHAPE] if name == "show" else []), *options])
+    assert ended.value.code == 2
+    assert "x.txt.zst is Zstandard data: `pip install zstandard` or Python 3.14" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="streams are closed by other means there")

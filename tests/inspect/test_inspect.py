@@ -372,6 +372,18 @@ def test_the_text_of_an_index_selects_what_numpy_would(text: str) -> None:
     assert np.array_equal(x[parse_index(text)], eval(f"x[{text}]") if text else x)
 
 
+@pytest.mark.parametrize("shape", ["f32[3]{0:E(4)}", "s4[3]{0:E(3)}", "s8[3]{0:E(4)}", "f32[3]{0:E(64)}"])
+def test_a_shape_whose_values_cannot_be_read_is_described_with_a_caution(shape: str) -> None:
+    with pytest.raises(sd.UnsupportedError) as refused:
+        sd.LayoutArray(bytes(512), shape)
+    assert f"{refused.value}: values are not read" in describe(shape, width=200)
+
+
+@pytest.mark.parametrize("shape", ["f32[3]", "s4[3]{0:E(4)}", "s4[3]{0:E(8)}", "pred[3]{0:E(1)}", "f32[?]", "token[]"])
+def test_other_shapes_are_described_without_a_caution_about_values(shape: str) -> None:
+    assert "not read" not in describe(shape, width=200)
+
+
 @pytest.mark.parametrize("shape", ["s8[0]", "s8[0,3]", "s8[3,0]", "f32[0,5]{0,1:T(2,128)}", "f32[2,0,3]"])
 def test_arrays_without_elements_have_empty_pictures(shape: str) -> None:
     assert picture(shape) == ""
