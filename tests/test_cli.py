@@ -104,6 +104,7 @@ def test_info_as_json(run: Run) -> None:
 
 def test_info_explains_an_element_and_a_byte(run: Run) -> None:
     assert "offset 17, bytes 68 to 71" in run("info", TEXT, "--at", "2,3")[1]
+    assert run("info", TEXT, "--at", "[2, 3]") == run("info", TEXT, "--at", "2,3")
     assert "element [2, 3]" in run("info", TEXT, "--byte", "70")[1]
     assert "padding of dimension 1, which ends at 5" in run("info", TEXT, "--byte", "36")[1]
 
@@ -129,9 +130,11 @@ def test_show(run: Run, dump: Path) -> None:
     ("index", "first"),
     [
         ("3, 129", "-0.28125"),
-        ("[3, 129]", "-0.28125"),
         ("-1, :3", "[1 1 1]"),
-        ("[[0, 2], [1]]", "[0.539062 0.988281]"),
+        ("[0, 2], 1", "[0.539062 0.988281]"),
+        ("[0, 2], [1]", "[0.539062 0.988281]"),
+        ("0, [2, 1]", "[-0.416016 0.539062]"),
+        ("[]", "[]"),
         ("..., None, 0", "[[1]"),
         ("0:0", "[]"),
     ],
@@ -140,6 +143,16 @@ def test_show_a_part(run: Run, dump: Path, index: str, first: str) -> None:
     code, out, err = run("show", dump, SHAPE, index)
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == first
+
+
+def test_a_list_as_an_index_selects_rows(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(12, dtype=np.int32).reshape(3, 4))
+    assert run("show", path, "[1, 2]")[1].startswith("[[ 4  5  6  7]\n [ 8  9 10 11]]\n\nshape (2, 4), int32\n")
+    assert run("show", path, "1, 2")[1] == "6\n"
+    code, out, err = run("show", path, "[1, :2]")
+    assert (code, out) == (2, "")
+    assert "leave the outer brackets out" in err
 
 
 def test_show_counts_what_is_not_finite(run: Run, tmp_path: Path) -> None:
@@ -698,6 +711,20 @@ def test_show_an_array_by_name(run: Run, container: Path, name: str) -> None:
     assert (code, out, err) == (0, "0.539062\n" if "safe" in name else "0.5390625\n", "")
 
 
+@pytest.mark.parametrize("command", ["hlo", "memory", "copies", "explore"])
+def test_one_of_several_modules_is_read(run: Run, tmp_path: Path, command: str) -> None:
+    path, more = tmp_path / "two.txt", ["-o", "-"] if command == "explore" else []
+    path.write_text(
+        "".join(f"HloModule {n}\n\nENTRY e {{\n  ROOT p = f32[9] parameter(0)\n}}\n\n" for n in ("one", "two"))
+    )
+    assert run(command, path, *more)[0] == 2
+    for number, name in enumerate(("one", "two")):
+        code, out, err = run(command, path, "--module", number, *more)
+        assert (code, err) == (0, "")
+        assert name in out
+        assert ("two", "one")[number] + ":" not in out
+
+
 @pytest.mark.parametrize("compress", ["gzip", "zstd"])
 def test_compressed_files(run: Run, dump: Path, compress: str) -> None:
     path = dump.with_suffix(".bin.x")
@@ -739,8 +766,9 @@ def test_raw_bytes_of_a_layout_are_opened_again_by_name(run: Run, dump: Path) ->
     ("options", "dtype", "key"),
     [
         (("--dtype", "float32"), "float32", ...),
+        (("--dtype", "torch.float32"), "float32", ...),
         (("--index", "1, ::-2"), "bfloat16", np.s_[1, ::-2]),
-        (("--index", "[[2, 0]]", "--dtype", "f16"), "float16", [2, 0]),
+        (("--index", "[2, 0]", "--dtype", "f16"), "float16", [2, 0]),
         (("--index", "-1, 3", "--dtype", "bf16"), "bfloat16", (-1, 3)),
     ],
 )
@@ -838,6 +866,14 @@ def test_excess_bytes_are_taken_on_demand(run: Run, tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(path.read_bytes()))
     assert run("show", path, "s32[3]", "--allow-excess")[1].startswith("[0 1 2]")
     assert run("convert", path, "s32[3]", tmp_path / "y.bin", "--allow-excess")[0] == 0
+
+
+@pytest.mark.parametrize(("values", "said"), [([], "no elements"), ([np.nan, np.inf], "no finite value")])
+def test_a_histogram_of_nothing_says_so(values: list[float], said: str, run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array(values, np.float32))
+    code, out, err = run("show", tmp_path / "x.npy", "--histogram")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{said}: there is nothing to draw\n\n")
 
 
 def test_an_svg_file(run: Run, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def encode(
     Raises
     ------
     ValueError
-        `out` is read-only, holds another spec, or overlaps the values.
+        `out` is read-only, holds another spec, or overlaps the values: also where they lie in padding to be filled.
     BufferSizeError
         `out` is too short.
     """
@@ -101,8 +101,10 @@ def encode(
         source = values.region
     else:
         source = transfer.region_of_ndarray(cast(values, memory.dtype))
-    if transfer.may_overlap(source, target):
-        raise ValueError("out overlaps the values that are to be laid out")
+    # Padding is filled before the values are read: those that lie in it would be lost.
+    written = target if scalar is None else transfer.region_of_ndarray(memory.buffer)
+    if out is not None and transfer.may_overlap(source, written):
+        raise ValueError("out overlaps the values that are to be laid out: write to other memory, or copy them first")
     memory.begin_writing()
     if scalar is not None:
         padding.fill_padding(memory.buffer, spec, memory.bits, bitorder, scalar)

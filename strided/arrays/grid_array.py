@@ -79,8 +79,15 @@ class GridArray:
             out = np.empty(self.shape, self.dtype)
         elif not isinstance(out, np.ndarray) or out.shape != self.shape or out.dtype != self.dtype:
             raise ValueError(f"out must be an ndarray {self.dtype}{list(self.shape)}")
+        elif self._may_share(out):
+            out[...] = self.to_numpy()  # a tile would be read after another one was written over it
+            return out
         self._fill(out)
         return out
+
+    def _may_share(self, out: Array) -> bool:
+        """Whether a tile may lie in the memory of an ndarray: not where every read maps a file."""
+        return False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:

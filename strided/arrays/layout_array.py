@@ -124,6 +124,8 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
             XLA has no element type for the dtype.
         BufferSizeError
             `out` is too short.
+        ValueError
+            `out` is read-only, an array in another layout, or overlaps the values, padding that is filled included.
 
         Examples
         --------

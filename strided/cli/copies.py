@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 import strided
-from strided.cli.options import file_names, width
-from strided.cli.programs import module_of, programs_in
+from strided.cli.options import file_names, module_number, width
+from strided.cli.programs import module_of, programs_in, refuse_number
 from strided.errors import UnsupportedError
 from strided.io.containers import chosen
 from strided.tpu import GENERATIONS
@@ -29,19 +29,32 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, dir_okay=False),
     help="For --verify: the module before optimizations, if it does not lie beside FILE under its usual name.",
 )
-@click.option("--generation", type=click.Choice(GENERATIONS), default="v5e", show_default=True, help="For --verify.")
+@click.option("--generation", type=click.Choice(GENERATIONS), show_default="v5e", help="For --verify.")
+@module_number
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def copies(source: str, top: int | None, verify: bool, before: str | None, generation: str, as_json: bool) -> None:
+def copies(
+    source: str,
+    top: int | None,
+    verify: bool,
+    before: str | None,
+    generation: str | None,
+    module_number: int | None,
+    as_json: bool,
+) -> None:
     """Show what a program copies only to change layouts.
 
     FILE is an HLO module after optimizations, as text or proto; of a dump folder, its program's. Each copy comes with
     the bytes it moves, whose layout forces it, and the layout of an argument or a result that would spare it.
     """
+    if generation is not None and not (verify or before is not None):
+        raise click.UsageError("--generation names the TPU that --verify compiles for: give both, or neither")
+    refuse_number(module_number, [source])
     programs = programs_in(source)
     program = programs[chosen(programs, None, source, what="program")]
-    module = module_of(program)
+    module = module_of(program, module_number)
     if verify or before is not None:
-        found = strided.layout_copies(module, before=_module_before(program, before), generation=generation, top=top)
+        earlier = _module_before(program, before)
+        found = strided.layout_copies(module, before=earlier, generation=generation or "v5e", top=top)
     else:
         found = strided.layout_copies(module)
     if as_json:

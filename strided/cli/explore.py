@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from strided.cli.options import (
     check_tolerance,
     file_names,
     kind,
+    module_number,
     offset,
     rtol,
     ulp,
@@ -63,6 +65,7 @@ from strided.layout.parser import is_shape
 @bitorder
 @allow_excess
 @kind
+@module_number
 def explore(
     operands: tuple[str, ...],
     out: str,
@@ -77,6 +80,7 @@ def explore(
     bitorder: str,
     allow_excess: bool,
     kind: str | None,
+    module_number: int | None,
 ) -> None:
     """Write a page that explains a layout, an array, a program or a dump.
 
@@ -90,6 +94,8 @@ def explore(
     check_tolerance(rtol, atol, ulp)
     if against is not None and layout is not None:
         raise click.UsageError("--to shows one array in another layout: leave --against out")
+    if module_number is not None and (against is not None or not _is_program(operands, kind)):
+        raise click.UsageError("--module goes with one file, the text of a program")
     with contextlib.ExitStack() as stack:
         reading = Reading(offset, bitorder, kind, allow_excess, stack)
         if against is not None:
@@ -97,7 +103,7 @@ def explore(
             page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
         elif len(operands) == 1 and is_shape(operands[0]):
             page = strided.explore(operands[0], to=layout)
-        elif len(operands) == 1 and (program := _program(operands[0], kind)) is not None:
+        elif len(operands) == 1 and (program := _program(operands[0], kind, module_number)) is not None:
             if layout is not None:
                 raise click.UsageError(f"--to goes with a shape or an array, which {operands[0]} is not")
             page = strided.explore(program)
@@ -113,7 +119,13 @@ def explore(
     click.echo(f"{visible(out)}: {len(page.html.encode()) / 1000:,.0f} KB")
 
 
-def _program(name: str, kind: str | None) -> Any:
+def _is_program(operands: Sequence[str], kind: str | None) -> bool:
+    from strided.dumps.detect import recognise
+
+    return len(operands) == 1 and Path(operands[0]).is_file() and (kind or recognise(operands[0])) == "hlo"
+
+
+def _program(name: str, kind: str | None, number: int | None) -> Any:
     """A dump folder or a program of it, the program, snapshot or report on memory in a file; None for anything else."""
     from strided.dumps.detect import recognise
 
@@ -125,7 +137,7 @@ def _program(name: str, kind: str | None) -> Any:
         return None
     kind = kind or recognise(name)
     if kind == "hlo":
-        return strided.read_hlo(Path(name))
+        return strided.read_hlo(Path(name), index=number)
     if kind == "snapshot":
         return strided.read_snapshot(name)
     if kind in ("allocations", "memory report"):

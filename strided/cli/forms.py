@@ -117,7 +117,9 @@ def histogram(array: Any, summary: inspect.Statistics, width: int) -> str:
     """
     low, high = summary.minimum, summary.maximum
     if low is None or high is None:
-        raise click.UsageError("there is no order of complex values" if summary.mean is not None else "no finite value")
+        if summary.mean is not None:
+            raise click.UsageError("there is no order of complex values")
+        return f"no {'finite value' if array.size else 'elements'}: there is nothing to draw"
     # A few integers are counted one by one; otherwise no sum of the two extremes may overflow.
     whole = isinstance(low, int) and high - low < _BINS
     share = np.linspace(0, 1, 1 + (1 if low == high else _BINS))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from strided import inspect
-from strided.cli.options import file_names
-from strided.cli.programs import module_of, programs_in
+from strided.cli.options import file_names, module_number
+from strided.cli.programs import module_of, programs_in, refuse_number
 from strided.escape import counted, visible
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--shape", metavar="SHAPE", help="Only results of this shape; of any layout if it names none.")
 @click.option("--space", metavar="hbm|vmem|N", help="Only results in this memory space.")
 @click.option("--fused", is_flag=True, help="List the insides of fusions too, which take no memory.")
+@module_number
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def hlo(
     source: str,
@@ -35,6 +36,7 @@ def hlo(
     shape: str | None,
     space: str | None,
     fused: bool,
+    module_number: int | None,
     as_json: bool,
 ) -> None:
     """Show the largest values of an HLO module.
@@ -45,12 +47,13 @@ def hlo(
     from strided.memory.memory_report import space_number
 
     number = None if space is None else space_number(space)
+    refuse_number(module_number, [source])
     programs = programs_in(source)
     if len(programs) > 1:
         names = [f"{source}:{name}" for name in programs]
         click.echo(json.dumps({"programs": names}, indent=2) if as_json else visible("\n".join(names), keep="\n"))
         return
-    module = module_of(next(iter(programs.values())))
+    module = module_of(next(iter(programs.values())), module_number)
     found = module.find(name, opcode=opcode, shape=shape, memory_space=number)
     if not fused:
         insides = _insides_of_fusions(module)

@@ -101,10 +101,10 @@ def _one(operands: Sequence[str]) -> str | None:
 def _at(text: str, shape: Any) -> Any:
     """The index of an element, its negative numbers counted from the end as NumPy does."""
     index = inspect.parse_index(text)
-    numbers = index if isinstance(index, tuple) else (index,)
+    numbers = tuple(index) if isinstance(index, (tuple, list)) else (index,)  # elements are printed in brackets, too
     if any(type(number) is not int for number in numbers):
         raise click.UsageError(f"--at takes one integer for each dimension, as in 9,200, not {text!r}; see --ranges")
     sizes = getattr(shape, "dimensions", ())
     if len(numbers) != len(sizes):
-        return index
+        return numbers
     return tuple(i + n if -n <= i < 0 else i for i, n in zip(numbers, sizes, strict=True))

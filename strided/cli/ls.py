@@ -13,6 +13,7 @@ import click
 import strided
 from strided.cli.operands import is_npy, named_arrays, refuse_empty
 from strided.cli.options import file_names, kind
+from strided.cli.programs import is_about_memory
 from strided.errors import UnsupportedError
 from strided.escape import counted, visible
 from strided.files.regular import open_regular
@@ -84,10 +85,25 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
         file.seek(0)
         with contextlib.suppress(NoShapeError, UnsupportedError), open_file(file, path, None) as array:
             return visible(f"{path}: {array.xla_shape}"), {"arrays": [_facts(name_of(path), array.xla_shape)]}
-    content = strided.read_dump(Path(path), kind, mapped=False)
+    content = _content(path, kind)
     arrays = named_arrays(content)
     head = f"{path}: {str(content).strip('<>')}" if arrays else str(content)
     return _listed(head, {name: arrays.shape(name) for name in arrays})
+
+
+def _content(path: str, kind: str | None) -> Any:
+    """What a file of a dump holds. UsageError for one without arrays that another command reads."""
+    from strided.dumps.detect import recognise
+    from strided.dumps.hlo.text import SeveralModulesError
+
+    if (kind or recognise(path)) in ("memory report", "text") and is_about_memory(path):
+        raise click.UsageError(f"{path} is a text about memory, and holds no arrays: 'strided memory' reads it")
+    try:
+        return strided.read_dump(Path(path), kind, mapped=False)
+    except SeveralModulesError:
+        raise click.UsageError(
+            f"{path} holds several programs, and no arrays: 'strided hlo --module N' lists the values of one"
+        ) from None
 
 
 def _listed(head: str, shapes: dict[str, Any]) -> tuple[str, dict[str, Any]]:

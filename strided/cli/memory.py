@@ -8,9 +8,9 @@ import sys
 import click
 
 from strided.cli.operands import STANDARD, refuse_empty
-from strided.cli.options import file_names, force, width
+from strided.cli.options import file_names, force, module_number, width
 from strided.cli.pictures import check_picture, svg, write_svg
-from strided.cli.programs import program_of
+from strided.cli.programs import program_of, refuse_number
 from strided.escape import visible
 
 
@@ -30,6 +30,7 @@ from strided.escape import visible
     is_flag=True,
     help="Let libtpu's compiler try the cures; needs the module before optimisations, in the dump or beside it.",
 )
+@module_number
 @svg
 @force
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -40,6 +41,7 @@ def memory(
     generation: str | None,
     max_expansion: float | None,
     verify: bool,
+    module_number: int | None,
     picture: str | None,
     force: bool,
     as_json: bool,
@@ -60,9 +62,10 @@ def memory(
     if max_expansion is not None:
         check_expansion(max_expansion)
     check_picture(picture, files, as_json=as_json)
+    refuse_number(module_number, files)
     for each in files:
         refuse_empty(each)
-    programs = sorted_by_program([program_of(each) or each for each in files])
+    programs = sorted_by_program([program_of(each) or each for each in files], module_number)
     reports = [report_of(one, generation=generation, space=number) for one in programs]
     if verify:
         pairs = zip(reports, programs, strict=True)

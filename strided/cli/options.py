@@ -14,7 +14,10 @@ from click.shell_completion import CompletionItem
 _LONG = 1 << 26
 
 SHAPE_HELP = "SHAPE is XLA's text, as in 'bf16[17,300]{1,0:T(8,128)(2,1)}'; quote it for the shell."
-INDEX_HELP = "INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'."
+INDEX_HELP = (
+    "INDEX is what stands between NumPy's brackets, as in '9, 200:204' or '..., 0'. Brackets in it are a list's: "
+    "'[1, 2]' is rows 1 and 2."
+)
 SOURCE_HELP = (
     "FILE is a file of raw bytes with its SHAPE; a .npy file; FILE.npz:NAME, FILE.safetensors:NAME, FILE.zarr:NAME, "
     "SNAPSHOT:NAME or DUMP:NAME, with a name that 'strided ls' prints; or - for standard input. Raw bytes and .npy "
@@ -36,6 +39,13 @@ atol = click.option("--atol", type=float, default=0, metavar="X", help="Equal if
 ulp = click.option("--ulp", type=click.IntRange(0), metavar="N", help="Equal if at most N ULPs apart, instead.")
 kind = click.option(
     "--kind", type=click.Choice(["hlo", "snapshot", "allocations"]), help="What the file is, if its content misleads."
+)
+module_number = click.option(
+    "--module",
+    "module_number",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Which module of a text that holds several, from 0.",
 )
 bitorder = click.option(
     "--bitorder",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -44,17 +44,33 @@ def program_named(dump: Dump, name: str) -> Program | None:
     return dump.labels.get(name) or next((program for program in dump.programs if program.label == name), None)
 
 
-def module_of(program: Program | str) -> Module:
-    """The module of a program of a dump, or in a file; after optimisations, if it is there."""
+def module_of(program: Program | str, number: int | None = None) -> Module:
+    """The module of a program of a dump, after optimisations, if it is there; or in a file, that of a number."""
     if isinstance(program, str):
-        return _module_in(program)
+        return _module_in(program, number)
     module = program.module or program.module_before
     if module is None:
         raise DumpError(f"no module of the program {program.label} was dumped", path=program.files[0].path.parent)
     return module
 
 
-def _module_in(path: str) -> Module:
+def refuse_number(number: int | None, sources: Sequence[str]) -> None:
+    """UsageError for the number of a module of which no source is a file."""
+    if number is not None and all(os.path.isdir(split_name(source)[0]) for source in sources):
+        raise click.UsageError(f"--module picks one of a text; a program of a folder is named, as in {sources[0]}:NAME")
+
+
+def is_about_memory(path: str) -> bool:
+    """Whether a text without HLO is one that `strided memory` reads."""
+    from strided.memory.memory_report import material_of
+
+    try:
+        return material_of(path).text is not None
+    except DumpError:
+        return False
+
+
+def _module_in(path: str, number: int | None) -> Module:
     """The module in a file. StridedError for a file of another kind."""
     from strided.dumps.detect import recognise
 
@@ -63,7 +79,9 @@ def _module_in(path: str) -> Module:
     if kind in ("npy", "npz", "safetensors") or (kind == "binary" and not path.endswith((".pb", ".pb.gz"))):
         raise click.UsageError(f"{path} holds no HLO, as text or proto; 'strided show' reads arrays")
     if kind != "snapshot":
-        return strided.read_hlo(path)
+        return strided.read_hlo(path, index=number)
+    if number:
+        raise click.UsageError(f"{path} is a snapshot, which holds one module: leave --module out")
     module = strided.read_snapshot(path, mapped=False).module
     if module is None:
         raise DumpError("a snapshot without a module", path=path)

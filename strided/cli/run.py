@@ -7,6 +7,7 @@ import difflib
 import errno
 import itertools
 import os
+import re
 import signal
 import sys
 import warnings
@@ -15,6 +16,7 @@ from typing import NoReturn
 
 import click
 
+from strided.cli.child import forked
 from strided.cli.group import ENDING, commands, end
 from strided.cli.operands import STANDARD
 from strided.cli.options import width
@@ -23,6 +25,8 @@ from strided.escape import in_columns, visible
 
 #: Commands that map files, with the words they are called by.
 _MAPPING = (["diff"], ["identify"], ["padding"])
+#: Arguments that messages advise to pass to functions, and the options that they are here.
+_OPTIONS = ((re.compile(r"\ballow_excess=True"), "--allow-excess"), (re.compile(r"\bindex=(\d+)"), r"--module \1"))
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -43,7 +47,9 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
     if arguments is None and sys.argv[1:2] in _MAPPING and hasattr(os, "fork"):
-        _go_on_in_a_child()
+        code = forked()
+        if code is not None:
+            _end_as(code)
     try:
         commands.main(args=arguments, prog_name="strided", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -69,25 +75,8 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def _go_on_in_a_child() -> None:
-    """Return in a child process only; the parent waits, and ends as the child does.
-
-    Truncation of a mapped file kills the process that reads it, without a word.
-    """
-    child = os.fork()
-    if not child:
-        return
-    os.setpgid(child, child)  # the terminal's Ctrl-C comes to the parent, which hands it on
-
-    def hand_on(number: int, *_: object) -> None:
-        os.kill(child, number)
-
-    for name in ("SIGINT", *ENDING):
-        number = getattr(signal, name)
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, hand_on)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
+def _end_as(code: int) -> NoReturn:
+    """End as a child did, of an exit code, or of minus the number of a signal."""
     if code == -signal.SIGBUS:
         _fail("a file was truncated while it was read")
     if code < 0:
@@ -133,7 +122,9 @@ def _fail(message: str) -> NoReturn:
 
 def _in_a_line(message: str) -> str:
     """A message on one line, with the options' names here. Of a long one, the start and the end."""
-    return visible(" ".join(message.replace("allow_excess=True", "--allow-excess").split()), 2000)
+    for argument, option in _OPTIONS:
+        message = argument.sub(option, message)
+    return visible(" ".join(message.split()), 2000)
 
 
 def _fail_at(error: NotationError) -> NoReturn:

@@ -72,14 +72,16 @@ _INSTRUCTION = re.compile(rb"[ \t]*+(?:ROOT )?%?[\w.\-]++ = [a-z0-9]++\[")
 
 
 def recognise(origin: Any, *, max_bytes: int | None = None) -> str:
-    """The kind of a file or buffer, one of `KINDS`; gzip is undone first.
+    """The kind of a file or buffer, one of `KINDS`; gzip and Zstandard are undone first.
 
-    Only the beginning of a text is read. Other contents in gzip may expand to `max_bytes`, by default 2 GiB.
+    Only the beginning of a text is read. Other compressed contents may expand to `max_bytes`, by default 2 GiB.
 
     Raises
     ------
     DumpError
-        Broken gzip data, or more than allowed; not a regular file.
+        Broken compressed data, or more than allowed; not a regular file.
+    UnsupportedError
+        Zstandard data that neither Python nor a package expands.
     OSError
         A file that cannot be opened.
 
@@ -144,7 +146,7 @@ def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = N
     kind : str, optional
         "hlo", "snapshot" or "allocations", if the content misleads.
     max_bytes : int, optional
-        Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else.
+        Limit for compressed contents; by default 1 GiB for text, 2 GiB for anything else.
     mapped : bool, optional
         For snapshots: as for `strided.read_snapshot`.
 

@@ -1,4 +1,4 @@
-"""The bytes of a dump, wherever they are: a file, mapped or not, an expanded gzip file, a buffer in memory."""
+"""The bytes of a dump, wherever they are: a file, mapped or not, a compressed one, a buffer in memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 from strided.dumps.protobuf.file_bytes import FileBytes, View
 from strided.dumps.protobuf.wire import as_view
 from strided.errors import DumpError
-from strided.files import gzipped
-from strided.files.magic import GZIP_MAGIC
+from strided.files.compressed import MAGIC_BYTES, Expander, expander_of
+from strided.files.gzipped import Readable
 from strided.files.regular import open_regular
 
-#: Limit for expanded gzipped text, in bytes: reading it takes several times as much memory.
+#: Limit for expanded text, in bytes: reading it takes several times as much memory.
 MAX_TEXT_BYTES = 1 << 30
-#: Limit for anything else in gzip: no protobuf message is longer. The ratio is not limited, because a snapshot of zeros
-#: shrinks to a thousandth.
+#: Limit for anything else that is compressed: no protobuf message is longer. The ratio is not limited, because a
+#: snapshot of zeros shrinks to a thousandth.
 MAX_BINARY_BYTES = 1 << 31
 #: So many lines are read however short they are. A line and its instruction take `LINE_BYTES` beside their characters:
 #: a hostile text of more and shorter lines could take many times its size in memory.
@@ -41,7 +41,7 @@ Origin: TypeAlias = Any
 
 
 class Source(NamedTuple):
-    """Bytes, gzip undone, and the path, None for bytes in memory. A mapping lives as long as any view of it."""
+    """Bytes, expanded, and the path, None for bytes in memory. A mapping lives as long as any view of it."""
 
     view: memoryview
     path: str | None
@@ -58,12 +58,13 @@ def naming(path: str | None) -> Iterator[None]:
 
 
 def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = False) -> Source:
-    """The bytes of a file or buffer, read-only, gzip undone.
+    """The bytes of a file or buffer, read-only; gzip and Zstandard are undone.
 
-    Gzip contents expand to `max_bytes` at most, by default `MAX_TEXT_BYTES` for text, `MAX_BINARY_BYTES` for anything
-    else. `mapped` maps a file instead of reading it: call `refuse_truncated` before each later access, because reading
-    bytes that are gone ends the process. DumpError for broken gzip data, or more than allowed, and for what is no
-    regular file; OSError for a file that cannot be opened.
+    Compressed contents expand to `max_bytes` at most, by default `MAX_TEXT_BYTES` for text, `MAX_BINARY_BYTES` for
+    anything else. `mapped` maps a file instead of reading it: call `refuse_truncated` before each later access, because
+    reading bytes that are gone ends the process. DumpError for broken compressed data, or more than allowed, and for
+    what is no regular file; UnsupportedError for Zstandard that nothing expands; OSError for a file that cannot be
+    opened.
 
     >>> import gzip
     >>> bytes(open_source(gzip.compress(b"HloModule m")).view)
@@ -71,11 +72,12 @@ def open_source(origin: Origin, *, max_bytes: int | None = None, mapped: bool = 
     """
     if not isinstance(origin, (str, os.PathLike)):
         view = _memory(origin).toreadonly()
-        return Source(_expand(_ViewFile(view), None, max_bytes) if _begins_as_gzip(_ViewFile(view)) else view, None)
+        expand = _expander(_ViewFile(view))
+        return Source(view if expand is None else _expanded(expand(_ViewFile(view), None, None), None, max_bytes), None)
     path = os.fspath(origin)
     with open_regular(path) as file:
-        if _begins_as_gzip(file):
-            return Source(_expand(file, path, max_bytes), path)
+        if (expand := _expander(file)) is not None:
+            return Source(_expanded(expand(file, path, None), path, max_bytes), path)
         found = _mapping(file) if mapped else None
         return Source(_content(file, path) if found is None else found, path)
 
@@ -94,14 +96,14 @@ def open_view(origin: Origin, *, max_bytes: int | None = None, mapped: bool) -> 
         path = os.fspath(origin)
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(open_regular(path))
-            if os.fstat(file.fileno()).st_size and not _begins_as_gzip(file):  # files of /proc do not say their size
+            if os.fstat(file.fileno()).st_size and _expander(file) is None:  # files of /proc do not say their size
                 stack.pop_all()
                 return FileBytes.of(file, path), path
     return open_source(origin, max_bytes=max_bytes, mapped=mapped)
 
 
 def open_head(origin: Origin, size: int) -> bytes:
-    """At most the first `size` bytes, gzip undone. Errors as for `open_source`."""
+    """At most the first `size` bytes, expanded. Errors as for `open_source`."""
     if not isinstance(origin, (str, os.PathLike)):
         return _head(_ViewFile(_memory(origin)), None, size)
     with open_regular(origin) as file:
@@ -109,7 +111,8 @@ def open_head(origin: Origin, size: int) -> bytes:
 
 
 def _head(file: _Rewound, path: str | None, size: int) -> bytes:
-    return next(gzipped.expanded(file, path, size), b"") if _begins_as_gzip(file) else file.read(size)
+    expand = _expander(file)
+    return file.read(size) if expand is None else next(expand(file, path, size), b"")
 
 
 def lines_of(view: memoryview, path: str | None, max_bytes: int | None) -> list[str]:
@@ -210,7 +213,7 @@ def refuse_truncated(view: View, path: str | None) -> None:
         raise DumpError(f"truncated since it was opened: from {len(mapping)} bytes to {mapping.size()}", path=path)
 
 
-class _Rewound(gzipped.Readable, Protocol):
+class _Rewound(Readable, Protocol):
     """What can be read again from its beginning."""
 
     def seek(self, position: int, /) -> int: ...
@@ -232,23 +235,24 @@ class _ViewFile:
         return position
 
 
-def _begins_as_gzip(file: _Rewound) -> bool:
-    """Whether a file is gzipped. Reads from its beginning and goes back there."""
-    head = file.read(len(GZIP_MAGIC))
+def _expander(file: _Rewound) -> Expander | None:
+    """What expands a file, if it is compressed. Reads from its beginning and goes back there."""
+    head = file.read(MAGIC_BYTES)
     file.seek(0)
-    return head == GZIP_MAGIC
+    return expander_of(head)
 
 
-def _expand(file: gzipped.Readable, path: str | None, max_bytes: int | None) -> memoryview:
+def _expanded(pieces: Iterator[bytes], path: str | None, max_bytes: int | None) -> memoryview:
     data = bytearray()
     limit = MAX_BINARY_BYTES if max_bytes is None else max_bytes
     # Piece by piece: one read would allocate as much memory as the limit allows.
-    for piece in gzipped.expanded(file, path):
+    for piece in pieces:
         if not data and max_bytes is None and is_text(memoryview(piece)):
             limit = MAX_TEXT_BYTES
         if len(data) + len(piece) > limit:
             raise DumpError(
-                f"gzip data that expand to more than {limit} bytes: expand it first; in Python, max_bytes= allows more",
+                f"compressed data that expand to more than {limit} bytes: expand it first; "
+                "in Python, max_bytes= allows more",
                 path=path,
             )
         data += piece

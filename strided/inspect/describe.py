@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from strided.errors import StridedError
+from strided.arrays.buffer_spec import spec_of
+from strided.errors import StridedError, UnsupportedError
 from strided.escape import counted
 from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, TupleShape
 from strided.layout.element_types import MAX_NDIM
@@ -142,6 +143,10 @@ def _memory_in_words(known: Sizes) -> str:
 def _particulars(shape: Shape, layout: Layout) -> Iterator[tuple[str, str]]:
     if shape.rank > MAX_NDIM:
         yield "caution", f"an array of {shape.rank} dimensions: NumPy's have {MAX_NDIM} at most, so values are not read"
+    try:
+        spec_of(shape)
+    except UnsupportedError as error:
+        yield "caution", f"{error}: values are not read"
     if layout.tail_padding_alignment_in_elements > 1:
         yield "tail", f"rounded up to a multiple of {layout.tail_padding_alignment_in_elements:,} elements"
     for split in layout.split_configs:

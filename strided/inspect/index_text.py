@@ -8,45 +8,33 @@ from typing import Any
 from strided.errors import NotationError
 
 _EXPECTED = "expected integers, slices, '...', None or lists of integers, as between NumPy's brackets"
+_ENCLOSED = f"{_EXPECTED}: leave the outer brackets out"
 
 
 def parse_index(text: str) -> Any:
-    """The key that a text between NumPy's brackets means. Brackets around the whole text are dropped.
+    """The key that a text between NumPy's brackets means. Brackets in it are those of a list: "[1, 2]" is rows 1 and 2.
 
     Raises
     ------
     NotationError
         Anything but integers, slices, ``...``, ``None`` and lists of integers.
 
-    >>> parse_index("9, 200:204"), parse_index("[..., -1]"), parse_index("[[0, 2]]")
-    ((9, slice(200, 204, None)), (Ellipsis, -1), [0, 2])
+    >>> parse_index("9, 200:204"), parse_index("..., -1"), parse_index("[0, 2]"), parse_index("0, 2")
+    ((9, slice(200, 204, None)), (Ellipsis, -1), [0, 2], (0, 2))
     """
     if not isinstance(text, str):
         raise TypeError(f"expected the text of an index, as in '9, 200:204', not {type(text).__name__}")
     stripped = text.strip()
-    source = stripped if stripped.startswith("[") and _closes_last(stripped) else f"[{stripped}]"
-    if source == "[]":
+    if not stripped:
         return ()
     try:
-        tree = ast.parse(f"_{source}", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise NotationError(_EXPECTED, text=text, position=0) from None
-    if not isinstance(tree, ast.Subscript):
-        raise NotationError(_EXPECTED, text=text, position=0)
-    try:
-        return _value(tree.slice)
-    except (TypeError, RecursionError):
-        raise NotationError(_EXPECTED, text=text, position=0) from None
-
-
-def _closes_last(text: str) -> bool:
-    """Whether the first bracket of a text is closed by the last character."""
-    depth = 0
-    for place, character in enumerate(text):
-        depth += (character == "[") - (character == "]")
-        if depth == 0:
-            return place == len(text) - 1
-    return False
+        tree = ast.parse(f"_[{stripped}]", mode="eval").body
+        if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
+            return _value(tree.slice)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        pass
+    is_enclosed = stripped.startswith("[") and stripped.endswith("]")
+    raise NotationError(_ENCLOSED if is_enclosed else _EXPECTED, text=text, position=0)
 
 
 def _value(node: ast.expr | None) -> Any:
@@ -62,8 +50,16 @@ def _value(node: ast.expr | None) -> Any:
         case ast.Tuple(items):
             return tuple(_value(item) for item in items)
         case ast.List(items):
-            return [_value(item) for item in items]
+            return [_entry(item) for item in items]
         case ast.Attribute(ast.Name("np" | "numpy"), "newaxis") | ast.Name("newaxis"):
             return None
         case _:
             raise TypeError
+
+
+def _entry(node: ast.expr) -> Any:
+    """The value of an entry of a list: an integer, a truth, or a list of them."""
+    value = _value(node)
+    if not isinstance(value, (int, list)):
+        raise TypeError
+    return value

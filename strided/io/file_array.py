@@ -20,9 +20,10 @@ from strided.arrays.buffers import GRANULES, extent
 from strided.arrays.keys import Copy, indexed
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, UnsupportedError
-from strided.files import gzipped, zstd
+from strided.files import gzipped
 from strided.files.atomic import named_when_full
-from strided.files.magic import GZIP_MAGIC, HEAD_BYTES, NPY_MAGIC, ZSTD_MAGIC
+from strided.files.compressed import expander_of
+from strided.files.magic import HEAD_BYTES, NPY_MAGIC
 from strided.files.regular import read_exactly
 from strided.io.fetching import values_at, values_of
 from strided.io.npy import NpyHeader, read_npy_header, shape_of_npy
@@ -30,8 +31,6 @@ from strided.io.sparse_pages import GAP_BYTES, Pages, blank_array, fetch, map_ra
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape
 from strided.runtime.aliases import Table
-
-_EXPANDERS = {GZIP_MAGIC: gzipped.expanded, ZSTD_MAGIC: zstd.expanded}
 
 
 class FileArray:
@@ -164,16 +163,11 @@ def array_at(
 def _pieces(file: BinaryIO, name: str) -> Iterator[bytes] | None:
     """What a pipe or a compressed file holds, expanded; None for other files."""
     if file.seekable():
-        expand = _expander(_head(file))
-        return None if expand is None else expand(file, name)
+        expand = expander_of(_head(file))
+        return None if expand is None else expand(file, name, None)
     head = file.read(HEAD_BYTES)
-    stream, expand = _Stream(head, file), _expander(head)
-    return stream.pieces() if expand is None else expand(stream, name)
-
-
-def _expander(head: bytes) -> Any:
-    """What expands data that begin so, or None."""
-    return next((expand for magic, expand in _EXPANDERS.items() if head.startswith(magic)), None)
+    stream, expand = _Stream(head, file), expander_of(head)
+    return stream.pieces() if expand is None else expand(stream, name, None)
 
 
 def _size(file: BinaryIO) -> int:

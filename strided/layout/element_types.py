@@ -115,6 +115,9 @@ _ALIASES = {t.dtype.name: t.name for t in ELEMENT_TYPES.values() if t.dtype is n
     "cfloat": "c64", "cdouble": "c128", "short": "s16", "int": "s32", "long": "s64",
 } | {f"i{t.bits}": t.name for t in ELEMENT_TYPES.values() if t.name[0] == "s"}  # fmt: skip
 
+#: What names of other libraries' types may begin with.
+_LIBRARIES = frozenset({"", "jax.numpy", "jnp", "ml_dtypes", "np", "numpy", "tf", "torch"})
+
 #: How names of small floats, and parts of them, begin: f8e4m3, f8, e5m2.
 _SMALL_FLOAT = re.compile(r"f[468](?!\d)|e\dm\d")
 
@@ -143,7 +146,9 @@ def element_types_meant(name: str) -> tuple[str, ...]:
     >>> element_types_meant("torch.bfloat16"), element_types_meant("fp4"), element_types_meant("e5m2")
     (('bf16',), ('f4e2m1fn',), ('f8e5m2', 'f8e5m2fnuz'))
     """
-    last = name.rpartition(".")[2].lower()
+    library, _, last = name.lower().rpartition(".")
+    if library not in _LIBRARIES:
+        return ()
     known = last if last in ELEMENT_TYPES else _ALIASES.get(last)
     if known is not None:
         return (known,)

@@ -36,9 +36,10 @@ _HEADER = re.compile(r"^HloModule[ \t]", re.MULTILINE)
 
 
 class Material:
-    """What is known of one program, from one file or several."""
+    """What is known of one program, from one file or several; of a text with several modules, from that at `index`."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: int | None = None) -> None:
+        self.index = index
         self.module: Module | None = None
         self.module_before: Module | None = None
         self.assignment: BufferAssignment | None = None
@@ -132,7 +133,7 @@ class Material:
         kind = recognise(source)
         if kind not in ("hlo", "snapshot"):
             raise UnsupportedError(f"{path or 'this'} is no HLO, no buffer assignment and no text about memory")
-        module = read_hlo(source)
+        module = read_hlo(source, index=self.index)
         self._add_module(module)
         if kind == "hlo":
             self._add_assignment(open_source(source).view)
@@ -147,7 +148,7 @@ class Material:
             return
         usage = None if (header := _HEADER.search(text, 0, 1 << 16)) else usage_in(text)
         if header or (usage is None and _EXHAUSTED not in text):
-            self._add_module(read_hlo(text if source is None else source))
+            self._add_module(read_hlo(text if source is None else source, index=self.index))
         else:
             self.text = usage or read_usage_text(text, self.path)  # which refuses it
 
@@ -179,7 +180,9 @@ def _weight(program: Program) -> int:
     return 0 if assignment is None else assignment.bytes_by_memory_space().get(0, 0)
 
 
-def memory_report(source: Any, *, generation: str | None = None, space: int | str = 0) -> MemoryReport:
+def memory_report(
+    source: Any, *, generation: str | None = None, space: int | str = 0, index: int | None = None
+) -> MemoryReport:
     """Where a program's memory goes: its buffers, their padding, who made them, and what takes less.
 
     Parameters
@@ -195,6 +198,8 @@ def memory_report(source: Any, *, generation: str | None = None, space: int | st
     space : int or str, optional
         The memory space: 0 or "hbm" is the device's main memory, 1 or "vmem" its vector memory; "smem", "cmem" and
         "host" have names too. An error about another one alone gives the report of that one.
+    index : int, optional
+        Which module of a text that holds several, from 0.
 
     Returns
     -------
@@ -229,24 +234,24 @@ def memory_report(source: Any, *, generation: str | None = None, space: int | st
     x f32[1000,2]{1,0:T(8,128)} 64 x layout
     y f32[1000,2]{1,0:T(8,128)} 64 x layout
     """
-    return report_of(material_of(source), generation=generation, space=space)
+    return report_of(material_of(source, index), generation=generation, space=space)
 
 
-def material_of(source: Any) -> Material:
+def material_of(source: Any, index: int | None = None) -> Material:
     """All that a source, or a list of them, says of one program."""
-    found = Material()
+    found = Material(index)
     for one in source if isinstance(source, (list, tuple)) else [source]:
         found.add(one)
     return found
 
 
-def sorted_by_program(sources: Sequence[str | Program]) -> list[Material]:
+def sorted_by_program(sources: Sequence[str | Program], index: int | None = None) -> list[Material]:
     """What paths and programs say of each program; an error, a module and an assignment whose names agree are one."""
     found: list[tuple[Any, Material]] = []
     for source in sources:
         name = parse_name(os.path.basename(source)) if isinstance(source, str) else None
         key = None if name is None else (os.path.dirname(str(source)), name.time, name.number, name.module)
-        own = material_of(source)
+        own = material_of(source, index)
         for n, (other, home) in enumerate(found):
             if (None in (key, other) or key == other) and home.fits(own):
                 home.take(own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -450,6 +451,29 @@ def test_what_out_may_be() -> None:
     a = sd.LayoutArray(memory, PLAIN.text)
     with pytest.raises(ValueError, match="overlap"):
         a.to_layout("{1,0}", out=memory)
+
+
+@pytest.mark.parametrize("padding", [None, "one", "unknown"])
+def test_values_in_the_padding_of_out_are_kept(padding: str | None) -> None:
+    """Padding that is filled may hold no values that are still to be read; other padding may."""
+    memory = np.zeros(8192, np.uint8)
+    a = sd.LayoutArray(memory, "f32[5,8]{1,0}", offset=6 * 512, allow_excess=True)
+    a[...] = values = np.arange(40, dtype=np.float32).reshape(5, 8)
+    for convert in (a.to_layout, partial(sd.LayoutArray.from_numpy, a.as_strided())):
+        if padding == "unknown":
+            same_values(convert("{1,0:T(8,128)}", padding, memory[:4096]), values)
+        else:
+            before = memory.copy()
+            with pytest.raises(ValueError, match="out overlaps the values"):
+                convert("{1,0:T(8,128)}", padding, memory[:4096])
+            assert np.array_equal(memory, before)
+        same_values(a, values)
+
+
+def test_values_behind_out_may_follow_at_once() -> None:
+    memory = np.arange(1, 65, dtype=np.uint8)
+    sd.LayoutArray.from_numpy(memory[32:35], "{0:T(32)}", out=memory[:40])
+    assert memory.tolist() == [33, 34, 35, *[0] * 29, *range(33, 65)]
 
 
 def test_what_to_numpy_writes_to() -> None:

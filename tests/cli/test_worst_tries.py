@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import strided as sd
 from strided import cli
 from strided.demo import SHAPE, expected, sample
+from tests import paths
 
 TRIES = {
     # The order of arguments.
@@ -40,6 +42,7 @@ TRIES = {
     "braces that the shell took": (("show", "x.bin", "bf16[5,131]1", "bf16[5,131]0"), "quote it"),
     "type of torch": (("show", "x.bin", "torch.bfloat16[5,131]"), "did you mean bf16?"),
     "type of NumPy": (("identify", "x.bin", "float32[5,131]"), "did you mean f32?"),
+    "type of no library": (("convert", "x.npy", "o.npy", "--dtype", "no.bf16"), "--dtype: no element type 'no.bf16'"),
     # Sizes.
     "wrong type": (("show", "x.bin", "f32[5,131]{1,0:T(8,128)}"), "a factor of 2 may be those of two element types"),
     "no tiles": (("show", "long.bin", "bf16[5,131]"), "'strided identify' looks for layouts that fit"),
@@ -83,6 +86,20 @@ TRIES = {
     "nothing to list": (("ls", "empty.bin"), "empty.bin is empty"),
     "nothing as HLO": (("hlo", "empty.bin"), "empty.bin is empty"),
     "nothing as memory": (("memory", "empty.bin"), "empty.bin is empty"),
+    # Several modules, or none.
+    "two modules": (
+        ("hlo", "two.txt"),
+        "line 7, column 1: this text holds 2 modules: --module 0 to --module 1 picks one",
+    ),
+    "memory of two modules": (("memory", "two.txt"), "--module 0 to --module 1 picks one"),
+    "copies of two modules": (("copies", "two.txt"), "--module 0 to --module 1 picks one"),
+    "a page of two modules": (("explore", "two.txt", "-o", "x.html"), "--module 0 to --module 1 picks one"),
+    "arrays of two modules": (("ls", "two.txt"), "several programs, and no arrays: 'strided hlo --module N' lists the"),
+    "too few modules": (("hlo", "two.txt", "--module", "2"), "there is no module 2: this text holds 2"),
+    "a module of a folder": (("hlo", "folder", "--module", "0"), "a program of a folder is named, as in folder:NAME"),
+    "a module of an array": (("explore", "x.npy", "--module", "0", "-o", "x.html"), "--module goes with one file"),
+    "arrays of a log": (("ls", "log.txt"), "is a text about memory, and holds no arrays: 'strided memory' reads it"),
+    "a TPU for nothing": (("copies", "m.txt", "--generation", "v4"), "names the TPU that --verify compiles for"),
     # Names.
     "nearly a file": (("show", "x.npi"), "did you mean x.npy?"),
     "slash before a name": (("show", "w.safetensors/layer/w"), "is named as in w.safetensors:layer/w"),
@@ -115,6 +132,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "x.csv").write_text("1,2\n3,4\n")
     (tmp_path / "empty.bin").touch()
     (tmp_path / "m.txt").write_text("HloModule m\n\nENTRY main {\n  ROOT p = f32[3]{0} parameter(0)\n}\n")
+    module = (tmp_path / "m.txt").read_text()
+    (tmp_path / "two.txt").write_text(f"{module}\n{module.replace('HloModule m', 'HloModule n')}")
+    shutil.copy(paths.DATA / "memory" / "hbm_tpu7x_temps.txt", "log.txt")
     (tmp_path / "utf16.txt").write_text((tmp_path / "m.txt").read_text(), "utf-16")
     np.save("words.npy", ["a", "b"])
     (tmp_path / "folder").mkdir()
@@ -192,6 +212,20 @@ def test_ls_takes_what_a_glob_finds(folder: Path, capsys: pytest.CaptureFixture[
         "x.npy: f32[5,131]{1,0}",
         "x.npy.gz: f32[5,131]{1,0}",
     ]
+
+
+@pytest.mark.parametrize("command", ["show", "ls", "hlo", "memory", "copies", "explore -o x.html"])
+def test_zstandard_data_name_the_missing_module(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("zstandard", "compression"):
+        monkeypatch.setitem(sys.modules, module, None)
+    Path("x.txt.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(99))
+    name, *options = command.split()
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "x.txt.zst", *([SHAPE] if name == "show" else []), *options])
+    assert ended.value.code == 2
+    assert "x.txt.zst is Zstandard data: `pip install zstandard` or Python 3.14" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="streams are closed by other means there")

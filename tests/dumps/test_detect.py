@@ -40,6 +40,20 @@ def npy(values: np.ndarray) -> bytes:
     return file.getvalue()
 
 
+def test_zstandard_data_are_expanded_as_gzip_is(tmp_path):
+    compress = pytest.importorskip("zstandard").compress
+    for name, content in FILES.items():
+        packed = compress(content)
+        (tmp_path / "x").write_bytes(packed)
+        kinds = {recognise(packed), recognise(tmp_path / "x")}
+        assert kinds == {recognise(content)}, name
+    text = b"HloModule m\n\nENTRY e {\n  ROOT p = f32[3] parameter(0)\n}\n"
+    (tmp_path / "m.txt.zst").write_bytes(compress(text))
+    assert read_dump(tmp_path / "m.txt.zst").name == "m"
+    with pytest.raises(DumpError, match="expand to more than 40 bytes"):
+        read_dump(compress(text), max_bytes=40)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_files_are_known_by_their_content(name):
     kind = next(kind for part, kind in BY_NAME if part in name)

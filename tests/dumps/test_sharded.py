@@ -144,6 +144,16 @@ def test_empty_tiles_need_no_shard():
     assert whole.to_numpy().tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("start", range(14, 23))
+@pytest.mark.parametrize("wrap", [np.asarray, lambda raw: LayoutArray(raw, "u8[2]{0}")])
+def test_out_may_lie_where_the_shards_are(start, wrap):
+    memory = np.arange(64, dtype=np.uint8)
+    whole = assemble({0: wrap(memory[16:18]), 1: wrap(memory[18:20])}, "{devices=[2]<=[2]}", "u8[4]{0}")
+    out = memory[start : start + 4]
+    assert whole.to_numpy(out) is out
+    assert out.tolist() == [16, 17, 18, 19]
+
+
 # ---- copies ----
 
 
@@ -272,6 +282,16 @@ def test_shards_that_hold_copies_share_their_buffer():
     assert found[0] is found[1]
     assert found[0] is not found[2]
     assert isinstance(assemble(found, "{devices=[2,2]<=[4] last_tile_dim_replicate}", (4,)), ShardedArray)
+
+
+def test_a_text_that_counts_the_copies_needs_no_other_number():
+    text = "{devices=[1,3]<=[3] last_tile_dim_replicate}"
+    found = shard(np.arange(6.0), text)
+    assert list(found) == [0, 1, 2]
+    assert found[2].to_numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    assert assemble(found, text, (6,)).to_numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(DumpError, match=r"\{replicated\} of 3 devices has no device 3"):
+        assemble({3: np.arange(6.0)}, text, (6,))
 
 
 def test_many_small_tiles():

@@ -256,6 +256,24 @@ def test_a_replicated_sharding_answers_for_any_device_and_counts_none():
     assert len(Sharding.parse("{replicated}").slices((3,), num_devices=2)) == 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{devices=[1,3]<=[3] last_tile_dim_replicate}",
+        "{devices=[1,1,3]2,0,1 last_tile_dims={replicated,replicated}}",
+        "{mesh['x'=3], [{}]}",
+    ],
+)
+def test_devices_that_hold_copies_of_everything_are_counted(text):
+    sharding = Sharding.parse(text)
+    assert sharding.unnamed() == Sharding.parse("{replicated}")
+    assert sharding.num_devices == sharding.unnamed().num_devices == 3
+    assert pickle.loads(pickle.dumps(sharding)).num_devices == 3
+    assert list(sharding.slices((4,))) == [(slice(0, 4),)] * 3
+    with pytest.raises(LayoutError, match="needs 3 devices, there are 2"):
+        sharding.slices((4,), num_devices=2)
+
+
 @pytest.mark.parametrize("text", ["{manual}", "{unknown}", "{devices=[2,2]<=[4] last_tile_dims={maximal}}"])
 def test_what_does_not_say_where_data_are_has_no_slices(text):
     with pytest.raises(UnsupportedError):

@@ -341,7 +341,7 @@ def test_largest_values_of_a_module() -> None:
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ("", ()), ("[]", ()), ("3", 3), ("-1", -1), ("3,", (3,)), ("[3, 4]", (3, 4)), ("[[3, 4]]", [3, 4]),
+        ("", ()), ("[]", []), ("3", 3), ("-1", -1), ("3,", (3,)), ("[3, 4]", [3, 4]), ("[[3, 4]]", [[3, 4]]),
         ("[0,1], [2,3]", ([0, 1], [2, 3])), ("::-2, ...", (slice(None, None, -2), ...)),
         ("None, 1:", (None, slice(1, None))), ("np.newaxis", None), ("True", True),
     ],
@@ -351,11 +351,37 @@ def test_indices_from_text(text: str, key: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "f()", "1 + 1", "'a'", "1.5", "]", "[", "1:2:3:4", "lambda: 0", "[" * 10000, "9" * 5000, "\0"]
+    "text", ["x", "f()", "1 + 1", "'a'", "1.5", "]", "[", "1:2:3:4", "lambda: 0", "3][4", "[" * 10000, "9" * 5000, "\0"]
 )
 def test_what_is_no_index(text: str) -> None:
     with pytest.raises(sd.NotationError, match="expected integers, slices"):
         parse_index(text)
+
+
+@pytest.mark.parametrize("text", ["[9, 200:204]", "[..., 0]", "[None, 3]", " [::2] ", "[(1, 2)]"])
+def test_outer_brackets_that_are_no_list_are_left_out(text: str) -> None:
+    with pytest.raises(sd.NotationError, match="leave the outer brackets out"):
+        parse_index(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "[1]", "[1, 2]", "[[1, 2], [0, 0]]", "1, 2", "[1, 2],", "[2, 0], [1, 1]", "..., [1]"]
+)
+def test_the_text_of_an_index_selects_what_numpy_would(text: str) -> None:
+    x = np.arange(12).reshape(3, 4)
+    assert np.array_equal(x[parse_index(text)], eval(f"x[{text}]") if text else x)
+
+
+@pytest.mark.parametrize("shape", ["f32[3]{0:E(4)}", "s4[3]{0:E(3)}", "s8[3]{0:E(4)}", "f32[3]{0:E(64)}"])
+def test_a_shape_whose_values_cannot_be_read_is_described_with_a_caution(shape: str) -> None:
+    with pytest.raises(sd.UnsupportedError) as refused:
+        sd.LayoutArray(bytes(512), shape)
+    assert f"{refused.value}: values are not read" in describe(shape, width=200)
+
+
+@pytest.mark.parametrize("shape", ["f32[3]", "s4[3]{0:E(4)}", "s4[3]{0:E(8)}", "pred[3]{0:E(1)}", "f32[?]", "token[]"])
+def test_other_shapes_are_described_without_a_caution_about_values(shape: str) -> None:
+    assert "not read" not in describe(shape, width=200)
 
 
 @pytest.mark.parametrize("shape", ["s8[0]", "s8[0,3]", "s8[3,0]", "f32[0,5]{0,1:T(2,128)}", "f32[2,0,3]"])

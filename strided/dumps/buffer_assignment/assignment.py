@@ -175,11 +175,11 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     ----------
     origin : path or buffer
         ``*buffer-assignment.txt`` of any version of XLA, or an ``.hlo.pb`` with a BufferAssignmentProto (those after
-        optimisations have one); gzip is undone.
+        optimisations have one); gzip and Zstandard are undone.
     kind : "text" or "proto", optional
         What it is, if the content misleads.
     max_bytes : int, optional
-        Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else.
+        Limit for compressed contents; by default 1 GiB for text, 2 GiB for anything else.
 
     Raises
     ------

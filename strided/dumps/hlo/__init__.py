@@ -42,12 +42,12 @@ def read_hlo(source: Any, *, index: int | None = None, max_bytes: int | None = N
     Parameters
     ----------
     source : path, str, or buffer
-        The path of a text (``.txt``, ``.hlo``) or a proto (``.hlo.pb``: HloModuleProto, HloProto, HloSnapshot), gzipped
-        or not; HLO text itself; or the bytes of any of these. The contents tell which.
+        The path of a text (``.txt``, ``.hlo``) or a proto (``.hlo.pb``: HloModuleProto, HloProto, HloSnapshot), or of
+        one compressed by gzip or Zstandard; HLO text itself; or the bytes of any of these. The contents tell which.
     index : int, optional
         Which module of a text that holds several, from 0.
     max_bytes : int, optional
-        Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else. Given, text of any number
+        Limit for compressed contents; by default 1 GiB for text, 2 GiB for anything else. Given, text of any number
         of lines is read; without, one of more than two million lines is refused where they are so short, 225 bytes on
         average, that it would take more than three times its size in memory.
 

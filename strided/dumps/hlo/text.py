@@ -35,6 +35,10 @@ _HEADER = re.compile(rf"\s*+HloModule\b{BLANKS}((?:(?!/[/*])[^\s,])*+)", re.DOTA
 _DIVIDER = "// -----"
 
 
+class SeveralModulesError(DumpError):
+    """A text of several modules, of which none was chosen."""
+
+
 def read_text(text: str, path: str | None = None, index: int | None = None) -> Module:
     """The module in HLO text; the one at `index`, from 0, of several.
 
@@ -61,7 +65,7 @@ def read_lines(lines: list[str], path: str | None = None, index: int | None = No
     count = len(readers)
     if index is None and count > 1:
         words = f"this text holds {count} modules: index=0 to index={count - 1} picks one"
-        raise DumpError(words, path=path, line=readers[1].start + 1, column=1)
+        raise SeveralModulesError(words, path=path, line=readers[1].start + 1, column=1)
     if not 0 <= (index or 0) < count:
         raise DumpError(f"there is no module {index}: this text holds {count}", path=path)
     return readers[index or 0].module()

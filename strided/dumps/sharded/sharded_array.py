@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from strided.arrays import overlap
 from strided.arrays.grid_array import Array, Cell, GridArray
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
@@ -111,6 +112,9 @@ class ShardedArray(GridArray):
             raise DumpError(f"no shard holds {_shown(self._slices.of_tile(cell))} of the array")
         return self.shard(self._holders[cell][0])
 
+    def _may_share(self, out: Array) -> bool:
+        return any(overlap.may_share(self._tile(cell), out) for cell, _ in self._tiles())
+
     def compare_replicas(self) -> ReplicaReport:
         """Whether the copies of each tile agree bit for bit, padding aside.
 
@@ -153,6 +157,8 @@ def holders_of(sharding: Sharding, counts: tuple[int, ...], given: Mapping[int, 
     if any(device < 0 for device in given):
         raise DumpError(f"{sharding} has no device {min(given)}")
     if sharding.grid is None:
+        if given and sharding.num_devices is not None and max(given) >= sharding.num_devices:
+            raise DumpError(f"{sharding} of {counted(sharding.num_devices, 'device')} has no device {max(given)}")
         holding = [device for device in given if sharding.device in (None, device)]
         if not holding and given:
             raise DumpError(f"{sharding}: none of the devices {sorted(given)} holds anything")

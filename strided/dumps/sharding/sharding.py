@@ -47,7 +47,11 @@ class Sharding(ShardingValue):
         ``shard_as`` or ``shard_like``.
     metadata : tuple of str
         Kept as text; neither printed nor compared.
+    num_devices : int or None
+        How many devices there are, if the text or the message says so; neither printed nor compared.
 
+    >>> Sharding.parse("{devices=[2,4]<=[8]}").num_devices, Sharding.parse("{replicated}").num_devices
+    (8, None)
     >>> sharding = Sharding.parse("{devices=[2,4]<=[8]}")
     >>> sharding.shard_shape((3, 5)), sharding.slices((3, 5))[6]
     ((2, 2), (slice(2, 3, None), slice(4, 5, None)))
@@ -108,17 +112,6 @@ class Sharding(ShardingValue):
     def tile_counts(self) -> tuple[int, ...]:
         """How many tiles each dimension of the array is cut into; empty if there is no grid."""
         return () if self.grid is None else self.grid.dimensions[: len(self.grid.dimensions) - len(self.subgroups)]
-
-    @property
-    def num_devices(self) -> int | None:
-        """How many devices there are, if the sharding says so.
-
-        >>> Sharding.parse("{devices=[2,4]<=[8]}").num_devices, Sharding.parse("{replicated}").num_devices
-        (8, None)
-        """
-        if self.named is not None and self.named.mesh.names and self.named.mesh.devices is not None:
-            return self.named.mesh.devices.size
-        return None if self.grid is None else self.grid.last_device + 1
 
     def unnamed(self) -> Sharding:
         """The same sharding without names: XLA's second form.

@@ -39,19 +39,20 @@ class ShardingValue:
     named: NamedSharding | None = None
     group: Group | None = None
     metadata: tuple[str, ...] = field(default=(), compare=False)
+    num_devices: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.named is not None:
-            self._take_over(*_parts_of(self.named))
+            mesh = self.named.mesh
+            self._take_over(*_parts_of(self.named), mesh.devices.size if mesh.names and mesh.devices else None)
         elif self.kind == "tiled" and self.grid is not None:
-            self._take_over(*canonical(self.grid, self.subgroups), self.device)
+            self._take_over(*canonical(self.grid, self.subgroups), self.device, self.grid.last_device + 1)
         elif self.kind not in (*KINDS, "tuple"):
             raise LayoutError(f"a sharding is {', '.join(KINDS)}, tiled over a grid or a tuple, found {self.kind!r}")
 
-    def _take_over(
-        self, kind: str, grid: TileAssignment | None, subgroups: tuple[str, ...], device: int | None
-    ) -> None:
-        for name, value in (("kind", kind), ("grid", grid), ("subgroups", subgroups), ("device", device)):
+    def _take_over(self, *values: object) -> None:
+        # The number of devices is kept apart: a grid that cuts nothing becomes a word, which does not count them.
+        for name, value in zip(("kind", "grid", "subgroups", "device", "num_devices"), values, strict=True):
             object.__setattr__(self, name, value)
 
 

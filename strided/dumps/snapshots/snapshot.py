@@ -321,7 +321,7 @@ def read_snapshot(
     form : str, optional
         One of `FORMS`, if the content misleads.
     max_bytes : int, optional
-        Limit for expanded gzip contents; by default 1 GiB for text, 2 GiB for anything else.
+        Limit for compressed contents; by default 1 GiB for text, 2 GiB for anything else.
     mapped : bool, optional
         Values are views of the mapped file: truncating it during a read ends the process. If False, each value is read
         into memory when it is asked for, and truncation is an error.

@@ -1,0 +1,90 @@
+"""A child process, in which a command goes on that maps files.
+
+Truncation of a mapped file kills the process that reads it, without a word: its parent is there to say so.
+
+Both belong to one process group, as the terminal expects: it stops and wakes both, and lets both write. Its Ctrl-C
+comes to both, too, but somebody else's signal to the parent alone. So the child lets such signals pass, and does what
+the parent hands on through a pipe. Where the pipe ends, so has the parent, by whatever signal, and the child follows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from strided.cli.group import ENDING, end
+
+#: After how long a thread is told again.
+_AGAIN_SECONDS = 0.02
+#: What a process does about a signal.
+_Handler = Callable[[int, Any], Any]
+
+
+def forked() -> int | None:
+    """None in a child; in the parent, once the child has ended, the exit code of the child, or minus its signal."""
+    handlers = _handlers()
+    signal.pthread_sigmask(signal.SIG_BLOCK, handlers)  # until it is settled who answers
+    asked, ask = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(asked)
+        _answer(handlers, lambda number, _: _hand_on(ask, number))
+        _, status = os.waitpid(child, 0)
+        return os.waitstatus_to_exitcode(status)
+    os.close(ask)
+    threading.Thread(target=_watch, args=(asked, _told(handlers)), name="strided_parent", daemon=True).start()
+    _answer(handlers, lambda *_: None)
+    return None
+
+
+def _handlers() -> Mapping[int, _Handler]:
+    """What this process does about each signal that may end it; one that is ignored, as by nohup, stays so."""
+    found = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in ("SIGINT", *ENDING))}
+    return {number: handler for number, handler in found.items() if callable(handler)}
+
+
+def _answer(numbers: Mapping[int, object], handler: _Handler) -> None:
+    """Answer signals from now on, those first that came while they were blocked."""
+    for number in numbers:
+        signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+
+def _hand_on(ask: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the child has ended
+        os.write(ask, bytes([number]))
+
+
+def _told(handlers: Mapping[int, _Handler]) -> Callable[[int], None]:
+    """A function for another thread, which has this one do what it would do about a signal.
+
+    A signal of its own wakes this thread where it waits. It is sent until it was seen: the other thread may run just
+    because this one is about to wait, and a signal that comes before that wakes nobody.
+    """
+    this, told = threading.get_ident(), [0]
+
+    def answer(_: int, frame: object) -> None:
+        number, told[0] = told[0], 0
+        if number:
+            handlers.get(number, end)(number, frame)
+
+    def tell(number: int) -> None:
+        told[0] = number
+        while told[0]:
+            signal.pthread_kill(this, signal.SIGUSR1)
+            time.sleep(_AGAIN_SECONDS)
+
+    signal.signal(signal.SIGUSR1, answer)
+    return tell
+
+
+def _watch(asked: int, tell: Callable[[int], None]) -> None:
+    """Tell which signals come through a pipe; its end counts as SIGTERM."""
+    while number := os.read(asked, 1):
+        tell(number[0])
+    tell(signal.SIGTERM)

@@ -1,0 +1,25 @@
+"""Compressed data, told by their first bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from strided.files import gzipped, zstd
+from strided.files.magic import GZIP_MAGIC, ZSTD_MAGIC
+
+#: Gives the expanded data of a file in pieces; takes the file, its name in errors, and the bytes of a piece.
+Expander: TypeAlias = Callable[[gzipped.Readable, str | None, int | None], Iterator[bytes]]
+
+_EXPANDERS: Mapping[bytes, Expander] = {GZIP_MAGIC: gzipped.expanded, ZSTD_MAGIC: zstd.expanded}
+#: First bytes that tell whether data are compressed.
+MAGIC_BYTES = max(map(len, _EXPANDERS))
+
+
+def expander_of(head: bytes) -> Expander | None:
+    """What expands data that begin so; None if they are not compressed.
+
+    >>> expander_of(b"\\x1f\\x8b\\x08\\x00").__module__, expander_of(b"HloModule")
+    ('strided.files.gzipped', None)
+    """
+    return next((expand for magic, expand in _EXPANDERS.items() if head.startswith(magic)), None)
