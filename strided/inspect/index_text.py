@@ -8,18 +8,19 @@ from typing import Any
 from strided.errors import NotationError
 
 _EXPECTED = "expected integers, slices, '...', None or lists of integers, as between NumPy's brackets"
-_ENCLOSED = f"{_EXPECTED}: leave the outer brackets out"
 
 
 def parse_index(text: str) -> Any:
     """The key that a text between NumPy's brackets means. Brackets in it are those of a list: "[1, 2]" is rows 1 and 2.
+
+    NumPy's own brackets may stand there, too, where they cannot be those of a list: around slices, ``...`` and ``None``.
 
     Raises
     ------
     NotationError
         Anything but integers, slices, ``...``, ``None`` and lists of integers.
 
-    >>> parse_index("9, 200:204"), parse_index("..., -1"), parse_index("[0, 2]"), parse_index("0, 2")
+    >>> parse_index("9, 200:204"), parse_index("[..., -1]"), parse_index("[0, 2]"), parse_index("0, 2")
     ((9, slice(200, 204, None)), (Ellipsis, -1), [0, 2], (0, 2))
     """
     if not isinstance(text, str):
@@ -27,14 +28,14 @@ def parse_index(text: str) -> Any:
     stripped = text.strip()
     if not stripped:
         return ()
-    try:
-        tree = ast.parse(f"_[{stripped}]", mode="eval").body
-        if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
-            return _value(tree.slice)
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        pass
-    is_enclosed = stripped.startswith("[") and stripped.endswith("]")
-    raise NotationError(_ENCLOSED if is_enclosed else _EXPECTED, text=text, position=0)
+    for source in (f"[{stripped}]", stripped if stripped.startswith("[") else ""):
+        try:
+            tree = ast.parse(f"_{source}", mode="eval").body
+            if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
+                return _value(tree.slice)
+        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+            pass
+    raise NotationError(_EXPECTED, text=text, position=0)
 
 
 def _value(node: ast.expr | None) -> Any:
