@@ -13,7 +13,7 @@ _EXPECTED = "expected integers, slices, '...', None or lists of integers, as bet
 def parse_index(text: str) -> Any:
     """The key that a text between NumPy's brackets means. Brackets in it are those of a list: "[1, 2]" is rows 1 and 2.
 
-    NumPy's own brackets may stand there, too, where they cannot be those of a list: around slices, ``...`` and ``None``.
+    NumPy's own brackets may stand there, too, where they cannot be a list's: around slices, ``...`` and ``None``.
 
     Raises
     ------

@@ -124,7 +124,7 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     elif step.kernel == "short_rows":
         run = _short_row_cost(step, in_memory)
     elif step.is_exchange:
-        cost *= _IN_PART if step.members[1] * int(step.kernel[8:]) < WORD_BITS else 1
+        cost *= _IN_PART if step.members[1] < step.shared else 1
         run, long = _EXCHANGED_RUN_COST, _LONG_EXCHANGED_BITS
     if step.is_transposition:
         places = step.run_places

@@ -173,13 +173,6 @@ class VectorStep:
         return 0 if lane.target.unit_stride * 8 == run and not lane.target.unit else run
 
     @property
-    def read_bits(self) -> int:
-        """Bits of a transposition's row in the source, if there are gaps between rows; else 0."""
-        lane, row = self.axes[self.lane].source, self.axes[self.row].source
-        run = (lane.unit or self.axes[self.lane].extent) * self.bits
-        return run if row.unit_stride * 8 > run else 0
-
-    @property
     def goes_on_in_words(self) -> bool:
         """Whether rows of a transposition's target follow each other, as many as share words of the source."""
         target = self.axes[self.lane].target
@@ -260,12 +253,14 @@ class VectorStep:
     @property
     def is_partial(self) -> bool:
         """Whether some words that rows share on both sides are not full."""
-        return self.members != (0, 0) and min(self.members) < self._shared
+        return self.members != (0, 0) and min(self.members) < self.shared
 
     @property
-    def _shared(self) -> int:
-        """Rows that share each word on both sides, along another axis on each."""
-        return self.bits // WORD_BITS if self.is_transposition else int(WORD_BITS // int(self.kernel[8:]))
+    def shared(self) -> int:
+        """How many rows share a full word on both sides, along another axis on each."""
+        return (
+            self.bits // WORD_BITS if self.is_transposition else WORD_BITS // int(self.kernel.removeprefix("exchange"))
+        )
 
     def tasks(self) -> Iterator[TaskRanges]:
         """Boxes for threads to share, a range of each axis."""
@@ -397,7 +392,7 @@ class VectorStep:
         if not self.is_transposition:
             return self.members
         ends = (box[k].stop == self.axes[k].extent for k in (self.row, self.lane))
-        return tuple(own if at_end else self._shared for own, at_end in zip(self.members, ends, strict=True))
+        return tuple(own if at_end else self.shared for own, at_end in zip(self.members, ends, strict=True))
 
     @property
     def _has_rows(self) -> bool:

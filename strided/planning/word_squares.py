@@ -111,7 +111,7 @@ def _transpose_words(box: Box, inner: int, other: int, bits: int, members: tuple
     kernel = f"transpose_words{bits}"
     if members == (WORD_BITS // bits,) * 2:
         step = transposed(Case(box, other, inner, wide, wide), kernel)
-        if bits == 16 and step is not None and are_many(step):
+        if bits == 16 and step is not None and _are_many(step):
             step = replace(step, kernel="transpose_pairs")
     elif box.axes[other].source.unit_stride == box.axes[inner].target.unit_stride == wide:
         step = step_of(kernel, box, wide, inner, other)
@@ -120,7 +120,7 @@ def _transpose_words(box: Box, inner: int, other: int, bits: int, members: tuple
     return None if step is None else replace(step, members=members)
 
 
-def are_many(step: VectorStep) -> bool:
+def _are_many(step: VectorStep) -> bool:
     """Whether a transposition of pairs of words has long runs on both sides."""
     lane, row = step.axes[step.lane], step.axes[step.row]
     runs = lane.source.unit or lane.extent, row.target.unit or row.extent
