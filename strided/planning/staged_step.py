@@ -74,7 +74,9 @@ class StagedCopy:
         """Boxes for threads to share, one block each."""
         axes = self.box.axes
         order = sorted(range(len(axes)), key=lambda k: -nearness(axes[k].target))
-        return boxes_of(axes, order, self.lengths, self.lengths)
+        # An axis that fits a block is not cut, wherever its tiles begin.
+        periods = [1 if n == axis.extent else n for n, axis in zip(self.lengths, axes, strict=True)]
+        return boxes_of(axes, order, self.lengths, periods)
 
     @property
     def spans(self) -> Spans:
@@ -322,7 +324,10 @@ def _words_of(
     strides = [s for k, other in enumerate(sides) for m in other.radix_maps for s in m.strides[k == place :]]
     if any(s % WORD_BITS for s in (base, *strides)) or (own.sizes and own.unit % each):
         return -1
-    return place if lengths[place] in (box.axes[place].extent, lengths[place] // each * each) else -1
+    axis, length = box.axes[place], lengths[place]
+    # Blocks begin with words.
+    is_cut_well = length % each == phase_of(axis, length) % each == 0
+    return place if length == axis.extent or is_cut_well else -1
 
 
 def _in_words(axes: Sequence[Axis], place: int, bits: int) -> tuple[Axis, ...]:

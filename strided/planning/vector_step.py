@@ -396,8 +396,8 @@ class VectorStep:
 
     @property
     def _has_rows(self) -> bool:
-        """Whether a table has each of its rows."""
-        return not self.is_transposition and self.kernel not in ("copy", "short_rows")
+        """Whether a table has each of its rows, and groups of them may be matrices of their own."""
+        return not (self.is_transposition or self.is_exchange or self.kernel in ("copy", "short_rows"))
 
     @property
     def _rows_alike(self) -> int:

@@ -102,7 +102,8 @@ class AxisMap:
     def _drawn(world: World, bits: int, akin: AxisMap | None, *, is_first: bool) -> layouts.Case:
         given = world.rng, world.element_type, world.sizes, bits
         if world.is_compiled:
-            return layouts.as_compiled(*given) if is_first == world.is_read else layouts.row_major(*given[1:])
+            is_chosen = world.is_relaid or is_first == world.is_read
+            return layouts.as_compiled(*given) if is_chosen else layouts.row_major(*given[1:])
         if world.is_permuted:
             return layouts.permuted(*given)
         if akin is not None:
@@ -152,7 +153,12 @@ class World:
         self.numbers = np.random.default_rng([seed, number])
         self.arenas, self.record, self.counts = arenas, record, Counter[str]()
         kind = rng.random()
-        self.has_runs, self.is_compiled, self.is_read = kind < 0.25, kind > 0.85, kind > 0.9
+        self.has_runs, self.is_compiled, self.is_read, self.is_relaid = (
+            kind < 0.25,
+            kind > 0.85,
+            kind > 0.9,
+            kind > 0.95,
+        )
         self.is_permuted = large and 0.25 < kind < 0.5
         self.element_type, self.bits = rng.choice(layouts.PACKED if self.has_runs else layouts.TYPES)
         chance = rng.random()

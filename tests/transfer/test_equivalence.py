@@ -817,3 +817,21 @@ def test_any_fill(data: st.DataObject, bits: int) -> None:
     with limits.replaced(**_SMALL, **drawn):
         transfer.fill(target.region, pattern)
     np.testing.assert_array_equal(target.memory, np.packbits(wanted, bitorder="little"))
+
+
+@pytest.mark.parametrize("start", range(8))
+@pytest.mark.parametrize("count", [4, 8, 9])
+def test_no_block_touches_more_than_its_plan_says(start: int, count: int, replace: Callable[..., None]) -> None:
+    """Wherever tiles of the target begin, blocks of whole words of the source do with such a word."""
+    replace(staging_bytes=1 << 13, staged_elements=0)
+    goal = window(map_of("f32[257,17]{0,1:T(8,128)(8,1)}"), slice(109, 9, -2), slice(start, start + count))
+    source, target = Guarded(row_major(goal.shape), 8, seed=1), Guarded(goal, 4, seed=2)
+    check(source, target)
+    plan = plan_copy(row_major(goal.shape), goal, source.region.storage, target.region.storage)
+    for step in plan.steps:
+        if isinstance(step, StagedCopy):
+            for parts in step.tasks():
+                moved = sum(part.source for part in parts) // 8
+                spans = [own.spans[0] for own in step.stages(parts)[0]]
+                assert step.spans[0][0] <= min(low for low, _ in spans) + moved
+                assert step.spans[0][1] >= max(high for _, high in spans) + moved
