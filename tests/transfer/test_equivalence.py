@@ -403,7 +403,7 @@ def test_words_that_rows_share_on_both_sides(
     there: str, back: str, kernel: str, bits: int, low_first: bool, streaming: bool, replace: Callable[..., None]
 ) -> None:
     """Any number of rows on either side: what lies besides in words of the target stays, in padding and windows too."""
-    replace(stream_bytes=0 if streaming else 1 << 40, vector_task_bytes=1 << 11)
+    replace(stream_bytes=0 if streaming else 1 << 40, vector_task_bytes=1 << 11, group_rows=8)
     sd.set_num_threads(2)
     each = 32 // bits
     counts = sorted({1, 2, each // 2, each - 1, each, each + 1, 2 * each, 3 * each - 1})
