@@ -83,7 +83,8 @@ BRAIDS = {
 }
 
 #: Operations on words that rows share on both sides, with the number of integers that they take, which write what they
-#: make, in two ways: a line of each row of a word, and a line of blocks, or a block of two lines.
+#: make, in two ways: a line of each row of a word; a line of blocks, or a block of two lines; as many lines as such a
+#: line has blocks.
 SHARED = {
     "exchange16": (exchange_rows.exchange_lines16, 6),
     "exchange8": (exchange_rows.exchange_lines8, 6),
@@ -95,6 +96,9 @@ SHARED = {
     "turn_blocks4": (transpose_words.turn_blocks4, 5),
     "turn_blocks2": (transpose_words.turn_blocks2, 5),
     "turn_blocks1": (transpose_words.turn_blocks1, 5),
+    "turn_square16": (transpose_words.turn_square16, 6),
+    "turn_square8": (transpose_words.turn_square8, 6),
+    "turn_square4": (transpose_words.turn_square4, 6),
 }
 
 

@@ -32,13 +32,15 @@ from strided.kernels.llvm import (
 )
 
 
-def _transposed(builder, rows):
-    """A square, one vector a row, with rows and columns exchanged."""
+def transposed(builder, rows):
+    """A square, one vector a row, with rows and columns exchanged: as many of these as rows, of one element or more."""
     count = rows[0].type.count
+    each = count // len(rows)
     step = 1
-    while step < count:  # rows `step` apart exchange halves of every run of 2 * step elements
-        low = [k if not k & step else count + k - step for k in range(count)]
-        high = [k + step if not k & step else count + k for k in range(count)]
+    while step < len(rows):  # rows `step` apart exchange halves of every run of 2 * step columns
+        apart = step * each
+        low = [k if not k & apart else count + k - apart for k in range(count)]
+        high = [k + apart if not k & apart else count + k for k in range(count)]
         rows = [
             shuffled(builder, *((rows[k - step], row, high) if k & step else (row, rows[k + step], low)))
             for k, row in enumerate(rows)
@@ -183,7 +185,7 @@ def _turn(bits, inner=0):
         rows = [loaded(builder, entry(builder, sources, source, k), VECTOR, bits) for k in range(count)]
         rows = [inner_turned(builder, row) for row in rows]
         places = [entry(builder, targets, target, k) for k in range(count)]
-        put_rows(builder, _transposed(builder, rows), places)
+        put_rows(builder, transposed(builder, rows), places)
         besides(builder, others, INT64(0), range(count), places)
         builder.ret_void()
 

@@ -4,8 +4,8 @@ As with ``s4[m,n]`` from ``{1,0:T(8,128)(8,1)E(4)}`` to ``{0,1:T(8,128)(8,1)E(4)
 follow each other, which eight rows share, are eight words of the target. Such a block of 32 bytes is itself a square of
 elements, to be turned. One of 16 bits has 8 bytes, one of bytes 16; one of 2 bits is a line, one of single bits two.
 
-The tables are those of `transpose`, with blocks for elements. They are so wide that they are moved one by one: some for
-a run of the target, each from another row of the source, of which lines stay in the cache until they are used up.
+The tables are those of `transpose`, with blocks for elements. They are so wide that little is needed: for a run of the
+target some blocks, each from another row of the source. Those that share its lines go to the next runs at once.
 Of 16 bits they are narrower: `transpose_pairs` is faster where there are many rows and columns.
 """
 
@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba.core import types
 
 from strided.kernels import simd_bytes
+from strided.kernels.block_transpose import transposed
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.exchange_rows import exchanged, mask_of, put_words
 from strided.kernels.held_run import move_end
@@ -101,8 +102,7 @@ def _turn(bits):
 
         The blocks lie at offsets from a table, which begins at `rows`, with `source` added to them.
         """
-        offsets = (pointer_to(builder, builder.add(rows, INT64(8 * k)), INT64) for k in range(together))
-        places = [builder.add(builder.load(offset, align=8), source) for offset in offsets]
+        places = _entries(builder, rows, source, together)
         if block > LINE:
             lines = [loaded(builder, builder.add(*places, INT64(k)), VECTOR) for k in (0, LINE)]
         else:
@@ -111,23 +111,55 @@ def _turn(bits):
         if len(made) > 1:
             halves = exchanged(builder, [builder.bitcast(line, _WORDS) for line in made], 16)
             made = [as_bytes(builder, line) for line in halves]
-        goals = [pointer_to(builder, builder.add(target, INT64(LINE * k)), VECTOR.of(8)) for k in range(len(made))]
-        with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
-            with past:
-                for line, goal in zip(made, goals, strict=True):
-                    stream(builder, line, goal)
-            with through:
-                for line, goal in zip(made, goals, strict=True):
-                    builder.store(line, goal, align=1)
+        _put_lines(builder, made, [builder.add(target, INT64(LINE * k)) for k in range(len(made))], streaming)
 
-    return turn
+    @operation(types.void, *[INTEGER] * 6)
+    def turn_square(builder, rows, source, places, target, order, streaming):
+        """Turn the blocks of a line of as many rows as it has blocks, to as many; past the caches or not.
+
+        These begin at offsets from a table, too, at `places`, with `target` added to them.
+        """
+        lines = [
+            loaded(builder, place, VECTOR, min(64, 8 * block)) for place in _entries(builder, rows, source, together)
+        ]
+        made = [_turned(builder, line, bits, order) for line in transposed(builder, lines)]
+        _put_lines(builder, made, _entries(builder, places, target, together), streaming)
+
+    return turn, turn_square
 
 
-turn_blocks16, turn_blocks8, turn_blocks4, turn_blocks2, turn_blocks1 = (_turn(bits) for bits in (16, 8, 4, 2, 1))
+def _entries(builder, table, base, count):
+    """Some int64 from an address on, with `base` added to each."""
+    places = (pointer_to(builder, builder.add(table, INT64(8 * k)), INT64) for k in range(count))
+    return [builder.add(builder.load(place, align=8), base) for place in places]
+
+
+def _put_lines(builder, lines, places, streaming):
+    """Write lines, past the caches if `streaming` is not 0."""
+    goals = [pointer_to(builder, place, VECTOR.of(8)) for place in places]
+    with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
+        with past:
+            for line, goal in zip(lines, goals, strict=True):
+                stream(builder, line, goal)
+        with through:
+            for line, goal in zip(lines, goals, strict=True):
+                builder.store(line, goal, align=1)
+
+
+turn_blocks16, turn_square16 = _turn(16)
+turn_blocks8, turn_square8 = _turn(8)
+turn_blocks4, turn_square4 = _turn(4)
+turn_blocks2, _ = _turn(2)
+turn_blocks1, _ = _turn(1)
 
 
 @part
-def _transpose(turn, shared, source, target, tables, members, streaming, scratch, order):
+def _never(rows, source, places, target, order, streaming):
+    """In place of what turns a square, for blocks that are no part of a line."""
+
+
+@part
+def _transpose(turn, square, shared, source, target, tables, members, streaming, scratch, order):
     """Copy what the tables describe, in blocks of as many words as rows share one.
 
     `members` tells how many words are wanted of the last block of a run of the target, and of the source how many words
@@ -159,16 +191,23 @@ def _transpose(turn, shared, source, target, tables, members, streaming, scratch
                     at = s + simd_bytes.cell(p_pieces, i, 0)
                     to = t + simd_bytes.cell(q_pieces, j, 0) + q * width
                     places = target_rows + 8 * simd_bytes.cell(p_pieces, i, 1)
-                    for done in range(0, size, width):
+                    whole = size - width if members[1] < shared and i + 1 == along else size
+                    done = ZERO
+                    while done < size:
                         for line in range(done + 63 >> 6, done + width + 63 >> 6):
                             wanted = wanted_next((here[0], at, here[1]), following, line, size + 63 >> 6, 64, bounds)
                             ask(wanted, ZERO, ZERO + 1, ZERO - 1)
-                        goal = to + simd_bytes.integer(places)
-                        if members[1] < shared and i + 1 == along and done + width == size:
-                            _put_some(turn, shared, here, at + done, goal, (last, members[1]), mask, room, order)
+                        goal, start = to + simd_bytes.integer(places), at + done
+                        if done == whole:
+                            _put_some(turn, shared, here, start, goal, (last, members[1]), mask, room, order)
+                        elif width < 64 and done + 64 <= whole:
+                            _put_runs(turn, square, shared, here, start, (places, to), last, streaming, room, order)
+                            places += 8 * (64 // width - 1)
+                            done += 64 - width
                         else:
-                            _put_run(turn, shared, here, at + done, goal, last, streaming, room, order)
+                            _put_run(turn, shared, here, start, goal, last, streaming, room, order)
                         places += 8
+                        done += width
     if streaming:
         simd_bytes.fence()
 
@@ -210,6 +249,28 @@ def _put_run(turn, shared, here, at, to, last, streaming, room, order):
         move_end(to + width * (count - left), room + SQUARE, left * width - 4 * (shared - last))
 
 
+@part
+def _put_runs(turn, square, shared, here, at, goals, last, streaming, room, order):
+    """The same for a line of blocks of each row, at once: each block of a line begins, or goes on with, another run."""
+    rows, count = here
+    places, to = goals
+    width = 4 * shared
+    together = max(1, 64 // width)
+    phases = ZERO
+    for k in range(together):
+        phases |= to + simd_bytes.item(places, k)
+    past = ZERO + (streaming != 0 and phases & 63 == 0)
+    whole = count - (last < shared)
+    whole -= whole % together
+    for k in range(0, whole, together):
+        square(rows + 8 * k, at, places, to + width * k, order, past)
+    if whole < count:
+        rest = rows + 8 * whole, count - whole
+        for k in range(together):
+            goal = to + simd_bytes.item(places, k) + width * whole
+            _put_run(turn, shared, rest, at + width * k, goal, last, streaming, room, order)
+
+
 @separate
 def _put_some(turn, shared, here, at, to, members, mask, room, order):
     """The same where blocks have fewer words than rows share one: of each word that is written, no more than `mask`.
@@ -238,7 +299,9 @@ def transpose_words16(
 ):
     """Words that two rows of 16 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(turn_blocks16, 2, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
+    _transpose(
+        turn_blocks16, turn_square16, 2, source, target, tables, (in_source, in_target), streaming, scratch, ZERO
+    )
 
 
 @kernel(*_ARGUMENTS)
@@ -247,7 +310,7 @@ def transpose_words8(
 ):
     """Words that four rows of 8 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(turn_blocks8, 4, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
+    _transpose(turn_blocks8, turn_square8, 4, source, target, tables, (in_source, in_target), streaming, scratch, ZERO)
 
 
 @kernel(*_PACKED_ARGUMENTS)
@@ -256,7 +319,9 @@ def transpose_words4(
 ):
     """Words that eight rows of 4 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(turn_blocks4, 8, source, target, tables, (in_source, in_target), streaming, scratch, order & 1)
+    _transpose(
+        turn_blocks4, turn_square4, 8, source, target, tables, (in_source, in_target), streaming, scratch, order & 1
+    )
 
 
 @kernel(*_PACKED_ARGUMENTS)
@@ -265,7 +330,9 @@ def transpose_words2(
 ):
     """Words that sixteen rows of 2 bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(turn_blocks2, 16, source, target, tables, (in_source, in_target), streaming, scratch, 3 * (order & 1))
+    _transpose(
+        turn_blocks2, _never, 16, source, target, tables, (in_source, in_target), streaming, scratch, 3 * (order & 1)
+    )
 
 
 @kernel(*_PACKED_ARGUMENTS)
@@ -274,4 +341,6 @@ def transpose_words1(
 ):
     """Words that 32 rows of single bits share on both sides."""
     tables = simd_bytes.tables(outer, source_rows, target_rows, p_pieces, q_pieces)
-    _transpose(turn_blocks1, 32, source, target, tables, (in_source, in_target), streaming, scratch, 7 * (order & 1))
+    _transpose(
+        turn_blocks1, _never, 32, source, target, tables, (in_source, in_target), streaming, scratch, 7 * (order & 1)
+    )

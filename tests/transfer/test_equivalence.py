@@ -90,6 +90,8 @@ class Way(NamedTuple):
 #: Which is better depends on the blocks: small ones leave much of the words to the nest.
 _TURNED_WORDS = "transpose32, unpack or transpose32, unpack, short_rows or deinterleave_bits, transpose8"
 _WORDS_TURNED = "pack_words or pack, transpose32 or transpose8, interleave_bits"
+#: The last rows fill no words: better with all others than one element at a time.
+_PACKED_ROWS = "rows or deinterleave_bits, interleave_bits"
 #: What is odd is moved with each block, or after all.
 _PAIRS_TURNED = "transpose_pairs or transpose_pairs + interleave16 + deinterleave16 + short_rows"
 
@@ -114,7 +116,7 @@ WAYS = [
     Way("{1,0}", "{1,0}", "unpack", "pack", 4, 8),
     Way("{1,0:T(8,128)(2,1)}", "{1,0:T(16,128)(2,1)}", "rows or rows + short_rows", "rows or rows + short_rows", 16),
     Way("{1,0:T(8,128)(4,1)}", "{1,0:T(32,128)(4,1)}", "rows or rows + short_rows", "rows or rows + short_rows", 8),
-    Way("{1,0:T(8,128)(8,1)}", "{1,0:T(64,128)(8,1)}", "rows", "rows", 4),
+    Way("{1,0:T(8,128)(8,1)}", "{1,0:T(64,128)(8,1)}", _PACKED_ROWS, _PACKED_ROWS, 4),
     Way("{0,1}", "{1,0}", "transpose8", "transpose8", 8),
     Way("{0,1}", "{1,0}", "transpose16", "transpose16", 16),
     Way("{0,1}", "{1,0}", "transpose32", "transpose32", 32),
@@ -147,7 +149,7 @@ WAYS = [
     Way("{1,0:T(16,128)(16,1)}", "{0,1:T(16,128)(16,1)}", "transpose_words2", "transpose_words2", 2),
     Way("{1,0:T(32,128)(32,1)}", "{0,1:T(32,128)(32,1)}", "transpose_words1", "transpose_words1", 1),
     Way("{2,1,0:T(8,128)(2,1)}", "{2,0,1:T(8,128)(2,1)}", "exchange16", "exchange16", 16, sizes="10,15,190"),
-    Way("{2,1,0:T(8,128)(4,1)}", "{2,0,1:T(32,128)(4,1)}", "exchange8", "exchange8", 8, sizes="9,7,190"),
+    Way("{2,1,0:T(8,128)(4,1)}", "{2,0,1:T(32,128)(4,1)}", "exchange8", "exchange8", 8, sizes="12,20,190"),
     Way("{2,1,0:T(8,128)(8,1)}", "{2,0,1:T(64,128)(8,1)}", "exchange4", "exchange4", 4, sizes="19,17,190"),
     Way("{2,1,0:T(16,128)(16,1)}", "{2,0,1:T(16,128)(16,1)}", "exchange2", "exchange2", 2, sizes="19,17,190"),
     Way("{2,1,0:T(32,128)(32,1)}", "{2,0,1:T(32,128)(32,1)}", "exchange1", "exchange1", 1, sizes="35,33,190"),
