@@ -22,11 +22,11 @@ from strided.kernels.llvm import (
     operation,
     packed,
     pointer_to,
+    put_lines,
     register_bytes,
     same,
     shuffled,
     splat,
-    stream,
     units,
 )
 
@@ -257,16 +257,7 @@ def _braid_lines(bits):
                 for halves in zip(*(_pairs(builder, *words[k : k + 2], groups) for k in (0, 2)), strict=True)
             ]
             first = builder.add(target, builder.mul(begin, INT64(4)))
-            pointers = [
-                pointer_to(builder, builder.add(first, INT64(LINE * k)), line.type) for k, line in enumerate(lines)
-            ]
-            with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
-                with past:
-                    for line, pointer in zip(lines, pointers, strict=True):
-                        stream(builder, line, pointer)
-                with through:
-                    for line, pointer in zip(lines, pointers, strict=True):
-                        builder.store(line, pointer, align=1)
+            put_lines(builder, lines, [builder.add(first, INT64(LINE * k)) for k in range(len(lines))], streaming)
         builder.ret_void()
 
     @operation(types.void, *[INTEGER] * 4)

@@ -15,7 +15,7 @@ from numba.core import types
 from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.held_run import move_run
-from strided.kernels.llvm import INT64, INTEGER, VECTOR, as_bytes, loaded, operation, pointer_to, same, stream
+from strided.kernels.llvm import INTEGER, VECTOR, as_bytes, entries, loaded, operation, put_lines, same
 
 #: A word of which all is written.
 _ALL = (1 << 32) - 1
@@ -52,10 +52,6 @@ def exchanged(builder, lines, bits):
 def _exchange(bits):
     shared = 32 // bits
 
-    def addresses(builder, table, base):
-        entries = (pointer_to(builder, builder.add(table, INT64(8 * k)), INT64) for k in range(shared))
-        return [builder.add(builder.load(entry, align=8), base) for entry in entries]
-
     @operation(types.void, *[INTEGER] * 6)
     def exchange(builder, sources, source, targets, target, wanted, streaming):
         """Exchange a line of each row, from ``sources, source`` to ``targets, target``; past the caches or not.
@@ -63,22 +59,11 @@ def _exchange(bits):
         Each is the address of a table of offsets, with what is added to all. Of the lines those are written whose bits
         are set in `wanted`.
         """
-        lines = [loaded(builder, place, VECTOR, 32) for place in addresses(builder, sources, source)]
+        lines = [loaded(builder, place, VECTOR, 32) for place in entries(builder, sources, source, shared)]
         made = [as_bytes(builder, line) for line in exchanged(builder, lines, bits)]
-        places = [pointer_to(builder, place, VECTOR.of(8)) for place in addresses(builder, targets, target)]
-        with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
-            for branch, put in ((past, stream), (through, _store)):
-                with branch:
-                    for k, (line, place) in enumerate(zip(made, places, strict=True)):
-                        bit = builder.and_(wanted, INT64(1 << k))
-                        with builder.if_then(builder.icmp_unsigned("!=", bit, INT64(0)), likely=True):
-                            put(builder, line, place)
+        put_lines(builder, made, entries(builder, targets, target, shared), streaming, wanted)
 
     return exchange
-
-
-def _store(builder, line, place):
-    builder.store(line, place, align=1)
 
 
 exchange_lines16, exchange_lines8, exchange_lines4, exchange_lines2, exchange_lines1 = (

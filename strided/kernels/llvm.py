@@ -239,6 +239,34 @@ def stream(builder, value, pointer):
     wall(builder)
 
 
+def put_lines(builder, lines, places, streaming, wanted=None):
+    """Write lines to addresses; past the caches if `streaming` is not 0, and then to multiples of 64.
+
+    With `wanted`, only those whose bits are set in it.
+    """
+    pointers = [pointer_to(builder, place, line.type) for line, place in zip(lines, places, strict=True)]
+    with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as branches:
+        for branch, put in zip(branches, (stream, _store), strict=True):
+            with branch:
+                for k, (line, pointer) in enumerate(zip(lines, pointers, strict=True)):
+                    if wanted is None:
+                        put(builder, line, pointer)
+                        continue
+                    bit = builder.and_(wanted, INT64(1 << k))
+                    with builder.if_then(builder.icmp_unsigned("!=", bit, INT64(0)), likely=True):
+                        put(builder, line, pointer)
+
+
+def _store(builder, value, pointer):
+    builder.store(value, pointer, align=1)
+
+
+def entries(builder, table, base, count):
+    """So many int64 from an address on, with `base` added to each."""
+    places = (pointer_to(builder, builder.add(table, INT64(8 * k)), INT64) for k in range(count))
+    return [builder.add(builder.load(place, align=8), base) for place in places]
+
+
 def function_of(module, name, result, arguments, body):
     """A function of its own, so that LLVM compiles a long body once for all its callers."""
     if name in module.globals:

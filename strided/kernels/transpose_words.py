@@ -27,13 +27,13 @@ from strided.kernels.llvm import (
     Vector,
     as_bytes,
     concatenated,
+    entries,
     loaded,
     operation,
-    pointer_to,
+    put_lines,
     same,
     shuffled,
     splat,
-    stream,
 )
 from strided.kernels.transpose_squares import SPILL, SQUARE, TARGETS, ask, sources_of, wanted_next
 
@@ -102,7 +102,7 @@ def _turn(bits):
 
         The blocks lie at offsets from a table, which begins at `rows`, with `source` added to them.
         """
-        places = _entries(builder, rows, source, together)
+        places = entries(builder, rows, source, together)
         if block > LINE:
             lines = [loaded(builder, builder.add(*places, INT64(k)), VECTOR) for k in (0, LINE)]
         else:
@@ -111,7 +111,7 @@ def _turn(bits):
         if len(made) > 1:
             halves = exchanged(builder, [builder.bitcast(line, _WORDS) for line in made], 16)
             made = [as_bytes(builder, line) for line in halves]
-        _put_lines(builder, made, [builder.add(target, INT64(LINE * k)) for k in range(len(made))], streaming)
+        put_lines(builder, made, [builder.add(target, INT64(LINE * k)) for k in range(len(made))], streaming)
 
     @operation(types.void, *[INTEGER] * 6)
     def turn_square(builder, rows, source, places, target, order, streaming):
@@ -120,30 +120,12 @@ def _turn(bits):
         These begin at offsets from a table, too, at `places`, with `target` added to them.
         """
         lines = [
-            loaded(builder, place, VECTOR, min(64, 8 * block)) for place in _entries(builder, rows, source, together)
+            loaded(builder, place, VECTOR, min(64, 8 * block)) for place in entries(builder, rows, source, together)
         ]
         made = [_turned(builder, line, bits, order) for line in transposed(builder, lines)]
-        _put_lines(builder, made, _entries(builder, places, target, together), streaming)
+        put_lines(builder, made, entries(builder, places, target, together), streaming)
 
     return turn, turn_square
-
-
-def _entries(builder, table, base, count):
-    """Some int64 from an address on, with `base` added to each."""
-    places = (pointer_to(builder, builder.add(table, INT64(8 * k)), INT64) for k in range(count))
-    return [builder.add(builder.load(place, align=8), base) for place in places]
-
-
-def _put_lines(builder, lines, places, streaming):
-    """Write lines, past the caches if `streaming` is not 0."""
-    goals = [pointer_to(builder, place, VECTOR.of(8)) for place in places]
-    with builder.if_else(builder.icmp_signed("!=", streaming, INT64(0))) as (past, through):
-        with past:
-            for line, goal in zip(lines, goals, strict=True):
-                stream(builder, line, goal)
-        with through:
-            for line, goal in zip(lines, goals, strict=True):
-                builder.store(line, goal, align=1)
 
 
 turn_blocks16, turn_square16 = _turn(16)

@@ -6,6 +6,8 @@ ways for them, ``exchange_rows`` and ``transpose_words``.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -66,20 +68,12 @@ def _exchanged(
     `counts` says. Words of a square lie `apart`, in the source and in the target.
     """
     side = WORD_BITS // bits
-    parts: list[tuple[Box, tuple[int, ...]]] = [(box, ())]
-    # From the last place on, for an axis of a single index is left out.
-    for k in sorted((0, 1), key=lambda k: -places[k]):
-        full, left = divmod(counts[k], side)
-        ranges = [(0, full, side)] if full else []
-        ranges += [(full, full + 1, left)] if left else []
-        parts = [
-            (part.with_axes(places[k], [cut(part.axes[places[k]], start, stop)]), (*members, members_now))
-            for part, members in parts
-            for start, stop, members_now in ranges
-        ]
     steps = []
-    for part, found in parts:
-        members = (found[0], found[1]) if places[0] > places[1] else (found[1], found[0])
+    for ranges in itertools.product(*(_full_and_rest(count, side) for count in counts)):
+        part, members = box, (ranges[0][2], ranges[1][2])
+        # From the last place on, for an axis of a single index is left out.
+        for place, (start, stop, _) in sorted(zip(places, ranges, strict=True), reverse=True):
+            part = part.with_axes(place, [cut(part.axes[place], start, stop)])
         near = nearest(part, 1), nearest(part, 2)
         if near[0] is None or near[0] != near[1] or is_short(part, near[0], WORD_BITS):
             return ()
@@ -92,6 +86,15 @@ def _exchanged(
             return ()
         steps.append(step)
     return tuple(steps)
+
+
+def _full_and_rest(count: int, side: int) -> Iterator[tuple[int, int, int]]:
+    """The words that so many rows fill, from and to, with the rows of each; then the one that the others share."""
+    full, left = divmod(count, side)
+    if full:
+        yield 0, full, side
+    if left:
+        yield full, full + 1, left
 
 
 def _transpose_words(box: Box, inner: int, other: int, bits: int, members: tuple[int, int]) -> VectorStep | None:
@@ -134,6 +137,8 @@ def _pairs_turned(asked: Case, room: Spans | None) -> Turned | None:
     for place in sorted((inner, other), reverse=True):
         parts = [split(part, place, 2) for part in boxes]
         boxes = [each for found in parts for each in found or ()]
+        if None in parts:
+            return None
     whole = max(boxes, key=lambda part: part.elements)
     near = nearest(whole, 1), nearest(whole, 2)
     if near[0] is None or near[1] is None or any(whole.axes[k].extent != 2 for k in near if k is not None):
