@@ -30,8 +30,9 @@ from strided.runtime.cache import forgettable
 from strided.runtime.threads import get_num_threads, run
 from strided.transfer.bounds import check_offsets, holds, holds_view
 from strided.transfer.by_numpy import Offsets
-from strided.transfer.executor import BoundKernel, ElementFormat, bound, scratch
+from strided.transfer.executor import BoundKernel, ElementFormat, bound
 from strided.transfer.gather_scatter import offsets_at
+from strided.transfer.program import scratch
 from strided.transfer.region import Region, address_of, read_only
 
 Integers: TypeAlias = npt.NDArray[np.intp]

@@ -14,7 +14,8 @@ import atexit
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from strided.errors import StridedWarning
@@ -22,6 +23,7 @@ from strided.kernels import beside
 from strided.runtime import limits
 
 _HOMES = {
+    "run_tasks": ("run_tasks",),
     "loop_nest": ("nest8", "nest16", "nest32", "nest64", "nest_bits"),
     "gather_scatter": ("gather", "scatter", "add_digits", "gather_points", "gather_sums"),
     "interleave": ("rows", "deinterleave16", "deinterleave8", "interleave16", "interleave8"),
@@ -99,11 +101,32 @@ def wanted(name: str) -> Callable[..., Any]:
     raise NotCompiled(name)
 
 
+def entries_of(names: Sequence[str]) -> list[int]:
+    """The addresses at which kernels are called with records of their arguments by `run_tasks`.
+
+    Raises
+    ------
+    NotCompiled
+        One of them, or `run_tasks`, is not ready. All are being compiled.
+    """
+    missing = [name for name in ("run_tasks", *names) if not is_ready(name)]
+    if missing:
+        raise NotCompiled(missing[0])
+    return [_entry_of(name) for name in names]
+
+
+@cache
+def _entry_of(name: str) -> int:
+    load(name)
+    found: int = kernel_of(name).entry
+    return found
+
+
 def is_ready(name: str) -> bool:
     """Whether `load` takes no time, or is to be waited for; else the kernel is compiled beside from now on."""
     if name in _loaded or limits.current.compile_first:
         return True
-    if (error := _compiler.failed.pop(name, None)) is not None:
+    if (error := _compiler.failure(name)) is not None:
         _warn(error)
     _compiler.ask(name)
     return name in _loaded
@@ -118,7 +141,8 @@ def _warn(error: Exception) -> None:
 
 def kernel_of(name: str) -> Any:
     """The kernel of this name, perhaps not compiled."""
-    return getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
+    with beside.undisturbed():  # two threads that import Numba may each find half of it
+        return getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
 
 
 def loaded() -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Kernels compiled beside what the process does, so that no conversion waits for a compiler.
 
-A thread takes what is asked for, one kernel after the other. It loads Numba, and the kernel from disk if it is there;
-else a process of its own compiles it, keeps it on disk and hands it over. (A thread that compiled would hold the GIL
-much of the time; forks and the end of the interpreter would have to wait for it. It does so only where that process
+A thread takes all kernels that are asked for. It loads Numba, and those from disk that are there; a process of its own
+compiles the others, one after the other, keeps them on disk and hands them over. (A thread that compiled would hold the
+GIL much of the time; forks and the end of the interpreter would have to wait for it. It does so only where that process
 cannot be started, or finds that it cannot compile. What kills that process would kill this one, too: NumPy goes on.)
 
 Forks wait while Numba or a kernel is loaded, half a second at most. So does the end of the interpreter: LLVM must not
@@ -46,12 +46,14 @@ import gc, os, sys
 gc.disable()
 result = os.dup(1)
 os.dup2(2, 1)
-name, folder, *sys.path = sys.argv[1:]
+names, folder, *sys.path = sys.argv[1:]
 from strided.kernels import beside
-beside.compile_for_parent(name, folder, result)
+beside.compile_for_parent(names, folder, result)
 """
-#: Precedes the code in what that process writes: something may be printed before it runs what it was told to.
-_MARK = b"strided kernel:"
+#: Precedes what that process writes, since something may be printed before it runs what it was told to.
+_MARK = b"strided kernels:"
+#: Of the length in front of the code of each kernel.
+_LENGTH_BYTES = 8
 
 _llvm = own_lock(threading.RLock)
 saving = threading.Lock()
@@ -113,40 +115,55 @@ class Compiler:
     def _serve(self) -> None:
         """Worker thread."""
         self._closed.wait(_PATIENCE)
-        while (name := self._next()) is not None:
+        while names := self._next():
             try:
-                self._compile(name)
-            except Exception as error:  # told to whoever wants this kernel next
-                self.failed[name] = error.with_traceback(None)  # it holds what was half made
+                missing = [name for name in names if not self._found_on_disk(name)]
+                if missing:
+                    self._compile(missing)
+            except Exception as error:
+                # Told to whoever wants one of these kernels next, without what it holds that was half made.
+                self.failed |= dict.fromkeys(names, error.with_traceback(None))
 
-    def _next(self) -> str | None:
+    def failure(self, name: str) -> Exception | None:
+        """Why a kernel could not be compiled, told once for all that were to be compiled with it."""
+        error = self.failed.get(name)
+        if error is not None:
+            self.failed = {name: other for name, other in self.failed.items() if other is not error}
+        return error
+
+    def _next(self) -> list[str]:
+        """The kernels that were asked for meanwhile; none ends the thread."""
         with self._lock:
-            name = next((name for name, begun in self._asked.items() if not begun), None)
-            if name is None or self._closed.is_set():
+            names = [name for name, begun in self._asked.items() if not begun]
+            if not names or self._closed.is_set():
                 self._idle.set()
-                return None
-            self._asked[name] = True
-            return name
+                return []
+            self._asked.update(dict.fromkeys(names, True))
+            return names
 
-    def _compile(self, name: str) -> None:
+    def _found_on_disk(self, name: str) -> bool:
         from strided.kernels import kernel_of
 
         with undisturbed():
-            kernel = kernel_of(name)
-            _refuse_to_crash()
-            if kernel.is_on_disk():
+            found: bool = kernel_of(name).is_on_disk()
+            _refuse_to_crash(compiling=not found)
+            if found:
                 self._load(name, b"")
-                return
-            _refuse_to_crash(compiling=True)
-            folder = kernel.folder()
-        code = b""
-        if (command := _command(name, folder)) is not None:
+        return found
+
+    def _compile(self, names: list[str]) -> None:
+        from strided.kernels import kernel_of
+
+        made = b""
+        if (command := _command(",".join(names), kernel_of(names[0]).folder())) is not None:
             with suppress(OSError):
-                code = self._made_by(command)
-        if not self._closed.is_set():
-            with undisturbed():
-                _refuse_to_crash()
-                self._load(name, code)
+                made = self._made_by(command)
+        codes = _codes(made)
+        for name in names:
+            if not self._closed.is_set():
+                with undisturbed():
+                    _refuse_to_crash()
+                    self._load(name, next(codes, b""))
 
     def _made_by(self, command: list[str]) -> bytes:
         """What a process hands over that runs to its end, or to that of this one."""
@@ -178,7 +195,7 @@ class Compiler:
                     self._child = None
         if ended < 0 and not self._closed.is_set():
             raise RuntimeError(f"the process that compiles them was ended by signal {-ended}")
-        return written.rpartition(_MARK)[2]
+        return written.partition(_MARK)[2]
 
 
 #: Each of its threads would take memory, on a machine with many cores more than all else together.
@@ -213,14 +230,22 @@ def _refuse_to_crash(*, compiling: bool = False) -> None:
             raise MemoryError(f"a process may take {few} MB of address space (ulimit -v); compiling takes {enough} MB")
 
 
-def _command(name: str, folder: Path | None) -> list[str] | None:
-    """What compiles a kernel and keeps it in a folder, if any, or None where there is no interpreter to start."""
+def _codes(made: bytes) -> Iterator[bytes]:
+    """The code of each kernel in what a process handed over: of all, or of the first ones."""
+    while len(made) >= _LENGTH_BYTES:
+        end = _LENGTH_BYTES + int.from_bytes(made[:_LENGTH_BYTES], "little")
+        yield made[_LENGTH_BYTES:end]
+        made = made[end:]
+
+
+def _command(names: str, folder: Path | None) -> list[str] | None:
+    """What compiles kernels and keeps them in a folder, if any, or None where there is no interpreter to start."""
     program = os.path.basename(sys.executable or "").lower()
     if getattr(sys, "frozen", False) or not program.startswith(("python", "pypy")):
         return None
     isolated = ["-I"] if sys.flags.isolated else ["-E"] if sys.flags.ignore_environment else []
     paths = [path for path in sys.path if isinstance(path, str)]
-    return [sys.executable, *isolated, "-P", "-c", _CHILD, name, str(folder or ""), *paths]
+    return [sys.executable, *isolated, "-P", "-c", _CHILD, names, str(folder or ""), *paths]
 
 
 # --- forks ------------------------------------------------------------------------------------------------------------
@@ -258,34 +283,41 @@ def _after_fork() -> None:
 # --- in the process that compiles -------------------------------------------------------------------------------------
 
 
-def compile_for_parent(name: str, folder: str, result: int) -> None:
-    """Compile a kernel, keep it in a folder, if any, and write it to a pipe; end when the parent does or says so."""
+def compile_for_parent(names: str, folder: str, result: int) -> None:
+    """Compile kernels, keep them in a folder, if any, and write them to a pipe; end when the parent does or says so."""
     from pathlib import Path
 
-    lock = Path(folder, f"{name}.lock") if folder else None
-    threading.Thread(target=_end_with_parent, args=(lock,), daemon=True).start()
-    with _alone(lock):
-        from strided.kernels import kernel_of
+    from strided.kernels import kernel_of
 
-        code = kernel_of(name).code([Path(folder)] if folder else [])
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with open(result, "wb") as file:
-        file.write(_MARK + code)
+        file.write(_MARK)
+        for name in names.split(","):
+            with _alone(Path(folder, f"{name}.lock") if folder else None):
+                code = kernel_of(name).code([Path(folder)] if folder else [])
+            file.write(len(code).to_bytes(_LENGTH_BYTES, "little") + code)
 
 
-def _end_with_parent(lock: Path | None) -> None:
+def _end_with_parent() -> None:
     os.read(0, 1)
     with saving:
-        _remove(lock)
+        _remove(_locked)
         os._exit(1)
+
+
+#: The lock that this process holds or waits for.
+_locked: Path | None = None
 
 
 @contextmanager
 def _alone(lock: Path | None) -> Iterator[None]:
     """Wait until no other process is within this; where there are no locks, do not wait."""
+    global _locked
     with ExitStack() as held:
         if lock is not None:
             with suppress(ImportError, OSError):
                 with saving:  # nor is it made when the parent has ended
+                    _locked = lock
                     file = held.enter_context(open(lock, "ab"))
                 held.callback(_remove, lock)
                 import fcntl

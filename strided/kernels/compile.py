@@ -12,8 +12,9 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.ma  # Numba does at the first call, when forks no longer wait
+from llvmlite import ir
 from numba import types
-from numba.core import codegen, compiler, typed_passes, untyped_passes
+from numba.core import codegen, compiler, compiler_machinery, lowering, typed_passes, untyped_passes
 
 from strided.kernels import disk_cache
 from strided.kernels.disk_cache import DiskCache
@@ -23,6 +24,7 @@ BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 WRITABLE = types.Array(types.uint8, 1, "C")
 LIST = types.Array(types.int64, 1, "C", readonly=True)
 TABLE = types.Array(types.int64, 2, "C", readonly=True)
+COUNTER = types.Array(types.int64, 1, "C")
 NUMBER = types.int64
 
 #: Zero as a NUMBER: functions given a literal are compiled once more for it.
@@ -121,6 +123,41 @@ class _NoEnvironments:
     def set_env(self, name: str, environment: Any) -> None: ...
 
 
+class _Lower(lowering.Lower):
+    """Makes LLVM's code of a kernel, and of two functions that call it: with Python's objects, and with a record."""
+
+    def create_cpython_wrapper(self, release_gil: bool = False) -> None:
+        super().create_cpython_wrapper(release_gil)
+        kind = self.context.call_conv.get_function_type(self.fndesc.restype, self.fndesc.argtypes)
+        module = self.library.create_ir_module(self.fndesc.unique_name)
+        integer = ir.IntType(64)
+        entry = ir.Function(
+            module, ir.FunctionType(ir.VoidType(), [integer.as_pointer()]), _name_of_entry(self.fndesc.llvm_func_name)
+        )
+        builder = ir.IRBuilder(entry.append_basic_block())
+        given = [builder.alloca(pointer.pointee) for pointer in kind.args[:2]]
+        for k, wanted in enumerate(kind.args[2:]):
+            number = builder.load(builder.gep(entry.args[0], [integer(k)]))
+            given.append(builder.inttoptr(number, wanted) if isinstance(wanted, ir.PointerType) else number)
+        builder.call(ir.Function(module, kind, self.fndesc.llvm_func_name), given)
+        builder.ret_void()
+        self.library.add_ir_module(module)
+
+
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(typed_passes.NativeLowering):
+    _name = "strided_lowering"
+
+    @property
+    def lowering_class(self) -> type[lowering.Lower]:
+        return _Lower
+
+
+def _name_of_entry(kernel: str) -> str:
+    """What the function is called that calls a kernel with the arguments in a record (`records`)."""
+    return f"strided_entry.{kernel}"
+
+
 #: Those of Numba's passes that find something to do. Kernels have no closures, array expressions, exceptions, nothing
 #: whose references are counted, ...
 _PASSES = (
@@ -130,7 +167,7 @@ _PASSES = (
     untyped_passes.ReconstructSSA,
     typed_passes.NopythonTypeInference,
     typed_passes.PreLowerStripPhis,
-    typed_passes.NativeLowering,
+    _Lowering,
     typed_passes.NoPythonBackend,
 )
 
@@ -201,6 +238,15 @@ class Kernel:
         """The machine code for `compile` in another process; nothing if it was in a folder, where that one looks."""
         made: bytes = self.compile(folders)._cache.made
         return made
+
+    @cached_property
+    def entry(self) -> int:
+        """The address of a C function that takes the address of a record of the arguments (`records`)."""
+        (overload,) = self.compiled.overloads.values()
+        found: int = overload.library.get_pointer_to_function(_name_of_entry(overload.fndesc.llvm_func_name))
+        if not found:
+            raise RuntimeError(f"{self.__name__} has no entry for records")
+        return found
 
     def is_on_disk(self) -> bool:
         """Whether there is machine code for `compile` to take."""

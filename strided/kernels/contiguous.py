@@ -25,8 +25,8 @@ def copy(source, target, source_start, target_start, count, streaming):
         simd_bytes.fence()
 
 
-@kernel(WRITABLE, TABLE, TABLE, TABLE, BYTES, NUMBER)
-def fill(target, outer, rows, pieces, pattern, streaming):
+@kernel(BYTES, WRITABLE, TABLE, TABLE, TABLE, NUMBER)
+def fill(pattern, target, outer, rows, pieces, streaming):
     """Set all pieces of all rows to a pattern.
 
     Tables as in `row_driver.drive`, with bytes as lanes; source offsets are ignored. `pattern` is 128 bytes: one

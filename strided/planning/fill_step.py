@@ -69,14 +69,14 @@ class FillStep:
                 for start in range(0, run_bytes, piece):
                     yield first + k * step + start, loops, min(piece, run_bytes - start)
 
-    def arguments(self, first: int, loops: tuple[Loop, ...], run_bytes: int) -> tuple[Any, ...]:
-        """The tables of the kernel for one task."""
+    def arguments(self, loops: tuple[Loop, ...], run_bytes: int) -> tuple[Any, ...]:
+        """The tables of the kernel for one task that begins at the first byte."""
         if self.kernel == "fill":
             rows = np.zeros((math.prod(extent for extent, _ in loops), 3), np.int64)
             rows[:, 1] = spread(loops)
-            return np.array([[0, first]]), rows, np.array([[0, 0, run_bytes]])
+            return np.array([[0, 0]]), rows, np.array([[0, 0, run_bytes]])
         # The source is one element, which every step stays on.
         *others, p, q = ((1, 0), (1, 0), *loops, (run_bytes // self.element_bytes, self.element_bytes))
-        places = first + spread(others)
+        places = spread(others)
         outer = np.stack([np.zeros_like(places), places], axis=1)
         return outer, np.array([[0, 0, p[0]]]), (0, p[1]), np.array([[0, 0, q[0]]]), (0, q[1])

@@ -36,6 +36,7 @@ from strided.planning.offset_tables import (
 )
 from strided.runtime import limits
 from strided.runtime.aliases import Table
+from strided.runtime.threads import get_num_threads
 
 #: Bytes of a line; a cut between threads off the lines makes both write one slowly.
 _LINE_BYTES = 64
@@ -43,6 +44,8 @@ _LINE_BYTES = 64
 _TURNED_LINES = 4
 #: Rows that are taken out of words side by side, if there are as many.
 _ROWS_OF_WORDS = 8
+#: Tasks that every thread has at least, if they are large enough: the last ones end at about the same time.
+_TASKS_OF_THREAD = 4
 #: Words that follow each other in most tiles.
 _WORDS_OF_TILE = 128
 
@@ -337,7 +340,8 @@ class VectorStep:
         size = self.elements * width
         task = limits.current.vector_task_bytes
         if size > task:
-            size = max(task // 4, min(task, size // 8), min(8 * task, size // limits.current.many_tasks))
+            most = max(min(task, size // 8), min(8 * task, size // limits.current.many_tasks))
+            size = max(task // 4, min(most, size // (_TASKS_OF_THREAD * get_num_threads())))
         return max(1, size // width)
 
     def tables(self) -> Tables:

@@ -105,17 +105,26 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_helpers)
 
 
-def run(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], *, threads: int) -> None:
+def _nothing() -> None: ...
+
+
+def run(
+    work: Callable[..., object],
+    pieces: Iterable[tuple[Any, ...]],
+    *,
+    threads: int,
+    stop: Callable[[], object] = _nothing,
+) -> None:
     """Call ``work(*piece)`` for every piece, on up to `threads` threads; return when all are done.
 
     Pieces are begun in their order, each by one thread, and may end in any order. The first exception stops the
-    pieces not yet begun and is raised here.
+    pieces not yet begun and is raised here; `stop` is called meanwhile, to end those under way soon.
     """
     if threads <= 1:
         for piece in pieces:
             work(*piece)
         return
-    job = _Job(work, iter(pieces))
+    job = _Job(work, iter(pieces), stop)
     try:
         _ask(job, threads - 1)
         job.drain()
@@ -128,9 +137,11 @@ def run(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], *, threa
 class _Job:
     """Pieces of one conversion, dealt out to several threads."""
 
-    def __init__(self, work: Callable[..., object], pieces: Iterator[tuple[Any, ...]]) -> None:
+    def __init__(
+        self, work: Callable[..., object], pieces: Iterator[tuple[Any, ...]], stop: Callable[[], object]
+    ) -> None:
         self.error: BaseException | None = None
-        self._work, self._pieces = work, pieces
+        self._work, self._pieces, self._stop = work, pieces, stop
         self._lock = threading.Lock()
         self._stopped = False
         self._closed = False
@@ -151,6 +162,7 @@ class _Job:
             self._stopped = True
             if self.error is None:
                 self.error = error
+            self._stop()
 
     def help(self) -> None:
         """Drain as a helper, unless the job is over."""
@@ -178,10 +190,8 @@ class _Job:
                 self._left.wait()
             except KeyboardInterrupt as error:
                 interruption = error
+                self._stop()
         # A helper that was too busy to begin may find this job later: it must not keep buffers alive until then.
-        self._work, self._pieces = _nothing, iter(())
+        self._work, self._pieces, self._stop = _nothing, iter(()), _nothing
         if interruption is not None:
             raise interruption
-
-
-def _nothing() -> None: ...

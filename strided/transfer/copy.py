@@ -25,13 +25,14 @@ from strided.runtime.aliases import Bytes
 from strided.runtime.cache import BoundedCache, forgettable
 from strided.transfer.bounds import holds, least_size, refuse_outside
 from strided.transfer.by_numpy import CopyByNumPy, copy_small
-from strided.transfer.executor import PATTERN_BYTES, Copy, ElementFormat, Execution, run_fill
+from strided.transfer.executor import PATTERN_BYTES, ElementFormat, Execution
 from strided.transfer.gather_scatter import (
     gather,
     gather_at,
     offsets_at,
     scatter,
 )
+from strided.transfer.program import Copy
 from strided.transfer.readahead import few_pages, mapping_of
 from strided.transfer.region import (
     Region,
@@ -73,6 +74,7 @@ class _Conversion(NamedTuple):
     ends: tuple[int, int]
 
 
+_BYTES = ElementFormat(low_first=True, signed=False)
 #: By the identity of both maps, which is quick to hash, and the widths. Bare maps were asked for once and are not
 #: planned yet.
 _remembered = forgettable(
@@ -169,16 +171,20 @@ def _conversion(source: Region, destination: Region) -> _Conversion:
     plan = _fitting_plan(source, destination)
     run = None
     if not isinstance(plan.steps[0], PerElementStep):
-        formats = [ElementFormat(region.low_first, region.signed) for region in (source, destination)]
-        key = (id(plan.steps), *formats)
-        found = _executions.get(key)
-        if found is None:
-            # Numba is loaded here.
-            found = _executions.keep(key, (plan.steps, Execution(plan.steps, *formats)))
-        run = found[1].at(plan.shift)
+        formats = (ElementFormat(region.low_first, region.signed) for region in (source, destination))
+        run = _execution(plan.steps, *formats).at(plan.shift)
     return _Conversion(
         (source.map, destination.map), plan, run, (least_size(plan.source_span), least_size(plan.target_span))
     )
+
+
+def _execution(steps: tuple[Step, ...], source: ElementFormat, target: ElementFormat) -> Execution:
+    """How steps are carried out between elements of these formats."""
+    key = (id(steps), source, target)
+    found = _executions.get(key)
+    if found is None:
+        found = _executions.keep(key, (steps, Execution(steps, source, target)))
+    return found[1]
 
 
 def _fitting_plan(source: Region, destination: Region) -> Plan:
@@ -219,7 +225,10 @@ def fill(destination: Region, pattern: int, *, spare: int = 0) -> None:
         copy(source, destination)
         return
     refuse_outside(destination, plan.target_span, "destination")
-    by_plan = partial(run_fill, plan.steps, destination.buffer, _repeated(pattern, destination.bits))
+    repeated = _repeated(pattern, destination.bits)
+    by_plan = partial(
+        _execution(plan.steps, *[ElementFormat(True, False)] * 2).at((0, 0)), repeated, destination.buffer
+    )
     try:
         by_plan()
     except kernels.NotCompiled as missing:

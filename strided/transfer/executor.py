@@ -6,33 +6,38 @@ tasks and tables ready.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, islice, pairwise
+import math
+from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from strided import kernels
-from strided.planning.offset_tables import moved
+from strided.kernels.records import BLOCK, SOURCE, TARGET
+from strided.planning.offset_tables import Tables
 from strided.planning.plan import AxisRange, FillStep, NestStep, StagedCopy, Step, TaskRanges, VectorStep
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.cache import BoundedCache
-from strided.runtime.threads import get_num_threads, run
-from strided.transfer.region import empty_aligned
+from strided.transfer.program import (
+    SCRATCH,
+    Call,
+    Copy,
+    Copying,
+    Task,
+    Template,
+    at_once,
+    program_of,
+    scratch,
+    template_of,
+)
 
 #: Bytes of the pattern that fills.
 PATTERN_BYTES = 128
-#: Blocks of a staged copy that are kept ready; one takes some kilobytes.
-_MOST_BLOCKS = 512
-#: Tasks of a step that are kept ready, and bytes of the tables of each, of which the first one is its own.
-_MOST_TASKS, _TASK_TABLE_BYTES = 64, 1 << 14
+#: Templates that are kept of a step, and of a staged copy, whose tables are small.
+_MOST_TEMPLATES, _MOST_BLOCKS = 64, 512
 #: Blocks of a staged copy repeat where they are shifted by a multiple of this.
 _PHASE_BITS = 64
 
-#: A copy from one buffer to another.
-Copy: TypeAlias = Callable[[Bytes, Bytes], None]
 #: A kernel with its options: with tables, it copies.
 BoundKernel: TypeAlias = Callable[[tuple[Any, ...]], Copy]
 
@@ -47,19 +52,31 @@ class ElementFormat(NamedTuple):
 class Execution:
     """How steps are carried out, on any buffers and anywhere in them.
 
-    Kernels are looked for when they are first needed: copies, too, raise `NotCompiled`.
+    Kernels are looked for when they are first needed: copies raise `NotCompiled`.
     """
 
     def __init__(self, steps: tuple[Step, ...], source: ElementFormat, target: ElementFormat) -> None:
-        self._works: list[_Call | _Shared | _Staged] = []
+        self._works: list[_Whole | _Shared | _Staged | _Filled] = []
         for step in steps:
             if isinstance(step, StagedCopy):
-                self._works.append(_Staged(step, source, target))
+                work: _Whole | _Shared | _Staged | _Filled = _Staged(step, source, target)
+            elif isinstance(step, FillStep):
+                # The steps of a fill are shared all at once.
+                self._works = [_Filled([step for step in steps if isinstance(step, FillStep)])]
+                break
             elif isinstance(step, VectorStep | NestStep):
-                streaming = _streams(step, step.bits)
-                # A single task is done at once, with tables at hand.
-                made = _call_of if len(list(islice(step.tasks(), 2))) == 1 else _Shared
-                self._works.append(made(step, source, target, streaming))
+                own = _WithFormats(step, source, target, _streams(step, step.bits))
+                if len(list(islice(step.tasks(), 2))) > 1:
+                    work = _Shared(own)
+                elif self._works and isinstance(self._works[-1], _Whole):
+                    # Steps of a single task are one task together.
+                    self._works[-1].steps.append(own)
+                    continue
+                else:
+                    work = _Whole([own])
+            else:
+                continue
+            self._works.append(work)
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The copy from buffer to buffer, with `shift` bits added to the offsets of the steps on both sides."""
@@ -74,69 +91,84 @@ class Execution:
         return copy
 
 
-class _Call(NamedTuple):
-    """One call of a kernel, to be repeated elsewhere."""
+class _WithFormats(NamedTuple):
+    """A step with all else that its calls depend on."""
 
-    units: tuple[int, int]
-    bound: BoundKernel
-    tables: tuple[Any, ...]
+    step: VectorStep | NestStep
+    source: ElementFormat
+    target: ElementFormat
+    streaming: int
+
+    def call(
+        self,
+        tables: Tables,
+        parts: TaskRanges,
+        shift: tuple[int, int] = (0, 0),
+        buffers: tuple[int, int] = (SOURCE, TARGET),
+    ) -> Call:
+        """The call for a range of every axis, with `shift` bits added on both sides."""
+        step = self.step
+        units = shift[0] // step.units[0], shift[1] // step.units[1]
+        arguments, scratch = _arguments(step.kernel, step.widths, self.source, self.target, self.streaming)(
+            step.arguments(tables, parts, units), SCRATCH
+        )
+        return Call(step.kernel, arguments, scratch, buffers, step.units)
+
+    def whole(self, shift: tuple[int, int], buffers: tuple[int, int] = (SOURCE, TARGET)) -> Call:
+        """The call for all of the step."""
+        parts = tuple(AxisRange(0, axis.extent) for axis in self.step.axes)
+        return self.call(self.step.tables(), parts, shift, buffers)
+
+
+def _split(shift: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Bits within the words where something lies, and those to the first of these words, on both sides."""
+    phase = shift[0] % _PHASE_BITS, shift[1] % _PHASE_BITS
+    return phase, (shift[0] - phase[0], shift[1] - phase[1])
+
+
+class _Whole:
+    """Steps of a single task each, one after the other."""
+
+    def __init__(self, steps: list[_WithFormats]) -> None:
+        self.steps = steps
+        self._known = BoundedCache[tuple[int, int], Template](_MOST_TEMPLATES)
 
     def at(self, shift: tuple[int, int]) -> Copy:
-        """The call with `shift` bits added on both sides."""
-        if shift == (0, 0):
-            return self.bound(self.tables)
-        units = shift[0] // self.units[0], shift[1] // self.units[1]
-        first, *rest = self.tables
-        if isinstance(first, np.ndarray):
-            return self.bound((moved(first, *units), *rest))
-        return self.bound((first + units[0], rest[0] + units[1], *rest[1:]))
-
-
-def _call_of(step: VectorStep | NestStep, source: ElementFormat, target: ElementFormat, streaming: int) -> _Call:
-    """The call of a step that is one task."""
-    whole = tuple(AxisRange(0, axis.extent) for axis in step.axes)
-    return _Call(step.units, _bound(step, source, target, streaming), step.arguments(step.tables(), whole))
+        """The steps with `shift` bits added on both sides."""
+        phase, moved = _split(shift)
+        template = self._known.get(phase)
+        if template is None:
+            template = self._known.keep(phase, template_of([step.whole(phase) for step in self.steps]))
+        return at_once(program_of([Task(template, moved)]))
 
 
 class _Shared:
-    """One kernel over a step of many tasks."""
+    """One step of many tasks."""
 
-    def __init__(
-        self, step: VectorStep | NestStep, source: ElementFormat, target: ElementFormat, streaming: int
-    ) -> None:
-        self._step, self._tables = step, step.tables()
-        self._bound = _bound(step, source, target, streaming)
+    def __init__(self, own: _WithFormats) -> None:
+        self._own, self._tables = own, own.step.tables()
+        self._known = BoundedCache[tuple[object, ...], Template](_MOST_TEMPLATES)
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The step with `shift` bits added on both sides."""
-        bound, step, tables = self._bound, self._step, self._tables
-        units = shift[0] // step.units[0], shift[1] // step.units[1]
-        # Python is slow while memory is copied, for its own things leave the caches: the tasks are kept.
-        kept: list[tuple[tuple[Any, ...]]] = []
+        step = self._own.step
 
-        def copy(source: Bytes, target: Bytes) -> None:
-            nonlocal kept
-            threads = get_num_threads() if step.divides else 1
-            if kept:
-                run(lambda own: bound(own)(source, target), kept, threads=threads)
-                return
-            made: dict[int, tuple[Any, ...]] = {}
+        def tasks() -> Iterator[Task]:
+            for parts in step.tasks():
+                alike = tuple(part[:2] for part in parts)
+                template = self._known.get(alike)
+                if template is None:
+                    still = tuple(AxisRange(*ends) for ends in alike)
+                    template = self._known.keep(alike, template_of([self._own.call(self._tables, still)]))
+                yield Task(
+                    template,
+                    (
+                        shift[0] + step.units[0] * sum(part.source for part in parts),
+                        shift[1] + step.units[1] * sum(part.target for part in parts),
+                    ),
+                )
 
-            def task(place: int, parts: TaskRanges) -> None:
-                own = step.arguments(tables, parts, units)
-                made[place] = own if place < _MOST_TASKS and _bytes([own[0]]) <= _TASK_TABLE_BYTES else ()
-                bound(own)(source, target)
-
-            run(task, enumerate(step.tasks()), threads=threads)
-            if all(made.values()) and _bytes(chain(*made.values())) <= _MOST_TASKS * _TASK_TABLE_BYTES:
-                kept = [(made[place],) for place in range(len(made))]
-
-        return copy
-
-
-def _bytes(tables: Iterable[Any]) -> int:
-    """Bytes of some tables, each counted once; a number is one of a single entry."""
-    return sum({id(table): np.asarray(table).nbytes for table in tables}.values())
+        return Copying(tasks, _task_bytes(step), 0, step.divides)
 
 
 class _Staged:
@@ -150,78 +182,76 @@ class _Staged:
         staging = [ElementFormat(layout.bits >= 8 or low_first, signed) for layout in step.staging]
         self._formats = list(pairwise((source, *staging, target)))
         # Blocks repeat at other offsets: their tables are made once.
-        self._known = BoundedCache[tuple[object, ...], list[list[_Call]]](_MOST_BLOCKS)
+        self._known = BoundedCache[tuple[object, ...], Template](_MOST_BLOCKS)
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The step with `shift` bits added on both sides."""
-        first = list(islice(self._step.tasks(), 2))
-        if len(first) == 1:
-            return self._block(first[0], shift)
 
-        # Threads wait for each other while Python prepares a block: the first conversion's blocks are kept.
-        kept: tuple[list[Copy], bool] = [], False
+        def tasks() -> Iterator[Task]:
+            for parts in self._step.tasks():
+                moved = sum(part.source for part in parts), sum(part.target for part in parts)
+                phase, there = _split((shift[0] + moved[0], shift[1] + moved[1]))
+                key = (phase, *(part[:2] for part in parts))
+                template = self._known.get(key)
+                if template is None:
+                    template = self._known.keep(key, template_of(self._calls(parts, phase)))
+                yield Task(template, there)
 
-        def copy(source: Bytes, target: Bytes) -> None:
-            nonlocal kept
-            ready, are_all = kept
-            made = dict(enumerate(ready))
+        return Copying(tasks, _task_bytes(self._step), len(self._step.staging), self._step.divides)
 
-            def task(place: int, parts: TaskRanges = ()) -> None:
-                block = made.get(place)
-                if block is None:
-                    moved = sum(part.source for part in parts), sum(part.target for part in parts)
-                    block = self._block(parts, (shift[0] + moved[0], shift[1] + moved[1]))
-                    if place < _MOST_BLOCKS:
-                        made[place] = block
-                block(source, target)
-
-            tasks = ((place,) for place in range(len(ready))) if are_all else enumerate(self._step.tasks())
-            run(task, tasks, threads=get_num_threads() if self._step.divides else 1)
-            if len(ready) < len(made):
-                kept = [made[place] for place in range(len(made))], len(made) < _MOST_BLOCKS
-
-        return copy
-
-    def _block(self, parts: TaskRanges, place: tuple[int, int]) -> Copy:
-        """The copy of one block at `place`, in bits."""
-        phase = place[0] % _PHASE_BITS, place[1] % _PHASE_BITS
-        calls_kept, *stages = self._calls(parts, phase)
-        ends = [place[0] - phase[0], *[0] * 2 * (len(stages) - 1), place[1] - phase[1]]
-        shifts = list(zip(ends[::2], ends[1::2], strict=True))
-        copies = [[call.at(shift) for call in calls] for shift, calls in zip(shifts, stages, strict=True)]
-        kept = [call.at((place[1] - phase[1], 0)) for call in calls_kept]
-
-        def copy(source: Bytes, target: Bytes) -> None:
-            buffers = source, *(_blocks(len(stages) - 1) if len(stages) > 1 else ()), target
-            for each in kept:
-                each(target, buffers[-2])
-            for (from_, to), stage in zip(pairwise(buffers), copies, strict=True):
-                for each in stage:
-                    each(from_, to)
-
-        return copy
-
-    def _calls(self, parts: TaskRanges, phase: tuple[int, int]) -> list[list[_Call]]:
+    def _calls(self, parts: TaskRanges, phase: tuple[int, int]) -> list[Call]:
         """The calls that keep what lies in words of the target besides, and those of all stages of a block.
 
         As if it had no shift but `phase`.
         """
-        key = (phase, *(part[:2] for part in parts))
-        calls = self._known.get(key)
-        if calls is None:
-            streaming = [0] * (len(self._formats) - 1) + [_streams(self._step, self._step.bits[1])]
-            # Words of the target go to the last block as they are.
-            calls = [[_call_of(step, *self._formats[-1][::-1], 0) for step in self._step.kept(parts, phase)]]
-            calls += [
-                [_call_of(step, *self._formats[k], streaming[k]) for step in steps]
-                for k, steps in enumerate(self._step.stages(parts, phase))
-            ]
-            self._known.keep(key, calls)
+        buffers = [SOURCE, *range(BLOCK, BLOCK + len(self._step.staging)), TARGET]
+        streaming = [0] * (len(self._formats) - 1) + [_streams(self._step, self._step.bits[1])]
+        # Words of the target go to the last block as they are.
+        calls = [
+            _WithFormats(step, *self._formats[-1][::-1], 0).whole((0, 0), (buffers[-1], buffers[-2]))
+            for step in self._step.kept(parts, phase)
+        ]
+        for k, steps in enumerate(self._step.stages(parts, phase)):
+            for step in steps:
+                own = _WithFormats(step, *self._formats[k], streaming[k])
+                calls.append(own.whole((0, 0), (buffers[k], buffers[k + 1])))
         return calls
 
 
-def _bound(step: VectorStep | NestStep, source: ElementFormat, target: ElementFormat, streaming: int) -> BoundKernel:
-    return bound(step.kernel, step.widths, source, target, streaming)
+class _Filled:
+    """The steps of a fill. What is copied is one element, repeated."""
+
+    def __init__(self, steps: list[FillStep]) -> None:
+        self._steps = steps
+        self._size = sum(step.elements for step in steps)
+        self._known = BoundedCache[tuple[object, ...], Template](_MOST_TEMPLATES)
+        # A small fill is done before another thread has begun.
+        divides = self._size > limits.current.shared_fill_bytes
+        self._copy = Copying(self._tasks, limits.current.fill_task_bytes, 0, divides)
+
+    def at(self, shift: tuple[int, int]) -> Copy:
+        """The steps. Those of a fill are not shifted."""
+        assert shift == (0, 0)
+        return self._copy
+
+    def _tasks(self) -> Iterator[Task]:
+        for step in self._steps:
+            for first, loops, run_bytes in step.tasks():
+                key = (step.kernel, step.element_bytes, loops, run_bytes)
+                template = self._known.get(key)
+                if template is None:
+                    streaming = int(self._size >= limits.current.stream_bytes)
+                    options = (streaming,) if step.kernel == "fill" else ()
+                    call = Call(step.kernel, (*step.arguments(loops, run_bytes), *options), -1)
+                    template = self._known.keep(key, template_of([call]))
+                yield Task(template, (0, 8 * first))
+
+
+def _task_bytes(step: VectorStep | NestStep | StagedCopy) -> int:
+    """Bytes of the target that a task writes, about."""
+    first = next(iter(step.tasks()), ())
+    bits = step.bits[1] if isinstance(step, StagedCopy) else step.bits
+    return math.prod(part.stop - part.start for part in first) * bits // 8
 
 
 def bound(
@@ -236,7 +266,20 @@ def bound(
     NotCompiled
         The kernel is not ready.
     """
-    kernel, bits = kernels.wanted(name), min(widths)
+    kernel = kernels.wanted(name)
+    complete = _arguments(name, widths, source, target, streaming)
+
+    def with_tables(tables: tuple[Any, ...]) -> Copy:
+        return lambda from_, to: kernel(from_, to, *complete(tables, scratch())[0])
+
+    return with_tables
+
+
+def _arguments(
+    name: str, widths: tuple[int, int], source: ElementFormat, target: ElementFormat, streaming: int
+) -> Callable[[tuple[Any, ...], Bytes], tuple[tuple[Any, ...], int]]:
+    """What completes tables, with scratch memory, to the arguments of a kernel; it also tells which is the scratch."""
+    bits = min(widths)
     signed = int(source.signed and widths[0] < 8 == widths[1])
     orders = int(not source.low_first), int(not target.low_first)
     is_nest = name.startswith("nest")
@@ -257,62 +300,15 @@ def bound(
     elif name == "transpose_runs":
         behind = (bits // 8,)
 
-    def with_tables(tables: tuple[Any, ...]) -> Copy:
+    def complete(tables: tuple[Any, ...], room: Bytes) -> tuple[tuple[Any, ...], int]:
         first = (*tables, *before)
         if is_nest or name == "copy":
-            return lambda from_, to: kernel(from_, to, *first)
-        return lambda from_, to: kernel(from_, to, *first, scratch(), *behind)
+            return first, -1
+        return (*first, room, *behind), len(first)
 
-    return with_tables
+    return complete
 
 
 def _streams(step: VectorStep | NestStep | StagedCopy, bits: int) -> int:
     """Whether the target is large enough to write its lines past the caches."""
     return int(step.elements * bits >= 8 * limits.current.stream_bytes)
-
-
-_own = threading.local()
-
-
-def scratch() -> Bytes:
-    """This thread's scratch memory for kernels."""
-    try:
-        memory: Bytes = _own.scratch
-    except AttributeError:
-        memory = _own.scratch = empty_aligned(kernels.SCRATCH_BYTES)
-    return memory
-
-
-def _blocks(count: int) -> list[Bytes]:
-    """This thread's memory for one or more blocks of a staged copy."""
-    memory: Bytes | None = getattr(_own, "blocks", None)
-    total = limits.current.staging_bytes
-    if memory is None or memory.size < total:
-        memory = _own.blocks = empty_aligned(total)
-    size = total // count
-    return [memory[k * size : (k + 1) * size] for k in range(count)]
-
-
-def run_fill(steps: Sequence[Step], target: Bytes, pattern: Bytes) -> None:
-    """Carry out the steps of a fill; `pattern` is one element, repeated.
-
-    Raises
-    ------
-    NotCompiled
-        A kernel is not ready. Nothing was written.
-    """
-    fills = [step for step in steps if isinstance(step, FillStep)]
-    found = {step.kernel: kernels.wanted(step.kernel) for step in fills}
-    size = sum(step.elements for step in fills)
-    streaming = int(size >= limits.current.stream_bytes)
-
-    def task(step: FillStep, first: int, loops: tuple[tuple[int, int], ...], run_bytes: int) -> None:
-        tables = step.arguments(first, loops, run_bytes)
-        if step.kernel == "fill":
-            found[step.kernel](target, *tables, pattern, streaming)
-        else:
-            found[step.kernel](pattern, target, *tables)
-
-    # A small fill is done before another thread has begun.
-    threads = get_num_threads() if size > limits.current.shared_fill_bytes else 1
-    run(task, ((step, *task) for step in fills for task in step.tasks()), threads=threads)

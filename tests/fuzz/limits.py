@@ -11,7 +11,7 @@ import numpy as np
 import strided as sd
 from strided import kernels
 from strided.runtime import limits
-from strided.transfer import executor
+from strided.transfer import program
 from tests.fuzz.arena import Arena
 
 _NEVER = 1 << 62
@@ -72,5 +72,5 @@ def guard_own_memory() -> None:
                 blocks[key] = Arena(size)
         return [blocks[key].place(size, at_end=True) for key in own]
 
-    executor.empty_aligned = aligned  # type: ignore[attr-defined]
-    executor._blocks = block_memory  # type: ignore[assignment]
+    program.empty_aligned = aligned  # type: ignore[attr-defined]
+    program.blocks_of = block_memory  # type: ignore[assignment]

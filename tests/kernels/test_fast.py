@@ -775,7 +775,7 @@ def test_fill_repeats_the_element_from_each_piece_on(seed, width, streaming, pla
     for o, r, (_, t, n) in product(outer[:, 1], rows[:, 1], pieces):
         expected[o + r + t : o + r + t + n] = np.tile(element, n // width)
     pattern = np.tile(element, 128 // width)
-    check(lambda s, t: contiguous.fill(t, outer, rows, pieces, s, streaming), pattern, target, expected, places)
+    check(lambda s, t: contiguous.fill(s, t, outer, rows, pieces, streaming), pattern, target, expected, places)
 
 
 # --- surroundings -----------------------------------------------------------------------------------------------------

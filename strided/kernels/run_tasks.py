@@ -1,0 +1,123 @@
+"""Tasks of a copy, carried out one after the other: calls of other kernels, from records that `records` describes."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import types
+
+from strided.kernels import simd_bytes
+from strided.kernels.compile import BYTES, COUNTER, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
+from strided.kernels.llvm import INT64, INTEGER, operation, pointer_to
+from strided.kernels.records import (
+    ADDRESS,
+    ARGUMENTS,
+    BUFFERS,
+    BYTES_WORDS,
+    ENTRY,
+    FROM,
+    FROM_UNIT,
+    ITEMS,
+    LENGTH,
+    ROOM_BYTES,
+    SCRATCH_PLACE,
+    SHAPE,
+    TABLE_AT,
+    TABLE_ROWS,
+    TO,
+    TO_UNIT,
+)
+
+# The room of a thread: address, length and shift of every buffer, where scratch memory is, arguments, and a table.
+_OF_BUFFER = 3
+_SCRATCH = _OF_BUFFER * BUFFERS
+_ARGUMENTS = 16
+_TABLE = ROOM_BYTES // 8
+
+
+@operation(INTEGER, INTEGER)
+def _take(builder, counter):
+    """What an int64 in memory is; it is one more then, whoever else takes it."""
+    return builder.atomic_rmw("add", pointer_to(builder, counter, INT64), INT64(1), "monotonic")
+
+
+@operation(types.void, INTEGER, INTEGER)
+def _call(builder, entry, arguments):
+    """Call a function in C that takes an address."""
+    kind = ir.FunctionType(ir.VoidType(), [INT64.as_pointer()])
+    builder.call(pointer_to(builder, entry, kind), [pointer_to(builder, arguments, INT64)])
+
+
+@part
+def _put_buffer(room, number, place, size):
+    simd_bytes.put_item(room, _OF_BUFFER * number, place)
+    simd_bytes.put_item(room, _OF_BUFFER * number + 1, size)
+    simd_bytes.put_item(room, _OF_BUFFER * number + 2, ZERO)
+
+
+@part
+def _put_side(room, arguments, number, unit):
+    """Fill in a buffer among the arguments; by how many units of offsets it is shifted."""
+    place, size, shift = ZERO, ZERO, ZERO
+    place = simd_bytes.item(room, _OF_BUFFER * number)
+    size = simd_bytes.item(room, _OF_BUFFER * number + 1)
+    shift = simd_bytes.item(room, _OF_BUFFER * number + 2)
+    simd_bytes.put_item(arguments, ZERO + ITEMS, size)
+    simd_bytes.put_item(arguments, ZERO + ADDRESS, place)
+    simd_bytes.put_item(arguments, ZERO + SHAPE, size)
+    return shift // unit
+
+
+@part
+def _put_table(room, arguments, record, s, t):
+    """Fill in the first table, or the offsets in its place, shifted."""
+    rows, first = simd_bytes.item(record, ZERO + TABLE_ROWS), ZERO + 2 * BYTES_WORDS
+    if rows == 0:
+        simd_bytes.put_item(arguments, first, simd_bytes.item(arguments, first) + s)
+        simd_bytes.put_item(arguments, first + 1, simd_bytes.item(arguments, first + 1) + t)
+    elif s != 0 or t != 0:
+        table, own = simd_bytes.item(record, ZERO + TABLE_AT), room + 8 * _TABLE
+        for k in range(rows):
+            simd_bytes.put_item(own, 2 * k, simd_bytes.item(table, 2 * k) + s)
+            simd_bytes.put_item(own, 2 * k + 1, simd_bytes.item(table, 2 * k + 1) + t)
+        simd_bytes.put_item(arguments, first + ADDRESS, own)
+
+
+@part
+def _carry_out(room, record):
+    """Carry out the call of a record."""
+    arguments = room + 8 * _ARGUMENTS
+    for k in range(simd_bytes.item(record, ZERO + LENGTH) - ARGUMENTS):
+        simd_bytes.put_item(arguments, k, simd_bytes.item(record, ARGUMENTS + k))
+    from_, to = simd_bytes.item(record, ZERO + FROM), simd_bytes.item(record, ZERO + TO)
+    s = _put_side(room, arguments, from_, simd_bytes.item(record, ZERO + FROM_UNIT))
+    t = _put_side(room, arguments + 8 * BYTES_WORDS, to, simd_bytes.item(record, ZERO + TO_UNIT))
+    _put_table(room, arguments, record, s, t)
+    place = simd_bytes.item(record, ZERO + SCRATCH_PLACE)
+    if place >= 0:
+        simd_bytes.put_item(arguments, place, simd_bytes.item(room, ZERO + _SCRATCH))
+    _call(simd_bytes.item(record, ZERO + ENTRY), arguments)
+
+
+@kernel(BYTES, WRITABLE, WRITABLE, WRITABLE, WRITABLE, WRITABLE, LIST, TABLE, COUNTER, NUMBER)
+def run_tasks(source, target, first, second, scratch, room, records, tasks, taken, most):
+    """Carry out at most so many of the tasks that no thread has taken, `taken` counting those.
+
+    A task says where its records begin, how many come first, and the bits to shift the source and the target by.
+    `first` and `second` are the blocks between source and target. `scratch` and `room` are this thread's own.
+    """
+    own = simd_bytes.address(room)
+    simd_bytes.put_item(own, ZERO + _SCRATCH, simd_bytes.address(scratch))
+    _put_buffer(own, ZERO, simd_bytes.address(source), source.size)
+    _put_buffer(own, ZERO + 1, simd_bytes.address(target), target.size)
+    _put_buffer(own, ZERO + 2, simd_bytes.address(first), first.size)
+    _put_buffer(own, ZERO + 3, simd_bytes.address(second), second.size)
+    for _ in range(most):
+        task = _take(simd_bytes.address(taken))
+        if task >= len(tasks):
+            return
+        simd_bytes.put_item(own, ZERO + 2, tasks[task, 2])
+        simd_bytes.put_item(own, ZERO + _OF_BUFFER + 2, tasks[task, 3])
+        record = simd_bytes.address(records) + 8 * tasks[task, 0]
+        for _ in range(tasks[task, 1]):
+            _carry_out(own, record)
+            record += 8 * simd_bytes.item(record, ZERO + LENGTH)

@@ -1,0 +1,240 @@
+"""Programs: the tasks of a copy as calls of kernels, which threads share and carry out without Python.
+
+The tables of a task depend on where it lies only as far as tiles repeat: tasks that are alike have a `Template` in
+common, and each has a shift of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from strided import kernels
+from strided.kernels import records
+from strided.runtime import limits
+from strided.runtime.aliases import Bytes, Table
+from strided.runtime.threads import get_num_threads, run
+from strided.transfer.region import empty_aligned
+
+#: Tasks and bytes of the tables of a program that is kept for the next copy.
+_MOST_KEPT, _KEPT_BYTES = 1 << 14, 1 << 20
+#: Most tasks that are made before any of them is begun. The first ones are few.
+_MOST_MADE = 1 << 10
+#: Bytes of the target that one thread writes until it looks for Ctrl-C.
+_LOOK_BYTES = 1 << 23
+#: More than any number of tasks.
+_ALL = 1 << 62
+
+#: Scratch memory where a call is recorded.
+SCRATCH = np.empty(kernels.SCRATCH_BYTES, np.uint8)
+
+#: A copy from one buffer to another.
+Copy: TypeAlias = Callable[[Bytes, Bytes], None]
+
+
+class Call(NamedTuple):
+    """One call of a kernel.
+
+    Attributes
+    ----------
+    kernel : str
+        Its name.
+    arguments : tuple
+        What it takes behind source and target: tables first.
+    scratch : int
+        Which of them is `SCRATCH`, in place of every thread's own; -1 for none.
+    buffers : (int, int)
+        What it takes as source and target: `records.SOURCE`, `records.TARGET`, or blocks from `records.BLOCK` on.
+    units : (int, int)
+        Bits that one of its offsets counts on both sides.
+    """
+
+    kernel: str
+    arguments: tuple[Any, ...]
+    scratch: int
+    buffers: tuple[int, int] = (records.SOURCE, records.TARGET)
+    units: tuple[int, int] = (8, 8)
+
+
+class Template(NamedTuple):
+    """The calls of tasks that are alike, one after the other.
+
+    Attributes
+    ----------
+    records : ndarray of int64
+        Their records.
+    calls : int
+        How many they are.
+    tables : tuple of ndarray
+        What must live as long as the records.
+    room_bytes : int
+        What `run_tasks` needs for itself.
+    """
+
+    records: Table
+    calls: int
+    tables: tuple[Table, ...]
+    room_bytes: int
+
+
+class Task(NamedTuple):
+    """A template, and the bits to shift the source and the target by."""
+
+    template: Template
+    shift: tuple[int, int]
+
+
+class Program(NamedTuple):
+    """Tasks as `run_tasks` takes them, their templates, and the bytes that it needs for itself."""
+
+    records: Table
+    tasks: Table
+    templates: tuple[Template, ...]
+    room_bytes: int
+
+
+def template_of(calls: Sequence[Call]) -> Template:
+    """The template of some calls.
+
+    Raises
+    ------
+    NotCompiled
+        A kernel is not ready. All of them are being compiled.
+    """
+    entries = kernels.entries_of([call.kernel for call in calls])
+    found = [
+        records.record(entry, call.arguments, call.buffers, call.units, call.scratch)
+        for entry, call in zip(entries, calls, strict=True)
+    ]
+    own = [[each for each in call.arguments if isinstance(each, np.ndarray) and each is not SCRATCH] for call in calls]
+    shifted = max((tables[0].nbytes for tables in own if tables), default=0)
+    return Template(
+        np.array([number for each in found for number in each], np.int64),
+        len(calls),
+        tuple(table for tables in own for table in tables),
+        records.ROOM_BYTES + shifted,
+    )
+
+
+def program_of(tasks: Iterable[Task]) -> Program:
+    """The program of some tasks."""
+    places: dict[int, int] = {}
+    templates: list[Template] = []
+    rows, end = [], 0
+    for template, shift in tasks:
+        place = places.get(id(template))
+        if place is None:
+            place = places[id(template)] = end
+            end += template.records.size
+            templates.append(template)
+        rows.append((place, template.calls, *shift))
+    together = [template.records for template in templates] or [np.empty(0, np.int64)]
+    room = max((template.room_bytes for template in templates), default=0)
+    return Program(np.concatenate(together), np.array(rows, np.int64).reshape(-1, 4), tuple(templates), room)
+
+
+class Copying:
+    """A copy by tasks, which are made when it is first carried out, and kept if they are few."""
+
+    def __init__(self, tasks: Callable[[], Iterator[Task]], task_bytes: int, blocks: int, divides: bool) -> None:
+        self._tasks, self._task_bytes, self._blocks, self._divides = tasks, task_bytes, blocks, divides
+        self._kept: tuple[int, Program] | None = None
+
+    def __call__(self, source: Bytes, target: Bytes) -> None:
+        """Copy."""
+        threads = get_num_threads() if self._divides else 1
+        # Tasks are made for a number of threads.
+        if self._kept is not None and self._kept[0] == threads:
+            program = self._kept[1]
+            self._share([program], source, target, min(threads, len(program.tasks)))
+            return
+        made: list[Task] | None = []
+
+        def programs() -> Iterator[Program]:
+            nonlocal made
+            tasks, size = self._tasks(), threads
+            while some := list(islice(tasks, size)):
+                if made is not None:
+                    made = made + some if len(made) + len(some) <= _MOST_KEPT else None
+                size = min(4 * size, _MOST_MADE)
+                yield program_of(some)
+
+        self._share(programs(), source, target, threads)
+        if made is not None:
+            program = program_of(made)
+            tables = {id(table): table.nbytes for template in program.templates for table in template.tables}
+            if sum(tables.values()) <= _KEPT_BYTES:
+                self._kept = threads, program
+
+    def _share(self, programs: Iterable[Program], source: Bytes, target: Bytes, threads: int) -> None:
+        """Carry out programs, each by all threads."""
+        run_tasks = kernels.wanted("run_tasks")
+        caller, few = threading.get_ident(), max(1, _LOOK_BYTES // max(1, self._task_bytes))
+        taken, stopped = np.zeros(1, np.int64), False
+
+        def pieces() -> Iterator[tuple[Program, Table]]:
+            nonlocal taken
+            for program in programs:
+                taken = np.zeros(1, np.int64)
+                while taken[0] < len(program.tasks) and not stopped:
+                    yield program, taken
+
+        def work(program: Program, taken: Table) -> None:
+            most = few if threading.get_ident() == caller else _ALL
+            first, second = [*(blocks_of(self._blocks) if self._blocks else ()), _NOTHING, _NOTHING][:2]
+            own, tables = _memory(program.room_bytes), (program.records, program.tasks)
+            run_tasks(source, target, first, second, *own, *tables, taken, most)
+
+        def stop() -> None:
+            nonlocal stopped
+            stopped = True
+            taken[0] = _ALL
+
+        run(work, pieces(), threads=threads, stop=stop)
+
+
+def at_once(program: Program) -> Copy:
+    """The copy by a program of one task and no blocks, on one thread."""
+    run_tasks = kernels.wanted("run_tasks")
+
+    def copy(source: Bytes, target: Bytes) -> None:
+        # The program is held here, and with it all tables whose addresses are in its records.
+        records, tasks, _, size = program
+        run_tasks(source, target, _NOTHING, _NOTHING, *_memory(size), records, tasks, np.zeros(1, np.int64), 1)
+
+    return copy
+
+
+_NOTHING = np.empty(0, np.uint8)
+_own = threading.local()
+
+
+def scratch() -> Bytes:
+    """This thread's scratch memory for kernels."""
+    return _memory(0)[0]
+
+
+def _memory(size: int) -> tuple[Bytes, Bytes]:
+    """This thread's memory: the scratch, and at least so many bytes of room for `run_tasks`."""
+    try:
+        memory: tuple[Bytes, Bytes] = _own.memory
+        if memory[1].size >= size:
+            return memory
+    except AttributeError:
+        memory = empty_aligned(kernels.SCRATCH_BYTES), _NOTHING
+    memory = _own.memory = memory[0], empty_aligned(size)
+    return memory
+
+
+def blocks_of(count: int) -> list[Bytes]:
+    """This thread's memory for one or more blocks of a staged copy."""
+    memory: Bytes | None = getattr(_own, "blocks", None)
+    total = limits.current.staging_bytes
+    if memory is None or memory.size < total:
+        memory = _own.blocks = empty_aligned(total)
+    size = total // count
+    return [memory[k * size : (k + 1) * size] for k in range(count)]

@@ -1,0 +1,168 @@
+"""Programs: tasks that threads share without Python, and their records."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided import kernels
+from strided.kernels import records
+from strided.planning import plan
+from strided.runtime import cache, limits
+from strided.transfer import copy as transfer
+from strided.transfer.program import Call, Copying, Task, at_once, program_of, template_of
+from tests.regions import Guarded, expected, map_of
+
+RUN = 64
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    yield
+    sd.set_num_threads(None)
+
+
+def tasks_of(count: int) -> Iterator[Task]:
+    """One for each run of `RUN` bytes; neighbours change places."""
+    template = template_of([Call("copy", (0, 0, RUN, 0), -1)])
+    for k in range(count):
+        yield Task(template, (8 * RUN * k, 8 * RUN * (k ^ 1)))
+
+
+def swapped(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return values.reshape(-1, 2, RUN)[:, ::-1].reshape(-1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5, 64])
+@pytest.mark.parametrize("count", [2, 4, 60, 5000])
+def test_every_task_is_done_whoever_takes_it(count: int, threads: int) -> None:
+    sd.set_num_threads(threads)
+    rng = np.random.default_rng(0)
+    copy = Copying(lambda: tasks_of(count), RUN, 0, True)
+    for _ in range(3):  # tasks are made, then kept
+        source, target = rng.integers(0, 256, count * RUN, np.uint8), np.zeros(count * RUN, np.uint8)
+        copy(source, target)
+        np.testing.assert_array_equal(target, swapped(source))
+
+
+def test_tasks_are_made_for_a_number_of_threads() -> None:
+    asked = []
+
+    def tasks() -> Iterator[Task]:
+        asked.append(sd.get_num_threads())
+        return tasks_of(100)
+
+    copy = Copying(tasks, RUN, 0, True)
+    source, target = np.arange(100 * RUN, dtype=np.uint8), np.zeros(100 * RUN, np.uint8)
+    for threads in (2, 2, 3, 3, 2):
+        sd.set_num_threads(threads)
+        copy(source, target)
+    assert asked == [2, 3, 2]
+
+
+def test_many_tasks_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strided.transfer.program._MOST_KEPT", 99)
+    source, target = np.arange(100 * RUN, dtype=np.uint8), np.zeros(100 * RUN, np.uint8)
+    for count, kept in ((98, True), (100, False)):
+        copy = Copying(lambda count=count: tasks_of(count), RUN, 0, True)
+        copy(source, target)
+        assert (copy._kept is not None) == kept
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_what_goes_wrong_while_tasks_are_made_is_raised(threads: int) -> None:
+    sd.set_num_threads(threads)
+
+    def tasks() -> Iterator[Task]:
+        yield from itertools.islice(tasks_of(1 << 20), 300)
+        raise ArithmeticError("no more")
+
+    source, target = np.zeros(300 * RUN, np.uint8), np.ones(300 * RUN, np.uint8)
+    copy = Copying(tasks, RUN, 0, True)
+    for _ in range(2):
+        with pytest.raises(ArithmeticError, match="no more"):
+            copy(source, target)
+    assert copy._kept is None
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs a signal to this thread")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_ctrl_c_ends_a_long_copy_soon(threads: int) -> None:
+    sd.set_num_threads(threads)
+    size = 1 << 22
+    template = template_of([Call("copy", (0, 0, size, 0), -1)])
+    source, target = np.zeros(size, np.uint8), np.ones(size, np.uint8)
+    # As many as take minutes. All write the same bytes.
+    program = program_of(itertools.repeat(Task(template, (0, 0)), 1 << 17))
+    copy = Copying(lambda: iter(()), size, 0, True)
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
+    timer.start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        copy._share([program], source, target, threads)
+    assert time.perf_counter() - start < 20
+    timer.join()
+
+
+def test_the_tables_live_as_long_as_the_copy() -> None:
+    """They are known by their addresses alone, and what made them may be forgotten."""
+    maps = map_of("bf16[40,300]{1,0:T(8,128)(2,1)}"), map_of("bf16[40,300]{1,0}")
+    with limits.replaced(small_elements=0, tiny_elements=0):
+        source, target = (Guarded(map_, 16, seed=k) for k, map_ in enumerate(maps))
+        conversion = transfer._conversion(source.region, target.region)
+        assert conversion.run is not None
+        cache.forget()
+        transfer._executions.cache_clear()
+        gc.collect()
+        others = [np.full(n, -1, np.int64) for n in range(1, 2000)]  # what was freed is taken for these
+        wanted = expected(source.region, target)
+        conversion.run(source.region.buffer, target.region.buffer)
+        np.testing.assert_array_equal(target.memory, wanted)
+        assert len(others) == 1999
+
+
+def test_a_shift_moves_offsets_by_the_units_of_each_side() -> None:
+    """In the numbers of a run, and in the first table; bytes, and elements of four bits."""
+    source = np.random.default_rng(1).integers(0, 256, 400, np.uint8)
+    target = np.zeros(400, np.uint8)
+    at_once(program_of([Task(template_of([Call("copy", (3, 5, 20, 0), -1)]), (80, 160))]))(source, target)
+    np.testing.assert_array_equal(target[25:45], source[13:33])
+    assert not target[:25].any()
+    assert not target[45:].any()
+
+    outer, pieces = np.array([[2, 4], [40, 60]]), np.array([[0, 0, 6]])
+    call = Call("nest_bits", (outer, pieces, (1, 1), np.array([[0, 0, 1]]), (0, 0), 4, 8, 0, 0, 0), -1, units=(4, 8))
+    target = np.zeros(400, np.uint8)
+    at_once(program_of([Task(template_of([call]), (64, 64))]))(source, target)
+    nibbles = np.stack([source & 15, source >> 4], axis=1).reshape(-1)
+    for from_, to in outer:
+        np.testing.assert_array_equal(target[to + 8 : to + 14], nibbles[from_ + 16 : from_ + 22])
+
+
+@pytest.mark.parametrize("name", list(kernels.HOMES))
+def test_a_record_has_room_for_the_arguments_of_every_kernel(name: str) -> None:
+    arguments = kernels.kernel_of(name).arguments
+    words = [records.BYTES_WORDS + 2 * (kind.ndim - 1) if hasattr(kind, "ndim") else 1 for kind in arguments]
+    assert sum(words) <= records.MOST_ARGUMENTS
+
+
+def test_calls_that_no_record_holds_are_refused() -> None:
+    with pytest.raises(AssertionError):
+        template_of([Call("copy", tuple(range(records.MOST_ARGUMENTS)), -1)])
+
+
+def test_plans_of_fills_have_no_shift() -> None:
+    found = plan.plan_fill(map_of("f32[20,300]{1,0:T(8,128)}"), plan.Storage(32))
+    assert found is not None
+    assert found.shift == (0, 0)
