@@ -25,6 +25,8 @@ Partial: TypeAlias = tuple[Array, ...]
 
 #: Blocks in one task, if they belong to the same place in the result.
 _SEGMENT = 8
+#: Elements that are reduced for one of a partial result, at least.
+_ELEMENTS_OF_PARTIAL = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +124,14 @@ def _assembled(
 def _segments(array: ArrayBase, axes: tuple[int, ...], itemsize: int) -> Iterator[tuple[Box, list[Box]]]:
     """Tasks: a place in the result, and blocks that belong there."""
     elements = max(1, blocks.BLOCK_BYTES // max(itemsize, array.itemsize))
-    cuts = blocks.tile_cuts(array._map, elements, whole_tiles=True)
+    # What is reduced stands together in blocks, as far as it may: NumPy takes long for few elements at a time.
+    cuts = blocks.tile_cuts(array._map, elements, whole_tiles=True, along=axes)
     kept = [[slice(0, 1)] if k in axes else own for k, own in enumerate(cuts)]
     gone = [own if k in axes else [slice(0, 1)] for k, own in enumerate(cuts)]
-    # Large results have large partial results; then there is one task for each.
-    few = math.prod(1 if k in axes else own[0].stop - own[0].start for k, own in enumerate(cuts)) <= elements // 64
+    # Partial results of large results are large, too: at most one for so many elements.
+    most = max(1, math.prod(array.shape[k] for k in axes) // _ELEMENTS_OF_PARTIAL)
     count = math.prod(len(own) for own in gone)
-    length = _SEGMENT if few else count
+    length = max(_SEGMENT, -(-count // most))
     for place in itertools.product(*kept):
         within = itertools.product(*gone)
         for _ in range(0, count, length):

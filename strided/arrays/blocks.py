@@ -30,6 +30,8 @@ BLOCK_BYTES = 1 << 21
 
 #: Elements of the shortest run that NumPy reads fast in place.
 _RUN = 16
+#: Entries of an axis that a block has, if it is to be long there.
+_SOME = 16
 #: Maps of blocks that a reader keeps: a regular array has few, any other may have one for every block.
 _MOST_MAPS = 256
 
@@ -82,14 +84,21 @@ def _tile(terms: tuple[Term, ...]) -> tuple[int, int]:
     return max(1, below // math.gcd(below, step)), 0
 
 
-def tile_block(map_: AddressMap, elements: int) -> tuple[int, ...]:
+def tile_block(map_: AddressMap, elements: int, along: Sequence[int] = ()) -> tuple[int, ...]:
     """The shape of blocks of about this many elements: whole tiles that lie together in the buffer.
+
+    `along` has axes of which a block has some entries, though what belongs to these lies far apart.
 
     >>> import strided as sd
     >>> tile_block(sd.parse("f32[4096,4096]{1,0:T(8,128)}").address_map, 1 << 18)
     (64, 4096)
+    >>> tile_block(sd.parse("f32[100,512,512]{2,1,0:T(8,128)}").address_map, 1 << 18, along=(0,))
+    (16, 32, 512)
     """
     shape = [min(n, size) for n, (size, _) in zip(map_.shape, tile_of(map_), strict=True)]
+    for axis in along:
+        room = min(_SOME, elements // max(1, math.prod(shape)))
+        shape[axis] = min(map_.shape[axis], shape[axis] * max(1, room // max(1, shape[axis])))
     for axis in sorted(range(map_.ndim), key=lambda k: _outer_stride(map_.axes[k])):
         room = elements // max(1, math.prod(shape))
         if room > 1:
@@ -103,13 +112,16 @@ def _outer_stride(terms: tuple[Term, ...]) -> int:
     return max((abs(t.step * d.stride) for t in terms for d in t.digits[-1:]), default=0)
 
 
-def tile_cuts(map_: AddressMap, elements: int, *, whole_tiles: bool = False) -> list[list[slice]]:
+def tile_cuts(
+    map_: AddressMap, elements: int, *, whole_tiles: bool = False, along: Sequence[int] = ()
+) -> list[list[slice]]:
     """The ranges of blocks of about this many elements along each axis; they begin on tile edges if there are any.
 
-    With `whole_tiles`, a last block that would end inside a tile is cut in two: whole tiles, and the rest.
+    `along` is as in `tile_block`. With `whole_tiles`, a last block that would end inside a tile is cut in two: whole
+    tiles, and the rest.
     """
     found = []
-    for n, step, (size, first) in zip(map_.shape, tile_block(map_, elements), tile_of(map_), strict=True):
+    for n, step, (size, first) in zip(map_.shape, tile_block(map_, elements, along), tile_of(map_), strict=True):
         edges = [0, *range(first if first else step, n, step), n] if size > 1 and n else [*range(0, n, step), n]
         last = n - (n - first) % size
         if whole_tiles and size > 1 and edges[-2:-1] < [last] < edges[-1:]:

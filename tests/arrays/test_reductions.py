@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.arrays import blocks, reductions
+from strided.arrays import block_reduce, blocks, reductions
 from tests.cases import Case, some_values
 from tests.checks import encoded, outcome, same_error, same_outcome, same_values, shape_of
 from tests.strategies import cases
@@ -388,3 +388,43 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 32 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "axes"),
+    [
+        ("f32[40,16,64]{2,1,0:T(8,128)}", (0,)),
+        ("f32[40,16,64]{2,1,0:T(8,128)}", (0, 2)),
+        ("bf16[300,513]{1,0:T(8,128)(2,1)}", (0,)),
+        ("bf16[300,513]{0,1:T(8,128)(2,1)}", (0,)),
+        ("f32[3,1,700]{0,1,2}", (0, 1)),
+        ("s8[129,5,33]{1,0,2:T(8,128)(4,1)}", (1,)),
+    ],
+)
+def test_blocks_make_up_the_array_and_have_much_to_reduce(
+    text: str, axes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr(block_reduce, "_SEGMENT", 1)
+    array = sd.LayoutArray(bytes(sd.parse(text).byte_size), text)
+    seen = np.zeros(array.shape, int)
+    partial = {}
+    for place, segment in block_reduce._segments(array, axes, 1):
+        key = tuple((s.start, s.stop) for s in place)
+        partial[key] = partial.get(key, 0) + seen[place].size
+        for box in segment:
+            assert [box[k] for k in range(array.ndim) if k not in axes] == [
+                place[k] for k in range(array.ndim) if k not in axes
+            ]
+            seen[box] += 1
+    assert (seen == 1).all()
+    # Partial results take little memory, beside one for each place.
+    kept = math.prod(n for k, n in enumerate(array.shape) if k not in axes)
+    assert sum(partial.values()) <= kept + array.size // block_reduce._ELEMENTS_OF_PARTIAL
+    reduced = math.prod(array.shape[k] for k in axes)
+    most = max(
+        math.prod(box[k].stop - box[k].start for k in axes)
+        for _, segment in block_reduce._segments(array, axes, 1)
+        for box in segment
+    )
+    assert most >= min(reduced, 4)
