@@ -166,7 +166,8 @@ def _text(module: Module, modes: Sequence[str], changed: Mapping[Instruction, li
     for computation in module.computations:
         lines = [f"{'ENTRY ' * computation.is_entry}{computation.name} {{"]
         for instruction in computation.instructions:
-            lines += [f"  {line}" for line in changed.get(instruction, [instruction.printed()])]
+            if not instruction.is_implied:
+                lines += [f"  {line}" for line in changed.get(instruction, [instruction.printed()])]
         parts.append("\n".join([*lines, "}"]))
     return "\n\n".join(parts) + "\n"
 

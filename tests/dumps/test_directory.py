@@ -52,6 +52,8 @@ LAST = "after_optimizations"
         ("module_0001.S.6698.before_optimizations.txt", "module", "S.6698", 1, "before_optimizations"),
         (f"module_0001.S.6698.cpu_{LAST}.hlo.txt", "module", "S.6698", 1, f"cpu_{LAST}"),
         (f"module_0001.S.6698.sm_8.0_gpu_{LAST}.txt", "module", "S.6698", 1, f"sm_8.0_gpu_{LAST}"),
+        (f"module_0001.S.6698.sm_9.0a_gpu_{LAST}.txt", "module", "S.6698", 1, f"sm_9.0a_gpu_{LAST}"),
+        (f"module_16544.jit_f.sm_10.0f_gpu_{LAST}.hlo.pb", "module", "jit_f", 16544, f"sm_10.0f_gpu_{LAST}"),
         (f"module_0001.S.6698.sm_8.0_gpu_{LAST}-live-range.txt", "live ranges", "S.6698", 1, f"sm_8.0_gpu_{LAST}"),
         ("module_0001.S.6698.0012.p.after_x.before_y.txt", "module", "S.6698", 1, "0012.p.after_x.before_y"),
         ("module_0001.S.6698.snapshot.7.pb", "snapshot", "S.6698", 1, ""),

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 #: The kinds of files, in the order in which they are listed.
 KINDS = ("module", "snapshot", "allocations", "memory report", "used values", "live ranges", "folder", "other")
 
-_NAMED_STAGE = r"(?:sm_\d+\.\d+_)?[A-Za-z0-9_]*(?:before|after)_[A-Za-z0-9_]+"
+_NAMED_STAGE = r"(?:sm_\d+\.\d+[a-z]?_)?[A-Za-z0-9_]*(?:before|after)_[A-Za-z0-9_]+"
 _NUMBERED_STAGE = r"\d{4,}\.(?!\d+\.)[^./]+\.[^/]*(?<!_optimizations)(?<!_optimizations\.hlo)"
 _STAGE = rf"(?P<stage>{_NAMED_STAGE}|{_NUMBERED_STAGE})"
 _WHAT = (

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from strided.dumps.hlo.elements import with_elements
 from strided.dumps.hlo.header import Unparsed
 from strided.dumps.hlo.lexer import Gatherer, inside, read_attributes, split_list, trimmed, unescape
 from strided.dumps.hlo.module import Computation
@@ -220,7 +221,7 @@ class ComputationReader:
         if not found:
             self.leave(line, "a computation without instructions")
             return None
-        return self.keep(Computation(BODY, found), found)
+        return self.keep(BODY, found)
 
     def read_block(self, text: str, first: int) -> bool:
         """Read whole computations, wherever their lines end; returns False if the text is none."""
@@ -245,18 +246,19 @@ class ComputationReader:
         matched = OPENING.match(opening)
         is_entry, name = (bool(matched[1]), matched[2] or "") if matched else (False, "")
         thread = unescape(attributes.get("execution_thread", ""))
-        computation = Computation(name, tuple(found), signature=opening.strip(), execution_thread=thread)
-        if is_entry:
-            if self.entry is not None:
-                raise self._twice("a second ENTRY", first + 1)
-            self.entry = computation
+        if is_entry and self.entry is not None:
+            raise self._twice("a second ENTRY", first + 1)
         if name:
             if name in self._named:
                 raise self._twice(f"a second computation {name!r}", first + 1)
             self._named.add(name)
-        self.keep(computation, found)
+        computation = self.keep(name, found, signature=opening.strip(), execution_thread=thread)
+        if is_entry:
+            self.entry = computation
 
-    def keep(self, computation: Computation, found: Sequence[TextInstruction]) -> Computation:
+    def keep(
+        self, name: str, found: Sequence[TextInstruction], *, signature: str = "", execution_thread: str = ""
+    ) -> Computation:
         """Add a computation to the module, and check the names in it. DumpError for a name that is defined twice."""
         names = {instruction.name for instruction in found}
         if len(names) < len(found):
@@ -265,13 +267,16 @@ class ComputationReader:
             raise self._twice(f"a second instruction {twice.name!r}", twice.line)
         if len(roots := [instruction for instruction in found if instruction.is_root]) > 1:
             raise self._twice("a second ROOT", roots[1].line)
+        if undefined := list(undefined_names(found, names)):
+            found, undefined = with_elements(found, undefined)
+        computation = Computation(name, tuple(found), signature=signature, execution_thread=execution_thread)
         self.computations.append(computation)
         self._check_parameters(found)
-        if undefined := list(undefined_names(found, names)):
+        if undefined:
             told = {part.line for part in self.unread}
-            for instruction, name in undefined:
+            for instruction, operand in undefined:
                 if instruction.line not in told:
-                    self.leave((instruction.line or 1) - 1, f"no instruction {name[:60]!r}")
+                    self.leave((instruction.line or 1) - 1, f"no instruction {operand[:60]!r}")
         return computation
 
     def _check_parameters(self, found: Sequence[TextInstruction]) -> None:

@@ -57,13 +57,17 @@ class Instruction(ABC):
         Whether its value is the computation's.
     line : int or None
         Number of its line in the text, from 1; None if a proto was read.
+    is_implied : bool
+        Whether it has no line of its own: an element of a tuple that its users name, as ``%pair#0``. Its `line` is that
+        of the first of them.
     computation : Computation
     """
 
-    __slots__ = ("_attributes", "_operands", "computation", "is_root", "line", "name", "opcode")
+    __slots__ = ("_attributes", "_operands", "computation", "is_implied", "is_root", "line", "name", "opcode")
 
     def __init__(self, name: str, opcode: str, is_root: bool, line: int | None) -> None:
         self.name, self.opcode, self.is_root, self.line = name, opcode, is_root, line
+        self.is_implied = False
         self._attributes: Mapping[str, str] | None = None
         self._operands: tuple[Instruction, ...] | None = None
         self.computation: ComputationLike

@@ -110,7 +110,8 @@ class Computation:
 
     def printed(self, indent: str = "", **options: bool) -> str:
         """The computation as HLO text, each line after `indent`; for the options see `Module.to_text`."""
-        lines = [f"{self.signature} {{".lstrip(), *(f"  {i.printed(**options)}" for i in self.instructions)]
+        printed = (f"  {i.printed(**options)}" for i in self.instructions if not i.is_implied)
+        lines = [f"{self.signature} {{".lstrip(), *printed]
         thread = f', execution_thread="{self.execution_thread}"' if self.execution_thread else ""
         return "\n".join(f"{indent}{line}" for line in (*lines, f"}}{thread}"))
 

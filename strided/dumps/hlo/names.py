@@ -88,8 +88,12 @@ def sanitized(name: str) -> str:
 
 def rename(computations: Sequence[Computation]) -> dict[str, str]:
     """Rename computations and instructions as XLA would; returns the computations' new names by the written ones."""
-    for one, written, name in _changes([one for computation in computations for one in computation.instructions]):
+    instructions = [one for computation in computations for one in computation.instructions]
+    for one, written, name in _changes([one for one in instructions if not one.is_implied]):
         one.computation.renamed[written] = name
+    for one in instructions:
+        if one.is_implied and (new := one.computation.renamed.get((written := one.name).partition("#")[0])):
+            one.name = one.computation.renamed[written] = f"{new}#{written.partition('#')[2]}"
     new_names = {}
     for computation, written, name in _changes([computation for computation in computations if computation.name]):
         if computation.signature:  # a body printed inside its caller has no name in the text

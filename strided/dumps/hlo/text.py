@@ -175,5 +175,5 @@ class _ModuleReader:
         self.body.check(found[-1])
         self.body.read_bodies(found[-1], 0)
         self.name, self.attributes = BODY, {"is_scheduled": "true"}
-        self.single = self.body.keep(Computation(BODY, tuple(found), signature=f"ENTRY %{BODY}"), found)
+        self.single = self.body.keep(BODY, found, signature=f"ENTRY %{BODY}")
         return True

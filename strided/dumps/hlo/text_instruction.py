@@ -33,8 +33,8 @@ from strided.layout import AnyShape, Shape, parser
 #: no comment is part of one.
 NAME = r"(?![<>\-'/?*+~#])[^\s=(){}\[\],\"/%]++(?:(?:/(?![/*])|(?<=:)//)[^\s=(){}\[\],\"/%]*+)*+"
 
-#: Operands as XLA prints them: names, after their shapes in older text.
-_NAMED = r"(?:/\*index=\d++\*/)?+%?[\w.\-]++"
+#: Operands as XLA prints them: names, after their shapes in older text, and elements of tuples (`elements`).
+_NAMED = r"(?:/\*index=\d++\*/)?+%?[\w.\-#]++"
 _TYPED = rf"(?:[a-z]\w*+\[[\d,<=? ]*+\](?:\{{[^{{}}]*+\}})?+ )?+{_NAMED}"
 
 _HEAD = rf"[ \t]*+(ROOT )?%?({NAME}) = (?:(\S.*?) )??((?!b\()[a-z][\w\-.]*+)\("
@@ -51,11 +51,11 @@ _STATEMENT = re.compile(
 _TYPED_LIST = re.compile(rf"{_TYPED}(?:, {_TYPED})*+\)")
 
 
-_WORD = r"[A-Za-z0-9_.\-]++"
+_WORD, _VALUE = r"[A-Za-z0-9_.\-]++", r"[A-Za-z0-9_.\-#]++"
 #: The form of nearly all lines, without comments and in sets of ASCII, which Python matches twice as fast.
 _PLAIN = re.compile(
     rf" *+(ROOT )?%?((?!-){_WORD}) = ([a-z][!-.0-~]*+|\([ -.0-~]*?) ([a-z]{_WORD})"
-    rf"\(((?:%?{_WORD}(?:, %?{_WORD})*+)?+)\)(?=,|\Z)"
+    rf"\(((?:%?{_VALUE}(?:, %?{_VALUE})*+)?+)\)(?=,|\Z)"
 )
 #: How a plain line may end, other than with ROOT.
 _PLAIN_ENDS = frozenset(ascii_letters + digits + ')}]"')
