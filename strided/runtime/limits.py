@@ -82,8 +82,7 @@ class Limits(NamedTuple):
     tiled_block_bytes: int = 1 << 14
     #: Rows of the source read side by side: about as many streams as a CPU prefetches. `compare.py`, tall tiles.
     streams: int = 8
-    #: All blocks of a staged copy: half of the second-level cache of many CPUs. Smaller blocks are done so soon that
-    #: threads wait for each other. `compare.py`, rows "columns".
+    #: All blocks of a staged copy: half of the second-level cache of many CPUs. `compare.py`, rows "columns".
     staging_bytes: int = 1 << 20
     #: A block of a staged copy along its contiguous axis. `compare.py`, rows "columns".
     staging_lane_bytes: int = 1 << 11
