@@ -18,7 +18,7 @@ import numpy as np
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.blocks import Box
-from strided.runtime.threads import get_num_threads
+from strided.runtime.threads import threads_in_python
 
 #: A partial result: arrays that are combined element by element, with every reduced axis of size 1.
 Partial: TypeAlias = tuple[Array, ...]
@@ -94,7 +94,7 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
         if reduction.done is not None and len(axes) == array.ndim and reduction.done(state):
             decided = True
 
-    blocks.run_all(reduce, enumerate(segment for _, segment in pieces), get_num_threads())
+    blocks.run_all(reduce, enumerate(segment for _, segment in pieces), threads_in_python())
     if len(axes) == array.ndim:
         # Blocks left out cannot change the result.
         return _pairwise((state for state in found if state is not None), reduction.combine)

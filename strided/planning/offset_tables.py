@@ -94,12 +94,11 @@ class _AxisRanges:
     def _made(self) -> Iterator[AxisRange]:
         start, extent = 0, self.axis.extent
         stop = min(extent, self.head)
+        # All digits but the last repeat, and that goes on evenly.
+        source, target = (side.at(self.repeat) - side.at(0) for side in (self.axis.source, self.axis.target))
         while start < extent:
-            like = start if self.to_end and stop == extent else start % self.repeat
-            source, target = (
-                side.at(start) - side.at(like) if like != start else 0 for side in (self.axis.source, self.axis.target)
-            )
-            yield AxisRange(like, like + stop - start, source, target)
+            turns, like = (0, start) if self.to_end and stop == extent else divmod(start, self.repeat)
+            yield AxisRange(like, like + stop - start, turns * source, turns * target)
             start, stop = stop, min(extent, stop + self.length)
 
 

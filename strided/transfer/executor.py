@@ -126,6 +126,16 @@ def _split(shift: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
     return phase, (shift[0] - phase[0], shift[1] - phase[1])
 
 
+def _apart(parts: TaskRanges) -> tuple[TaskRanges, tuple[int, int]]:
+    """The ranges of a task without their shifts, which tasks that are alike have in common, and the sums of these."""
+    source = target = 0
+    alike = []
+    for start, stop, from_, to in parts:
+        alike.append(AxisRange(start, stop))
+        source, target = source + from_, target + to
+    return tuple(alike), (source, target)
+
+
 class _Whole:
     """Steps of a single task each, one after the other."""
 
@@ -147,7 +157,7 @@ class _Shared:
 
     def __init__(self, own: _WithFormats) -> None:
         self._own, self._tables = own, own.step.tables()
-        self._known = BoundedCache[tuple[object, ...], Template](_MOST_TEMPLATES)
+        self._known = BoundedCache[TaskRanges, Template](_MOST_TEMPLATES)
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The step with `shift` bits added on both sides."""
@@ -155,18 +165,12 @@ class _Shared:
 
         def tasks() -> Iterator[Task]:
             for parts in step.tasks():
-                alike = tuple(part[:2] for part in parts)
+                alike, moved = _apart(parts)
                 template = self._known.get(alike)
                 if template is None:
-                    still = tuple(AxisRange(*ends) for ends in alike)
-                    template = self._known.keep(alike, template_of([self._own.call(self._tables, still)]))
-                yield Task(
-                    template,
-                    (
-                        shift[0] + step.units[0] * sum(part.source for part in parts),
-                        shift[1] + step.units[1] * sum(part.target for part in parts),
-                    ),
-                )
+                    template = self._known.keep(alike, template_of([self._own.call(self._tables, alike)]))
+                there = shift[0] + step.units[0] * moved[0], shift[1] + step.units[1] * moved[1]
+                yield Task(template, there)
 
         return Copying(tasks, _task_bytes(step), 0, step.divides)
 
@@ -189,12 +193,11 @@ class _Staged:
 
         def tasks() -> Iterator[Task]:
             for parts in self._step.tasks():
-                moved = sum(part.source for part in parts), sum(part.target for part in parts)
+                alike, moved = _apart(parts)
                 phase, there = _split((shift[0] + moved[0], shift[1] + moved[1]))
-                key = (phase, *(part[:2] for part in parts))
-                template = self._known.get(key)
+                template = self._known.get((phase, alike))
                 if template is None:
-                    template = self._known.keep(key, template_of(self._calls(parts, phase)))
+                    template = self._known.keep((phase, alike), template_of(self._calls(alike, phase)))
                 yield Task(template, there)
 
         return Copying(tasks, _task_bytes(self._step), len(self._step.staging), self._step.divides)

@@ -21,10 +21,12 @@ from strided.layout.element_types import element_type
 from strided.planning.axis_maps import AxisMap, axis_map_of
 from strided.planning.boxes import Axis, Box, simplified, split
 from strided.planning.linearize import linearized
+from strided.planning.offset_tables import boxes_of
 from strided.planning.plan import NestStep, PerElementStep, Plan, StagedCopy, Storage, VectorStep, plan_copy, span_of
 from strided.runtime import limits
 from strided.runtime.cache import forget
 from tests.regions import map_of, row_major, window
+from tests.thinned import examples
 
 
 def plan_between(source: str, target: str) -> Plan:
@@ -497,6 +499,28 @@ def test_the_normal_form_of_an_axis_says_the_same(axis: tuple[tuple[Term, ...], 
     assert side.bounds(extent) == (wanted.min(), wanted.max())
     if side.radix_map is not None:
         assert [side.base + side.radix_map.at(k) for k in range(extent)] == wanted.tolist()
+
+
+@given(st.lists(any_terms(), min_size=2, max_size=4), st.data())
+@examples(200)
+def test_ranges_that_look_alike_are_shifted_to_their_places(
+    found: list[tuple[tuple[Term, ...], int]], data: st.DataObject
+) -> None:
+    """Along an axis, and along one around another on both sides."""
+    extent = min(n for _, n in found)
+    maps = [axis_map_of(terms, extent) for terms, _ in found]
+    if len(maps) == 4:
+        maps, extent = [outer.around(inner, extent) for outer, inner in (maps[:2], maps[2:])], extent * extent
+    axis = Axis(extent, *maps[:2])
+    length, period = data.draw(st.integers(1, extent + 2)), data.draw(st.integers(1, 8))
+    for to_ends in (False, True):
+        start = 0
+        for (part,) in boxes_of([axis], [0], [length], [period], to_ends=to_ends):
+            for side, shift in ((axis.source, part.source), (axis.target, part.target)):
+                wanted = [side.at(start + k) for k in range(part.stop - part.start)]
+                assert [side.at(part.start + k) + shift for k in range(part.stop - part.start)] == wanted
+            start += part.stop - part.start
+        assert start == extent
 
 
 def test_steps_leave_no_trace_where_digits_divide() -> None:

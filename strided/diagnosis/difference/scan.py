@@ -36,7 +36,7 @@ from strided.diagnosis.difference.values import (
 from strided.layout.sizes import tile_of
 from strided.pictures.folding import Counts, Folding, folding
 from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS
-from strided.runtime.threads import get_num_threads, run
+from strided.runtime.threads import run, threads_in_python
 from strided.transfer.region import address_of
 
 Progress = Callable[[int], object]
@@ -205,7 +205,7 @@ def scan(
         work.counts_bytes = True
     else:
         pieces = _boxes(a, b)
-    run(work.block, ((box,) for box in pieces), threads=get_num_threads())
+    run(work.block, ((box,) for box in pieces), threads=threads_in_python())
     tally.padding_bytes = max(0, tally.padding_bytes - work.element_bytes)
     return tally
 
@@ -367,7 +367,7 @@ def _unequal_chunks(a: LayoutArray, b: LayoutArray, work: _Scan) -> tuple[Mask, 
         with work.lock:
             work.advance(a.size * (first + _CHUNKS) // _share(found) - a.size * first // _share(found), nbytes)
 
-    run(compare, ((k,) for k in range(0, len(found), _CHUNKS)), threads=get_num_threads())
+    run(compare, ((k,) for k in range(0, len(found), _CHUNKS)), threads=threads_in_python())
     return found, sum(differing)
 
 
