@@ -101,8 +101,8 @@ def wanted(name: str) -> Callable[..., Any]:
     raise NotCompiled(name)
 
 
-def entries_of(names: Sequence[str]) -> list[int]:
-    """The addresses at which kernels are called with records of their arguments by `run_tasks`.
+def entries_of(names: Sequence[str]) -> list[tuple[int, int]]:
+    """The addresses at which `run_tasks` calls kernels with records of their arguments, and the int64 that these are.
 
     Raises
     ------
@@ -116,9 +116,9 @@ def entries_of(names: Sequence[str]) -> list[int]:
 
 
 @cache
-def _entry_of(name: str) -> int:
+def _entry_of(name: str) -> tuple[int, int]:
     load(name)
-    found: int = kernel_of(name).entry
+    found: tuple[int, int] = kernel_of(name).entry
     return found
 
 

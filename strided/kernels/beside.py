@@ -116,20 +116,26 @@ class Compiler:
         """Worker thread."""
         self._closed.wait(_PATIENCE)
         while names := self._next():
-            try:
-                missing = [name for name in names if not self._found_on_disk(name)]
-                if missing:
-                    self._compile(missing)
-            except Exception as error:
-                # Told to whoever wants one of these kernels next, without what it holds that was half made.
-                self.failed |= dict.fromkeys(names, error.with_traceback(None))
+            missing = []
+            for name in names:
+                with self._telling(name):
+                    if not self._found_on_disk(name):
+                        missing.append(name)
+            self._compile(missing)
+
+    @contextmanager
+    def _telling(self, name: str) -> Iterator[None]:
+        """Within this, an exception is kept for whoever wants the kernel next."""
+        try:
+            yield
+        except Exception as error:
+            with self._lock:
+                self.failed[name] = error.with_traceback(None)  # it holds what was half made
 
     def failure(self, name: str) -> Exception | None:
-        """Why a kernel could not be compiled, told once for all that were to be compiled with it."""
-        error = self.failed.get(name)
-        if error is not None:
-            self.failed = {name: other for name, other in self.failed.items() if other is not error}
-        return error
+        """Why a kernel could not be compiled; told once."""
+        with self._lock:
+            return self.failed.pop(name, None)
 
     def _next(self) -> list[str]:
         """The kernels that were asked for meanwhile; none ends the thread."""
@@ -154,16 +160,37 @@ class Compiler:
     def _compile(self, names: list[str]) -> None:
         from strided.kernels import kernel_of
 
-        made = b""
-        if (command := _command(",".join(names), kernel_of(names[0]).folder())) is not None:
-            with suppress(OSError):
-                made = self._made_by(command)
-        codes = _codes(made)
-        for name in names:
+        while names and not self._closed.is_set():
+            made, ended = b"", None
+            command = _command(",".join(names), kernel_of(names[0]).folder())
+            if command is not None:
+                try:
+                    made = self._made_by(command)
+                except OSError:
+                    pass
+                except _Ended as error:
+                    made, ended = error.made, error
+            codes = list(_codes(made))
+            for name, code in zip(names, codes, strict=False):
+                self._take(name, code)
+            names = names[len(codes) :]
+            if ended is None:
+                for name in names:
+                    self._take(name, b"")
+                return
+            # It did not survive the first one that it did not hand over.
+            for name in names[:1]:
+                with self._telling(name):
+                    raise ended
+            names = names[1:]
+
+    def _take(self, name: str, code: bytes) -> None:
+        """Load a kernel that another process compiled, or compile it."""
+        with self._telling(name):
             if not self._closed.is_set():
                 with undisturbed():
                     _refuse_to_crash()
-                    self._load(name, next(codes, b""))
+                    self._load(name, code)
 
     def _made_by(self, command: list[str]) -> bytes:
         """What a process hands over that runs to its end, or to that of this one."""
@@ -193,9 +220,18 @@ class Compiler:
             finally:
                 with self._lock:
                     self._child = None
+        made = written.partition(_MARK)[2]
         if ended < 0 and not self._closed.is_set():
-            raise RuntimeError(f"the process that compiles them was ended by signal {-ended}")
-        return written.partition(_MARK)[2]
+            raise _Ended(f"the process that compiles them was ended by signal {-ended}", made)
+        return made
+
+
+class _Ended(RuntimeError):
+    """The process that compiles was ended; `made` is what it had handed over."""
+
+    def __init__(self, words: str, made: bytes) -> None:
+        super().__init__(words)
+        self.made = made
 
 
 #: Each of its threads would take memory, on a machine with many cores more than all else together.
@@ -232,10 +268,11 @@ def _refuse_to_crash(*, compiling: bool = False) -> None:
 
 def _codes(made: bytes) -> Iterator[bytes]:
     """The code of each kernel in what a process handed over: of all, or of the first ones."""
-    while len(made) >= _LENGTH_BYTES:
-        end = _LENGTH_BYTES + int.from_bytes(made[:_LENGTH_BYTES], "little")
-        yield made[_LENGTH_BYTES:end]
-        made = made[end:]
+    start = 0
+    while (begin := start + _LENGTH_BYTES) <= len(made):
+        start = begin + int.from_bytes(made[start:begin], "little")
+        if start <= len(made):
+            yield made[begin:start]
 
 
 def _command(names: str, folder: Path | None) -> list[str] | None:
@@ -296,6 +333,7 @@ def compile_for_parent(names: str, folder: str, result: int) -> None:
             with _alone(Path(folder, f"{name}.lock") if folder else None):
                 code = kernel_of(name).code([Path(folder)] if folder else [])
             file.write(len(code).to_bytes(_LENGTH_BYTES, "little") + code)
+            file.flush()
 
 
 def _end_with_parent() -> None:
@@ -323,7 +361,10 @@ def _alone(lock: Path | None) -> Iterator[None]:
                 import fcntl
 
                 fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            _locked = None
 
 
 def _remove(lock: Path | None) -> None:

@@ -129,6 +129,9 @@ class _Lower(lowering.Lower):
     def create_cpython_wrapper(self, release_gil: bool = False) -> None:
         super().create_cpython_wrapper(release_gil)
         kind = self.context.call_conv.get_function_type(self.fndesc.restype, self.fndesc.argtypes)
+        taken = [ir.PointerType] * 2 + [(ir.PointerType, ir.IntType)] * words_of(self.fndesc.argtypes)
+        if len(kind.args) != len(taken) or not all(map(isinstance, kind.args, taken)):
+            raise RuntimeError(f"this version of Numba hands arguments over in another way: {kind}")
         module = self.library.create_ir_module(self.fndesc.unique_name)
         integer = ir.IntType(64)
         entry = ir.Function(
@@ -151,6 +154,13 @@ class _Lowering(typed_passes.NativeLowering):
     @property
     def lowering_class(self) -> type[lowering.Lower]:
         return _Lower
+
+
+def words_of(arguments: Sequence[Any]) -> int:
+    """The int64 as which compiled code takes arguments of these types: see `records`."""
+    arrays = (kind.ndim for kind in arguments if isinstance(kind, types.Array))
+    others = (kind for kind in arguments if not isinstance(kind, types.Array))
+    return sum(5 + 2 * ndim for ndim in arrays) + sum(kind.count if hasattr(kind, "count") else 1 for kind in others)
 
 
 def _name_of_entry(kernel: str) -> str:
@@ -240,13 +250,13 @@ class Kernel:
         return made
 
     @cached_property
-    def entry(self) -> int:
-        """The address of a C function that takes the address of a record of the arguments (`records`)."""
+    def entry(self) -> tuple[int, int]:
+        """The address of a C function that takes the address of the arguments, and the int64 that these are."""
         (overload,) = self.compiled.overloads.values()
         found: int = overload.library.get_pointer_to_function(_name_of_entry(overload.fndesc.llvm_func_name))
         if not found:
             raise RuntimeError(f"{self.__name__} has no entry for records")
-        return found
+        return found, words_of(self.arguments)
 
     def is_on_disk(self) -> bool:
         """Whether there is machine code for `compile` to take."""

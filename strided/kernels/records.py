@@ -26,29 +26,48 @@ BUFFERS = 4
 
 #: An array as arguments: what counts its references and owns it, its length, the bytes of an element, its address, and
 #: of every axis the length, and the bytes from one to the next.
-ITEMS, ADDRESS, SHAPE = 2, 4, 5
+ITEMS, ITEM_BYTES, ADDRESS, SHAPE, STRIDE = 2, 3, 4, 5, 6
 BYTES_WORDS = 7
 
 #: Most arguments of a kernel, in int64.
 MOST_ARGUMENTS = 96
 
-#: Bytes of a thread's room for `run_tasks`, besides the largest first table of a call.
-ROOM_BYTES = 1 << 10
+#: A thread's room for `run_tasks`, in int64: the address, length and shift of every buffer, where scratch memory is,
+#: the arguments of a call, and its first table, shifted.
+PLACE, SIZE, SHIFT = range(3)
+OF_BUFFER = 3
+SCRATCH_AT, ARGUMENTS_AT = OF_BUFFER * BUFFERS, 16
+ROOM_TABLE_AT = ARGUMENTS_AT + MOST_ARGUMENTS
+#: Bytes of it, besides that table.
+ROOM_BYTES = 8 * ROOM_TABLE_AT
 
 
 def record(
-    entry: int, arguments: Sequence[Any], buffers: tuple[int, int], units: tuple[int, int], scratch: int
+    entry: int,
+    words: int,
+    arguments: Sequence[Any],
+    buffers: tuple[int, int],
+    units: tuple[int, int],
+    scratch: int,
 ) -> list[int]:
     """A call with some arguments behind the source and the target, and scratch memory as the one at `scratch`, if any.
 
-    The arrays must live as long as the record. Scratch memory is any array; its length counts.
+    The kernel takes `words` int64. The arrays must live as long as the record. Scratch memory is any array; its length
+    counts.
+
+    Raises
+    ------
+    TypeError
+        The arguments are none that the kernel takes.
     """
     places, flat = [], [0] * BYTES_WORDS * 2
-    flat[BYTES_WORDS - 1] = flat[2 * BYTES_WORDS - 1] = flat[3] = flat[BYTES_WORDS + 3] = 1
+    for side in (0, BYTES_WORDS):
+        flat[side + ITEM_BYTES] = flat[side + STRIDE] = 1
     for argument in arguments:
         places.append(len(flat))
         flat += _flat(argument)
-    assert len(flat) <= MOST_ARGUMENTS
+    if len(flat) != words or words > MOST_ARGUMENTS:
+        raise TypeError(f"{len(flat)} int64 of arguments for a kernel that takes {words}, of at most {MOST_ARGUMENTS}")
     first = arguments[0]
     table = (first.ctypes.data, len(first)) if isinstance(first, np.ndarray) else (0, 0)
     place = places[scratch] + ADDRESS if scratch >= 0 else -1
@@ -58,6 +77,8 @@ def record(
 def _flat(argument: Any) -> Iterator[int]:
     """An argument as compiled code takes it."""
     if isinstance(argument, np.ndarray):
+        if argument.dtype not in (np.int64, np.uint8) or not argument.flags.c_contiguous:
+            raise TypeError(f"no table: {argument.dtype} of strides {argument.strides}")
         yield from (0, 0, argument.size, argument.itemsize, argument.ctypes.data, *argument.shape, *argument.strides)
     elif isinstance(argument, tuple):
         for each in argument:

@@ -11,27 +11,29 @@ from strided.kernels.llvm import INT64, INTEGER, operation, pointer_to
 from strided.kernels.records import (
     ADDRESS,
     ARGUMENTS,
-    BUFFERS,
+    ARGUMENTS_AT,
+    BLOCK,
     BYTES_WORDS,
     ENTRY,
     FROM,
     FROM_UNIT,
     ITEMS,
     LENGTH,
-    ROOM_BYTES,
+    OF_BUFFER,
+    PLACE,
+    ROOM_TABLE_AT,
+    SCRATCH_AT,
     SCRATCH_PLACE,
     SHAPE,
+    SHIFT,
+    SIZE,
+    SOURCE,
     TABLE_AT,
     TABLE_ROWS,
+    TARGET,
     TO,
     TO_UNIT,
 )
-
-# The room of a thread: address, length and shift of every buffer, where scratch memory is, arguments, and a table.
-_OF_BUFFER = 3
-_SCRATCH = _OF_BUFFER * BUFFERS
-_ARGUMENTS = 16
-_TABLE = ROOM_BYTES // 8
 
 
 @operation(INTEGER, INTEGER)
@@ -49,18 +51,17 @@ def _call(builder, entry, arguments):
 
 @part
 def _put_buffer(room, number, place, size):
-    simd_bytes.put_item(room, _OF_BUFFER * number, place)
-    simd_bytes.put_item(room, _OF_BUFFER * number + 1, size)
-    simd_bytes.put_item(room, _OF_BUFFER * number + 2, ZERO)
+    simd_bytes.put_item(room, OF_BUFFER * number + PLACE, place)
+    simd_bytes.put_item(room, OF_BUFFER * number + SIZE, size)
+    simd_bytes.put_item(room, OF_BUFFER * number + SHIFT, ZERO)
 
 
 @part
 def _put_side(room, arguments, number, unit):
     """Fill in a buffer among the arguments; by how many units of offsets it is shifted."""
-    place, size, shift = ZERO, ZERO, ZERO
-    place = simd_bytes.item(room, _OF_BUFFER * number)
-    size = simd_bytes.item(room, _OF_BUFFER * number + 1)
-    shift = simd_bytes.item(room, _OF_BUFFER * number + 2)
+    place = simd_bytes.item(room, OF_BUFFER * number + PLACE)
+    size = simd_bytes.item(room, OF_BUFFER * number + SIZE)
+    shift = simd_bytes.item(room, OF_BUFFER * number + SHIFT)
     simd_bytes.put_item(arguments, ZERO + ITEMS, size)
     simd_bytes.put_item(arguments, ZERO + ADDRESS, place)
     simd_bytes.put_item(arguments, ZERO + SHAPE, size)
@@ -75,7 +76,7 @@ def _put_table(room, arguments, record, s, t):
         simd_bytes.put_item(arguments, first, simd_bytes.item(arguments, first) + s)
         simd_bytes.put_item(arguments, first + 1, simd_bytes.item(arguments, first + 1) + t)
     elif s != 0 or t != 0:
-        table, own = simd_bytes.item(record, ZERO + TABLE_AT), room + 8 * _TABLE
+        table, own = simd_bytes.item(record, ZERO + TABLE_AT), room + 8 * ROOM_TABLE_AT
         for k in range(rows):
             simd_bytes.put_item(own, 2 * k, simd_bytes.item(table, 2 * k) + s)
             simd_bytes.put_item(own, 2 * k + 1, simd_bytes.item(table, 2 * k + 1) + t)
@@ -85,7 +86,7 @@ def _put_table(room, arguments, record, s, t):
 @part
 def _carry_out(room, record):
     """Carry out the call of a record."""
-    arguments = room + 8 * _ARGUMENTS
+    arguments = room + 8 * ARGUMENTS_AT
     for k in range(simd_bytes.item(record, ZERO + LENGTH) - ARGUMENTS):
         simd_bytes.put_item(arguments, k, simd_bytes.item(record, ARGUMENTS + k))
     from_, to = simd_bytes.item(record, ZERO + FROM), simd_bytes.item(record, ZERO + TO)
@@ -94,7 +95,7 @@ def _carry_out(room, record):
     _put_table(room, arguments, record, s, t)
     place = simd_bytes.item(record, ZERO + SCRATCH_PLACE)
     if place >= 0:
-        simd_bytes.put_item(arguments, place, simd_bytes.item(room, ZERO + _SCRATCH))
+        simd_bytes.put_item(arguments, place, simd_bytes.item(room, ZERO + SCRATCH_AT))
     _call(simd_bytes.item(record, ZERO + ENTRY), arguments)
 
 
@@ -106,17 +107,17 @@ def run_tasks(source, target, first, second, scratch, room, records, tasks, take
     `first` and `second` are the blocks between source and target. `scratch` and `room` are this thread's own.
     """
     own = simd_bytes.address(room)
-    simd_bytes.put_item(own, ZERO + _SCRATCH, simd_bytes.address(scratch))
-    _put_buffer(own, ZERO, simd_bytes.address(source), source.size)
-    _put_buffer(own, ZERO + 1, simd_bytes.address(target), target.size)
-    _put_buffer(own, ZERO + 2, simd_bytes.address(first), first.size)
-    _put_buffer(own, ZERO + 3, simd_bytes.address(second), second.size)
+    simd_bytes.put_item(own, ZERO + SCRATCH_AT, simd_bytes.address(scratch))
+    _put_buffer(own, ZERO + SOURCE, simd_bytes.address(source), source.size)
+    _put_buffer(own, ZERO + TARGET, simd_bytes.address(target), target.size)
+    _put_buffer(own, ZERO + BLOCK, simd_bytes.address(first), first.size)
+    _put_buffer(own, ZERO + BLOCK + 1, simd_bytes.address(second), second.size)
     for _ in range(most):
         task = _take(simd_bytes.address(taken))
         if task >= len(tasks):
             return
-        simd_bytes.put_item(own, ZERO + 2, tasks[task, 2])
-        simd_bytes.put_item(own, ZERO + _OF_BUFFER + 2, tasks[task, 3])
+        simd_bytes.put_item(own, ZERO + OF_BUFFER * SOURCE + SHIFT, tasks[task, 2])
+        simd_bytes.put_item(own, ZERO + OF_BUFFER * TARGET + SHIFT, tasks[task, 3])
         record = simd_bytes.address(records) + 8 * tasks[task, 0]
         for _ in range(tasks[task, 1]):
             _carry_out(own, record)

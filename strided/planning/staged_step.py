@@ -70,6 +70,11 @@ class StagedCopy:
         extents, lengths = (" x ".join(map(str, n)) for n in ([a.extent for a in self.box.axes], self.lengths))
         return f"{self.kernel} over {extents} in blocks of {lengths}, {counted(self.bits[1], 'bit')} each"
 
+    @property
+    def block_bytes(self) -> tuple[int, ...]:
+        """Bytes of the blocks between one kernel and the next."""
+        return tuple(layout.strides(self.lengths)[1] // 8 for layout in self.staging)
+
     def tasks(self) -> Iterator[TaskRanges]:
         """Boxes for threads to share, one block each."""
         axes = self.box.axes

@@ -136,10 +136,18 @@ def run(
     try:
         _ask(job, threads - 1)
         job.drain()
+    except BaseException:  # Ctrl-C came between two lines of these
+        stop()
+        raise
     finally:
         job.close()
     if job.error is not None:
-        raise job.error
+        error, job.error = job.error, None
+        try:
+            raise error
+        finally:
+            # The error's traceback has this frame: what it holds, such as buffers, would stay until a collection.
+            del error, job, work, pieces, stop
 
 
 class _Job:
@@ -190,6 +198,8 @@ class _Job:
         self._stopped = True
         while True:
             try:
+                if interruption is not None:
+                    self._stop()
                 with self._lock:
                     self._closed = True
                     if not self._helping:
@@ -198,7 +208,6 @@ class _Job:
                 self._left.wait()
             except KeyboardInterrupt as error:
                 interruption = error
-                self._stop()
         # A helper that was too busy to begin may find this job later: it must not keep buffers alive until then.
         self._work, self._pieces, self._stop = _nothing, iter(()), _nothing
         if interruption is not None:

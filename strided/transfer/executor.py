@@ -172,7 +172,7 @@ class _Shared:
                 there = shift[0] + step.units[0] * moved[0], shift[1] + step.units[1] * moved[1]
                 yield Task(template, there)
 
-        return Copying(tasks, _task_bytes(step), 0, step.divides)
+        return Copying(tasks, _task_bytes(step), (), step.divides)
 
 
 class _Staged:
@@ -200,7 +200,7 @@ class _Staged:
                     template = self._known.keep((phase, alike), template_of(self._calls(alike, phase)))
                 yield Task(template, there)
 
-        return Copying(tasks, _task_bytes(self._step), len(self._step.staging), self._step.divides)
+        return Copying(tasks, _task_bytes(self._step), self._step.block_bytes, self._step.divides)
 
     def _calls(self, parts: TaskRanges, phase: tuple[int, int]) -> list[Call]:
         """The calls that keep what lies in words of the target besides, and those of all stages of a block.
@@ -230,7 +230,7 @@ class _Filled:
         self._known = BoundedCache[tuple[object, ...], Template](_MOST_TEMPLATES)
         # A small fill is done before another thread has begun.
         divides = self._size > limits.current.shared_fill_bytes
-        self._copy = Copying(self._tasks, limits.current.fill_task_bytes, 0, divides)
+        self._copy = Copying(self._tasks, limits.current.fill_task_bytes, (), divides)
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The steps. Those of a fill are not shifted."""

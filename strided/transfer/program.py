@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -96,6 +96,12 @@ class Program(NamedTuple):
     templates: tuple[Template, ...]
     room_bytes: int
 
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of its tables, each counted once, and of itself."""
+        tables = {id(table): table.nbytes for template in self.templates for table in template.tables}
+        return sum(tables.values()) + self.records.nbytes + self.tasks.nbytes
+
 
 def template_of(calls: Sequence[Call]) -> Template:
     """The template of some calls.
@@ -107,7 +113,7 @@ def template_of(calls: Sequence[Call]) -> Template:
     """
     entries = kernels.entries_of([call.kernel for call in calls])
     found = [
-        records.record(entry, call.arguments, call.buffers, call.units, call.scratch)
+        records.record(*entry, call.arguments, call.buffers, call.units, call.scratch)
         for entry, call in zip(entries, calls, strict=True)
     ]
     own = [[each for each in call.arguments if isinstance(each, np.ndarray) and each is not SCRATCH] for call in calls]
@@ -138,19 +144,40 @@ def program_of(tasks: Iterable[Task]) -> Program:
 
 
 class Copying:
-    """A copy by tasks, which are made when it is first carried out, and kept if they are few."""
+    """A copy by tasks, which are made when it is first carried out, and kept if they are few.
 
-    def __init__(self, tasks: Callable[[], Iterator[Task]], task_bytes: int, blocks: int, divides: bool) -> None:
-        self._tasks, self._task_bytes, self._blocks, self._divides = tasks, task_bytes, blocks, divides
+    Parameters
+    ----------
+    tasks : callable
+        Lists the tasks, for as many threads as are set.
+    task_bytes : int
+        Bytes of the target that a task writes, about.
+    block_bytes : tuple of int
+        Bytes of each block between source and target, two at most.
+    divides : bool
+        Whether threads may share it.
+    """
+
+    def __init__(
+        self, tasks: Callable[[], Iterator[Task]], task_bytes: int, block_bytes: tuple[int, ...], divides: bool
+    ) -> None:
+        self._tasks, self._block_bytes, self._divides = tasks, block_bytes, divides
+        self._until_look = max(1, _LOOK_BYTES // max(1, task_bytes))
         self._kept: tuple[int, Program] | None = None
 
     def __call__(self, source: Bytes, target: Bytes) -> None:
-        """Copy."""
+        """Copy.
+
+        Raises
+        ------
+        NotCompiled
+            A kernel is not ready.
+        """
         threads = get_num_threads() if self._divides else 1
         # Tasks are made for a number of threads.
         if self._kept is not None and self._kept[0] == threads:
             program = self._kept[1]
-            self._share([program], source, target, min(threads, len(program.tasks)))
+            self._carry_out([program], source, target, min(threads, len(program.tasks)))
             return
         made: list[Task] | None = []
 
@@ -163,36 +190,39 @@ class Copying:
                 size = min(4 * size, _MOST_MADE)
                 yield program_of(some)
 
-        self._share(programs(), source, target, threads)
+        following = programs()
+        # If a kernel is missing, no thread has begun.
+        first = list(islice(following, 1))
+        self._carry_out(chain(first, following), source, target, threads)
         if made is not None:
             program = program_of(made)
-            tables = {id(table): table.nbytes for template in program.templates for table in template.tables}
-            if sum(tables.values()) <= _KEPT_BYTES:
+            if program.kept_bytes <= _KEPT_BYTES:
                 self._kept = threads, program
 
-    def _share(self, programs: Iterable[Program], source: Bytes, target: Bytes, threads: int) -> None:
+    def _carry_out(self, programs: Iterable[Program], source: Bytes, target: Bytes, threads: int) -> None:
         """Carry out programs, each by all threads."""
         run_tasks = kernels.wanted("run_tasks")
-        caller, few = threading.get_ident(), max(1, _LOOK_BYTES // max(1, self._task_bytes))
-        taken, stopped = np.zeros(1, np.int64), False
+        caller = threading.get_ident()
+        counter, stopped = np.zeros(1, np.int64), False
 
         def pieces() -> Iterator[tuple[Program, Table]]:
-            nonlocal taken
+            nonlocal counter
             for program in programs:
-                taken = np.zeros(1, np.int64)
-                while taken[0] < len(program.tasks) and not stopped:
-                    yield program, taken
+                counter = np.zeros(1, np.int64)
+                while counter[0] < len(program.tasks) and not stopped:
+                    yield program, counter
 
         def work(program: Program, taken: Table) -> None:
-            most = few if threading.get_ident() == caller else _ALL
-            first, second = [*(blocks_of(self._blocks) if self._blocks else ()), _NOTHING, _NOTHING][:2]
-            own, tables = _memory(program.room_bytes), (program.records, program.tasks)
-            run_tasks(source, target, first, second, *own, *tables, taken, most)
+            # Ctrl-C comes to the thread that called.
+            most = self._until_look if threading.get_ident() == caller else _ALL
+            first, second = [*blocks_of(self._block_bytes), _NOTHING, _NOTHING][:2]
+            scratch, room = _memory(program.room_bytes)
+            run_tasks(source, target, first, second, scratch, room, program.records, program.tasks, taken, most)
 
         def stop() -> None:
             nonlocal stopped
             stopped = True
-            taken[0] = _ALL
+            counter[0] = _ALL
 
         run(work, pieces(), threads=threads, stop=stop)
 
@@ -203,8 +233,9 @@ def at_once(program: Program) -> Copy:
 
     def copy(source: Bytes, target: Bytes) -> None:
         # The program is held here, and with it all tables whose addresses are in its records.
-        records, tasks, _, size = program
-        run_tasks(source, target, _NOTHING, _NOTHING, *_memory(size), records, tasks, np.zeros(1, np.int64), 1)
+        calls, tasks, _, size = program
+        scratch, room = _memory(size)
+        run_tasks(source, target, _NOTHING, _NOTHING, scratch, room, calls, tasks, np.zeros(1, np.int64), 1)
 
     return copy
 
@@ -230,11 +261,13 @@ def _memory(size: int) -> tuple[Bytes, Bytes]:
     return memory
 
 
-def blocks_of(count: int) -> list[Bytes]:
-    """This thread's memory for one or more blocks of a staged copy."""
+def blocks_of(sizes: tuple[int, ...]) -> list[Bytes]:
+    """This thread's memory for blocks of a staged copy, of at least so many bytes each."""
+    if not sizes:
+        return []
+    # All take as much as limits say, so that it is made once.
+    each = max(*sizes, limits.current.staging_bytes // len(sizes)) + 63 & -64
     memory: Bytes | None = getattr(_own, "blocks", None)
-    total = limits.current.staging_bytes
-    if memory is None or memory.size < total:
-        memory = _own.blocks = empty_aligned(total)
-    size = total // count
-    return [memory[k * size : (k + 1) * size] for k in range(count)]
+    if memory is None or memory.size < each * len(sizes):
+        memory = _own.blocks = empty_aligned(each * len(sizes))
+    return [memory[k * each : (k + 1) * each] for k in range(len(sizes))]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import strided as sd
+from strided.diagnosis.difference.dumps import diff_dumps
 from strided.dumps.hlo import Module, read_hlo
 from strided.dumps.hlo.instruction import Instruction
 from tests import paths
@@ -84,12 +86,17 @@ def test_shapes_that_the_text_leaves_out_are_inferred() -> None:
     assert str(entry.root.shape) == "s32[]"
 
 
-@pytest.mark.parametrize("operand", ["p#2", "p#", "p#x", "q#0", "p#-1", "p#0#0", "p#1.0", "a#0"])
+@pytest.mark.parametrize(
+    "operand",
+    ["p#2", "p#", "p#x", "q#0", "p#-1", "p#0#0", "p#1.0", "a#0", "p#00", "p#1#7", "p#" + "9" * 5000, "p" + "#0" * 3000],
+    ids=lambda operand: operand[:8],
+)
 def test_what_is_no_element_is_told(operand: str) -> None:
     text = module_text(f"p = (f32[2], f32[2]) parameter(0)\na = f32[2] copy(%p#0)\nROOT n = f32[2] add(%{operand}, %a)")
     with pytest.warns(sd.DumpWarning, match="no instruction"):
         module = reads(text)
-    assert [part.reason for part in module.unread] == [f"no instruction {operand!r}"]
+    assert [part.reason for part in module.unread] == [f"no instruction {operand[:60]!r}"]
+    assert [one.name for one in module.entry.instructions] == ["p", "p#0", "a", "n"]
 
 
 def test_elements_follow_a_name_that_xla_changes() -> None:
@@ -103,6 +110,23 @@ def test_elements_follow_a_name_that_xla_changes() -> None:
         assert element.operands == (parameter,)
         assert computation.instruction("p#0") is element
     assert len({one.name for c in module.computations for one in c.instructions}) == 6
+
+
+def test_elements_of_a_name_with_a_mark_follow_it() -> None:
+    """XLA has no such marks in names."""
+    entry = reads(module_text("x#0 = ((f32[2])) parameter(0)\nROOT n = f32[2] negate(%x#0#0#0)")).entry
+    assert [one.name for one in entry.instructions] == ["x_0", "x_0#0", "x_0#0#0", "n"]
+    assert entry.root.operands == (entry.instruction("x_0#0#0"),)
+    assert entry.instruction("x_0#0").operands == (entry.instruction("x_0"),)
+
+
+def test_text_and_proto_do_the_same(tmp_path: Path) -> None:
+    """What differs is what elements are called, and that a text leaves out those that nothing takes."""
+    for folder, ending in (("a", "txt"), ("b", "hlo.pb")):
+        (tmp_path / folder).mkdir()
+        with gzip.open(DATA / f"elements_of_tuples.before_optimizations.{ending}.gz") as file:
+            (tmp_path / folder / f"module_0001.f.before_optimizations.{ending}").write_bytes(file.read())
+    assert diff_dumps(*(sd.open_dump(tmp_path / folder) for folder in ("a", "b"))).modules == {"f": ""}
 
 
 def test_names_with_such_a_mark_stay_names() -> None:

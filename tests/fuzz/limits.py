@@ -64,13 +64,12 @@ def guard_own_memory() -> None:
     def aligned(size: int) -> np.ndarray:
         return Arena(size).place(size, at_end=True)
 
-    def block_memory(count: int) -> list[np.ndarray]:
-        size = limits.current.staging_bytes // count
-        own = [(threading.get_ident(), size, k) for k in range(count)]
+    def block_memory(sizes: tuple[int, ...]) -> list[np.ndarray]:
+        own = [(threading.get_ident(), size, k) for k, size in enumerate(sizes)]
         for key in own:
             if key not in blocks:
-                blocks[key] = Arena(size)
-        return [blocks[key].place(size, at_end=True) for key in own]
+                blocks[key] = Arena(key[1])
+        return [blocks[key].place(key[1], at_end=True) for key in own]
 
     program.empty_aligned = aligned  # type: ignore[attr-defined]
     program.blocks_of = block_memory  # type: ignore[assignment]

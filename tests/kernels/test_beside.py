@@ -435,6 +435,75 @@ kernels.kernel_of("copy").compile = fails
     assert said(process(code + _WARNED, folder)) == "1 several times as slowly: RuntimeError('no compiler')\n"
 
 
+def framed(*codes: bytes) -> bytes:
+    """What a process hands over."""
+    return b"".join(len(code).to_bytes(8, "little") + code for code in codes)
+
+
+class Loader:
+    """Kernels that are loaded, with what was handed over; one of them cannot be."""
+
+    def __init__(self, bad: str = "") -> None:
+        self.loaded: dict[str, bytes] = {}
+        self.bad = bad
+
+    def __call__(self, name: str, code: bytes) -> None:
+        if name == self.bad:
+            raise RuntimeError(f"no {name}")
+        self.loaded[name] = code
+
+
+def asked_for(load: Loader, made_by: list[bytes | Exception], names: str) -> tuple[beside.Compiler, list[str]]:
+    """A compiler that has done with some kernels, all asked for at once, and what it had processes compile.
+
+    `made_by` is what each of these hands over.
+    """
+    compiler, asked = beside.Compiler(load), list[str]()
+
+    def made(command: list[str]) -> bytes:
+        asked.append(command[command.index("-c") + 2])
+        answer = made_by.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    compiler._made_by = made  # type: ignore[method-assign]
+    compiler._found_on_disk = lambda name: name == "copy"  # type: ignore[method-assign]
+    for name in names.split():
+        compiler.ask(name)
+    assert compiler._idle.wait(60)
+    return compiler, asked
+
+
+def test_a_kernel_that_cannot_be_loaded_leaves_the_others() -> None:
+    load = Loader("nest16")
+    compiler, asked = asked_for(load, [framed(b"8", b"16", b"32")], "nest8 copy nest16 nest32")
+    assert asked == ["nest8,nest16,nest32"]
+    assert load.loaded == {"nest8": b"8", "nest32": b"32"}
+    assert str(compiler.failure("nest16")) == "no nest16"
+    assert compiler.failure("nest16") is compiler.failure("nest8") is None
+
+
+def test_what_a_process_handed_over_before_it_was_killed_is_taken() -> None:
+    """And what it had not begun is compiled by another."""
+    load, killed = Loader(), beside._Ended("ended by signal 9", framed(b"8") + framed(b"16")[:9])
+    compiler, asked = asked_for(load, [killed, framed(b"32", b"64")], "nest8 nest16 nest32 nest64")
+    assert asked == ["nest8,nest16,nest32,nest64", "nest32,nest64"]
+    assert load.loaded == {"nest8": b"8", "nest32": b"32", "nest64": b"64"}
+    assert "signal 9" in str(compiler.failure("nest16"))
+    assert not compiler.failed
+
+
+def test_what_no_process_hands_over_is_compiled_here() -> None:
+    for answer in (OSError(), framed(b"8"), b"", framed(b"8") + b"\xff" * 5):
+        load = Loader()
+        compiler, asked = asked_for(load, [answer], "nest8 nest16")
+        assert asked == ["nest8,nest16"]
+        handed_over = isinstance(answer, bytes) and answer.startswith(framed(b"8"))
+        assert load.loaded == {"nest8": b"8" if handed_over else b"", "nest16": b""}
+        assert not compiler.failed
+
+
 def test_a_compiler_that_is_killed_is_not_tried_again(folder: Path, lock: int) -> None:
     """What kills it, such as too little memory, must not come over this process."""
     code = "until(compiling)\nos.kill(kernels._compiler._child.pid, signal.SIGKILL)\n"

@@ -7,7 +7,8 @@ import itertools
 import signal
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ import pytest
 import strided as sd
 from strided import kernels
 from strided.kernels import records
+from strided.kernels.compile import words_of
 from strided.planning import plan
 from strided.runtime import cache, limits
+from strided.runtime.threads import _Job
 from strided.transfer import copy as transfer
-from strided.transfer.program import Call, Copying, Task, at_once, program_of, template_of
+from strided.transfer.program import Call, Copying, Task, at_once, blocks_of, program_of, template_of
 from tests.regions import Guarded, expected, map_of
 
 RUN = 64
@@ -47,7 +50,7 @@ def swapped(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def test_every_task_is_done_whoever_takes_it(count: int, threads: int) -> None:
     sd.set_num_threads(threads)
     rng = np.random.default_rng(0)
-    copy = Copying(lambda: tasks_of(count), RUN, 0, True)
+    copy = Copying(lambda: tasks_of(count), RUN, (), True)
     for _ in range(3):  # tasks are made, then kept
         source, target = rng.integers(0, 256, count * RUN, np.uint8), np.zeros(count * RUN, np.uint8)
         copy(source, target)
@@ -61,7 +64,7 @@ def test_tasks_are_made_for_a_number_of_threads() -> None:
         asked.append(sd.get_num_threads())
         return tasks_of(100)
 
-    copy = Copying(tasks, RUN, 0, True)
+    copy = Copying(tasks, RUN, (), True)
     source, target = np.arange(100 * RUN, dtype=np.uint8), np.zeros(100 * RUN, np.uint8)
     for threads in (2, 2, 3, 3, 2):
         sd.set_num_threads(threads)
@@ -73,7 +76,7 @@ def test_many_tasks_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strided.transfer.program._MOST_KEPT", 99)
     source, target = np.arange(100 * RUN, dtype=np.uint8), np.zeros(100 * RUN, np.uint8)
     for count, kept in ((98, True), (100, False)):
-        copy = Copying(lambda count=count: tasks_of(count), RUN, 0, True)
+        copy = Copying(lambda count=count: tasks_of(count), RUN, (), True)
         copy(source, target)
         assert (copy._kept is not None) == kept
 
@@ -87,30 +90,87 @@ def test_what_goes_wrong_while_tasks_are_made_is_raised(threads: int) -> None:
         raise ArithmeticError("no more")
 
     source, target = np.zeros(300 * RUN, np.uint8), np.ones(300 * RUN, np.uint8)
-    copy = Copying(tasks, RUN, 0, True)
+    copy = Copying(tasks, RUN, (), True)
     for _ in range(2):
         with pytest.raises(ArithmeticError, match="no more"):
             copy(source, target)
     assert copy._kept is None
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("begun", [0, 300])
+def test_what_goes_wrong_keeps_no_buffer_alive(threads: int, begun: int) -> None:
+    """A file that is mapped can be closed."""
+    sd.set_num_threads(threads)
+
+    def tasks() -> Iterator[Task]:
+        yield from itertools.islice(tasks_of(1 << 20), begun)
+        raise ArithmeticError("no more")
+
+    buffers = np.zeros(300 * RUN, np.uint8), np.ones(300 * RUN, np.uint8)
+    alive = [weakref.ref(buffer) for buffer in buffers]
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(ArithmeticError):
+            Copying(tasks, RUN, (), True)(*buffers)
+        del buffers
+        assert wait_until(lambda: not any(one() is not None for one in alive))
+    finally:
+        gc.enable()
+
+
+def wait_until(condition: Callable[[], bool]) -> bool:
+    """Whether something is so within a second: helpers may end later than the copy."""
+    return any(condition() or time.sleep(0.01) for _ in range(100))
+
+
+def test_blocks_are_as_large_as_the_plan_says() -> None:
+    """Limits may have changed since."""
+    with limits.replaced(staging_bytes=1 << 13):
+        assert [block.size for block in blocks_of((1 << 14,))] == [1 << 14]
+        assert [block.size >= 5000 for block in blocks_of((5000, 100))] == [True, True]
+        assert blocks_of(()) == []
+
+
+def test_ctrl_c_between_two_lines_ends_the_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the calling thread takes any task."""
+    sd.set_num_threads(3)
+    size = 1 << 26
+    template = template_of([Call("copy", (0, 0, size, 0), -1)])
+    source, target = np.zeros(size, np.uint8), np.ones(size, np.uint8)
+    program = program_of(itertools.repeat(Task(template, (0, 0)), 1 << 17))
+
+    def interrupted(job: Any) -> None:
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+
+    drain = _Job.drain
+    caller = threading.get_ident()
+    monkeypatch.setattr(_Job, "drain", lambda job: (interrupted if threading.get_ident() == caller else drain)(job))
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        Copying(lambda: iter(()), size, (), True)._carry_out([program], source, target, 3)
+    assert time.perf_counter() - start < 20
+
+
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs a signal to this thread")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_ctrl_c_ends_a_long_copy_soon(threads: int) -> None:
     sd.set_num_threads(threads)
-    size = 1 << 22
+    size = 1 << 26
     template = template_of([Call("copy", (0, 0, size, 0), -1)])
     source, target = np.zeros(size, np.uint8), np.ones(size, np.uint8)
     # As many as take minutes. All write the same bytes.
     program = program_of(itertools.repeat(Task(template, (0, 0)), 1 << 17))
-    copy = Copying(lambda: iter(()), size, 0, True)
+    copy = Copying(lambda: iter(()), size, (), True)
     main = threading.main_thread().ident
     assert main is not None
     timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
     timer.start()
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        copy._share([program], source, target, threads)
+        copy._carry_out([program], source, target, threads)
     assert time.perf_counter() - start < 20
     timer.join()
 
@@ -152,14 +212,16 @@ def test_a_shift_moves_offsets_by_the_units_of_each_side() -> None:
 
 @pytest.mark.parametrize("name", list(kernels.HOMES))
 def test_a_record_has_room_for_the_arguments_of_every_kernel(name: str) -> None:
-    arguments = kernels.kernel_of(name).arguments
-    words = [records.BYTES_WORDS + 2 * (kind.ndim - 1) if hasattr(kind, "ndim") else 1 for kind in arguments]
-    assert sum(words) <= records.MOST_ARGUMENTS
+    assert words_of(kernels.kernel_of(name).arguments) <= records.MOST_ARGUMENTS
 
 
 def test_calls_that_no_record_holds_are_refused() -> None:
-    with pytest.raises(AssertionError):
-        template_of([Call("copy", tuple(range(records.MOST_ARGUMENTS)), -1)])
+    for arguments, words in ((tuple(range(99)), "113 int64"), ((0, 0, RUN), "17 int64")):
+        with pytest.raises(TypeError, match=f"{words} of arguments for a kernel that takes 18"):
+            template_of([Call("copy", arguments, -1)])
+    for table in (np.zeros((4, 4), np.int64)[:, :2], np.zeros((2, 2), np.int32)):
+        with pytest.raises(TypeError, match="no table"):
+            template_of([Call("nest8", (table, table, (0, 0), table, (0, 0)), -1)])
 
 
 def test_plans_of_fills_have_no_shift() -> None:

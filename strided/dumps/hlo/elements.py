@@ -7,13 +7,15 @@ those, without a line of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from strided.dumps.hlo.text_instruction import TextInstruction, match_statement
 from strided.layout import TupleShape
 
 #: Stands between the name of a tuple and the number of an element.
 MARK = "#"
+#: Tuples in tuples, and digits of a number; more are none of XLA's.
+_MOST_NESTED, _MOST_DIGITS = 64, 9
 
 
 def with_elements(
@@ -27,28 +29,41 @@ def with_elements(
     before: dict[TextInstruction, list[TextInstruction]] = {}
     remaining = []
     for user, name in undefined:
-        if name not in named and not _add_element(name, named, before.setdefault(user, []), user.line):
+        if name in named:
+            continue
+        elements = _elements(name, named, user.line or 0)
+        if not elements:
             remaining.append((user, name))
+        named.update((element.name, element) for element in elements)
+        before.setdefault(user, []).extend(elements)
     return [each for one in found for each in (*before.get(one, ()), one)], remaining
 
 
-def _add_element(name: str, named: dict[str, TextInstruction], made: list[TextInstruction], line: int | None) -> bool:
-    """Add an element of a tuple, of which it may be an element itself; False if the name is none of these."""
-    whole, mark, number = name.rpartition(MARK)
-    if not mark or not (number.isascii() and number.isdigit()):
-        return False
-    if whole not in named and not _add_element(whole, named, made, line):
-        return False
-    shape = named[whole].written_shape
-    if isinstance(shape, TupleShape) and int(number) < len(shape):
-        written = f"{shape[int(number)]} "
-    elif not named[whole].has_shape:
-        written = ""
-    else:
-        return False
-    matched = match_statement(f"%{name} = {written}get-tuple-element(%{whole}), index={int(number)}")
-    assert matched is not None
-    element = named[name] = TextInstruction(matched, matched.string, line or 0)
-    element.is_implied = True
-    made.append(element)
-    return True
+def _elements(name: str, named: Mapping[str, TextInstruction], line: int) -> list[TextInstruction]:
+    """The element that a name stands for, behind those that it is an element of; none if it stands for none."""
+    if name.count(MARK) > _MOST_NESTED:
+        return []
+    marks = [k for k, letter in enumerate(name) if letter == MARK]
+    start = next((k for k in reversed(marks) if name[:k] in named), -1)
+    if start < 0:
+        return []
+    whole, shape = name[:start], named[name[:start]].written_shape
+    is_left_out = not named[whole].has_shape
+    made = []
+    for number in name[start + 1 :].split(MARK):
+        if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS and str(int(number)) == number):
+            return []
+        if is_left_out:
+            written = ""
+        elif isinstance(shape, TupleShape) and int(number) < len(shape):
+            shape = shape[int(number)]
+            written = f"{shape} "
+        else:
+            return []
+        element = f"{whole}{MARK}{number}"
+        matched = match_statement(f"%{element} = {written}get-tuple-element(%{whole}), index={number}")
+        assert matched is not None
+        made.append(TextInstruction(matched, matched.string, line))
+        made[-1].is_implied = True
+        whole = element
+    return made

@@ -92,8 +92,12 @@ def rename(computations: Sequence[Computation]) -> dict[str, str]:
     for one, written, name in _changes([one for one in instructions if not one.is_implied]):
         one.computation.renamed[written] = name
     for one in instructions:
-        if one.is_implied and (new := one.computation.renamed.get((written := one.name).partition("#")[0])):
-            one.name = one.computation.renamed[written] = f"{new}#{written.partition('#')[2]}"
+        if one.is_implied:
+            # After the element that it is an element of.
+            (whole,), written = one.operand_names, one.name
+            name = f"{whole}#{written.rpartition('#')[2]}"
+            if name != written:
+                one.name = one.computation.renamed[written] = name
     new_names = {}
     for computation, written, name in _changes([computation for computation in computations if computation.name]):
         if computation.signature:  # a body printed inside its caller has no name in the text
