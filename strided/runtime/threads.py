@@ -134,12 +134,14 @@ def run(
         return
     job = _Job(work, iter(pieces), stop)
     try:
-        _ask(job, threads - 1)
-        job.drain()
-    except BaseException:  # Ctrl-C came between two lines of these
-        stop()
-        raise
+        try:
+            _ask(job, threads - 1)
+            job.drain()
+            job.is_drained = True
+        finally:
+            job.close()
     finally:
+        # A signal's handler may raise between any two lines, those of `close` too: that is why it is called twice.
         job.close()
     if job.error is not None:
         error, job.error = job.error, None
@@ -150,6 +152,10 @@ def run(
             del error, job, work, pieces, stop
 
 
+class Leave(Exception):
+    """Raised by work that a helper cannot do, of which it has taken nothing: others do it."""
+
+
 class _Job:
     """Pieces of one conversion, dealt out to several threads."""
 
@@ -157,6 +163,7 @@ class _Job:
         self, work: Callable[..., object], pieces: Iterator[tuple[Any, ...]], stop: Callable[[], object]
     ) -> None:
         self.error: BaseException | None = None
+        self.is_drained = False
         self._work, self._pieces, self._stop = work, pieces, stop
         self._lock = threading.Lock()
         self._stopped = False
@@ -173,6 +180,8 @@ class _Job:
                 if piece is None:
                     return
                 self._work(*piece)
+        except Leave:
+            return
         except BaseException as error:
             # A helper's error must reach the caller, and no piece may begin after it.
             self._stopped = True
@@ -193,12 +202,12 @@ class _Job:
                 self._left.set()
 
     def close(self) -> None:
-        """Let no more helpers begin, and wait for those at work, even when Ctrl-C comes meanwhile."""
-        interruption: KeyboardInterrupt | None = None
+        """Let no more helpers begin, and wait for those at work, whatever a signal's handler raises meanwhile."""
+        interruption: BaseException | None = None
         self._stopped = True
         while True:
             try:
-                if interruption is not None:
+                if interruption is not None or not self.is_drained:
                     self._stop()
                 with self._lock:
                     self._closed = True
@@ -206,7 +215,7 @@ class _Job:
                         break
                     self._left.clear()
                 self._left.wait()
-            except KeyboardInterrupt as error:
+            except BaseException as error:
                 interruption = error
         # A helper that was too busy to begin may find this job later: it must not keep buffers alive until then.
         self._work, self._pieces, self._stop = _nothing, iter(()), _nothing

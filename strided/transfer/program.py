@@ -17,7 +17,7 @@ from strided import kernels
 from strided.kernels import records
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes, Table
-from strided.runtime.threads import get_num_threads, run
+from strided.runtime.threads import Leave, get_num_threads, run
 from strided.transfer.region import empty_aligned
 
 #: Tasks and bytes of the tables of a program that is kept for the next copy.
@@ -214,9 +214,15 @@ class Copying:
 
         def work(program: Program, taken: Table) -> None:
             # Ctrl-C comes to the thread that called.
-            most = self._until_look if threading.get_ident() == caller else _ALL
-            first, second = [*blocks_of(self._block_bytes), _NOTHING, _NOTHING][:2]
-            scratch, room = _memory(program.room_bytes)
+            is_caller = threading.get_ident() == caller
+            most = self._until_look if is_caller else _ALL
+            try:
+                first, second = [*blocks_of(self._block_bytes), _NOTHING, _NOTHING][:2]
+                scratch, room = _memory(program.room_bytes)
+            except MemoryError:
+                if is_caller:
+                    raise
+                raise Leave from None
             run_tasks(source, target, first, second, scratch, room, program.records, program.tasks, taken, most)
 
         def stop() -> None:

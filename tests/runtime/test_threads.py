@@ -241,3 +241,94 @@ def test_at_interpreter_shutdown_the_caller_works_alone() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert out.stdout.strip() == "50", out.stderr
+
+
+class Rung(Exception):
+    """What a signal's handler raises."""
+
+
+def _ring(*_: Any) -> None:
+    raise Rung
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
+def test_no_helper_works_on_after_a_handler_raised_while_it_was_waited_for() -> None:
+    """Any exception, not Ctrl-C alone."""
+    before = signal.signal(signal.SIGALRM, _ring)
+    caller, working, ended = threading.get_ident(), threading.Event(), []
+
+    def work(piece: int) -> None:
+        if threading.get_ident() == caller:
+            working.wait(10)
+        else:
+            working.set()
+            time.sleep(0.5)
+            ended.append(piece)
+
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Rung):
+            threads.run(work, [(0,), (1,)], threads=2)
+        assert len(ended) == 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("name", ["_ask", "drain", "close"])
+def test_no_helper_works_on_after_an_exception_as_a_function_begins(name: str) -> None:
+    """Where signals' handlers run, too."""
+    caller, working, ended, stopped = threading.get_ident(), threading.Event(), list[int](), list[bool]()
+    rung = False
+
+    def work(piece: int) -> None:
+        if threading.get_ident() == caller:
+            working.wait(10)
+        else:
+            working.set()
+            time.sleep(0.3)
+            ended.append(piece)
+
+    def look(frame: Any, event: str, _: Any) -> None:
+        nonlocal rung
+        if (
+            event == "call"
+            and frame.f_code.co_name == name
+            and frame.f_code.co_filename == threads.__file__
+            and not rung
+        ):
+            rung = True
+            if name != "_ask":
+                working.wait(10)
+            raise Rung
+
+    pieces = ((k,) for k in range(2))
+    usual = sys.getprofile()
+    try:
+        sys.setprofile(look)
+        with pytest.raises(Rung):
+            threads.run(work, pieces, threads=2, stop=lambda: stopped.append(True))
+    finally:
+        sys.setprofile(usual)
+    assert rung
+    assert stopped or name == "close"  # all pieces were begun
+    assert len(ended) == working.is_set()
+
+
+def test_a_helper_that_leaves_leaves_the_work_to_others() -> None:
+    caller, done = threading.get_ident(), list[int]()
+    left = threading.Event()
+
+    def pieces() -> Iterator[tuple[()]]:
+        while len(done) < 5:
+            yield ()
+
+    def work() -> None:
+        if threading.get_ident() != caller:
+            left.set()
+            raise threads.Leave
+        left.wait(10)
+        done.append(1)
+
+    threads.run(work, pieces(), threads=3)
+    assert len(done) == 5
