@@ -101,7 +101,7 @@ def _carry_out(room, record):
 
 @kernel(BYTES, WRITABLE, WRITABLE, WRITABLE, WRITABLE, WRITABLE, LIST, TABLE, COUNTER, NUMBER)
 def run_tasks(source, target, first, second, scratch, room, records, tasks, taken, most):
-    """Carry out at most so many of the tasks that no thread has taken, `taken` counting those.
+    """Carry out at most so many of the tasks that no thread has taken, `taken` counting those; all if `most` is -1.
 
     A task says where its records begin, how many come first, and the bits to shift the source and the target by.
     `first` and `second` are the blocks between source and target. `scratch` and `room` are this thread's own.
@@ -112,8 +112,8 @@ def run_tasks(source, target, first, second, scratch, room, records, tasks, take
     _put_buffer(own, ZERO + TARGET, simd_bytes.address(target), target.size)
     _put_buffer(own, ZERO + BLOCK, simd_bytes.address(first), first.size)
     _put_buffer(own, ZERO + BLOCK + 1, simd_bytes.address(second), second.size)
-    for _ in range(most):
-        task = _take(simd_bytes.address(taken))
+    for k in range(len(tasks) if most < 0 else most):
+        task = k if most < 0 else _take(simd_bytes.address(taken))
         if task >= len(tasks):
             return
         simd_bytes.put_item(own, ZERO + OF_BUFFER * SOURCE + SHIFT, tasks[task, 2])

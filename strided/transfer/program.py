@@ -240,30 +240,40 @@ def at_once(program: Program) -> Copy:
     def copy(source: Bytes, target: Bytes) -> None:
         # The program is held here, and with it all tables whose addresses are in its records.
         calls, tasks, _, size = program
-        scratch, room = _memory(size)
-        run_tasks(source, target, _NOTHING, _NOTHING, scratch, room, calls, tasks, np.zeros(1, np.int64), 1)
+        scratch, room = _own.memory
+        if room.size < size:
+            scratch, room = _memory(size)
+        run_tasks(source, target, _NOTHING, _NOTHING, scratch, room, calls, tasks, _UNCOUNTED, -1)
 
     return copy
 
 
 _NOTHING = np.empty(0, np.uint8)
-_own = threading.local()
+_UNCOUNTED = np.zeros(1, np.int64)
+
+
+class _Own(threading.local):
+    """A thread's own memory: the scratch of kernels and the room of `run_tasks`, and blocks."""
+
+    def __init__(self) -> None:
+        self.memory = _NOTHING, _NOTHING
+        self.blocks = _NOTHING
+
+
+_own = _Own()
 
 
 def scratch() -> Bytes:
     """This thread's scratch memory for kernels."""
-    return _memory(0)[0]
+    return _memory(records.ROOM_BYTES)[0]
 
 
 def _memory(size: int) -> tuple[Bytes, Bytes]:
-    """This thread's memory: the scratch, and at least so many bytes of room for `run_tasks`."""
-    try:
-        memory: tuple[Bytes, Bytes] = _own.memory
-        if memory[1].size >= size:
-            return memory
-    except AttributeError:
-        memory = empty_aligned(kernels.SCRATCH_BYTES), _NOTHING
-    memory = _own.memory = memory[0], empty_aligned(size)
+    """This thread's scratch memory, and at least so many bytes of room for `run_tasks`."""
+    memory = _own.memory
+    if memory[1].size < size:
+        scratch = memory[0] if memory[0].size else empty_aligned(kernels.SCRATCH_BYTES)
+        memory = _own.memory = scratch, empty_aligned(size)
     return memory
 
 
@@ -273,7 +283,6 @@ def blocks_of(sizes: tuple[int, ...]) -> list[Bytes]:
         return []
     # All take as much as limits say, so that it is made once.
     each = max(*sizes, limits.current.staging_bytes // len(sizes)) + 63 & -64
-    memory: Bytes | None = getattr(_own, "blocks", None)
-    if memory is None or memory.size < each * len(sizes):
-        memory = _own.blocks = empty_aligned(each * len(sizes))
-    return [memory[k * each : (k + 1) * each] for k in range(len(sizes))]
+    if _own.blocks.size < each * len(sizes):
+        _own.blocks = empty_aligned(each * len(sizes))
+    return [_own.blocks[k * each : (k + 1) * each] for k in range(len(sizes))]
