@@ -1,4 +1,4 @@
-"""Reductions of large arrays: block by block, over threads, in bounded memory.
+"""Reductions of large arrays: block by block, over threads, in memory that is a small part of theirs.
 
 Every block is reduced by NumPy itself, in pairwise sums. The partial results are then combined pairwise, too, and
 those of floating point in double precision, so that the result is at least as accurate as NumPy's of the converted
@@ -18,7 +18,6 @@ import numpy as np
 from strided.arrays import blocks
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.blocks import Box
-from strided.runtime.threads import threads_in_python
 
 #: A partial result: arrays that are combined element by element, with every reduced axis of size 1.
 Partial: TypeAlias = tuple[Array, ...]
@@ -94,7 +93,7 @@ def reduced(array: ArrayBase, axes: tuple[int, ...], reduction: Reduction, where
         if reduction.done is not None and len(axes) == array.ndim and reduction.done(state):
             decided = True
 
-    blocks.run_all(reduce, enumerate(segment for _, segment in pieces), threads_in_python())
+    blocks.run_all(reduce, enumerate(segment for _, segment in pieces))
     if len(axes) == array.ndim:
         # Blocks left out cannot change the result.
         return _pairwise((state for state in found if state is not None), reduction.combine)

@@ -22,7 +22,7 @@ from strided.arrays.base import Array, ArrayBase
 from strided.layout import Shape
 from strided.layout.element_types import MAX_NDIM
 from strided.runtime.cache import BoundedCache
-from strided.runtime.threads import run
+from strided.runtime.threads import run, threads_in_python
 from strided.transfer import copy as transfer
 
 #: Bytes of values in a block: they stay in a core's own cache between being converted and being used.
@@ -257,10 +257,10 @@ def _least(n: int, term: Term) -> int:
     return sum((d.size - 1) * d.stride for d in term.digits if d.stride < 0)
 
 
-def run_all(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], threads: int) -> None:
-    """Call ``work(*piece)`` for every piece, on up to `threads` threads, which take over settings of np.errstate."""
+def run_all(work: Callable[..., object], pieces: Iterable[tuple[Any, ...]], *, alone: bool = False) -> None:
+    """Call ``work(*piece)`` for every piece, on threads with the caller's np.errstate, or on this one `alone`."""
     pieces = [(contextvars.copy_context(), *piece) for piece in pieces]
-    run(lambda context, *piece: context.run(work, *piece), pieces, threads=threads)
+    run(lambda context, *piece: context.run(work, *piece), pieces, threads=1 if alone else threads_in_python())
 
 
 def run_block(shape: Sequence[int], limit: int, order: Sequence[int] | None = None) -> tuple[int, ...]:

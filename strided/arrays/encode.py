@@ -17,7 +17,6 @@ from strided.files.mapping import mapping_behind
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import parse
-from strided.runtime.threads import threads_in_python
 from strided.transfer import copy as transfer
 
 #: From this on threads share a cast.
@@ -149,7 +148,7 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Array:
         return found
     block = blocks.run_block(found.shape, max(1, blocks.BLOCK_BYTES // max(dtype.itemsize, value.itemsize)))
     pieces = ((box,) for box in blocks.boxes(blocks.even_cuts(found.shape, block)))
-    blocks.run_all(lambda box: found.__setitem__(box, value[box]), pieces, threads_in_python())
+    blocks.run_all(lambda box: found.__setitem__(box, value[box]), pieces)
     return found
 
 

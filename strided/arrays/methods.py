@@ -14,7 +14,6 @@ from strided.arrays import blocks, reductions
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.keys import length_of
 from strided.layout.element_types import is_builtin
-from strided.runtime.threads import threads_in_python
 from strided.transfer import copy as transfer
 
 
@@ -184,7 +183,7 @@ class Methods(ArrayBase):
         read = blocks.Reader(self)
         boxes = blocks.boxes(blocks.tile_cuts(self._map, blocks.BLOCK_BYTES // max(self.itemsize, wanted.itemsize)))
         pieces = ((box,) for box in boxes)
-        blocks.run_all(lambda box: np.copyto(result[box], read(box), casting=casting), pieces, threads_in_python())
+        blocks.run_all(lambda box: np.copyto(result[box], read(box), casting=casting), pieces)
         return result
 
     def getfield(self, dtype: Any, offset: int = 0) -> Array:

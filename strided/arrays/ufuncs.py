@@ -16,7 +16,6 @@ from strided.arrays import blocks, deferral, fancy, reductions, wide_sums
 from strided.arrays.arguments import Arguments
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.blocks import Box
-from strided.runtime.threads import threads_in_python
 
 #: NumPy 2.4 leaves out some of their results if these are not contiguous, as in blocks.
 _NEIGHBOURS_ONLY: set[np.ufunc] = {np.isnan, np.isfinite, np.isinf, np.signbit}
@@ -169,7 +168,7 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
     # Two threads must never write to one byte.
     alone = any(isinstance(x, ArrayBase) and x._memory.bits < 8 for x in results)
     pieces = ((box, ufunc, operands, mask, results, options, leader) for box in boxes)
-    blocks.run_all(_compute, pieces, 1 if alone else threads_in_python())
+    blocks.run_all(_compute, pieces, alone=alone)
     return results if len(results) > 1 else results[0]
 
 

@@ -15,7 +15,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 from strided.errors import StridedWarning
@@ -112,21 +111,16 @@ def entries_of(names: Sequence[str]) -> list[tuple[int, int]]:
     missing = [name for name in ("run_tasks", *names) if not is_ready(name)]
     if missing:
         raise NotCompiled(missing[0])
-    return [_entry_of(name) for name in names]
-
-
-@cache
-def _entry_of(name: str) -> tuple[int, int]:
-    load(name)
-    found: tuple[int, int] = kernel_of(name).entry
-    return found
+    for name in names:
+        load(name)
+    return [kernel_of(name).entry for name in names]
 
 
 def is_ready(name: str) -> bool:
     """Whether `load` takes no time, or is to be waited for; else the kernel is compiled beside from now on."""
     if name in _loaded or limits.current.compile_first:
         return True
-    if (error := _compiler.failure(name)) is not None:
+    if (error := _compiler.failed.pop(name, None)) is not None:
         _warn(error)
     _compiler.ask(name)
     return name in _loaded

@@ -129,13 +129,7 @@ class Compiler:
         try:
             yield
         except Exception as error:
-            with self._lock:
-                self.failed[name] = error.with_traceback(None)  # it holds what was half made
-
-    def failure(self, name: str) -> Exception | None:
-        """Why a kernel could not be compiled; told once."""
-        with self._lock:
-            return self.failed.pop(name, None)
+            self.failed[name] = error.with_traceback(None)  # it holds what was half made
 
     def _next(self) -> list[str]:
         """The kernels that were asked for meanwhile; none ends the thread."""
@@ -179,9 +173,8 @@ class Compiler:
                     self._take(name, b"")
                 return
             # It did not survive the first one that it did not hand over.
-            for name in names[:1]:
-                with self._telling(name):
-                    raise ended
+            if names:
+                self.failed[names[0]] = ended.with_traceback(None)
             names = names[1:]
 
     def _take(self, name: str, code: bytes) -> None:

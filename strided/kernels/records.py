@@ -48,29 +48,29 @@ def record(
     arguments: Sequence[Any],
     buffers: tuple[int, int],
     units: tuple[int, int],
-    scratch: int,
+    scratch: Any,
 ) -> list[int]:
-    """A call with some arguments behind the source and the target, and scratch memory as the one at `scratch`, if any.
+    """A call with some arguments behind the source and the target.
 
-    The kernel takes `words` int64. The arrays must live as long as the record. Scratch memory is any array; its length
-    counts.
+    The kernel takes `words` int64. The arrays must live as long as the record. Where an argument is `scratch`, a
+    thread's own memory of that length takes its place.
 
     Raises
     ------
     TypeError
         The arguments are none that the kernel takes.
     """
-    places, flat = [], [0] * BYTES_WORDS * 2
+    place, flat = -1, [0] * BYTES_WORDS * 2
     for side in (0, BYTES_WORDS):
         flat[side + ITEM_BYTES] = flat[side + STRIDE] = 1
     for argument in arguments:
-        places.append(len(flat))
+        if argument is scratch:
+            place = len(flat) + ADDRESS
         flat += _flat(argument)
     if len(flat) != words or words > MOST_ARGUMENTS:
         raise TypeError(f"{len(flat)} int64 of arguments for a kernel that takes {words}, of at most {MOST_ARGUMENTS}")
     first = arguments[0]
     table = (first.ctypes.data, len(first)) if isinstance(first, np.ndarray) else (0, 0)
-    place = places[scratch] + ADDRESS if scratch >= 0 else -1
     return [entry, ARGUMENTS + len(flat), *buffers, *units, *table, place, *flat]
 
 

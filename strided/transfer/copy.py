@@ -226,9 +226,7 @@ def fill(destination: Region, pattern: int, *, spare: int = 0) -> None:
         return
     refuse_outside(destination, plan.target_span, "destination")
     repeated = _repeated(pattern, destination.bits)
-    by_plan = partial(
-        _execution(plan.steps, *[ElementFormat(True, False)] * 2).at((0, 0)), repeated, destination.buffer
-    )
+    by_plan = partial(_execution(plan.steps, _BYTES, _BYTES).at(plan.shift), repeated, destination.buffer)
     try:
         by_plan()
     except kernels.NotCompiled as missing:

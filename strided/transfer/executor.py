@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,6 +16,7 @@ from strided import kernels
 from strided.kernels.records import BLOCK, SOURCE, TARGET
 from strided.planning.offset_tables import Tables
 from strided.planning.plan import AxisRange, FillStep, NestStep, StagedCopy, Step, TaskRanges, VectorStep
+from strided.planning.runs import Loop
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes
 from strided.runtime.cache import BoundedCache
@@ -56,27 +58,22 @@ class Execution:
     """
 
     def __init__(self, steps: tuple[Step, ...], source: ElementFormat, target: ElementFormat) -> None:
-        self._works: list[_Whole | _Shared | _Staged | _Filled] = []
+        # The steps of a fill are shared all at once.
+        fills = [step for step in steps if isinstance(step, FillStep)]
+        self._works: list[_Whole | _Shared | _Staged | _Filled] = [_Filled(fills)] if fills else []
         for step in steps:
             if isinstance(step, StagedCopy):
-                work: _Whole | _Shared | _Staged | _Filled = _Staged(step, source, target)
-            elif isinstance(step, FillStep):
-                # The steps of a fill are shared all at once.
-                self._works = [_Filled([step for step in steps if isinstance(step, FillStep)])]
-                break
+                self._works.append(_Staged(step, source, target))
             elif isinstance(step, VectorStep | NestStep):
                 own = _WithFormats(step, source, target, _streams(step, step.bits))
-                if len(list(islice(step.tasks(), 2))) > 1:
-                    work = _Shared(own)
-                elif self._works and isinstance(self._works[-1], _Whole):
+                last = self._works[-1] if self._works else None
+                if not _is_one_task(step):
+                    self._works.append(_Shared(own))
+                elif isinstance(last, _Whole):
                     # Steps of a single task are one task together.
-                    self._works[-1].steps.append(own)
-                    continue
+                    last.steps.append(own)
                 else:
-                    work = _Whole([own])
-            else:
-                continue
-            self._works.append(work)
+                    self._works.append(_Whole([own]))
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The copy from buffer to buffer, with `shift` bits added to the offsets of the steps on both sides."""
@@ -109,10 +106,8 @@ class _WithFormats(NamedTuple):
         """The call for a range of every axis, with `shift` bits added on both sides."""
         step = self.step
         units = shift[0] // step.units[0], shift[1] // step.units[1]
-        arguments, scratch = _arguments(step.kernel, step.widths, self.source, self.target, self.streaming)(
-            step.arguments(tables, parts, units), SCRATCH
-        )
-        return Call(step.kernel, arguments, scratch, buffers, step.units)
+        complete = _arguments(step.kernel, step.widths, self.source, self.target, self.streaming)
+        return Call(step.kernel, complete(step.arguments(tables, parts, units), SCRATCH), buffers, step.units)
 
     def whole(self, shift: tuple[int, int], buffers: tuple[int, int] = (SOURCE, TARGET)) -> Call:
         """The call for all of the step."""
@@ -136,20 +131,33 @@ def _apart(parts: TaskRanges) -> tuple[TaskRanges, tuple[int, int]]:
     return tuple(alike), (source, target)
 
 
+def _is_one_task(step: VectorStep | NestStep | StagedCopy) -> bool:
+    """Whether a step is a single task, which is done at once, with tables at hand."""
+    return len(list(islice(step.tasks(), 2))) == 1
+
+
+class _Templates(BoundedCache[Any, Template]):
+    """Templates by what tasks that are alike have in common."""
+
+    __slots__ = ()
+
+    def of(self, alike: Any, calls: Callable[[], list[Call]]) -> Template:
+        """The template, made of `calls` if it is not known."""
+        return self.get(alike) or self.keep(alike, template_of(calls()))
+
+
 class _Whole:
     """Steps of a single task each, one after the other."""
 
     def __init__(self, steps: list[_WithFormats]) -> None:
         self.steps = steps
-        self._known = BoundedCache[tuple[int, int], Template](_MOST_TEMPLATES)
+        self._known = _Templates(_MOST_TEMPLATES)
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The steps with `shift` bits added on both sides."""
-        phase, moved = _split(shift)
-        template = self._known.get(phase)
-        if template is None:
-            template = self._known.keep(phase, template_of([step.whole(phase) for step in self.steps]))
-        return at_once(program_of([Task(template, moved)]))
+        phase, there = _split(shift)
+        template = self._known.of(phase, lambda: [step.whole(phase) for step in self.steps])
+        return at_once(program_of([Task(template, there)]))
 
 
 class _Shared:
@@ -157,7 +165,7 @@ class _Shared:
 
     def __init__(self, own: _WithFormats) -> None:
         self._own, self._tables = own, own.step.tables()
-        self._known = BoundedCache[TaskRanges, Template](_MOST_TEMPLATES)
+        self._known = _Templates(_MOST_TEMPLATES)
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The step with `shift` bits added on both sides."""
@@ -166,13 +174,14 @@ class _Shared:
         def tasks() -> Iterator[Task]:
             for parts in step.tasks():
                 alike, moved = _apart(parts)
-                template = self._known.get(alike)
-                if template is None:
-                    template = self._known.keep(alike, template_of([self._own.call(self._tables, alike)]))
+                template = self._known.of(alike, partial(self._calls, alike))
                 there = shift[0] + step.units[0] * moved[0], shift[1] + step.units[1] * moved[1]
                 yield Task(template, there)
 
         return Copying(tasks, _task_bytes(step), (), step.divides)
+
+    def _calls(self, parts: TaskRanges) -> list[Call]:
+        return [self._own.call(self._tables, parts)]
 
 
 class _Staged:
@@ -186,21 +195,21 @@ class _Staged:
         staging = [ElementFormat(layout.bits >= 8 or low_first, signed) for layout in step.staging]
         self._formats = list(pairwise((source, *staging, target)))
         # Blocks repeat at other offsets: their tables are made once.
-        self._known = BoundedCache[tuple[object, ...], Template](_MOST_BLOCKS)
+        self._known = _Templates(_MOST_BLOCKS)
 
     def at(self, shift: tuple[int, int]) -> Copy:
         """The step with `shift` bits added on both sides."""
+        step = self._step
 
         def tasks() -> Iterator[Task]:
-            for parts in self._step.tasks():
+            for parts in step.tasks():
                 alike, moved = _apart(parts)
                 phase, there = _split((shift[0] + moved[0], shift[1] + moved[1]))
-                template = self._known.get((phase, alike))
-                if template is None:
-                    template = self._known.keep((phase, alike), template_of(self._calls(alike, phase)))
-                yield Task(template, there)
+                yield Task(self._known.of((phase, alike), partial(self._calls, alike, phase)), there)
 
-        return Copying(tasks, _task_bytes(self._step), self._step.block_bytes, self._step.divides)
+        if _is_one_task(step):
+            return at_once(program_of(tasks()), step.block_bytes)
+        return Copying(tasks, _task_bytes(step), step.block_bytes, step.divides)
 
     def _calls(self, parts: TaskRanges, phase: tuple[int, int]) -> list[Call]:
         """The calls that keep what lies in words of the target besides, and those of all stages of a block.
@@ -227,7 +236,7 @@ class _Filled:
     def __init__(self, steps: list[FillStep]) -> None:
         self._steps = steps
         self._size = sum(step.elements for step in steps)
-        self._known = BoundedCache[tuple[object, ...], Template](_MOST_TEMPLATES)
+        self._known = _Templates(_MOST_TEMPLATES)
         # A small fill is done before another thread has begun.
         divides = self._size > limits.current.shared_fill_bytes
         self._copy = Copying(self._tasks, limits.current.fill_task_bytes, (), divides)
@@ -240,14 +249,14 @@ class _Filled:
     def _tasks(self) -> Iterator[Task]:
         for step in self._steps:
             for first, loops, run_bytes in step.tasks():
-                key = (step.kernel, step.element_bytes, loops, run_bytes)
-                template = self._known.get(key)
-                if template is None:
-                    streaming = int(self._size >= limits.current.stream_bytes)
-                    options = (streaming,) if step.kernel == "fill" else ()
-                    call = Call(step.kernel, (*step.arguments(loops, run_bytes), *options), -1)
-                    template = self._known.keep(key, template_of([call]))
+                alike = step.kernel, step.element_bytes, loops, run_bytes
+                template = self._known.of(alike, partial(self._calls, step, loops, run_bytes))
                 yield Task(template, (0, 8 * first))
+
+    def _calls(self, step: FillStep, loops: tuple[Loop, ...], run_bytes: int) -> list[Call]:
+        streaming = int(self._size >= limits.current.stream_bytes)
+        options = (streaming,) if step.kernel == "fill" else ()
+        return [Call(step.kernel, (*step.arguments(loops, run_bytes), *options))]
 
 
 def _task_bytes(step: VectorStep | NestStep | StagedCopy) -> int:
@@ -273,15 +282,15 @@ def bound(
     complete = _arguments(name, widths, source, target, streaming)
 
     def with_tables(tables: tuple[Any, ...]) -> Copy:
-        return lambda from_, to: kernel(from_, to, *complete(tables, scratch())[0])
+        return lambda from_, to: kernel(from_, to, *complete(tables, scratch()))
 
     return with_tables
 
 
 def _arguments(
     name: str, widths: tuple[int, int], source: ElementFormat, target: ElementFormat, streaming: int
-) -> Callable[[tuple[Any, ...], Bytes], tuple[tuple[Any, ...], int]]:
-    """What completes tables, with scratch memory, to the arguments of a kernel; it also tells which is the scratch."""
+) -> Callable[[tuple[Any, ...], Bytes], tuple[Any, ...]]:
+    """What completes tables, with scratch memory, to the arguments of a kernel."""
     bits = min(widths)
     signed = int(source.signed and widths[0] < 8 == widths[1])
     orders = int(not source.low_first), int(not target.low_first)
@@ -303,11 +312,9 @@ def _arguments(
     elif name == "transpose_runs":
         behind = (bits // 8,)
 
-    def complete(tables: tuple[Any, ...], room: Bytes) -> tuple[tuple[Any, ...], int]:
+    def complete(tables: tuple[Any, ...], room: Bytes) -> tuple[Any, ...]:
         first = (*tables, *before)
-        if is_nest or name == "copy":
-            return first, -1
-        return (*first, room, *behind), len(first)
+        return first if is_nest or name == "copy" else (*first, room, *behind)
 
     return complete
 

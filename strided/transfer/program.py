@@ -44,9 +44,7 @@ class Call(NamedTuple):
     kernel : str
         Its name.
     arguments : tuple
-        What it takes behind source and target: tables first.
-    scratch : int
-        Which of them is `SCRATCH`, in place of every thread's own; -1 for none.
+        What it takes behind source and target: tables first. `SCRATCH` stands for every thread's own scratch memory.
     buffers : (int, int)
         What it takes as source and target: `records.SOURCE`, `records.TARGET`, or blocks from `records.BLOCK` on.
     units : (int, int)
@@ -55,7 +53,6 @@ class Call(NamedTuple):
 
     kernel: str
     arguments: tuple[Any, ...]
-    scratch: int
     buffers: tuple[int, int] = (records.SOURCE, records.TARGET)
     units: tuple[int, int] = (8, 8)
 
@@ -113,7 +110,7 @@ def template_of(calls: Sequence[Call]) -> Template:
     """
     entries = kernels.entries_of([call.kernel for call in calls])
     found = [
-        records.record(*entry, call.arguments, call.buffers, call.units, call.scratch)
+        records.record(*entry, call.arguments, call.buffers, call.units, SCRATCH)
         for entry, call in zip(entries, calls, strict=True)
     ]
     own = [[each for each in call.arguments if isinstance(each, np.ndarray) and each is not SCRATCH] for call in calls]
@@ -217,7 +214,7 @@ class Copying:
             is_caller = threading.get_ident() == caller
             most = self._until_look if is_caller else _ALL
             try:
-                first, second = [*blocks_of(self._block_bytes), _NOTHING, _NOTHING][:2]
+                first, second = blocks_of(self._block_bytes)
                 scratch, room = _memory(program.room_bytes)
             except MemoryError:
                 if is_caller:
@@ -233,22 +230,24 @@ class Copying:
         run(work, pieces(), threads=threads, stop=stop)
 
 
-def at_once(program: Program) -> Copy:
-    """The copy by a program of one task and no blocks, on one thread."""
+def at_once(program: Program, block_bytes: tuple[int, ...] = ()) -> Copy:
+    """The copy by a program of one task, on one thread."""
     run_tasks = kernels.wanted("run_tasks")
 
     def copy(source: Bytes, target: Bytes) -> None:
         # The program is held here, and with it all tables whose addresses are in its records.
         calls, tasks, _, size = program
+        first, second = blocks_of(block_bytes) if block_bytes else _NO_BLOCKS
         scratch, room = _own.memory
         if room.size < size:
             scratch, room = _memory(size)
-        run_tasks(source, target, _NOTHING, _NOTHING, scratch, room, calls, tasks, _UNCOUNTED, -1)
+        run_tasks(source, target, first, second, scratch, room, calls, tasks, _UNCOUNTED, -1)
 
     return copy
 
 
 _NOTHING = np.empty(0, np.uint8)
+_NO_BLOCKS = [_NOTHING, _NOTHING]
 _UNCOUNTED = np.zeros(1, np.int64)
 
 
@@ -278,11 +277,11 @@ def _memory(size: int) -> tuple[Bytes, Bytes]:
 
 
 def blocks_of(sizes: tuple[int, ...]) -> list[Bytes]:
-    """This thread's memory for blocks of a staged copy, of at least so many bytes each."""
+    """This thread's memory for two blocks of a staged copy, of at least so many bytes each; empty ones behind."""
     if not sizes:
-        return []
+        return _NO_BLOCKS
     # All take as much as limits say, so that it is made once.
     each = max(*sizes, limits.current.staging_bytes // len(sizes)) + 63 & -64
     if _own.blocks.size < each * len(sizes):
         _own.blocks = empty_aligned(each * len(sizes))
-    return [_own.blocks[k * each : (k + 1) * each] for k in range(len(sizes))]
+    return [_own.blocks[k * each : (k + 1) * each] for k in range(len(sizes))] + _NO_BLOCKS[len(sizes) :]

@@ -480,8 +480,8 @@ def test_a_kernel_that_cannot_be_loaded_leaves_the_others() -> None:
     compiler, asked = asked_for(load, [framed(b"8", b"16", b"32")], "nest8 copy nest16 nest32")
     assert asked == ["nest8,nest16,nest32"]
     assert load.loaded == {"nest8": b"8", "nest32": b"32"}
-    assert str(compiler.failure("nest16")) == "no nest16"
-    assert compiler.failure("nest16") is compiler.failure("nest8") is None
+    assert str(compiler.failed.pop("nest16")) == "no nest16"
+    assert not compiler.failed
 
 
 def test_what_a_process_handed_over_before_it_was_killed_is_taken() -> None:
@@ -490,7 +490,7 @@ def test_what_a_process_handed_over_before_it_was_killed_is_taken() -> None:
     compiler, asked = asked_for(load, [killed, framed(b"32", b"64")], "nest8 nest16 nest32 nest64")
     assert asked == ["nest8,nest16,nest32,nest64", "nest32,nest64"]
     assert load.loaded == {"nest8": b"8", "nest32": b"32", "nest64": b"64"}
-    assert "signal 9" in str(compiler.failure("nest16"))
+    assert "signal 9" in str(compiler.failed.pop("nest16"))
     assert not compiler.failed
 
 

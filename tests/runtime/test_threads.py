@@ -251,25 +251,33 @@ def _ring(*_: Any) -> None:
     raise Rung
 
 
+class Helped:
+    """Work of which a helper does a long piece, while the calling thread's ends when that has begun."""
+
+    def __init__(self) -> None:
+        self.caller = threading.get_ident()
+        self.working = threading.Event()
+        self.ended: list[int] = []
+
+    def __call__(self, piece: int) -> None:
+        if threading.get_ident() == self.caller:
+            self.working.wait(10)
+        else:
+            self.working.set()
+            time.sleep(0.5)
+            self.ended.append(piece)
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
 def test_no_helper_works_on_after_a_handler_raised_while_it_was_waited_for() -> None:
     """Any exception, not Ctrl-C alone."""
     before = signal.signal(signal.SIGALRM, _ring)
-    caller, working, ended = threading.get_ident(), threading.Event(), []
-
-    def work(piece: int) -> None:
-        if threading.get_ident() == caller:
-            working.wait(10)
-        else:
-            working.set()
-            time.sleep(0.5)
-            ended.append(piece)
-
+    helped = Helped()
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(Rung):
-            threads.run(work, [(0,), (1,)], threads=2)
-        assert len(ended) == 1
+            threads.run(helped, [(0,), (1,)], threads=2)
+        assert len(helped.ended) == 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -278,16 +286,8 @@ def test_no_helper_works_on_after_a_handler_raised_while_it_was_waited_for() -> 
 @pytest.mark.parametrize("name", ["_ask", "drain", "close"])
 def test_no_helper_works_on_after_an_exception_as_a_function_begins(name: str) -> None:
     """Where signals' handlers run, too."""
-    caller, working, ended, stopped = threading.get_ident(), threading.Event(), list[int](), list[bool]()
+    helped, stopped = Helped(), list[bool]()
     rung = False
-
-    def work(piece: int) -> None:
-        if threading.get_ident() == caller:
-            working.wait(10)
-        else:
-            working.set()
-            time.sleep(0.3)
-            ended.append(piece)
 
     def look(frame: Any, event: str, _: Any) -> None:
         nonlocal rung
@@ -299,7 +299,7 @@ def test_no_helper_works_on_after_an_exception_as_a_function_begins(name: str) -
         ):
             rung = True
             if name != "_ask":
-                working.wait(10)
+                helped.working.wait(10)
             raise Rung
 
     pieces = ((k,) for k in range(2))
@@ -307,12 +307,12 @@ def test_no_helper_works_on_after_an_exception_as_a_function_begins(name: str) -
     try:
         sys.setprofile(look)
         with pytest.raises(Rung):
-            threads.run(work, pieces, threads=2, stop=lambda: stopped.append(True))
+            threads.run(helped, pieces, threads=2, stop=lambda: stopped.append(True))
     finally:
         sys.setprofile(usual)
     assert rung
     assert stopped or name == "close"  # all pieces were begun
-    assert len(ended) == working.is_set()
+    assert len(helped.ended) == helped.working.is_set()
 
 
 def test_a_helper_that_leaves_leaves_the_work_to_others() -> None:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from strided.dumps.hlo.elements import MARK
 from strided.dumps.hlo.instruction import Instruction
 from strided.dumps.hlo.module import Computation
 from strided.layout.element_types import ELEMENT_TYPES
@@ -89,15 +90,17 @@ def sanitized(name: str) -> str:
 def rename(computations: Sequence[Computation]) -> dict[str, str]:
     """Rename computations and instructions as XLA would; returns the computations' new names by the written ones."""
     instructions = [one for computation in computations for one in computation.instructions]
-    for one, written, name in _changes([one for one in instructions if not one.is_implied]):
+    elements = [one for one in instructions if one.is_implied]
+    if elements:
+        instructions = [one for one in instructions if not one.is_implied]
+    for one, written, name in _changes(instructions):
         one.computation.renamed[written] = name
-    for one in instructions:
-        if one.is_implied:
-            # After the element that it is an element of.
-            (whole,), written = one.operand_names, one.name
-            name = f"{whole}#{written.rpartition('#')[2]}"
-            if name != written:
-                one.name = one.computation.renamed[written] = name
+    for one in elements:
+        # Each is named after what it is an element of.
+        (whole,), written = one.operand_names, one.name
+        name = f"{whole}{MARK}{written.rpartition(MARK)[2]}"
+        if name != written:
+            one.name = one.computation.renamed[written] = name
     new_names = {}
     for computation, written, name in _changes([computation for computation in computations if computation.name]):
         if computation.signature:  # a body printed inside its caller has no name in the text
