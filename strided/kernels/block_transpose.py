@@ -33,20 +33,27 @@ from strided.kernels.llvm import (
 
 
 def transposed(builder, rows):
-    """A square, one vector a row, with rows and columns exchanged: as many of these as rows, of one element or more."""
-    count = rows[0].type.count
-    each = count // len(rows)
-    step = 1
-    while step < len(rows):  # rows `step` apart exchange halves of every run of 2 * step columns
-        apart = step * each
-        low = [k if not k & apart else count + k - apart for k in range(count)]
-        high = [k + apart if not k & apart else count + k for k in range(count)]
-        rows = [
-            shuffled(builder, *((rows[k - step], row, high) if k & step else (row, rows[k + step], low)))
-            for k, row in enumerate(rows)
-        ]
-        step *= 2
-    return rows
+    """A square, one line of 64 bytes a row, with rows and columns exchanged: a line has as many columns as rows.
+
+    Columns of less than 16 bytes change places within these first, where every CPU has instructions for it.
+    """
+    bits = 8 * LINE // len(rows)
+    each = max(1, 128 // bits)
+    groups = [units(builder, rows[k : k + each], bits, max(128, bits)) for k in range(0, len(rows), each)]
+    columns = [_runs_exchanged(builder, own, own[0].type.count // len(own)) for own in zip(*groups, strict=True)]
+    return [column for some in zip(*columns, strict=True) for column in some]
+
+
+def _runs_exchanged(builder, lines, each):
+    """The same for one, two or four lines with as many columns of so many elements of the vectors."""
+    if len(lines) == 1:
+        return list(lines)
+    halves = []
+    for odd in (0, 1):  # even columns of two lines, side by side, and odd ones: these of two pairs are sorted so again
+        picks = [k for k in range(2 * lines[0].type.count) if k // each % 2 == odd]
+        pairs = [shuffled(builder, a, b, picks) for a, b in zip(lines[::2], lines[1::2], strict=True)]
+        halves.append(_runs_exchanged(builder, pairs, each))
+    return [column for some in zip(*halves, strict=True) for column in some]
 
 
 def _columns(builder, addresses, bits):
@@ -57,23 +64,6 @@ def _columns(builder, addresses, bits):
     run, each = Vector(16), 128 // bits
     runs = [[loaded(builder, address, run) for address in addresses[k::each]] for k in range(each)]
     return units(builder, [concatenated(builder, own) for own in runs], bits, 128)
-
-
-def _quarters(builder, sources):
-    """The same for sixteen rows of words, 64 bytes each: for every quarter of a row, the vectors that are to be turned.
-
-    `sources` gives the address of a row's bytes from an offset on. Each line is read once, all of it: where rows lie at
-    multiples of a page, sixteen of them do not stay in the first-level cache.
-    """
-    run, quarters = Vector(16), [[None] * 4 for _ in range(4)]
-    for row in range(16):
-        for quarter, lines in enumerate(quarters):
-            part = loaded(builder, sources(row, 16 * quarter), run)
-            place, line = range(16 * (row // 4), 16 * (row // 4) + 16), lines[row % 4]
-            wide = shuffled(builder, part, part, list(range(16)) * 4)
-            picks = [LINE + k if k in place else k for k in range(LINE)]
-            lines[row % 4] = shuffled(builder, line, wide, picks) if line else wide
-    return quarters
 
 
 #: Rows of which what is kept is asked for before it is wanted.
@@ -153,21 +143,25 @@ def _turn(bits, inner=0):
                     with keeping:
                         stream_rows(builder, *rows, True)
 
-    def put_columns(builder, sources, places, others, group, once=False):
-        """Write the columns of 16 rows of 64 bytes. `sources` gives the address of a row's bytes from an offset on.
+    def put_columns(builder, addresses, places, others, group, once=False):
+        """Write the columns of 16 rows of 64 bytes that lie at some addresses.
 
-        With `once`, registers that hold all rows are filled row by row.
+        With `once`, each row is read once if there are registers for all: where rows lie at multiples of a page, few of
+        their lines stay in the first-level cache.
         """
         together = max(8, register_bytes() // 4)  # with 64 bytes, whole lines are written
         share = together // 4
-        quarters = _quarters(builder, sources) if once and together == count else None
+        lines = []
+        if once and together == count:
+            lines = transposed(builder, [loaded(builder, address, VECTOR, 32) for address in addresses])
         for begin in range(0, count, together):
+            own = addresses[begin : begin + together]
             for column in range(0, count, 4):
                 targets = [builder.add(place, INT64(4 * begin)) for place in places[column : column + 4]]
-                if quarters:
-                    values = units(builder, quarters[column // 4], 32, 128)
+                if lines:
+                    values = lines[column : column + 4]
                 else:
-                    values = _columns(builder, [sources(begin + k, 4 * column) for k in range(together)], 32)
+                    values = _columns(builder, [builder.add(row, INT64(4 * column)) for row in own], 32)
                 put_rows(builder, values, targets)
                 wall(builder)  # or LLVM takes on more rows at once than there are registers
                 line = begin + share * column // 4
@@ -192,7 +186,7 @@ def _turn(bits, inner=0):
     def square32(builder, sources, source, targets, target, room, *others):
         rows = [entry(builder, sources, source, k) for k in range(count)]
         places = [entry(builder, targets, target, k) for k in range(count)]
-        put_columns(builder, lambda row, offset: builder.add(rows[row], INT64(offset)), places, others, INT64(0), True)
+        put_columns(builder, rows, places, others, INT64(0), once=True)
         builder.ret_void()
 
     def put_units(builder, sources, source, room, group, first):
@@ -213,9 +207,8 @@ def _turn(bits, inner=0):
             first = builder.mul(loop.index, INT64(4))
             numbers = [k // 4 * 4 * each + k % 4 for k in range(count)]
             places = [entry(builder, targets, target, first, number) for number in numbers]
-            put_columns(
-                builder, lambda row, offset: builder.add(base, INT64(row * LINE + offset)), places, others, loop.index
-            )
+            rows = [builder.add(base, INT64(row * LINE)) for row in range(count)]
+            put_columns(builder, rows, places, others, loop.index)
         builder.ret_void()
 
     def put_in_order(builder, sources, source, targets, target, room, wide, quarters):
