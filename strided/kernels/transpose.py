@@ -130,6 +130,10 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
     # In short rows the next line is not what is wanted next, and from far away it comes too late.
     near = bounds[1] - bounds[0] <= 2 * NEAR and extent[0] * width >= CHUNK and extent[1] >= side
     overlaps = extent[0] >= side and extent[1] >= side
+    # Squares begin where lines do, on both sides. The first ones have some of the next, which costs less in long rows.
+    before = ZERO, ZERO
+    if overlaps:
+        before = _before(origin, extent[0], width), _before(goal, extent[1], width)
     # From far away a few rows are read on and on; in the cache those of the target are written so.
     bands = 1 if near else max(1, extent[1] // _SIDE_BY_SIDE)
     for k in range(bands):
@@ -140,25 +144,37 @@ def _direct(turn, width, origin, goal, extent, following, room, bounds):
         after = following
         if k + 1 < bands:
             after = sources + 8 * rows, origin[1], rows, extent[0]
-        for p in range(0, extent[0], side):
+        begin = -before[1] if k == 0 else (side - before[1]) % side
+        for p in range(-before[0], extent[0], side):
             wanted = wanted_next((sources, origin[1], rows), after, p, extent[0], width, bounds)
             # What is left over is turned with some of what comes before it, once more, if it is not much smaller.
             count = min(side, extent[0] - p)
-            column = min(p, extent[0] - side) if overlaps and 4 * count > side else p
-            for q in range(0, rows, side):
-                row = min(first + q, max(0, extent[1] - side))
+            column = max(ZERO, min(p, extent[0] - side)) if overlaps and 4 * count > side else p
+            for q in range(begin, rows, side):
+                row = max(ZERO, min(first + q, extent[1] - side))
                 at = origin[0] + 8 * row, origin[1] + column * width
                 if near:
                     _ask_beside(side, sources + 8 * min(q + side, rows - side), origin[1] + p * width + 64)
                 else:
-                    ask(wanted, q // side, across, ZERO)
+                    ask(wanted, (q - begin) // side, across, ZERO)
                 to = goal[0] + 8 * column, goal[1] + row * width
                 if extent[1] < side:
                     _edge(turn, width, at, to, (count, extent[1]), room, bounds)
-                elif column < p or count == side:
+                elif column != p or count == side:
                     turn(at[0], at[1], to[0], to[1], room, NOTHING, (side, side))
                 else:
                     _narrow(turn, width, at, to, count, room, bounds)
+
+
+@part
+def _before(rows, extent, width):
+    """How many elements before the first one of rows a line begins, if it does for all; 0 for rows of few lines.
+
+    `rows` are a table of offsets, of two rows at least, and what is added to all.
+    """
+    phase = simd_bytes.integer(rows[0]) + rows[1] & 63
+    alike = phase == simd_bytes.integer(rows[0] + 8) + rows[1] & 63 and phase & width - 1 == 0
+    return phase // width if alike and extent * width >= CHUNK else ZERO
 
 
 @part

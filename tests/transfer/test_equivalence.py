@@ -221,6 +221,22 @@ def test_many_small_matrices(bits: int, streaming: bool, replace: Callable[..., 
         check_both(source, target, f"transpose{few}{bits}")
 
 
+@pytest.mark.parametrize("phases", [(16, 48), (0, 56), (8, 0), (5, 11)], ids=str)
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_squares_that_begin_with_lines_where_rows_do_not(
+    bits: int, phases: tuple[int, int], replace: Callable[..., None]
+) -> None:
+    replace(stream_bytes=1 << 40)
+    side = 512 // bits
+    # Long rows on both sides, on one, and so many that they are read in bands; and some of each left over.
+    for rows, columns in ((9 * side, 8 * side), (3 * side, 9 * side), (max(9 * side, 200), 3 * side)):
+        for left_out in (0, 1, side // 2, side - 2):
+            parts = slice(0, rows - left_out), slice(0, columns - left_out)
+            maps = [window(map_of(f"f32[{rows},{columns}]{{{order}}}"), *parts) for order in ("0,1", "1,0")]
+            source, target = (Guarded(maps[k], bits, seed=k, phase=phases[k]) for k in (0, 1))
+            check_both(source, target, f"transpose{bits}")
+
+
 @pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "plain stores"])
 @pytest.mark.parametrize("run", [3, 5, 16, 20, 40])
 def test_many_small_matrices_of_runs(run: int, streaming: bool, replace: Callable[..., None]) -> None:
