@@ -82,6 +82,26 @@ def _together(zips, width, starts, ends, tables, rows, streaming, room):
 
 
 @part
+def _lead(on, few, size):
+    """How far ahead lines of `few` runs of `size` bytes are asked for, the next ones being `on` bytes further on.
+
+    And whether into the first-level cache. Short runs come again at the same distance; if there are gaps between them,
+    some memory has lines in the second-level cache too late, half of the time.
+    """
+    if size >= _AHEAD:
+        return ZERO + _AHEAD, False
+    return on * max(1, _AHEAD // (few * (size + 63 & -64))), abs(on) >= few * size + 64
+
+
+@part
+def _ask(line, near):
+    if near:
+        simd_bytes.prefetch_near(line)
+    else:
+        simd_bytes.prefetch(line)
+
+
+@part
 def _zip(zips, width, origin, extent, on, held, streaming, room, ends):
     """Put as many elements of as few rows together as `extent` says; what comes next is `on` bytes further on.
 
@@ -92,14 +112,13 @@ def _zip(zips, width, origin, extent, on, held, streaming, room, ends):
     first, second = s + simd_bytes.integer(rows), s + simd_bytes.integer(rows + 8)
     third, fourth = s + simd_bytes.integer(rows + 8 * min(2, few - 1)), s + simd_bytes.integer(rows + 8 * (few - 1))
     farthest = max(max(first, second), max(third, fourth))
-    # Short runs come again at the same distance.
-    lead = on * max(1, _AHEAD // max(1, abs(on))) if count * width < _AHEAD else ZERO + _AHEAD
+    lead, near = _lead(on, few, count * width)
     for at in range(0, count * width, 64):
         new = min(64, count * width - at)
         lines = first + at, second + at, third + at, fourth + at
         if ends[1] - ends[0] > NEAR:
             for line in lines:
-                simd_bytes.prefetch(line + lead)
+                _ask(line + lead, near)
         if farthest + at + 64 > ends[1]:
             for k in range(4):
                 simd_bytes.move(room + 64 * k, lines[k], new)
@@ -110,7 +129,7 @@ def _zip(zips, width, origin, extent, on, held, streaming, room, ends):
 
 
 @separate
-def _apart(pick, width, starts, ahead, tables, rows, streaming, room):
+def _apart(pick, width, starts, ends, tables, rows, streaming, room):
     """Take rows apart that take turns in runs of the source."""
     outer, _, _, p_pieces, q_pieces = tables
     few, targets = p_pieces[0, 2], rows[1] + 8 * p_pieces[0, 1]
@@ -118,16 +137,21 @@ def _apart(pick, width, starts, ahead, tables, rows, streaming, room):
     for o in range(outer.shape[0]):
         for j in range(q_pieces.shape[0]):
             s, t = starts[0] + outer[o, 0] + p_pieces[0, 0], starts[1] + outer[o, 1] + q_pieces[j, 0]
-            sources, count = rows[0] + 8 * q_pieces[j, 1], q_pieces[j, 2]
+            sources, count, on = rows[0] + 8 * q_pieces[j, 1], q_pieces[j, 2], ZERO
+            if j + 1 < q_pieces.shape[0]:
+                on = simd_bytes.integer(rows[0] + 8 * q_pieces[j + 1, 1]) - simd_bytes.integer(sources)
+            elif o + 1 < outer.shape[0]:
+                on = outer[o + 1, 0] - outer[o, 0] + simd_bytes.integer(rows[0]) - simd_bytes.integer(sources)
             while count > 0:
                 n = count if even else evenly(sources, count, few * width)
-                _pick(pick, width, s + simd_bytes.integer(sources), (targets, t), (few, n), ahead, streaming, room)
+                at = s + simd_bytes.integer(sources)
+                _pick(pick, width, at, (targets, t), (few, n), on, streaming, room, ends)
                 even = q_pieces.shape[0] == 1 and n == q_pieces[j, 2]
                 sources, t, count = sources + 8 * n, t + n * width, count - n
 
 
 @part
-def _pick(pick, width, s, goal, extent, ahead, streaming, room):
+def _pick(pick, width, s, goal, extent, on, streaming, room, ends):
     """Take as many elements of as few rows apart as `extent` says, past the caches if all rows begin with lines."""
     few, count = extent
     targets, t = goal
@@ -137,10 +161,13 @@ def _pick(pick, width, s, goal, extent, ahead, streaming, room):
     past = streaming * ((first | second | third | fourth) & 63 == 0)
     size = count * width
     whole = size & -64
+    lead, near = _lead(on, 1, few * size)
+    if ends[1] - ends[0] <= NEAR:
+        lead = ZERO
     for done in range(0, whole, 64):
-        if ahead:
+        if lead:
             for k in range(0, 64 * few, 64):
-                simd_bytes.prefetch(s + ahead + k)
+                _ask(s + lead + k, near)
         a, b, c, d = pick(few, s)
         _put(first + done, a, past)
         _put(second + done, b, past)
@@ -150,8 +177,13 @@ def _pick(pick, width, s, goal, extent, ahead, streaming, room):
             _put(fourth + done, d, past)
         s += 64 * few
     if whole < size:
-        simd_bytes.move(room, s, few * (size - whole))
-        a, b, c, d = pick(few, room)
+        if lead:
+            for k in range(0, few * (size - whole) + 63, 64):
+                _ask(s + lead + k, near)
+        if s + 64 * few > ends[1]:
+            simd_bytes.move(room, s, few * (size - whole))
+            s = room
+        a, b, c, d = pick(few, s)
         simd_bytes.store(room + 256, a)
         simd_bytes.store(room + 320, b)
         simd_bytes.store(room + 384, c)
@@ -174,15 +206,16 @@ def _few(zips, pick, width, source, target, tables, streaming, scratch):
     _, source_rows, target_rows, p_pieces, q_pieces = tables
     room = simd_bytes.address(scratch) + 63 & -64
     starts = simd_bytes.address(source), simd_bytes.address(target)
+    ends = starts[0], starts[0] + source.size
     rows = simd_bytes.address(source_rows), simd_bytes.address(target_rows)
     few, first, most = p_pieces[0, 2], min(2, source_rows.shape[0]), 2 if width == 8 else 4
     # Where both are few, how the rows lie decides; the first two of many may be the end of one run and the next one's.
     many = q_pieces.shape[0] > 1 or q_pieces[0, 2] > most
     turns = many or evenly(rows[0], first, few * width) == first
     if p_pieces.shape[0] == 1 and 1 < few <= most and turns:
-        _apart(pick, width, starts, (ZERO + _AHEAD) * (source.size > NEAR), tables, rows, streaming, room)
+        _apart(pick, width, starts, ends, tables, rows, streaming, room)
     else:
-        _together(zips, width, starts, (starts[0], starts[0] + source.size), tables, rows, streaming, room)
+        _together(zips, width, starts, ends, tables, rows, streaming, room)
     if streaming:
         simd_bytes.fence()
 

@@ -69,10 +69,11 @@ def wanted_next(here, following, p, extent, width, bounds):
 
     That is a share of the next chunk of the rows `here`, or of the first one of those `following`: a table of offsets,
     where the runs begin, the number of rows, and of those that follow the elements of a run; here there are `extent`.
-    The answer has the bytes of a chunk besides, and how many rows lie in a line.
+    The answer is the table, what is added to its offsets, the first row of the share, the row behind it, and how many
+    rows the table has; the bytes of a chunk, and how many rows lie in a line.
     """
     if bounds[1] - bounds[0] <= NEAR:
-        return here[0], here[1], ZERO, ZERO, ZERO + 1
+        return here[0], here[1], ZERO, ZERO, ZERO, ZERO, ZERO + 1
     size = extent * width
     chunk = CHUNK
     while chunk >= 2 * size and chunk > 64:
@@ -90,8 +91,18 @@ def wanted_next(here, following, p, extent, width, bounds):
     while steps > 1:
         share = share + 1 >> 1
         steps >>= 1
-    first = (within >> 6) * share
-    return rows + 8 * first, s, min(share, count - first), left, bounds[2]
+    share = _as_many(share, max(1, 8 // width), left)
+    first = min((within >> 6) * share, count)
+    return rows, s, first, min(first + share, count), count, left, bounds[2]
+
+
+@part
+def _as_many(rows, most, size):
+    """How many rows are asked for in one go instead of some: `most`, if whole chunks of more than half are wanted.
+
+    So many are asked for one by one while a square is turned; others are waited for.
+    """
+    return most if most < 2 * rows and rows < most and size == CHUNK else rows
 
 
 @part
@@ -100,11 +111,12 @@ def ask(wanted, k, across, most):
 
     The answer is a table of offsets, or 0, and what is added to all.
     """
-    rows, s, count, size, sharing = wanted
-    each = count if across == 1 else (count + across - 1) // across
-    first, stop = k * each, min(k * each + each, count)
-    if stop - first == most and size == CHUNK:
-        return rows + 8 * first, s
+    rows, s, begin, end, count, size, sharing = wanted
+    each = _as_many((end - begin + across - 1) // across, most, size)
+    first = begin + k * each
+    stop = min(first + each, end)
+    if each == most and size == CHUNK and first < end and count >= most:
+        return rows + 8 * min(first, count - most), s
     for n in range(first, stop, sharing):
         place = s + simd_bytes.integer(rows + 8 * n)
         for line in range(63, size + 63, 64):
