@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strided.escape import counted
-from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, of_a_page, row_and_outer, stride_of
+from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, of_a_page, outer_order, row_and_outer, stride_of
 from strided.planning.axis_maps import AxisMap
 from strided.planning.boxes import WORD_BITS, Axis, Box, Spans, bytes_of, cut, side_of
 from strided.planning.offset_tables import (
@@ -122,7 +122,8 @@ class VectorStep:
     def between(self, in_memory: tuple[bool, bool]) -> VectorStep:
         """The same step for sides that lie in memory or in the cache."""
         if self.kernel not in FREE_ROWS:
-            return self
+            inner = [k for k in (self.row, self.lane) if k >= 0]
+            return replace(self, outer=outer_order(self.axes, inner, in_memory))
         row, outer = row_and_outer(self.kernel, self.axes, None if self.lane < 0 else self.lane, in_memory)
         return self if row is None else replace(self, row=row, outer=outer)
 
