@@ -346,6 +346,17 @@ def test_rows_are_read_in_the_order_of_memory_into_a_block_of_the_cache() -> Non
     assert (first.kernel, first.axes[first.row].source.unit_stride) == ("rows", 137)
 
 
+def test_words_are_read_in_the_order_of_memory_into_a_block_of_the_cache() -> None:
+    """All four rows of words of a tile come one after the other, though their elements lie far apart in the block."""
+    text = "bf16[7,117,76,8,43]{1,3,4,2,0:T(8,128)(2,1)}"
+    (step,) = plan_between(text, str(sd.parse_shape(text).with_layout(None))).steps
+    assert isinstance(step, StagedCopy)
+    first = step.stages(next(iter(step.tasks())))[0][0]
+    assert isinstance(first, VectorStep)
+    innermost = first.axes[first.outer[-1]]
+    assert (first.kernel, innermost.extent, innermost.source.unit_stride) == ("deinterleave16", 4, 512)
+
+
 @pytest.mark.parametrize(
     ("text", "turn", "kernel"),
     [
