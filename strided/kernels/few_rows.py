@@ -9,6 +9,7 @@ from __future__ import annotations
 from strided.kernels import NEAR, simd_bytes, zip_rows
 from strided.kernels.compile import ZERO, kernel, part, separate
 from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at
+from strided.kernels.lines_ahead import ask_for
 from strided.kernels.transpose_joined import evenly
 from strided.kernels.transpose_squares import ARGUMENTS
 
@@ -94,14 +95,6 @@ def _lead(on, few, size):
 
 
 @part
-def _ask(line, near):
-    if near:
-        simd_bytes.prefetch_near(line)
-    else:
-        simd_bytes.prefetch(line)
-
-
-@part
 def _zip(zips, width, origin, extent, on, held, streaming, room, ends):
     """Put as many elements of as few rows together as `extent` says; what comes next is `on` bytes further on.
 
@@ -118,7 +111,7 @@ def _zip(zips, width, origin, extent, on, held, streaming, room, ends):
         lines = first + at, second + at, third + at, fourth + at
         if ends[1] - ends[0] > NEAR:
             for line in lines:
-                _ask(line + lead, near)
+                ask_for(line + lead, near)
         if farthest + at + 64 > ends[1]:
             for k in range(4):
                 simd_bytes.move(room + 64 * k, lines[k], new)
@@ -167,7 +160,7 @@ def _pick(pick, width, s, goal, extent, on, streaming, room, ends):
     for done in range(0, whole, 64):
         if lead:
             for k in range(0, 64 * few, 64):
-                _ask(s + lead + k, near)
+                ask_for(s + lead + k, near)
         a, b, c, d = pick(few, s)
         _put(first + done, a, past)
         _put(second + done, b, past)
@@ -179,7 +172,7 @@ def _pick(pick, width, s, goal, extent, on, streaming, room, ends):
     if whole < size:
         if lead:
             for k in range(0, few * (size - whole) + 63, 64):
-                _ask(s + lead + k, near)
+                ask_for(s + lead + k, near)
         if s + 64 * few > ends[1]:
             simd_bytes.move(room, s, few * (size - whole))
             s = room

@@ -103,6 +103,18 @@ def end_of_rows(fixed, rows, pieces):
 
 
 @part
+def ask_for(line, near):
+    """Prefetch a line; if `near` into the first-level cache.
+
+    Of few lines that lie together, the second-level cache may have some too late, or no longer.
+    """
+    if near:
+        simd_bytes.prefetch_near(line)
+    else:
+        simd_bytes.prefetch(line)
+
+
+@part
 def ask_for_end(origin, rows, i, later):
     """Prefetch the line in which a later row ends: of these rows, or of a later matrix.
 

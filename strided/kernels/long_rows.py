@@ -9,7 +9,7 @@ from __future__ import annotations
 from strided.kernels import simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import NONE, begun_at, finish, put_at
-from strided.kernels.lines_ahead import ask_for_ends, place_of
+from strided.kernels.lines_ahead import ask_for, ask_for_ends, place_of
 from strided.kernels.tables import begin
 from strided.kernels.word_lines import OWN, all_follow, near, put_place, ragged, row_bytes, sharing, take
 
@@ -160,22 +160,13 @@ def _ask(walk, ahead, word, lanes, asked, end):
         p, c, _, far = ahead
         some, s = min(lanes, pieces[p, 2] - c), word + far + pieces[p, 0] + 4 * c
         for line in range(s & -64 if c == 0 else s + 63 & -64, s + 4 * some, 128):
-            _prefetch(line, few)
+            ask_for(line, few)
             if line + 64 < s + 4 * some and asked < end:
                 simd_bytes.put_integer(asked, line + 64)
                 asked += 8
         lanes -= some
         ahead = _gone(walk, ahead, some)
     return ahead, asked
-
-
-@part
-def _prefetch(line, few):
-    """Ask for a line. Of few that lie together, those in the second-level cache may be gone before their turn."""
-    if few:
-        simd_bytes.prefetch_near(line)
-    else:
-        simd_bytes.prefetch(line)
 
 
 @part
@@ -191,12 +182,12 @@ def _write_span(block, band, done, size, asked, few, room):
         while line + 64 <= end:
             simd_bytes.put(line, simd_bytes.load(place + line - t), ZERO + 1)
             if line & 64 and now < asked:
-                _prefetch(simd_bytes.integer(now), few)
+                ask_for(simd_bytes.integer(now), few)
                 now += 8
             line += 64
         simd_bytes.store(place - 64, simd_bytes.load(place + size - 64))
     while now < asked:
-        _prefetch(simd_bytes.integer(now), few)
+        ask_for(simd_bytes.integer(now), few)
         now += 8
 
 
