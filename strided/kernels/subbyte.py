@@ -9,6 +9,7 @@ from __future__ import annotations
 from strided.kernels import bitfields, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at
+from strided.kernels.long_rows import take_long
 from strided.kernels.put_words import put_together
 from strided.kernels.row_driver import (
     ARGUMENTS,
@@ -21,11 +22,12 @@ from strided.kernels.row_driver import (
 from strided.kernels.shared_rows import blocks, drive_shared
 from strided.kernels.tables import row_tables
 from strided.kernels.word_lines import BYTES as WORD_BYTES
-from strided.kernels.word_lines import put_place
+from strided.kernels.word_lines import put_place, ragged
 from strided.kernels.word_rows import take_apart
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
 _LONG_ROW = 320  # bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`
+_LONG_PIECE = 320  # words of a piece from which on `drive` does so where pieces end inside lines, too
 _SHORT_RUN, _RUN = 256, 1 << 12  # bytes of runs that are put together before they are written; where in the scratch
 _PLACES = WORD_BYTES + 256  # where the scratch of `take_apart` holds the places of the bytes of words
 
@@ -86,6 +88,12 @@ def _together(rows, pieces, bits, streaming):
 
 
 @part
+def _are_cut(pieces):
+    """Whether pieces end inside lines, and so soon that `drive` would often read more of their words than it needs."""
+    return ragged(pieces, 1) > 0 and pieces[len(pieces) >> 1, 2] < _LONG_PIECE
+
+
+@part
 def _braid(s, how):
     pitch, bits, flip = how
     return bitfields.braid_packed(s, pitch, bits, flip)
@@ -135,10 +143,12 @@ def deinterleave_bits(
     """Take rows of elements out of words that 32 / `bits` of them share, into bytes; tables as in `drive`."""
     tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
     options = bits, (8 - bits) * high_first, signed << bits - 1
-    if _together(tables[1], tables[2], bits, streaming) and take_apart(
-        _unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, streaming, scratch, options
-    ):
-        return
+    if _together(tables[1], tables[2], bits, streaming):
+        if take_apart(_unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, streaming, scratch, options):
+            return
+        if streaming and _are_cut(tables[2]):
+            if take_long(_unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, scratch, options):
+                return
     drive(_fields, spill_run, _place, rows_alone, ZERO, (4, 1, 1), source, target, tables, streaming, scratch, options)
 
 

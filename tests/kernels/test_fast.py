@@ -6,6 +6,7 @@ must keep what it held. Sources are read-only.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import subprocess
@@ -33,7 +34,7 @@ from strided.kernels import (
 from tests import paths
 from tests.arrays.test_fancy import check_every_place
 from tests.fuzz.arena import Arena
-from tests.thinned import examples
+from tests.thinned import examples, thinned
 
 BITS = {"deinterleave16": 16, "deinterleave8": 8, "interleave16": 16, "interleave8": 8}
 KERNELS = {
@@ -231,7 +232,6 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
             check(lambda a, b, own=options: KERNELS[kernel](a, b, *own), source, target, expected, places)
 
 
-@pytest.mark.parametrize("height", [1, 2, 8, 20])
 @pytest.mark.parametrize(
     "lanes",
     [
@@ -247,12 +247,13 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
     ],
     ids=lambda lanes: "-".join(map(str, lanes[:6])),
 )
-@pytest.mark.parametrize("kernel", ["deinterleave16", "deinterleave8"])
-def test_long_rows_go_on_from_piece_to_piece(kernel, lanes, height):
+@pytest.mark.parametrize(("bits", "height"), thinned(itertools.product((16, 8, 4, 2, 1), (1, 2, 8, 20)), 3))
+def test_long_rows_go_on_from_piece_to_piece(bits, height, lanes):
     """Rows of tiles of so many words, from any member on, that follow each other or do not: neither end is passed."""
     rng = np.random.default_rng(height)
-    bits = BITS[kernel]
-    q, width, lengths = 32 // bits, bits // 8, np.array(lanes)
+    name = f"deinterleave{bits}" if bits >= 8 else "deinterleave_bits"
+    # Of packed elements, so many rows share a word that fewer words will do.
+    q, width, lengths, height = 32 // bits, max(1, bits // 8), np.array(lanes), max(1, height * min(8, bits) // 8)
     size, tile = sum(lanes) * width, 4 * max(lanes) * height
     for first, count, gap in ((0, 3 * q * height, 0), (q - 1, 2 * q + 1, 0), (1, 5 * q - 2, 0), (0, 2 * q + 3, 7)):
         row = np.arange(first, first + count)
@@ -265,9 +266,12 @@ def test_long_rows_go_on_from_piece_to_piece(kernel, lanes, height):
         tables = outer, rows, table, np.array([0, count]), np.array([0, len(lanes)])
         sizes = 2 * source_size, 2 * target_size + gap
         source, target = (rng.integers(0, 256, n, np.uint8) for n in sizes)
-        expected = moved(source, target, *bits_moved(kernel, bits, 0, tables), bits)
-        for place in ((None, None), (0, 5)):
-            check(lambda a, b, own=tables: KERNELS[kernel](a, b, *own, 1, SCRATCH), source, target, expected, place)
+        for high_first, signed in ((0, 0), (1, 1)) if bits < 8 else ((0, 0),):
+            s, t = bits_moved(name, bits, high_first, tables)
+            expected = moved(source, target, s, t, bits, signed=bool(signed), to_bytes=bits < 8)
+            options = (*tables, 1, SCRATCH, *((bits, signed, high_first) if bits < 8 else ()))
+            for place in ((None, None), (0, 5)):
+                check(lambda a, b, own=options: KERNELS[name](a, b, *own), source, target, expected, place)
 
 
 @pytest.mark.parametrize("lanes", [1, 3, 17, 36, 63, 64, 70])
