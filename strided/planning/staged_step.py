@@ -30,6 +30,9 @@ from strided.planning.staging_blocks import Near, StagingLayout, block_lengths, 
 from strided.planning.vector_step import VectorStep
 from strided.runtime import limits
 
+#: Bits of the source below which a run is better read once than in two parts.
+_LEAST_CUT_BITS = 8 * 512
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedCopy:
@@ -296,6 +299,11 @@ def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | Non
     near = near_axes(box, 1, source_bits), near_axes(box, 2, target_bits)
     for side, bits, own, other in zip((2, 1), (source_bits, target_bits), near, near[::-1], strict=True):
         if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
+            continue
+        rows = box.axes[own.rows[0]]
+        cuts = rows.extent % (WORD_BITS // bits) and rows.extent * nearness(side_of(rows, side)) < _LEAST_CUT_BITS
+        if side == 1 and cuts:
+            # Full words and others would be written from the same lines of the source, one after the other.
             continue
         # The other side takes words in runs, long enough for squares of them; words of few rows only along one axis.
         lane = box.axes[other.lanes[0]].extent

@@ -225,9 +225,16 @@ def test_rows_of_words_stay_together_where_their_runs_go_on(text: str, turn: int
 
 
 def test_words_of_rows_and_those_behind_go_apart_where_that_takes_less_time() -> None:
-    tiled = "f8e3m4[1445,69,7,1,34]{1,2,4,3,0:T(8,128)(4,1)}"
+    tiled = "f8e3m4[144,69,7,1,340]{1,2,4,3,0:T(8,128)(4,1)}"
     steps = plan_between(str(sd.parse_shape(tiled).with_layout(None)), tiled).steps
     assert sorted(step.kernel for step in steps) == ["transpose8", "transpose8, interleave8"]
+
+
+def test_words_of_which_rows_are_missing_go_with_the_others_where_both_come_from_the_same_lines() -> None:
+    """Six rows of 18 bytes are 108 bytes in a row; six of two thousand are read as two parts as well as in one."""
+    for size, steps in ((18, 1), (2000, 2)):
+        shape = sd.parse(f"s8[120,{54000 // size},6,{size}]{{0,2,3,1:T(8,128)(4,1)}}")
+        assert len(plan_between(str(shape.with_layout(None)), str(shape)).steps) == steps
 
 
 @pytest.mark.parametrize(
