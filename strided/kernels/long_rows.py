@@ -23,9 +23,10 @@ _FEW = 64
 # Most rows of a block.
 _MOST = 64
 # The scratch: where words are and how many rows come before each, where rows go, the lines in which these begin, the
-# line between two rows, places that are asked for, and rows, each behind what the span before has left of a line.
-_WORDS, _PLACES = OWN, OWN + 1600
-_HEADS, _HELD, _ASKED, _TAKEN, _PITCH = OWN + 3200, OWN + 7296, OWN + 7552, OWN + 8704, 576
+# line between two rows, places that are asked for, and rows, each behind a line: what the span before has left of one.
+_WORDS, _PLACES, _HEADS, _HELD, _ASKED = OWN, OWN + 1600, OWN + 3200, OWN + 7296, OWN + 7552
+_LEFT, _PITCH = OWN + 8640, 576
+_TAKEN = _LEFT + 64
 
 
 @part
@@ -133,9 +134,10 @@ def _take_span(unzip, fixed, start, band, walk, here, ahead, how):
             for k in range(0, some, each):
                 s, lanes = word + pieces[p, 0] + 4 * (c + k), min(each, some - k)
                 if cut:
-                    on, asked = _ask(walk, on, word, lanes, asked, room + _TAKEN)
+                    on, asked = _ask(walk, on, word, lanes, asked, room + _LEFT)
                     take(unzip, fixed, s, lanes, 4 * lanes, room, at + k * width, how)
                 else:
+                    # Of a band of whole lines there is room for all.
                     for line in range(s + lead, s + lead + 4 * each, 128):
                         simd_bytes.prefetch(line)
                         simd_bytes.put_integer(asked, line + 64)

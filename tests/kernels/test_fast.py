@@ -274,6 +274,26 @@ def test_long_rows_go_on_from_piece_to_piece(bits, height, lanes):
                 check(lambda a, b, own=options: KERNELS[name](a, b, *own), source, target, expected, place)
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("bits", [16, 8, 4, 2, 1])
+def test_long_rows_of_a_narrow_window_of_tiles_that_crosses_lines(bits, lanes):
+    """Each piece of a row lies in two lines, so that there are more of these to ask for than bytes of the row."""
+    rng = np.random.default_rng(lanes)
+    q, width, count = 32 // bits, max(1, bits // 8), 2600 // max(2, lanes)
+    name = f"deinterleave{bits}" if bits >= 8 else "deinterleave_bits"
+    size, height = count * lanes * width, max(2, 8 // q)
+    row = np.arange(height * q)
+    rows = np.stack([row // q * 512, row * size, row % q], 1)
+    table = np.stack([np.arange(count) * 512 * height, np.arange(count) * lanes * width, np.full(count, lanes)], 1)
+    tables = np.array([[60, 0]]), rows, table, np.array([0, len(rows)]), np.array([0, count])
+    source = rng.integers(0, 256, table[-1, 0] + rows[-1, 0] + 60 + 4 * lanes, np.uint8)
+    target = rng.integers(0, 256, len(rows) * size, np.uint8)
+    expected = moved(source, target, *bits_moved(name, bits, 0, tables), bits, to_bytes=bits < 8)
+    options = (*tables, 1, SCRATCH, *((bits, 0, 0) if bits < 8 else ()))
+    for place in ((None, None), (0, 0), (56, 5)):
+        check(lambda a, b: KERNELS[name](a, b, *options), source, target, expected, place)
+
+
 @pytest.mark.parametrize("lanes", [1, 3, 17, 36, 63, 64, 70])
 @pytest.mark.parametrize("bits", [4, 2, 1])
 def test_rows_of_few_packed_elements_are_taken_out_of_words(bits, lanes):
