@@ -65,6 +65,16 @@ class GridArray:
     def __len__(self) -> int:
         return length_of(self.shape)
 
+    def __contains__(self, value: Any) -> bool:
+        """Whether some element equals a value, as of an ndarray; read tile by tile."""
+        if np.ndim(value):
+            return value in self.to_numpy()
+        for cell, index in self._tiles():
+            inside: Any = (*(slice(0, s.stop - s.start) for s in index), ...)
+            if value in np.asarray(self._tile(cell)[inside]):
+                return True
+        return False
+
     def to_numpy(self, out: Array | None = None) -> Array:
         """All values, in `out` if it is given.
 

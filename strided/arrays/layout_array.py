@@ -7,7 +7,7 @@ The class combines the mixins and adds constructors. Nothing is computed here: `
 from __future__ import annotations
 
 import os
-from types import GenericAlias
+from types import FunctionType, GenericAlias
 from typing import Any, Self
 
 import numpy as np
@@ -200,6 +200,18 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         (2048, 2048)
         """
         return tile_block(self._map, max(1, _CHUNK_BYTES // self.itemsize))
+
+
+def _call_methods_as_users_know_them() -> None:
+    """Have exceptions of calls, and pickles of methods, name LayoutArray and not one of its mixins."""
+    for mixin in LayoutArray.__mro__[1:]:
+        if mixin.__module__.startswith(__package__):
+            for name, method in vars(mixin).items():
+                if isinstance(method, FunctionType):
+                    method.__qualname__, method.__module__ = f"{LayoutArray.__name__}.{name}", __name__
+
+
+_call_methods_as_users_know_them()
 
 
 def map_array(

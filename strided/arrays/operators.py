@@ -72,7 +72,7 @@ def _methods(names: str, make: Callable[..., Any], *, prefix: str = "") -> dict[
         name, _, ufunc = item.partition("=")
         method = make(getattr(np, ufunc), divmod if name == "divmod" else getattr(operator, f"__{name}__"))
         method.__name__ = f"__{prefix}{name}__"
-        method.__qualname__ = f"Operators.{method.__name__}"
+        method.__qualname__ = f"LayoutArray.{method.__name__}"
         found[method.__name__] = method
     return found
 
@@ -138,9 +138,16 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
         return ufuncs.call(ufunc, method, inputs, kwargs)
 
 
+def _pow(self: Operators, other: Any, modulus: Any = None) -> Any:
+    return NotImplemented if modulus is not None else _powers(self, other)
+
+
 for _name, _method in (
     *_methods(f"{_BINARY} {_COMPARISONS}", _forward).items(),
     *_methods(_BINARY, _reflected, prefix="r").items(),
     *_methods(_WITH_IN_PLACE, _in_place, prefix="i").items(),
 ):
     setattr(Operators, _name, _method)
+_powers: Any = Operators.__pow__
+_pow.__name__, _pow.__qualname__ = "__pow__", _powers.__qualname__
+setattr(Operators, _pow.__name__, _pow)

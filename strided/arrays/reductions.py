@@ -209,7 +209,8 @@ def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[
     add = partial(np.add.reduce, axis=axes, keepdims=True, where=where)
     some = np.maximum(n, 1)
     near = np.asarray(add(values) / some).astype(work, copy=False)
-    apart = np.subtract(values, near, out=own)
+    with np.errstate(invalid="ignore"):  # of a mean that is infinite: `_var_of` tells
+        apart = np.subtract(values, near, out=own)
     # `near` is rounded; the remainder corrects both the mean and the squares.
     rest = _wide(add(apart)) / some
     # Where the sum overflows, all lie infinitely far from the mean, as NumPy has it.
@@ -226,10 +227,12 @@ def _merged_moments(first: Partial, second: Partial) -> Partial:
     (n, mean, rest, squares), (m, other, small, more) = first, second
     total = n + m
     share = m / np.maximum(total, 1)
+    if np.any(opposite := np.isinf(mean) & (other == -mean)):
+        np.add.reduce([mean[opposite], other[opposite]])  # of which NumPy tells
     with np.errstate(invalid="ignore"):  # of means that are infinite
         apart = np.where(m == 0, 0, (other - mean) + (small - rest))
         step = apart * share + rest
-        large = mean + step
+        large = np.where(np.isinf(mean) | np.isinf(other), mean + other, mean + step)
         none = n == 0
         squares = squares + more
         squares = squares + np.where(none | np.isinf(squares), 0, _squared(apart) * (n * share))
@@ -285,9 +288,11 @@ def _mean_of(q: ReductionCall, *, skip: bool = False) -> Array:
 
 
 def _var_of(q: ReductionCall, *, skip: bool = False) -> Array:
-    count, _, _, squares = q.reduced(
+    count, mean, _, squares = q.reduced(
         Reduction(partial(_moments, work=q.work, skip=skip), _merged_moments, itemsize=q.itemsize)
     )
+    if np.any(lost := np.isinf(mean) & np.isnan(squares)):
+        np.subtract(mean[lost], mean[lost])  # infinite elements less their mean, of which NumPy tells
     freedom = count - q.ddof
     if np.any(freedom <= 0):
         warnings.warn("Degrees of freedom <= 0 for slice" + "." * skip, RuntimeWarning, stacklevel=5)

@@ -67,7 +67,8 @@ def explore(target: Any, *, to: str | Layout | None = None, against: Any = None,
     NotationError
         The text is not a shape.
     UnsupportedError
-        The shape has no addresses (a tuple, a dimension of unknown size, a split layout), or the array is a view.
+        The shape has no addresses (a tuple, a dimension of unknown size, a split layout), the array is a view, or its
+        spec is no XLA shape.
     ValueError
         The two arrays have different shapes.
     DumpError
@@ -118,6 +119,8 @@ def _of_array(target: Any, to: str | Layout | None) -> Page:
     if isinstance(target, (str, os.PathLike)) and os.path.exists(target):
         raise TypeError(f"{target} is a path; open it first: strided.open, open_dump or read_hlo")
     array = target if hasattr(target, "xla_shape") else None
+    if array is None and hasattr(type(target), "xla_shape"):
+        raise UnsupportedError(f"{target.spec} is no XLA shape: a page shows the addresses of one")
     if array is None:
         shape, bitorder = array_shape(target), "little"
     elif getattr(array, "is_view", False):

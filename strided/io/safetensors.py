@@ -193,11 +193,16 @@ def safetensors_header(shapes: Mapping[str, Shape]) -> tuple[bytes, dict[str, in
     return len(text).to_bytes(8, "little") + text, places
 
 
-def check_is_text(name: str, kind: str) -> None:
-    """UnsupportedError if a name, such as that of a file, has bytes that are no text; `kind` is what it goes into."""
+def check_is_text(name: object, kind: str) -> None:
+    """UnsupportedError if a name is no text, or, as that of a file may, has bytes that are none.
+
+    `kind` is what it goes into.
+    """
     try:
+        if not isinstance(name, str):
+            raise TypeError
         name.encode()
-    except UnicodeEncodeError:
+    except (TypeError, UnicodeEncodeError):
         raise UnsupportedError(f"{name!r} is no text, and names in a {kind} file are") from None
 
 

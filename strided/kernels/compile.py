@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
@@ -18,6 +17,7 @@ from numba.core import codegen, compiler, compiler_machinery, lowering, typed_pa
 
 from strided.kernels import disk_cache
 from strided.kernels.disk_cache import DiskCache
+from strided.runtime.lazy import lazy
 
 #: Argument types. Arrays that are only read may be read-only.
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -230,7 +230,7 @@ class Kernel:
         self._sources = disk_cache.hash_of_sources(function.__module__)
         self._lock = Lock()
 
-    @cached_property
+    @lazy
     def compiled(self) -> Any:
         """The machine code, as a function of the same arguments."""
         return self.compile()
@@ -249,7 +249,7 @@ class Kernel:
         made: bytes = self.compile(folders)._cache.made
         return made
 
-    @cached_property
+    @lazy
     def entry(self) -> tuple[int, int]:
         """The address of a C function that takes the address of the arguments, and the int64 that these are."""
         (overload,) = self.compiled.overloads.values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import pickle
 import subprocess
 import sys
 import warnings
@@ -362,3 +363,17 @@ assert (a + da.ones((3, 4))).sum().compute() == 24
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_what_a_call_lacks_is_said_of_the_class_that_users_know() -> None:
+    a = sd.LayoutArray.from_numpy(np.ones((3, 4), np.float32), "{1,0:T(2,2)}")
+    with pytest.raises(
+        TypeError, match=r"^unsupported operand type\(s\) for \*\* or pow\(\): 'LayoutArray', 'int', 'int'$"
+    ):
+        pow(a, 2, 3)
+    with pytest.raises(TypeError, match=r"^LayoutArray\.astype\(\) missing"):
+        a.astype()
+    with pytest.raises(TypeError, match=r"^LayoutArray\.setflags\(\) got an unexpected"):
+        a.setflags(foo=1)
+    for method in (sd.LayoutArray.astype, sd.LayoutArray.__add__, sd.LayoutArray.__pow__):
+        assert pickle.loads(pickle.dumps(method)) is method

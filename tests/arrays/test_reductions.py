@@ -428,3 +428,31 @@ def test_blocks_make_up_the_array_and_have_much_to_reduce(
         for box in segment
     )
     assert most >= min(reduced, 4)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize(
+    "places",
+    [
+        {(0, 0): np.nan, (90, 90): np.inf},
+        {(90, 90): np.inf},
+        {(0, 0): np.inf, (90, 90): np.inf},
+        {(0, 0): np.inf, (90, 90): -np.inf},
+        {(k, k): 3e38 for k in range(100)},
+    ],
+    ids=lambda places: "-".join(map(str, dict.fromkeys(places.values()))),
+)
+def test_a_variance_block_by_block_warns_as_numpy_does(
+    places: dict[tuple[int, int], float], axis: int | None, small_streams: None
+) -> None:
+    values = np.zeros((100, 100), np.float32)
+    for place, value in places.items():
+        values[place] = value
+    told = []
+    for one in (values, sd.LayoutArray.from_numpy(values, "{1,0:T(8,128)}")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = np.asarray(one.var(axis=axis))
+        told.append((sorted({str(warning.message) for warning in caught}), found))
+    assert told[1][0] == told[0][0]
+    np.testing.assert_allclose(told[1][1], told[0][1], rtol=1e-5)

@@ -237,6 +237,19 @@ def test_a_truncated_file_is_an_error_and_no_crash(
     assert a[3, 5] == 0
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be truncated there")
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pytest.mark.parametrize("text", [TEXT, "f32[300,700]{1,0}"])
+def test_an_array_that_differs_from_its_truncated_file_is_not_pickled(text: str, protocol: int, tmp_path: Path) -> None:
+    path = tmp_path / "dump.bin"
+    array(text).buffer.tofile(path)
+    a = sd.open(path, text, mode="c")
+    a[0, 0] = 1
+    os.truncate(path, 0)
+    with pytest.raises(sd.BufferSizeError, match="was truncated"):
+        pickle.dumps(a, protocol)
+
+
 def test_a_file_that_grew_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "dump.bin"
     array().buffer.tofile(path)

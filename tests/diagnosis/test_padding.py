@@ -346,3 +346,17 @@ def test_reprs_say_whether_it_is_clean() -> None:
     assert repr(padding(a)) == (
         "<Padding of f32[3,3]{1,0:T(2,128)}: 2,012 of 2,048 bytes (98.2%), clean: zero, and nothing else>"
     )
+
+
+@pytest.mark.parametrize("text", ["f32[2,3]{1,0:T(*,2)}", "u64[7,4,3]{1,2,0:T(*,3)}", "c128[8,3]{1,0:T(*,8)}"])
+def test_layouts_of_unusual_tiles_without_padding_have_none(text: str) -> None:
+    found = padding(sd.LayoutArray(bytes(sd.parse(text).byte_size), text))
+    assert (found.bytes, found.is_clean) == (0, True)
+
+
+def test_buffers_of_other_specs_have_padding_as_these_say() -> None:
+    spec = ScaleFactors((128, 8), np.dtype(np.uint8))
+    found = padding(sd.LayoutArray(bytes(spec.buffer_byte_size), spec))
+    assert (found.bytes, found.is_clean) == (0, True)
+    with pytest.raises(sd.UnsupportedError, match="no XLA shape: a page shows"):
+        sd.explore(sd.LayoutArray(bytes(spec.buffer_byte_size), spec))

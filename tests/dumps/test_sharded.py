@@ -238,6 +238,26 @@ def test_dtypes_and_outs_must_agree():
         assemble([np.zeros(2)], "{replicated}", (2,)).shard(5)
 
 
+@pytest.mark.parametrize("sharding", ["{devices=[2]<=[2]}", "{replicated}"])
+def test_shards_of_several_dtypes_are_refused_where_no_shape_names_one(sharding: str) -> None:
+    """They would be cast to the first one's without a word, and copies compared bit by bit."""
+    size = 2 if "devices" in sharding else 1
+    with pytest.raises(DumpError, match="the shard of device 1 holds float64, not int32"):
+        assemble({0: np.array([1], "i4"), 1: np.array([2.9])}, sharding, (size,))
+    with pytest.raises(DumpError, match=r"device 1 has the shape \(2,\)"):
+        assemble({0: np.array([1], "i4"), 1: np.array([1, 2], "i4")}, sharding, (size,))
+
+
+def test_an_element_is_found_in_whatever_tile_it_is() -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    whole = assemble(shard(values, "{devices=[2,2]<=[4]}", padding=-1), "{devices=[2,2]<=[4]}", values.shape)
+    assert all(value in whole for value in values.flat)
+    assert -1 not in whole, "what a short shard holds besides is none"
+    assert np.nan not in whole
+    assert values[1] in whole
+    assert "x" not in whole
+
+
 def test_an_ndarray_of_all_can_be_written_to_only_where_it_is_a_copy_of_the_callers():
     whole = assemble([np.zeros(2), np.ones(2)], "{devices=[2]<=[2]}", (4,))
     with pytest.raises(ValueError, match="read-only"):

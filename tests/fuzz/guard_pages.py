@@ -101,6 +101,8 @@ class AxisMap:
     @staticmethod
     def _drawn(world: World, bits: int, akin: AxisMap | None, *, is_first: bool) -> layouts.Case:
         given = world.rng, world.element_type, world.sizes, bits
+        if world.has_columns:
+            return layouts.of_columns(*given) if is_first else layouts.row_major(*given[1:])
         if world.is_compiled:
             is_chosen = world.is_relaid or is_first == world.is_read
             return layouts.as_compiled(*given) if is_chosen else layouts.row_major(*given[1:])
@@ -172,6 +174,9 @@ class World:
         self.sizes = dimensions(rng, most)
         if large:
             self.sizes = layouts.grown(rng, self.sizes, rng.choice(_MANY) * (2 if self.bits < 8 else 1))
+        self.has_columns = large and random.Random(f"columns {seed} {number}").random() < 0.06
+        if self.has_columns:
+            self.sizes = layouts.dimensions_of_columns(rng)
         self.signed = self.element_type.startswith("s") and rng.random() < 0.5
         record.write(seed, number, "layouts", self.element_type, self.sizes)
         packs = self.bits < 8
@@ -183,7 +188,11 @@ class World:
     def run(self) -> None:
         """All conversions of this world."""
         large = max(side.size for side in self.sides) > 1 << 20
-        acts = [self.windows] * 6 + [self.ndarray] * 4 + [self.relayout, self.out_of, self.assign, self.fill]
+        acts = (
+            [self.windows] * 6
+            + [self.ndarray] * (30 if self.has_columns else 4)
+            + [self.relayout, self.out_of, self.assign, self.fill]
+        )
         acts += [self.gather, self.scatter, self.same]
         self.relayout(*self.sides)
         for _ in range(3 if large else 14):
@@ -199,8 +208,14 @@ class World:
 
     def windows(self, source: AxisMap, target: AxisMap) -> None:
         """A window of one layout into the same window of the other; of the same buffer kind, or another window."""
-        window = layouts.window(self.rng, self.sizes)
+        window = self.window()
         self.copy(source, window, target, window)
+
+    def window(self) -> Window:
+        """Some part of the arrays."""
+        if self.has_columns and self.rng.random() < 0.8:
+            return layouts.columns(self.rng, self.sizes)
+        return layouts.window(self.rng, self.sizes)
 
     def same(self, source: AxisMap, target: AxisMap) -> None:
         """A window into another window of the same shape, in as many elements."""
@@ -248,7 +263,7 @@ class World:
 
     def ndarray(self, source: AxisMap, target: AxisMap) -> None:
         """Between a window and an ndarray of any strides, there or back."""
-        window = layouts.window(self.rng, self.sizes)
+        window = self.window()
         places, view = window.of(source.places), window.of(source.array)
         if not isinstance(view, sd.LayoutArray) or not places.size:
             return

@@ -91,6 +91,11 @@ def dimensions_of_rows(rng: random.Random, most: int) -> tuple[int, ...]:
             return tuple(found)
 
 
+def dimensions_of_columns(rng: random.Random) -> tuple[int, ...]:
+    """Some rows, of so many columns that a long row of each is in pieces of few words, in tiles side by side."""
+    return rng.choice([2, 4, 5, 8, 8, 16]), rng.randint(700, 2500), rng.choice([64, 100, 127, 128])
+
+
 def grown(rng: random.Random, sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
     """The same with one size so long that there are about as many elements as `count`."""
     k = rng.randrange(len(sizes)) if sizes else 0
@@ -147,6 +152,13 @@ def as_compiled(rng: random.Random, element_type: str, sizes: tuple[int, ...], b
     return Case(element_type, sizes, order, tuple(chosen), 1, bits if bits < 8 else 0)
 
 
+def of_columns(rng: random.Random, element_type: str, sizes: tuple[int, ...], bits: int) -> Case:
+    """A layout of the TPU compiler's for `dimensions_of_columns`: each matrix of the columns has tiles of its own."""
+    each = max(1, 32 // bits)
+    tiles = [(max(each, rng.choice([2, 4, 8])), 128), *([(each, 1)] if each > 1 else [])]
+    return Case(element_type, sizes, (2, 0, 1), tuple(tiles), 1, bits if bits < 8 else 0)
+
+
 def permuted(rng: random.Random, element_type: str, sizes: tuple[int, ...], bits: int) -> Case:
     """A layout without tiles whose dimensions lie in any order."""
     order = rng.sample(range(len(sizes)), len(sizes))
@@ -191,6 +203,17 @@ def window(rng: random.Random, sizes: tuple[int, ...], *, drops: bool = True) ->
     rank -= diagonal
     order = tuple(rng.sample(range(rank), rank)) if rank > 1 and rng.random() < 0.35 else ()
     return Window(tuple(key), order, diagonal)
+
+
+def columns(rng: random.Random, sizes: tuple[int, ...]) -> Window:
+    """A window of few neighbours along the last dimension, wherever in lines, of all or most of the others."""
+    count = rng.choice([1, 2, 2, 3, 4, 4, 5, 9, 17])
+    first = rng.randrange(sizes[-1])
+    if rng.random() < 0.6:
+        # Across a line of words.
+        first = max(0, first // 16 * 16 - rng.randint(1, count))
+    others = (slice(rng.choice([0, 0, 1]), None) for _ in sizes[1:])
+    return Window((*others, slice(first, first + count)), (), False)
 
 
 def part(rng: random.Random, size: int) -> slice:

@@ -29,7 +29,7 @@ def patterns(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     values = np.ascontiguousarray(values)
     size = min(8, values.dtype.itemsize)
-    return values.view(f"u{size}").reshape(*values.shape, -1)
+    return values.view(f"u{size}").reshape(*values.shape, values.dtype.itemsize // size)
 
 
 def is_nan(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

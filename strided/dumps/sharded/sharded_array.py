@@ -49,15 +49,20 @@ class ShardedArray(GridArray):
         self._given = dict(shards)
         self._opened: dict[int, LayoutArray | Array] = {}
         self._holders = holders_of(sharding, self._counts, self._given)
+        self._element: np.dtype[Any] | None = None if xla is None else xla.dtype
         self.dtype: np.dtype[Any] = self._dtype()
         self.missing: tuple[Index, ...] = tuple(index for cell, index in self._tiles() if cell not in self._holders)
 
     def _dtype(self) -> np.dtype[Any]:
-        if self._xla is not None:
-            return self._xla.dtype
-        if not self._given:
-            raise DumpError("no shards were given")
-        return self.shard(next(iter(self._given))).dtype
+        """That of the shape, or of all shards, which are arrays then."""
+        if self._element is None:
+            if not self._given:
+                raise DumpError("no shards were given")
+            for device in self._given:
+                found = self.shard(device)
+                self._element = found.dtype if self._element is None else self._element
+        assert self._element is not None
+        return self._element
 
     def _tiles(self) -> Iterator[tuple[Cell, Index]]:
         """The tiles that hold elements: coordinates, and slice of the array."""
@@ -102,8 +107,8 @@ class ShardedArray(GridArray):
         short = () if index is None else tuple(s.stop - s.start for s in index)
         if found.shape not in (self.shard_shape, short):
             raise DumpError(f"the shard of device {device} has the shape {found.shape}, not {self.shard_shape}")
-        if self._xla is not None and found.dtype != self._xla.dtype:
-            raise DumpError(f"the shard of device {device} holds {found.dtype}, not {self._xla.dtype}")
+        if self._element is not None and found.dtype != self._element:
+            raise DumpError(f"the shard of device {device} holds {found.dtype}, not {self._element}")
         return found
 
     def _tile(self, cell: Cell) -> LayoutArray | Array:
