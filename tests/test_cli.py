@@ -679,6 +679,18 @@ def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path, unbuffere
         assert (done.returncode, done.stderr) == (2, b"strided: standard output: No space left on device\n")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize(
+    "arguments", [("info", "x"), ("identify", "nosuch"), ("diff", "nosuch", "nosuch"), ("nosuch",)]
+)
+def test_an_error_that_cannot_be_told_is_one(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "strided", *arguments], stderr=full, timeout=60, check=False, cwd=tmp_path
+        )
+    assert done.returncode == 2
+
+
 # Files that hold arrays by name.
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -40,6 +42,8 @@ from strided.diagnosis.difference import Difference, DumpDifference, diff_dumps
 from strided.dumps.directory.dump import Dump
 from strided.errors import UnsupportedError
 from strided.escape import visible
+from strided.io.containers import split_name
+from strided.io.remote import is_url
 from strided.layout.element_types import element_type_of_dtype
 
 
@@ -104,7 +108,12 @@ def pair_of(operands: Sequence[str], reading: Reading) -> list[Any]:
     """What is compared: two dumps, if both operands are dump folders, or two arrays."""
     if len(operands) == 2 and all(map(is_dump_folder, operands)):
         return [strided.open_dump(each) for each in operands]
-    return _two_arrays(_named(operands), reading)
+    names = _named(operands)
+    if any(is_dump_folder(name) for name, _ in names):
+        for name, _ in names:  # a folder to compare another one with
+            if not (name == STANDARD or is_url(name) or os.path.lexists(split_name(name)[0])):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    return _two_arrays(names, reading)
 
 
 def _named(operands: Sequence[str]) -> list[tuple[str, str | None]]:

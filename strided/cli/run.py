@@ -112,11 +112,19 @@ def _nearby(path: str) -> str:
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"strided: warning: {_in_a_line(str(message).split(chr(10), 1)[0])}", err=True)
+    _say(f"strided: warning: {_in_a_line(str(message).split(chr(10), 1)[0])}")
+
+
+def _say(line: str) -> None:
+    """Write a line to standard error, if that takes it: the exit code tells in any case."""
+    try:
+        click.echo(line, err=True)
+    except OSError:  # as on a full disk
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"strided: {_in_a_line(message)}", err=True)
+    _say(f"strided: {_in_a_line(message)}")
     sys.exit(2)
 
 
@@ -138,9 +146,9 @@ def _fail_at(error: NotationError) -> NoReturn:
     cut = max(0, min(len(before) - room // 2, len(text) - room))
     column = len("strided: ") + len(before) - cut
     message = _in_a_line(error.message)
-    click.echo(f"strided: {text[cut : cut + room]}", err=True)
+    _say(f"strided: {text[cut : cut + room]}")
     if column + len(message) + 2 > width() and len(message) < column:
-        click.echo(f"{message} ^".rjust(column + 1), err=True)
+        _say(f"{message} ^".rjust(column + 1))
     else:
-        click.echo(f"{' ' * column}^ {message}", err=True)
+        _say(f"{' ' * column}^ {message}")
     sys.exit(2)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from strided.errors import DumpError, StridedError
 from strided.layout import BufferShape, Shape, TupleShape
 from strided.layout.parser import parse
-from strided.memory.buffers import Buffer, Source
+from strided.memory.buffers import Buffer, Source, size_text
 from strided.memory.explain_size import explanations
-from strided.memory.padding_bound import Slot, most_padding
+from strided.memory.padding_bound import Slot, covered, most_padding
 from strided.memory.provenance import source_of
 from strided.memory.report import MemoryReport
 from strided.memory.usage_text import Row, Space, UsageText
@@ -77,9 +77,10 @@ def report_from_text(
         notes.append(f"{own.left_out:,} small values are left out of the text")
     if found.others:
         notes.append("the text holds more reports; this is the first")
-    padding = most_padding(
-        Slot(row.table, row.offset, b.bytes, b.padding_bytes) for row, b in zip(rows, buffers, strict=True)
-    )
+    slots = [Slot(row.table, row.offset, b.bytes, b.padding_bytes) for row, b in zip(rows, buffers, strict=True)]
+    unlisted = max(0, total - covered(slots))
+    if own.rows and unlisted > total / 100:
+        notes.append(f"{size_text(unlisted)} of the total are in no buffer that is listed: any of it may be padding")
     bounds = {"peak_bytes", "padding_bytes"} | (set() if own.total else {"total_bytes"})
     return MemoryReport(
         module=found.module or (module.name if module else ""),
@@ -87,7 +88,7 @@ def report_from_text(
         space_name=own.name,
         total_bytes=total,
         peak_bytes=total,
-        padding_bytes=min(padding, total) if own.rows else total,
+        padding_bytes=min(most_padding(slots) + unlisted, total) if own.rows else total,
         capacity=None if own.capacity is None else own.capacity.bytes,
         excess=excess,
         buffers=tuple(buffers),

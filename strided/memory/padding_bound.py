@@ -33,6 +33,20 @@ def most_padding(slots: Iterable[Slot]) -> int:
     return sum(_most(group) for group in groups.values())
 
 
+def covered(slots: Iterable[Slot]) -> int:
+    """The bytes of all allocations that some slot has.
+
+    >>> covered([Slot(0, 0, 100, 60), Slot(0, 50, 100, 30), Slot(1, 8, 8, 4)])
+    158
+    """
+    found, stops = 0, dict[Hashable, int]()
+    for slot in sorted(slots, key=lambda slot: slot.offset):
+        stop = slot.offset + slot.size
+        found += max(0, stop - max(slot.offset, stops.get(slot.allocation, 0)))
+        stops[slot.allocation] = max(stop, stops.get(slot.allocation, 0))
+    return found
+
+
 def _most(slots: list[Slot]) -> int:
     slots.sort(key=lambda slot: slot.offset + slot.size)
     stops = [slot.offset + slot.size for slot in slots]

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from strided.errors import DumpError
 from strided.escape import counted
 from strided.memory.buffers import Buffer
 from strided.memory.pictures import svg
@@ -60,6 +61,14 @@ class MemoryReport:
     bounds: frozenset[str] = frozenset()
     rounded: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+
+    def check_listed(self) -> None:
+        """DumpError if it takes memory of which no buffer is listed: nothing can be said about expansion then."""
+        if self.total_bytes and not self.buffers:
+            raise DumpError(
+                f"{self.module or 'the program'}: no buffers are listed, so nothing tells how much any expands; "
+                "the log of the compilation, or a dump, does"
+            )
 
     def expanded(self, max_expansion: float) -> tuple[Buffer, ...]:
         """The buffers that take more than `max_expansion` times their size without padding.

@@ -367,9 +367,7 @@ assert (a + da.ones((3, 4))).sum().compute() == 24
 
 def test_what_a_call_lacks_is_said_of_the_class_that_users_know() -> None:
     a = sd.LayoutArray.from_numpy(np.ones((3, 4), np.float32), "{1,0:T(2,2)}")
-    with pytest.raises(
-        TypeError, match=r"^unsupported operand type\(s\) for \*\* or pow\(\): 'LayoutArray', 'int', 'int'$"
-    ):
+    with pytest.raises(TypeError, match=r"for \*\* or pow\(\): 'LayoutArray', 'int', 'int'$"):
         pow(a, 2, 3)
     with pytest.raises(TypeError, match=r"^LayoutArray\.astype\(\) missing"):
         a.astype()

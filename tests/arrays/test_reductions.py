@@ -438,9 +438,8 @@ def test_blocks_make_up_the_array_and_have_much_to_reduce(
         {(90, 90): np.inf},
         {(0, 0): np.inf, (90, 90): np.inf},
         {(0, 0): np.inf, (90, 90): -np.inf},
-        {(k, k): 3e38 for k in range(100)},
     ],
-    ids=lambda places: "-".join(map(str, dict.fromkeys(places.values()))),
+    ids=["nan and inf", "inf", "inf twice", "inf and -inf"],
 )
 def test_a_variance_block_by_block_warns_as_numpy_does(
     places: dict[tuple[int, int], float], axis: int | None, small_streams: None

@@ -76,6 +76,8 @@ def test_different_arrays(folder: Path, capsys: pytest.CaptureFixture[str], oper
         (("-", "-"), "standard input is one array"),
         (("x.npy", "x.npy", "--atol", "-1"), "atol must be 0 or more"),
         ((".", "x.npy"), "is a folder"),
+        ((".", "missing"), "strided: missing: No such file"),
+        (("missing", "."), "strided: missing: No such file"),
         ((".", ".", "--svg", "map.svg"), "--svg draws one array"),
     ],
 )

@@ -155,9 +155,45 @@ def test_a_program_over_many_lines() -> None:
 def test_signatures_may_span_lines_and_hold_layouts() -> None:
     module = read_hlo(
         "ENTRY e (a: f32[2]{0:T(128)},\n  b: f32[]) -> f32[2]{0} {\n"
-        " a = f32[2] parameter(0)\n b = f32[] parameter(1)}\n"
+        " b = f32[] parameter(1)\n a = f32[2] parameter(0)}\n"
     )
     assert [i.name for i in module.parameters] == ["a", "b"]
+
+
+_WITH_HELPER = """HloModule m, entry_computation_layout={(f32[8,2]{1,0}, f32[2]{0})->(f32[8,2]{0,1}, f32[2]{0})}
+
+helper (p: f32[2]) -> f32[2] {
+  p = f32[2]{0} parameter(0)
+  ROOT n = f32[2]{0} negate(p)
+}
+
+ENTRY e (a: f32[8,2], b: f32[2]) -> (f32[8,2], f32[2]) {
+  a = f32[8,2]{1,0} parameter(0)
+  b = f32[2]{0} parameter(1)
+  c = f32[2]{0} call(b), to_apply=helper
+  ROOT t = (f32[8,2]{1,0}, f32[2]{0}) tuple(a, c)
+}
+"""
+
+
+def test_a_text_that_ends_before_its_entry_is_refused() -> None:
+    """XLA takes the last computation where none is marked ENTRY; here the header tells that this is another one."""
+    assert read_hlo(_WITH_HELPER).entry.name == "e"
+    cut = _WITH_HELPER[: _WITH_HELPER.index("ENTRY")]
+    with pytest.raises(DumpError, match="the text ends before its ENTRY"):
+        read_hlo(cut)
+    # Without a mark, but as the header says.
+    assert read_hlo(_WITH_HELPER.replace("ENTRY ", "")).entry.name == "e"
+    # Without a header, nothing tells.
+    assert read_hlo(cut.partition("\n")[2]).entry.name == "helper"
+
+
+def test_a_lost_root_is_told_where_the_last_instruction_is_not_what_the_computation_gives() -> None:
+    lost = "".join(line for line in _WITH_HELPER.splitlines(keepends=True) if "ROOT t" not in line)
+    with pytest.warns(DumpWarning, match="no ROOT, and not what the computation gives"):
+        assert read_hlo(lost).entry.root.name == "c"
+    # Marked or not, the last instruction is the result if it may be.
+    assert read_hlo(_WITH_HELPER.replace("ROOT ", "")).entry.root.name == "t"
 
 
 def test_comments_stand_anywhere() -> None:

@@ -179,7 +179,7 @@ def test_names_of_members_are_shown_with_escapes(tmp_path: Path) -> None:
         assert shown in str(found.value)
 
 
-def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_names_that_are_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(sd.UnsupportedError, match="1 is no text"):
         sd.save_safetensors(tmp_path / "x.safetensors", {1: VALUES})  # type: ignore[dict-item]
     assert not list(tmp_path.iterdir())

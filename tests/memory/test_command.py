@@ -54,6 +54,21 @@ def test_a_buffer_that_expands_too_much_fails(run: Run, tmp_path: Path) -> None:
     assert [line.split(": ")[3] for line in err.splitlines()] == ["x", "y"]
 
 
+def test_a_limit_of_what_no_buffer_is_listed_for_is_no_limit_that_holds(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "error.txt"
+    path.write_text(
+        "Ran out of memory in memory space hbm. Used 15.79G of 8.00G hbm. Exceeded hbm capacity by 7.79G.\n"
+    )
+    assert run(path)[0] == 0
+    code, out, err = run(path, "--max-expansion", "1.5")
+    assert code == 2
+    assert "no buffers are listed, so nothing tells how much any expands" in err
+    assert " in hbm" in out
+    with pytest.raises(sd.DumpError, match="no buffers are listed"):
+        sd.testing.assert_memory(path, max_expansion=1.5)
+    sd.testing.assert_memory(path, max_bytes=1 << 40)
+
+
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "-1"])
 def test_a_limit_that_is_no_limit_is_refused(number: str, run: Run) -> None:
     code, out, err = run(*MATMUL, f"--max-expansion={number}")

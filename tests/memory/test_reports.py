@@ -69,6 +69,24 @@ def test_the_forms_of_one_program_agree() -> None:
     assert [sorted(report.bounds) for report in reports] == [["padding_bytes", "peak_bytes"]] * 2 + [["peak_bytes"]] * 2
 
 
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
+def test_padding_is_at_most_what_a_text_leaves_room_for(path: Path, tmp_path: Path) -> None:
+    """What is in no row may be padding: a text that lost a row bounds it as much as before, or more."""
+    lines = text_of(path).splitlines(keepends=True)
+    whole, seen = sd.memory_report(path), 0
+    for k in range(len(lines)):
+        copy = tmp_path / "cut.txt"
+        copy.write_text("".join([*lines[:k], *lines[k + 1 :]]))
+        try:
+            cut = sd.memory_report(copy)
+        except sd.DumpError:
+            continue
+        if cut.total_bytes == whole.total_bytes and cut.space == whole.space and len(cut.buffers) < len(whole.buffers):
+            seen += 1
+            assert whole.padding_bytes <= cut.padding_bytes <= cut.total_bytes
+    assert seen
+
+
 def test_a_module_names_what_an_assignment_does_not() -> None:
     report = sd.memory_report(MATMUL[:2])
     by_name = {b.name: b for b in report.buffers}

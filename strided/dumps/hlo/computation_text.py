@@ -35,13 +35,20 @@ from strided.dumps.hlo.text_instruction import (
     shape_of,
     undefined_names,
 )
-from strided.errors import DumpError
+from strided.errors import DumpError, NotationError
+from strided.layout import AnyShape
+from strided.layout.parser import parse_prefix
 
 #: XLA's name for computations printed inside their callers.
 BODY = "_"
 
 #: Limit of nested bodies: deeper ones stay text.
 _MAX_BODIES = 32
+
+
+def are_alike(one: AnyShape | None, other: AnyShape | None) -> bool:
+    """Whether two shapes have the same element types and sizes, whatever their layouts; also if one is not known."""
+    return one is None or other is None or one.text(layout=False) == other.text(layout=False)
 
 
 class RepeatedNameError(DumpError):
@@ -272,6 +279,8 @@ class ComputationReader:
         computation = Computation(name, tuple(found), signature=signature, execution_thread=execution_thread)
         self.computations.append(computation)
         self._check_parameters(found)
+        if not roots:
+            self._check_last(found[-1], signature)
         if undefined:
             told = {part.line for part in self.unread}
             for instruction, operand in undefined:
@@ -290,6 +299,16 @@ class ComputationReader:
                 self.leave((instruction.line or 1) - 1, reason)
             else:
                 numbers.add(number)
+
+    def _check_last(self, last: TextInstruction, signature: str) -> None:
+        """Tell of a computation whose last instruction, none being marked ROOT, has not the shape of its signature."""
+        _, arrow, text = signature.rpartition("->")
+        try:
+            result = parse_prefix(text)[0] if arrow else None
+        except NotationError:
+            return
+        if not are_alike(result, last.written_shape):
+            self.leave((last.line or 1) - 1, "no ROOT, and not what the computation gives")
 
     def check(self, instruction: TextInstruction) -> None:
         if instruction.shape_text is not None and instruction.written_shape is None:

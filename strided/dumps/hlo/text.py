@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 
 from strided.dumps.hlo.asynchronous import unfold
-from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError
+from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError, are_alike
 from strided.dumps.hlo.header import TABLES
 from strided.dumps.hlo.lexer import BLANKS, read_attributes, trimmed
 from strided.dumps.hlo.mlir import refuse_mlir
@@ -79,6 +79,19 @@ def _read_all(first: _ModuleReader) -> list[_ModuleReader]:
             _ModuleReader(first.groups, first.path, position, divided=first.divided, may_fold=first.may_fold)
         )
     return readers
+
+
+def _fits(header: TextHeader, entry: Computation) -> bool:
+    """Whether a computation takes and gives what a header says of the entry, or that says nothing; layouts aside."""
+    try:
+        layout = header.entry_layout
+    except DumpError:
+        return True
+    if layout is None:
+        return True
+    given = *(one.shape for one in entry.parameters), entry.root.shape
+    told = *layout.parameters, layout.result
+    return len(given) == len(told) and all(map(are_alike, given, told))
 
 
 class _ModuleReader:
@@ -149,11 +162,15 @@ class _ModuleReader:
             column = len(self.lines[line]) - len(self.lines[line].lstrip()) + 1
             raise DumpError("no HLO computation in this text", path=self.path, line=line + 1, column=column)
         entry = self.body.entry or self.body.computations[-1]
+        header = TextHeader(self.attributes, self.tables)
+        if self.body.entry is None and not _fits(header, entry):
+            words = "no computation is the one that entry_computation_layout tells of: the text ends before its ENTRY"
+            raise DumpError(words, path=self.path, line=len(self.lines), column=len(self.lines[-1]) + 1)
         folded = {body for body in unfold(self.body.computations) if body is not entry} if self.may_fold else set()
         renamed = rename(sorted(self.body.computations, key=lambda one: one is not self.single))
         module = Module(
             f"module_{entry.name}" if self.name is None else self.name,
-            TextHeader(self.attributes, self.tables),
+            header,
             [computation for computation in self.body.computations if computation not in folded],
             entry,
             renamed=renamed,
