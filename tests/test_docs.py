@@ -6,6 +6,7 @@ import doctest
 import re
 import shlex
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,3 +133,22 @@ def test_pages_are_linked() -> None:
     for page, text in texts.items():
         for target in re.findall(r"\]\((\w+)\.md\)", text):
             assert target in pages, f"{page.name} links to {target}.md"
+
+
+def test_constants_that_pages_name_are_in_the_modules_they_name() -> None:
+    """As in `module.NAME`, and the names behind it in the same list or cell."""
+    sources: dict[str, str] = defaultdict(str)
+    for path in (PAGES[0].parent / "strided").rglob("*.py"):
+        sources[path.stem] += path.read_text(encoding="utf-8")
+    seen = 0
+    for page in PAGES:
+        for module, names in re.findall(
+            r"`(\w+)\.(_?[A-Z][A-Z_0-9]+`(?:(?:, | and )`_?[A-Z][A-Z_0-9]+`)*)", page.read_text(encoding="utf-8")
+        ):
+            for name in re.findall(r"_?[A-Z][A-Z_0-9]+", names):
+                if module in sources:
+                    seen += 1
+                    assert re.search(rf"^[\w, ]*\b{name}\b[\w, ]*(:.*)?=", sources[module], re.MULTILINE), (
+                        f"{page.name} names {module}.{name}"
+                    )
+    assert seen > 50

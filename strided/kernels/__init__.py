@@ -4,8 +4,8 @@ Importing this package loads nothing. `load` imports the module of a kernel, and
 second, and takes the kernel from disk or compiles it. `wanted` does not wait: it has that done beside, while NumPy
 does the work.
 
-Kernels take flat arrays of bytes, integers and tables of integers. They decide nothing, allocate nothing, raise
-nothing and release the GIL.
+Kernels take flat arrays of bytes, integers and tables of integers. They decide nothing but which of several
+ways with the same result they go, allocate nothing, raise nothing and release the GIL.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ intrinsic: Any = numba.extending.intrinsic
 LINE = 64
 """Bytes of a cache line, and of a vector."""
 
-BIT, BYTE, INT32, INT64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
+BYTE, INT32, INT64 = (ir.IntType(bits) for bits in (8, 32, 64))
 INTEGER = types.int64
 
 

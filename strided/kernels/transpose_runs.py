@@ -10,7 +10,7 @@ from __future__ import annotations
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
 from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at, written
-from strided.kernels.transpose import ARGUMENTS
+from strided.kernels.transpose_squares import ARGUMENTS
 
 _WRITTEN = 512  # bytes of a row of the target that are written at once, made of as many runs of the source
 _READ = 512  # bytes of each of these that are used up before the next ones
