@@ -691,6 +691,13 @@ def test_an_error_that_cannot_be_told_is_one(arguments: tuple[str, ...], tmp_pat
     assert done.returncode == 2
 
 
+def test_all_elements_of_a_byte_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["info", "s4[3,5]{1,0:E(4)}", "--byte", "2"])
+    out = capsys.readouterr().out
+    assert [out.count(text) for text in ("[0, 4]", "[1, 0]", "bits 0 to 3", "bits 4 to 7")] == [1, 1, 1, 1]
+
+
 # Files that hold arrays by name.
 
 

@@ -146,7 +146,7 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
     if len(text) < size:
         raise DumpError(f"a .npy header of {size} bytes, of which the file has {len(text)}", path=path)
     try:
-        found = ast.literal_eval(text.decode("utf-8" if start[6] == 3 else "latin-1").strip())
+        found = _literal(text.decode("utf-8" if start[6] == 3 else "latin-1").strip())
         dtype, dimensions, fortran = np.dtype(found["descr"]), found["shape"], found["fortran_order"]
         if not (type(dimensions) is tuple and all(type(n) is int and n >= 0 for n in dimensions)):
             raise ValueError("its shape is none")
@@ -155,6 +155,14 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
     except Exception as error:  # a header is a literal of Python, and reading one fails in many ways
         raise DumpError(f"a damaged .npy header: {visible(str(error), 200)}", path=path) from error
     return NpyHeader(dtype, _type_name(dtype, text), dimensions, fortran, len(start + length[2:]) + size)
+
+
+def _literal(text: str) -> Any:
+    """The value of a header's text. ValueError for another one; Python's own words name its syntax tree."""
+    try:
+        return ast.literal_eval(text)
+    except ValueError:
+        raise ValueError("it is no literal of Python") from None
 
 
 def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
