@@ -269,7 +269,10 @@ class World:
             return
         bits, shape = max(8, source.bits), places.shape
         width = bits // 8
-        strides = layouts.strides(self.rng, shape, width)
+        if self.has_columns and self.rng.random() < 0.7:
+            strides = layouts.dense_strides(shape, width)
+        else:
+            strides = layouts.strides(self.rng, shape, width)
         if strides.size > _ARENA_BYTES[-1]:
             return
         memory = self.numbers.integers(0, 256, strides.size, dtype=np.uint8)

@@ -259,6 +259,12 @@ def strides(rng: random.Random, shape: tuple[int, ...], width: int) -> Strides:
     return Strides(tuple(found), offset, size)
 
 
+def dense_strides(shape: tuple[int, ...], width: int) -> Strides:
+    """Strides of a row-major ndarray."""
+    found = tuple(math.prod(shape[k + 1 :]) * width for k in range(len(shape)))
+    return Strides(found, 0, math.prod(shape) * width)
+
+
 def places_of(shape: tuple[int, ...], of: Strides) -> np.ndarray:
     """The first byte of every element of such an ndarray."""
     places = np.full(shape, of.offset, np.int64)
