@@ -698,6 +698,18 @@ def test_all_elements_of_a_byte_are_explained(capsys: pytest.CaptureFixture[str]
     assert [out.count(text) for text in ("[0, 4]", "[1, 0]", "bits 0 to 3", "bits 4 to 7")] == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("command", [("padding",), ("explore", "-o", "x.html")])
+def test_what_has_no_layout_for_its_byte_order_is_said_so(
+    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("be.npy", np.arange(4, dtype=">f4"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command, "be.npy"])
+    assert ended.value.code == 2
+    assert "be.npy holds >f4 in the byte order of other machines" in capsys.readouterr().err
+
+
 # Files that hold arrays by name.
 
 

@@ -71,6 +71,9 @@ def with_layout(array: Any, name: str) -> LayoutArray:
     """The array with its padding; UsageError if it has no layout, such as texts in a .npy file."""
     if isinstance(found := mapped(array), LayoutArray):
         return found
+    dtype = getattr(found, "dtype", None)
+    if not getattr(dtype, "isnative", True):
+        raise click.UsageError(f"{name} holds {dtype} in the byte order of other machines: save it with astype first")
     raise click.UsageError(f"{name} is in no layout, or in many pieces: name one file with its shape")
 
 
