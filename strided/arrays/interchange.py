@@ -220,10 +220,8 @@ class Interchange(ArrayBase):
             return _unpickled, (type(self), where, memory.spec, memory.bitorder, memory.excess, seen)
         array = self.copy() if self.is_view else self
         memory = array._memory
-        if memory.file is not None:
-            memory.file.check()
         seen = None if not array.is_view else (array._map, memory.dtype, memory.bits)
-        content: Any = memory.buffer
+        content: Any = array.region.buffer
         if protocol >= 5:
             content = pickle.PickleBuffer(content)
         else:

@@ -39,6 +39,16 @@ def _forward(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
     return method
 
 
+def _with_modulus(power: Any) -> Any:
+    """``pow(a, x, modulus)``, which NumPy does not know."""
+
+    def method(self: Operators, other: Any, modulus: Any = None) -> Any:
+        return power(self, other) if modulus is None else NotImplemented
+
+    method.__name__ = power.__name__
+    return method
+
+
 def _reflected(ufunc: np.ufunc, operation: Callable[[Any, Any], Any]) -> Any:
     """``x + a`` after `x` returned NotImplemented: it may know ndarrays."""
 
@@ -72,7 +82,6 @@ def _methods(names: str, make: Callable[..., Any], *, prefix: str = "") -> dict[
         name, _, ufunc = item.partition("=")
         method = make(getattr(np, ufunc), divmod if name == "divmod" else getattr(operator, f"__{name}__"))
         method.__name__ = f"__{prefix}{name}__"
-        method.__qualname__ = f"LayoutArray.{method.__name__}"
         found[method.__name__] = method
     return found
 
@@ -138,16 +147,9 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
         return ufuncs.call(ufunc, method, inputs, kwargs)
 
 
-def _pow(self: Operators, other: Any, modulus: Any = None) -> Any:
-    return NotImplemented if modulus is not None else _powers(self, other)
-
-
 for _name, _method in (
     *_methods(f"{_BINARY} {_COMPARISONS}", _forward).items(),
     *_methods(_BINARY, _reflected, prefix="r").items(),
     *_methods(_WITH_IN_PLACE, _in_place, prefix="i").items(),
 ):
-    setattr(Operators, _name, _method)
-_powers: Any = Operators.__pow__
-_pow.__name__, _pow.__qualname__ = "__pow__", _powers.__qualname__
-setattr(Operators, _pow.__name__, _pow)
+    setattr(Operators, _name, _with_modulus(_method) if _name == "__pow__" else _method)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -110,9 +108,9 @@ def pair_of(operands: Sequence[str], reading: Reading) -> list[Any]:
         return [strided.open_dump(each) for each in operands]
     names = _named(operands)
     if any(is_dump_folder(name) for name, _ in names):
-        for name, _ in names:  # a folder to compare another one with
-            if not (name == STANDARD or is_url(name) or os.path.lexists(split_name(name)[0])):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        for name, _ in names:
+            if name != STANDARD and not is_url(name):
+                split_name(name)  # which raises where nothing is there: a folder to compare another one with
     return _two_arrays(names, reading)
 
 

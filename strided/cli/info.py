@@ -77,9 +77,9 @@ def info(
     elif index is not None:
         click.echo(str(inspect.explain(parsed, _at(index, parsed))))
     elif byte is not None:
-        # Packed elements share the byte.
-        bits = range(0, 8, inspect.explain_byte(parsed, byte).bits)
-        click.echo("\n\n".join(str(inspect.explain_byte(parsed, byte, bit)) for bit in bits))
+        first = inspect.explain_byte(parsed, byte)
+        others = (inspect.explain_byte(parsed, byte, bit) for bit in range(first.bits, 8, first.bits))
+        click.echo("\n\n".join(map(str, (first, *others))))  # packed elements share a byte
     elif as_json:
         click.echo(json.dumps(inspect.facts(parsed), indent=2))
     else:

@@ -79,8 +79,6 @@ def memory(
         write_svg(reports[0].svg(), picture, force=force)
     if max_expansion is None:
         return
-    for report in reports:
-        report.check_listed()
     expanded = [(report, b) for report in reports for b in report.expanded(max_expansion)]
     for report, buffer in expanded:
         click.echo(

@@ -22,7 +22,7 @@ from strided.kernels.row_driver import (
 from strided.kernels.shared_rows import blocks, drive_shared
 from strided.kernels.tables import row_tables
 from strided.kernels.word_lines import BYTES as WORD_BYTES
-from strided.kernels.word_lines import put_place, ragged
+from strided.kernels.word_lines import put_place, ragged, sharing
 from strided.kernels.word_rows import take_apart
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
@@ -77,10 +77,7 @@ def _put_lines(places, at, room, how):
 @part
 def _together(rows, pieces, bits, streaming):
     """Whether enough rows of each word are wanted for all of them to be taken out of it at once."""
-    shared = 32 // bits
-    count = ZERO + 1
-    while count < len(rows) and rows[count, 0] == rows[0, 0] and rows[count, 2] == rows[0, 2] + count:
-        count += 1
+    shared, count = 32 // bits, sharing(rows, ZERO, len(rows))
     for p in range(len(pieces)):
         if not streaming and pieces[p, 2] >= 64:
             return count == shared

@@ -66,7 +66,7 @@ def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
     asks = not all_follow(outer, rows, size)
     by_lines = ragged(pieces, width) == 0
     # Words of few rows come faster from the second-level cache.
-    soon = fixed[0] >= 8 and _have_gaps(rows, pieces)
+    soon = fixed[0] >= 8 and _leave_lines(rows, pieces)
     held = NONE
     for o in range(len(outer)):
         i = ZERO
@@ -85,14 +85,13 @@ def _by_runs(unzip, fixed, starts, outer, rows, pieces, ahead, how):
 
 
 @part
-def _have_gaps(rows, pieces):
+def _leave_lines(rows, pieces):
     """Whether lines that nobody wants lie between the words of one piece and those that come next.
 
     The CPU then foresees little, and the second-level cache may have some lines too late, or no longer.
     """
-    size, step = 4 * pieces[0, 2], ZERO
-    if len(pieces) > 1:
-        step = abs(pieces[1, 0] - pieces[0, 0])
+    size = 4 * pieces[0, 2]
+    step = abs(pieces[1, 0] - pieces[0, 0]) if len(pieces) > 1 else ZERO
     i = sharing(rows, ZERO, len(rows))
     if i < len(rows):
         own = abs(rows[i, 0] - rows[0, 0])

@@ -62,20 +62,18 @@ class MemoryReport:
     rounded: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
-    def check_listed(self) -> None:
-        """DumpError if it takes memory of which no buffer is listed: nothing can be said about expansion then."""
+    def expanded(self, max_expansion: float) -> tuple[Buffer, ...]:
+        """The buffers that take more than `max_expansion` times their size without padding.
+
+        Only those count that waste more than 1 % of the peak. ValueError for a number that is negative or not finite;
+        DumpError if memory is taken of which no buffer is listed.
+        """
+        check_expansion(max_expansion)
         if self.total_bytes and not self.buffers:
             raise DumpError(
                 f"{self.module or 'the program'}: no buffers are listed, so nothing tells how much any expands; "
                 "the log of the compilation, or a dump, does"
             )
-
-    def expanded(self, max_expansion: float) -> tuple[Buffer, ...]:
-        """The buffers that take more than `max_expansion` times their size without padding.
-
-        Only those count that waste more than 1 % of the peak. ValueError for a number that is negative or not finite.
-        """
-        check_expansion(max_expansion)
         least = self.peak_bytes / 100
         return tuple(b for b in self.buffers if b.wasted_bytes > least and b.expansion > max_expansion)
 

@@ -300,16 +300,15 @@ def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | Non
     for side, bits, own, other in zip((2, 1), (source_bits, target_bits), near, near[::-1], strict=True):
         if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
             continue
-        rows = box.axes[own.rows[0]]
-        cuts = rows.extent % (WORD_BITS // bits) and rows.extent * nearness(side_of(rows, side)) < _LEAST_CUT_BITS
-        if side == 1 and cuts:
+        rows, each = box.axes[own.rows[0]], WORD_BITS // bits
+        if side == 1 and rows.extent % each and rows.extent * nearness(rows.source) < _LEAST_CUT_BITS:
             # Full words and others would be written from the same lines of the source, one after the other.
             continue
         # The other side takes words in runs, long enough for squares of them; words of few rows only along one axis.
         lane = box.axes[other.lanes[0]].extent
         run = run_on(box, side, (source_bits, target_bits)[side - 1], own.rows[0]) if bits < 8 else lane
-        if run >= limits.current.square_words and box.axes[own.rows[0]].extent > WORD_BITS // bits:
-            return split(box, own.rows[0], WORD_BITS // bits)
+        if run >= limits.current.square_words and rows.extent > each:
+            return split(box, own.rows[0], each)
     return None
 
 

@@ -99,6 +99,11 @@ def cuts_of(count: int, rng: np.random.Generator) -> np.ndarray:
     return np.unique(np.concatenate([[0, count], inner])).astype(np.int64)
 
 
+def taking(bits: int) -> str:
+    """The name of the kernel that takes rows of such elements out of words."""
+    return f"deinterleave{bits}" if bits >= 8 else "deinterleave_bits"
+
+
 def bits_moved(kernel: str, bits: int, high_first: int, tables):
     """For every element: bit of the source, bit of the target, both from the start of their buffers."""
     outer, rows, pieces = tables[:3]
@@ -251,7 +256,7 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
 def test_long_rows_go_on_from_piece_to_piece(bits, height, lanes):
     """Rows of tiles of so many words, from any member on, that follow each other or do not: neither end is passed."""
     rng = np.random.default_rng(height)
-    name = f"deinterleave{bits}" if bits >= 8 else "deinterleave_bits"
+    name = taking(bits)
     # Of packed elements, so many rows share a word that fewer words will do.
     q, width, lengths, height = 32 // bits, max(1, bits // 8), np.array(lanes), max(1, height * min(8, bits) // 8)
     size, tile = sum(lanes) * width, 4 * max(lanes) * height
@@ -280,7 +285,7 @@ def test_long_rows_of_a_narrow_window_of_tiles_that_crosses_lines(bits, lanes):
     """Each piece of a row lies in two lines, so that there are more of these to ask for than bytes of the row."""
     rng = np.random.default_rng(lanes)
     q, width, count = 32 // bits, max(1, bits // 8), 2600 // max(2, lanes)
-    name = f"deinterleave{bits}" if bits >= 8 else "deinterleave_bits"
+    name = taking(bits)
     size, height = count * lanes * width, max(2, 8 // q)
     row = np.arange(height * q)
     rows = np.stack([row // q * 512, row * size, row % q], 1)

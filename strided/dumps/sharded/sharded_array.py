@@ -49,20 +49,18 @@ class ShardedArray(GridArray):
         self._given = dict(shards)
         self._opened: dict[int, LayoutArray | Array] = {}
         self._holders = holders_of(sharding, self._counts, self._given)
-        self._element: np.dtype[Any] | None = None if xla is None else xla.dtype
         self.dtype: np.dtype[Any] = self._dtype()
+        if xla is None:  # all are arrays, and none takes long to look at
+            for device in self._given:
+                self.shard(device)
         self.missing: tuple[Index, ...] = tuple(index for cell, index in self._tiles() if cell not in self._holders)
 
     def _dtype(self) -> np.dtype[Any]:
-        """That of the shape, or of all shards, which are arrays then."""
-        if self._element is None:
-            if not self._given:
-                raise DumpError("no shards were given")
-            for device in self._given:
-                found = self.shard(device)
-                self._element = found.dtype if self._element is None else self._element
-        assert self._element is not None
-        return self._element
+        if self._xla is not None:
+            return self._xla.dtype
+        if not self._given:
+            raise DumpError("no shards were given")
+        return self._open(next(iter(self._given.values()))).dtype
 
     def _tiles(self) -> Iterator[tuple[Cell, Index]]:
         """The tiles that hold elements: coordinates, and slice of the array."""
@@ -107,8 +105,8 @@ class ShardedArray(GridArray):
         short = () if index is None else tuple(s.stop - s.start for s in index)
         if found.shape not in (self.shard_shape, short):
             raise DumpError(f"the shard of device {device} has the shape {found.shape}, not {self.shard_shape}")
-        if self._element is not None and found.dtype != self._element:
-            raise DumpError(f"the shard of device {device} holds {found.dtype}, not {self._element}")
+        if found.dtype != self.dtype:
+            raise DumpError(f"the shard of device {device} holds {found.dtype}, not {self.dtype}")
         return found
 
     def _tile(self, cell: Cell) -> LayoutArray | Array:
