@@ -28,6 +28,7 @@ from strided.kernels.llvm import (
     operation,
     pointer_to,
     register_bytes,
+    rereads_words,
     splat,
     stream,
     wall,
@@ -174,6 +175,12 @@ def put(builder, address, value, streaming):
 def writes_by_mask(builder):
     """1 if the CPU writes single bytes of a vector, else 0."""
     return INT64(int(register_bytes() == LINE))
+
+
+@operation(INTEGER)
+def rereads(builder):
+    """1 if the CPU is fast at reading words once for each of their rows, else 0: `llvm.rereads_words`."""
+    return INT64(int(rereads_words()))
 
 
 @operation(types.void, INTEGER, VECTOR, INTEGER, INTEGER)

@@ -254,6 +254,10 @@ def test_rows_of_short_pieces_follow_each_other(kernel, lanes, pieces):
 )
 @pytest.mark.parametrize(("bits", "height"), thinned(itertools.product((16, 8, 4, 2, 1), (1, 2, 8, 20)), 3))
 def test_long_rows_go_on_from_piece_to_piece(bits, height, lanes):
+    check_long_rows_of_pieces(bits, height, lanes)
+
+
+def check_long_rows_of_pieces(bits, height, lanes):
     """Rows of tiles of so many words, from any member on, that follow each other or do not: neither end is passed."""
     rng = np.random.default_rng(height)
     name = taking(bits)
@@ -833,6 +837,10 @@ def check_all(count: int = 6) -> None:
             check_tiles(seed, kernel, bits, seed % 3 > 0, 0, 0, where)
         for kernel in ("deinterleave_bits", "interleave_bits"):
             check_tiles(seed, kernel, 4, 1, 0, 1, where)
+        for bits in (8, 16):
+            # On some CPUs, these go a way of their own.
+            check_long_rows_of_pieces(bits, 1 + seed, (70, 64, 2111))
+            check_long_rows_of_pieces(bits, 2 * seed, (64, 96, 5, 100) * 6)
         for bits in (1, 2, 4):
             check_packed_run(seed, bits, 1, 0, 1, where)
         for bits in (8, 16, 32, 64):
