@@ -108,9 +108,12 @@ def rows(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, s
 
 @part
 def _begin_lines(target, outer, rows, pieces):
-    """Whether the first rows begin where lines do."""
-    for i in range(min(2, len(rows) if len(outer) else ZERO)):
-        if simd_bytes.address(target) + outer[0, 1] + rows[i, 1] + pieces[0, 1] & 63:
+    """Whether the first two rows begin where lines do, if there are any."""
+    if not (len(outer) and len(pieces)):
+        return True
+    first = simd_bytes.address(target) + outer[0, 1] + pieces[0, 1]
+    for i in range(min(2, len(rows))):
+        if first + rows[i, 1] & 63:
             return False
     return True
 
@@ -132,10 +135,10 @@ def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, str
     tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
     if take_apart(_unzip8, 4, 1, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
-    # Row by row, lines that begin inside of others would be put together from two of four that are read again.
-    if not (simd_bytes.rereads() and _begin_lines(target, *tables[:3])):
-        if take_long(_unzip8, 4, 1, _LONG_ROW, source, target, tables, scratch, 0):
-            return
+    # One by one, rows that begin inside of lines take longer, even there.
+    one_by_one = simd_bytes.rereads() and _begin_lines(target, *tables[:3])
+    if not one_by_one and take_long(_unzip8, 4, 1, _LONG_ROW, source, target, tables, scratch, 0):
+        return
     drive(_fields8, spill_run, _skip, rows_alone, ZERO, (4, 1, 1), source, target, tables, ZERO + 1, scratch, 1)
 
 

@@ -213,7 +213,8 @@ def rereads_words() -> bool:
     """Whether long rows are best taken out of their words one by one on the CPU that kernels are compiled for: Intel's.
 
     There all rows of a word at once, by way of the scratch, take 1.1 to 1.4 times as long, with registers of 32 and of
-    64 bytes; on a Zen 4 they take less time. Others are not known, and read each word once.
+    64 bytes; on a Zen 4 they take less time. Of shorter registers nothing is known: there each word is read once. Names
+    of no maker's CPU, such as x86-64-v3, count as Intel's.
     """
     return register_bytes() >= LINE // 2 and not _is_amd()
 
