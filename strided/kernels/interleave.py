@@ -13,6 +13,7 @@ from strided.kernels.put_words import patched, put_at_once, put_bytes, put_toget
 from strided.kernels.row_driver import ARGUMENTS, drive, rows_alone, spill_run
 from strided.kernels.shared_rows import blocks, drive_shared
 from strided.kernels.tables import row_tables
+from strided.kernels.word_lines import near
 from strided.kernels.word_rows import take_apart
 
 #: Bytes of a row from which on streamed rows are taken out of words as fast span by span as all at once.
@@ -124,7 +125,8 @@ def deinterleave16(source, target, outer, rows, pieces, row_cuts, piece_cuts, st
     tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
     if take_apart(_unzip16, 2, 2, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
-    if not simd_bytes.rereads() and take_long(_unzip16, 2, 2, _LONG_ROW, source, target, tables, scratch, 0):
+    one_by_one = near(tables[1], ZERO, tables[2]) >= simd_bytes.reread()
+    if not one_by_one and take_long(_unzip16, 2, 2, _LONG_ROW, source, target, tables, scratch, 0):
         return
     drive(_fields16, spill_run, _skip, rows_alone, ZERO, (4, 2, 1), source, target, tables, ZERO + 1, scratch, 2)
 
@@ -136,7 +138,7 @@ def deinterleave8(source, target, outer, rows, pieces, row_cuts, piece_cuts, str
     if take_apart(_unzip8, 4, 1, _LONG_ROW, source, target, tables, streaming, scratch, 0):
         return
     # One by one, rows that begin inside of lines take longer, even there.
-    one_by_one = simd_bytes.rereads() and _begin_lines(target, *tables[:3])
+    one_by_one = near(tables[1], ZERO, tables[2]) >= simd_bytes.reread() and _begin_lines(target, *tables[:3])
     if not one_by_one and take_long(_unzip8, 4, 1, _LONG_ROW, source, target, tables, scratch, 0):
         return
     drive(_fields8, spill_run, _skip, rows_alone, ZERO, (4, 1, 1), source, target, tables, ZERO + 1, scratch, 1)

@@ -209,14 +209,17 @@ def streams_lines() -> bool:
 
 
 @functools.cache
-def rereads_words() -> bool:
-    """Whether long rows are best taken out of their words one by one on the CPU that kernels are compiled for: Intel's.
+def rows_reread() -> int:
+    """Rows side by side from which on long rows are best taken out of their words one by one: by the CPU's maker.
 
-    There all rows of a word at once, by way of the scratch, take 1.1 to 1.4 times as long, with registers of 32 and of
-    64 bytes; on a Zen 4 they take less time. Of shorter registers nothing is known: there each word is read once. Names
-    of no maker's CPU, such as x86-64-v3, count as Intel's.
+    All rows of a word at once, by way of the scratch, take 1.1 to 1.4 times as long on Intel's CPUs, with registers of
+    32 and of 64 bytes, so there it is 0. On AMD's with 32 bytes (Zen 3) they take 1.1 to 1.3 times as long where tiles
+    have 16 rows or more, less time where they have fewer; with 64 bytes (Zen 4) less time. Of shorter registers nothing
+    is known: there each word is read once. Names of no maker's CPU, such as x86-64-v3, count as Intel's.
     """
-    return register_bytes() >= LINE // 2 and not _is_amd()
+    if register_bytes() < LINE // 2 or (register_bytes() == LINE and _is_amd()):
+        return 1 << 30
+    return 16 if _is_amd() else 0
 
 
 def _is_amd():

@@ -28,7 +28,7 @@ from strided.kernels.llvm import (
     operation,
     pointer_to,
     register_bytes,
-    rereads_words,
+    rows_reread,
     splat,
     stream,
     wall,
@@ -178,9 +178,9 @@ def writes_by_mask(builder):
 
 
 @operation(INTEGER)
-def rereads(builder):
-    """1 if the CPU is fast at reading words once for each of their rows, else 0: `llvm.rereads_words`."""
-    return INT64(int(rereads_words()))
+def reread(builder):
+    """Rows side by side from which on the CPU is fast at reading words once for each of them: `llvm.rows_reread`."""
+    return INT64(rows_reread())
 
 
 @operation(types.void, INTEGER, VECTOR, INTEGER, INTEGER)

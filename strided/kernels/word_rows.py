@@ -18,6 +18,8 @@ from strided.kernels.word_lines import LINES, OWN, PLACES, all_follow, near, put
 _RUN, _UNWANTED = OWN, 5 << 15
 #: Bytes of the source that are asked for ahead, by whole words of a row, and groups of rows that the ends of runs are.
 _AHEAD, _ENDS_AHEAD = 4096, 8
+#: Bytes of a row up to which its last line comes first: the CPU foresees longer ones better from front to back.
+_FEW_LINES = 192
 
 
 @part
@@ -138,23 +140,25 @@ def _by_run(unzip, fixed, s, t, members, pieces, by_lines, lead, held, how):
     for k in range(shared):
         wanted = member <= k < member + count
         put_place(room, k, to + (k - member) * size if wanted else room + _UNWANTED)
-    if by_lines:
-        _last_first(unzip, fixed, s, pieces, lead, how)
+    if by_lines and size <= _FEW_LINES:
+        _last_line_first(unzip, fixed, s, pieces, lead, how)
     else:
         _in_turn(unzip, fixed, s, members, pieces, lead, how)
     return grown(held, count * size, ZERO + 1, room + _RUN)
 
 
 @part
-def _last_first(unzip, fixed, s, pieces, lead, how):
+def _last_line_first(unzip, fixed, s, pieces, lead, how):
     """Take rows apart, the last line of every row first: what that writes behind it, what belongs there overwrites."""
     _, width, _, room, _ = fixed
-    lanes = 64 // width
-    for p in range(len(pieces) - 1, -1, -1):
+    lanes, last = 64 // width, len(pieces) - 1
+    whole = (pieces[last, 2] - 1) // lanes * lanes
+    at, left = pieces[last, 1] - pieces[0, 1] + whole * width, pieces[last, 2] - whole
+    _take(unzip, fixed, s + pieces[last, 0] + 4 * whole, left, lead, room, at, how)
+    for p in range(len(pieces)):
         at = pieces[p, 1] - pieces[0, 1]
-        for c in range((pieces[p, 2] - 1) // lanes * lanes, -1, -lanes):
-            some = min(lanes, pieces[p, 2] - c)
-            _take(unzip, fixed, s + pieces[p, 0] + 4 * c, some, lead, room, at + c * width, how)
+        for c in range(0, pieces[p, 2] if p < last else whole, lanes):
+            _take(unzip, fixed, s + pieces[p, 0] + 4 * c, ZERO + lanes, lead, room, at + c * width, how)
 
 
 @part
