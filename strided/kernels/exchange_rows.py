@@ -16,6 +16,7 @@ from strided.kernels import NEAR, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.held_run import move_run
 from strided.kernels.llvm import INTEGER, VECTOR, as_bytes, entries, loaded, operation, put_lines, same
+from strided.kernels.put_words import copy_bytes
 
 #: A word of which all is written.
 _ALL = (1 << 32) - 1
@@ -168,9 +169,7 @@ def put_words(t, made, size, mask, shared, streaming, room):
     elif simd_bytes.writes_by_mask():
         simd_bytes.store_masked(t, simd_bytes.load(made), size, mask)
     else:
-        for k in range(size):
-            if mask >> 8 * (k & 3) & 255:
-                simd_bytes.put_byte(t + k, simd_bytes.byte(made + k))
+        copy_bytes(t, made, size, mask)
 
 
 @kernel(*_ARGUMENTS)

@@ -174,14 +174,19 @@ def put_bytes(t, words, size, mask, room):
     # From memory: LLVM would take a vector apart in many more steps.
     simd_bytes.store(room, words)
     simd_bytes.forget_stored()
-    for k in range(0, 4, 2):
-        low, high = mask >> 8 * k & 0xFF, mask >> 8 * k + 8 & 0xFF
-        if low and high:
+    copy_bytes(t, room, size, mask)
+
+
+@part
+def copy_bytes(t, words, size, mask):
+    """The same for words at an address, where there is no instruction for it."""
+    if size == 64:
+        simd_bytes.copy_parts(t, words, mask)
+        return
+    for k in range(4):
+        if mask >> 8 * k & 0xFF:
             for n in range(k, size, 4):
-                simd_bytes.copy2(t + n, room + n)
-        elif low or high:
-            for n in range(k + (low == 0), size, 4):
-                simd_bytes.copy1(t + n, room + n)
+                simd_bytes.copy1(t + n, words + n)
 
 
 @part

@@ -23,6 +23,7 @@ from strided.kernels.llvm import (
     as_bytes,
     ask_for,
     blended,
+    function_of,
     intrinsic,
     loaded,
     operation,
@@ -146,6 +147,33 @@ def _copying(count):
 
 
 copy1, copy2, copy4, copy8, copy16, copy32, copy64 = (_copying(1 << k) for k in range(7))
+
+
+def _copy_parts(builder, target, source, mask):
+    """Copy of the 16 words of a line those bytes that are not 0 in `mask`, two at once where they share a half."""
+    for half in (0, 2):
+        low, high = (
+            builder.icmp_signed("!=", builder.and_(mask, INT64(255 << 8 * k)), INT64(0)) for k in (half, half + 1)
+        )
+        both = builder.and_(low, high)
+        for wanted, first, count in (
+            (both, half, 2),
+            (builder.and_(low, builder.not_(high)), half, 1),
+            (builder.and_(high, builder.not_(low)), half + 1, 1),
+        ):
+            with builder.if_then(wanted):
+                for k in range(first, LINE, 4):
+                    value = loaded(builder, builder.add(source, INT64(k)), Vector(count))
+                    place = pointer_to(builder, builder.add(target, INT64(k)), value.type)
+                    builder.store(value, place, align=1)
+    builder.ret_void()
+
+
+@operation(types.void, INTEGER, INTEGER, INTEGER)
+def copy_parts(builder, target, source, mask):
+    """Copy of 16 words of 4 bytes those bytes that are not 0 in `mask`, a word itself, and touch no others."""
+    function = function_of(builder.module, "strided_copy_parts", ir.VoidType(), [INT64] * 3, _copy_parts)
+    builder.call(function, [target, source, mask])
 
 
 @operation(VECTOR, INTEGER)

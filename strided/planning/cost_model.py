@@ -59,8 +59,8 @@ _RUN_COST, _NEAR_RUN_COST, _ALIKE_RUN_COST, _WORD_RUN_COST = 1000.0, 500.0, 2500
 _LONG_RUN_BITS = 1024
 #: The same for words whose rows are exchanged, in runs of less than four lines.
 _EXCHANGED_RUN_COST, _LONG_EXCHANGED_BITS = 3000.0, 2048
-#: How much longer it takes to exchange rows so that words of the target are filled in part, or to put rows into words
-#: that are alone in these.
+#: How much longer it takes to exchange rows, or to put rows into words, so that words of the target are filled in part,
+#: or to put rows into words that are alone in these.
 _IN_PART, _ALONE = 3.0, 2.0
 #: The same for runs of bytes and halves of words in memory that begin inside of lines: from a line and a half, shorter
 #: ones being put together, up to half a kilobyte.
@@ -111,8 +111,8 @@ def _bit_cost(step: VectorStep, in_memory: tuple[bool, bool] | None) -> float:
     cost = _COST.get(step.kernel, 1.0)
     if step.kernel in _SQUARES:
         cost += _GAP_COST * (1 / step.fullness - 1)
-    if step.interleaved == 2 and step.rows == 1:
-        cost *= _ALONE
+    if step.interleaved == 2:
+        cost *= _ALONE if step.rows == 1 else 1 + (_IN_PART - 1) * step.share_in_part
     run, long = _RUN_COST, _LONG_RUN_BITS
     # Bytes and halves of words that are written to memory.
     is_narrow = bool(in_memory and in_memory[1]) and step.bits < WORD_BITS

@@ -188,6 +188,14 @@ class VectorStep:
         return self._leaves_lines((self.lane,))
 
     @property
+    def share_in_part(self) -> float:
+        """The share of rows put into words whose words they do not fill, if the first one begins a word."""
+        if self.interleaved != 2 or self.row < 0:
+            return 0.0
+        extent = self.axes[self.row].extent
+        return extent % self.rows / extent
+
+    @property
     def zipped_run_bits(self) -> int:
         """Bits of a row of the target in which elements of several rows take turns, if rows begin inside of lines.
 
