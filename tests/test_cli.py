@@ -314,7 +314,7 @@ def test_a_pipe_brings_other_things(content: str, dump: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("expanded", thinned([True, False], 5))
-@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("typed", thinned([True, False], 2))
 def test_diff_takes_what_the_pipe_says_of_itself(dump: Path, tmp_path: Path, expanded: bool, typed: bool) -> None:
     if typed:
         sd.save_npy(tmp_path / "x.npy", expected())
@@ -681,7 +681,7 @@ def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path, unbuffere
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 @pytest.mark.parametrize(
-    "arguments", [("info", "x"), ("identify", "nosuch"), ("diff", "nosuch", "nosuch"), ("nosuch",)]
+    "arguments", thinned([("info", "x"), ("identify", "nosuch"), ("diff", "nosuch", "nosuch"), ("nosuch",)], 3)
 )
 def test_an_error_that_cannot_be_told_is_one(arguments: tuple[str, ...], tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:

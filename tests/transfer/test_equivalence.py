@@ -413,10 +413,15 @@ def test_runs_far_apart_that_are_packed_into_words(
 
 
 @pytest.mark.parametrize(
-    ("bits", "low_first", "streaming"), thinned(itertools.product([1, 2, 4, 8, 16], [True, False], [True, False]), 7)
-)
-@pytest.mark.parametrize(
-    ("there", "back", "kernel"), [("2,1,0", "1,2,0", "transpose_words"), ("3,1,2,0", "3,2,1,0", "exchange")]
+    ("there", "back", "kernel", "bits", "low_first", "streaming"),
+    thinned(
+        (
+            (*orders, *how)
+            for orders in (("2,1,0", "1,2,0", "transpose_words"), ("3,1,2,0", "3,2,1,0", "exchange"))
+            for how in itertools.product([1, 2, 4, 8, 16], [True, False], [True, False])
+        ),
+        11,
+    ),
 )
 def test_words_that_rows_share_on_both_sides(
     there: str, back: str, kernel: str, bits: int, low_first: bool, streaming: bool, replace: Callable[..., None]
