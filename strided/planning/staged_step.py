@@ -247,14 +247,25 @@ def _candidate(
     names = ", ".join(stage.kernel for stage in stages)
     divides = bits[1] >= 8 or _divides(box, bits[1], lengths)
     step = StagedCopy(kernel=names, box=box, bits=bits, staging=staging, lengths=lengths, words=words, divides=divides)
-    kept = _kept(box, parts, staging, bits[1], words[1])
-    cost = sum(stage.cost for stage in stages)
-    if kept is not None:
-        cost += cost_of_fetched(kept.steps, kept.rest)
+    cost = _cost_of_block(stages, _kept(box, parts, staging, bits[1], words[1]))
     first = staging[0].order[-1]
     if first in near[0].rows and lengths[first] * bits[0] <= WORD_BITS and stages[0].kernel.startswith("transpose"):
         cost += (FAR_WORDS - 1) * stages[0].cost
-    return Candidate(step, len(good) == len(stages), cost / math.prod(lengths))
+    cost /= math.prod(lengths)
+    # The last rows may be fewer than words hold, and then take much longer.
+    for k in dict.fromkeys((*near[0].rows, *near[1].rows)):
+        left = box.axes[k].extent % lengths[k]
+        if left:
+            fewer = (*parts[:k], AxisRange(0, left), *parts[k + 1 :])
+            ends = tuple(_stages(box, fewer, staging, bits, words))
+            own = _cost_of_block(ends, _kept(box, fewer, staging, bits[1], words[1]))
+            share = left / box.axes[k].extent
+            cost = (1 - share) * cost + share * own * lengths[k] / (left * math.prod(lengths))
+    return Candidate(step, len(good) == len(stages), cost)
+
+
+def _cost_of_block(stages: Sequence[_Stage], kept: _Stage | None) -> float:
+    return sum(stage.cost for stage in stages) + (0.0 if kept is None else cost_of_fetched(kept.steps, kept.rest))
 
 
 def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> Candidate | None:

@@ -402,6 +402,20 @@ def test_rows_in_reverse_keep_the_kernel(text: str, read: str, written: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "turn", "kernel"),
+    [
+        # Two rows would go into words of four in a block, three into those of the target.
+        ("s8[49140,272,2]{1,2,0}", 1, "transpose_few8"),
+        ("f8e3m4[16384,256,3,3]{1,3,2,0:T(4,128)(4,1)}", -1, "short_rows"),
+        # The last block of eight rows has three: transposed straight into words, these take fifty times as long.
+        ("f8e5m2[11,442,6144]{1,0,2:T(8,128)(4,1)}", -1, "transpose8, interleave8"),
+    ],
+)
+def test_words_that_are_filled_in_part_count(text: str, turn: int, kernel: str) -> None:
+    assert plan_between(*(text, str(sd.parse_shape(text).with_layout(None)))[::turn]).kernel == kernel
+
+
+@pytest.mark.parametrize(
     ("text", "kernel"),
     [
         # Words cut a run of the source that takes turns in the target: lines of four elements are far from full.
