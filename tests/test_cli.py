@@ -681,7 +681,11 @@ def test_a_full_disk_is_told_with_the_name_of_what_is_full(dump: Path, unbuffere
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 @pytest.mark.parametrize(
-    "arguments", thinned([("info", "x"), ("identify", "nosuch"), ("diff", "nosuch", "nosuch"), ("nosuch",)], 3)
+    "arguments",
+    thinned(
+        map(pytest.param, [("info", "x"), ("identify", "nosuch"), ("diff", "nosuch", "nosuch"), ("nosuch",)]),
+        3,
+    ),
 )
 def test_an_error_that_cannot_be_told_is_one(arguments: tuple[str, ...], tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
