@@ -407,7 +407,7 @@ def test_rows_in_reverse_keep_the_kernel(text: str, read: str, written: str) -> 
         # Two rows would go into words of four in a block, three into those of the target.
         ("s8[49140,272,2]{1,2,0}", 1, "transpose_few8"),
         ("f8e3m4[16384,256,3,3]{1,3,2,0:T(4,128)(4,1)}", -1, "short_rows"),
-        # The last block of eight rows has three: transposed straight into words, these take fifty times as long.
+        # The last block of eight rows has three: transposed straight into words, these take longer than all others.
         ("f8e5m2[11,442,6144]{1,0,2:T(8,128)(4,1)}", -1, "transpose8, interleave8"),
     ],
 )
