@@ -18,6 +18,8 @@ from strided.runtime import limits
 #: Bits of the word that a sub-tile fills with elements of neighbouring rows, and its bytes. Buffers begin with one.
 WORD_BITS = 32
 _WORD_BYTES = WORD_BITS // 8
+#: Bytes of a line of the caches.
+LINE_BYTES = 64
 
 #: Bytes, from and to, of the source and of the target.
 Spans: TypeAlias = tuple[tuple[int, int], tuple[int, int]]

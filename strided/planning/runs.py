@@ -15,11 +15,9 @@ import numpy as np
 
 from strided.addressing.address_map import AddressMap
 from strided.planning.axis_maps import RadixMap, axis_map_of
+from strided.planning.boxes import LINE_BYTES
 from strided.runtime import limits
 from strided.runtime.aliases import Table
-
-#: Bits of a line of the caches.
-_LINE_BITS = 512
 
 #: (extent, stride) of a loop.
 Loop: TypeAlias = tuple[int, int]
@@ -199,7 +197,7 @@ def _joined(base: int, loops: list[Loop], bits: int, gap: int = 0, room: int = 0
         extent, stride = ordered.pop(0)
         run += (extent - 1) * stride
     last = base + sum((extent - 1) * stride for extent, stride in ordered)
-    for grain in (_LINE_BITS, 8) if gap else ():
+    for grain in (8 * LINE_BYTES, 8) if gap else ():
         before, behind = base % grain, -(base + run) % grain
         if last + run + behind <= room and not any(stride % grain for _, stride in ordered):
             base, run = base - before, run + before + behind

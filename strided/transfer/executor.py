@@ -15,7 +15,16 @@ from typing import Any, NamedTuple, TypeAlias
 from strided import kernels
 from strided.kernels.records import BLOCK, SOURCE, TARGET
 from strided.planning.offset_tables import Tables
-from strided.planning.plan import AxisRange, FillStep, NestStep, StagedCopy, Step, TaskRanges, VectorStep
+from strided.planning.plan import (
+    PHASE_BITS,
+    AxisRange,
+    FillStep,
+    NestStep,
+    StagedCopy,
+    Step,
+    TaskRanges,
+    VectorStep,
+)
 from strided.planning.runs import Loop
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes
@@ -37,8 +46,6 @@ from strided.transfer.program import (
 PATTERN_BYTES = 128
 #: Templates that are kept of a step, and of a staged copy, whose tables are small.
 _MOST_TEMPLATES, _MOST_BLOCKS = 64, 512
-#: Blocks of a staged copy repeat where they are shifted by a multiple of this.
-_PHASE_BITS = 64
 
 #: A kernel with its options: with tables, it copies.
 BoundKernel: TypeAlias = Callable[[tuple[Any, ...]], Copy]
@@ -117,7 +124,7 @@ class _WithFormats(NamedTuple):
 
 def _split(shift: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
     """Bits within the words where something lies, and those to the first of these words, on both sides."""
-    phase = shift[0] % _PHASE_BITS, shift[1] % _PHASE_BITS
+    phase = shift[0] % PHASE_BITS, shift[1] % PHASE_BITS
     return phase, (shift[0] - phase[0], shift[1] - phase[1])
 
 

@@ -72,9 +72,9 @@ transfer._fitting_plan = fitting
 ANOTHER_WIDTH = """
 from dataclasses import replace
 from functools import lru_cache
-from strided.planning import plan
+from strided.planning import plan, ways
 
-steps, nest_step_of, asked = plan._steps.__wrapped__, plan.nest_step_of, []
+steps, nest_step_of, asked = ways.steps_of.__wrapped__, ways.nest_step_of, []
 
 @lru_cache
 def remembering(signature, *given):
@@ -85,7 +85,7 @@ def careless(box, widths):
     nest = nest_step_of(box, widths)
     return replace(nest, widths=tuple(asked)) if nest.kernel == "nest_bits" else nest
 
-plan._steps, plan.nest_step_of = remembering, careless
+plan.steps_of, ways.nest_step_of = remembering, careless
 """
 #: Runs of packed elements are moved as they are, from one order in bytes to the other, too.
 RUNS = """
@@ -95,20 +95,20 @@ select_kernel._rows = lambda asked: runs(asked) or rows(asked)
 """
 #: Tiles that begin anew with every row of several that became one are cut as if they went on.
 TURNS = """
-from strided.planning import offset_tables, vector_step
+from strided.planning import offset_tables, vector_tables
 cuts = offset_tables.cuts
 
 def careless(start, stop, radix_maps):
     return cuts(start, stop, [m._replace(turn=0) for m in radix_maps])
 
-offset_tables.cuts = vector_step.cuts = careless
+offset_tables.cuts = vector_tables.cuts = careless
 """
 #: Tasks after the eighth are not done: with the usual limits small arrays have one.
 TASKS = """
 from itertools import islice
-from strided.planning import vector_step
-boxes_of = vector_step.boxes_of
-vector_step.boxes_of = lambda *given: islice(boxes_of(*given), 8)
+from strided.planning import vector_tasks
+boxes_of = vector_tasks.boxes_of
+vector_tasks.boxes_of = lambda *given: islice(boxes_of(*given), 8)
 """
 #: One byte of padding is written beside what a packed row ends in.
 PADDING = """

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.kernels import HOMES
-from strided.planning import cost_model, plan
+from strided.planning import cost_model, ways
 from strided.planning.plan import StagedCopy, VectorStep, plan_copy
 from strided.runtime import limits
 from strided.runtime.cache import forget
@@ -53,8 +53,8 @@ def check(source: Guarded, target: Guarded, *, general: bool = False) -> str:
     wanted = expected(from_, target)
     with pytest.MonkeyPatch.context() as patch:
         if general:
-            patch.setattr(plan, "match", lambda *_, **__: None)
-            patch.setattr(plan, "staged_copy_of", lambda *_, **__: None)
+            patch.setattr(ways, "match", lambda *_, **__: None)
+            patch.setattr(ways, "staged_copy_of", lambda *_, **__: None)
             forget()
         kernel = plan_copy(from_.map, target.region.map, from_.storage, target.region.storage).kernel
         transfer.copy(from_, target.region)

@@ -1,0 +1,231 @@
+"""Which staged copy of a box is the best: every layout of the blocks that may do is planned, and costs decide."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from strided.planning.block_stages import Stage, kept_of, stages_of
+from strided.planning.boxes import WORD_BITS, Box, side_of, split
+from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, cost_of_fetched, cost_of_passes
+from strided.planning.offset_tables import AxisRange, TaskRanges, nearness, phase_of
+from strided.planning.select_kernel import Matched
+from strided.planning.staged_step import StagedCopy
+from strided.planning.staging_blocks import Near, StagingLayout, block_lengths, near_axes, run_on
+from strided.runtime import limits
+
+#: Bits of the source below which a run is better read once than in two parts.
+_LEAST_CUT_BITS = 8 * 512
+
+
+class Candidate(NamedTuple):
+    """A staged copy, whether vector kernels do nearly all of it, and about how long an element takes."""
+
+    step: StagedCopy
+    is_good: bool
+    cost: float
+
+
+def staged_copy_of(
+    box: Box,
+    source_bits: int,
+    target_bits: int,
+    *,
+    may_pack: bool = True,
+    whole_words: bool = True,
+    instead: Matched | None = None,
+) -> Candidate | None:
+    """The cheapest staged copy of a box, or None; None, too, if it takes longer than what it is `instead` of.
+
+    `may_pack` is false if packed elements lie in opposite orders on the two sides; `whole_words` if nothing behind the
+    last element may be touched.
+    """
+    bits = source_bits, target_bits
+    widths = [max(8, *bits)]
+    if may_pack and min(bits) < 8:
+        # Several packed elements can be moved as one.
+        widths.append(min(bits))
+    near = near_axes(box, 1, bits[0]), near_axes(box, 2, bits[1])
+    keys = list(dict.fromkeys(k for side in near for k in (*side.lanes, *side.rows)))
+    rest = [k for k in range(len(box.axes)) if k not in keys]
+    staging = [
+        StagingLayout(w, (*rest, *(k for k in reversed(keys) if k != lane), lane)) for w in widths for lane in keys
+    ]
+    for side, width in enumerate(bits):
+        rows = near[side].rows
+        if rows and box.axes[rows[0]].extent <= WORD_BITS // width and width in widths:
+            # Words as they are, in the order of the other side: taken apart there, they make its long runs.
+            far = [-nearness(side_of(axis, 2 - side)) for axis in box.axes]
+            order = sorted(range(len(far)), key=lambda k: (k == rows[0], far[k]))
+            staging.append(StagingLayout(width, tuple(order)))
+    staging = list(dict.fromkeys(staging))
+    ways = (_candidate(box, bits, near, (layout,), whole_words) for layout in staging)
+    found = [way for way in ways if way is not None]
+    if max(bits) < 8:
+        ways = (_candidate(box, bits, near, pair, whole_words) for pair in itertools.permutations(staging, 2))
+        found += [way for way in ways if way is not None and way.is_good]
+    elif bits[0] < 8:
+        # Words that rows share are unpacked all at once.
+        for layout in staging:
+            if layout.bits < 8 and layout.order[-1] in near[0].rows:
+                pair = layout, StagingLayout(8, layout.order, WORD_BITS // layout.bits)
+                way = _candidate(box, bits, near, pair, whole_words)
+                if way is not None and way.is_good and way.step.words[0] >= 0:
+                    found.append(way._replace(cost=way.cost * HALF_BLOCKS))
+    if instead is not None and len(instead.steps) > 1:
+        way = _in_parts(box, bits, near)
+        found += [] if way is None else [way]
+    best = min(found, key=lambda way: (not way.is_good, way.cost), default=None)
+    if best is not None and instead is not None:
+        if not (best.is_good and best.cost * box.elements < cost_of_passes(instead, box.elements * max(bits))):
+            return None
+    return best
+
+
+def _candidate(
+    box: Box, bits: tuple[int, int], near: Sequence[Near], staging: tuple[StagingLayout, ...], whole_words: bool
+) -> Candidate | None:
+    """The staged copy through blocks of these layouts, or None if it gains nothing."""
+    lengths = block_lengths(box.axes, near, staging, bits)
+    if any(layout.strides(lengths)[1] > 8 * (limits.current.staging_bytes // len(staging)) for layout in staging):
+        return None
+    parts = _ranges(lengths)
+    words = -1, -1
+    if whole_words:
+        words = _words_of(box, 1, near, bits, staging[0], lengths), _words_of(box, 2, near, bits, staging[-1], lengths)
+        if len(staging) == 1 and -1 not in words and box.axes[words[1]].extent % (WORD_BITS // bits[1]):
+            # Words of the source would take the place of what is kept of the target's.
+            words = -1, words[1]
+    stages = []
+    for stage in stages_of(box, parts, staging, bits, words):
+        if stage.is_scattered or (len(staging) > 1 and not stage.is_good):
+            return None
+        stages.append(stage)
+    good = [stage for stage in stages if stage.is_good]
+    # One stage by a kernel, and the other by the nest inside the cache, can still be better than the nest alone.
+    if len(good) < len(stages) and not any(stage.is_worth_it for stage in good):
+        return None
+    names = ", ".join(stage.kernel for stage in stages)
+    divides = bits[1] >= 8 or _divides(box, bits[1], lengths)
+    step = StagedCopy(kernel=names, box=box, bits=bits, staging=staging, lengths=lengths, words=words, divides=divides)
+    return Candidate(step, len(good) == len(stages), _cost_of_element(step, near, stages))
+
+
+def _cost_of_element(step: StagedCopy, near: Sequence[Near], stages: Sequence[Stage]) -> float:
+    """The time that an element takes, about; `stages` are those of a whole block."""
+    lengths, first = step.lengths, step.staging[0].order[-1]
+    parts, elements = _ranges(lengths), math.prod(lengths)
+    cost = _cost_of_block(step, parts, stages)
+    if (
+        first in near[0].rows
+        and lengths[first] * step.bits[0] <= WORD_BITS
+        and stages[0].kernel.startswith("transpose")
+    ):
+        cost += (FAR_WORDS - 1) * stages[0].cost
+    cost /= elements
+    # The last rows may be fewer than words hold, and then take much longer.
+    for k in dict.fromkeys((*near[0].rows, *near[1].rows)):
+        extent = step.box.axes[k].extent
+        if left := extent % lengths[k]:
+            fewer = _ranges([*lengths[:k], left, *lengths[k + 1 :]])
+            ends = _cost_of_block(step, fewer, stages_of(step.box, fewer, step.staging, step.bits, step.words))
+            cost = (1 - left / extent) * cost + ends / elements * lengths[k] / extent
+    return cost
+
+
+def _cost_of_block(step: StagedCopy, parts: TaskRanges, stages: Iterable[Stage]) -> float:
+    """The time that a block takes, about, with what is fetched of words of the target."""
+    kept = kept_of(step.box, parts, step.staging, step.bits[1], step.words[1])
+    return sum(stage.cost for stage in stages) + (0.0 if kept is None else cost_of_fetched(kept.steps, kept.rest))
+
+
+def _ranges(lengths: Sequence[int]) -> TaskRanges:
+    """The first block of these extents."""
+    return tuple(AxisRange(0, length) for length in lengths)
+
+
+def _in_parts(box: Box, bits: tuple[int, int], near: Sequence[Near]) -> Candidate | None:
+    """The copy by several kernels, each of which does a part of every block, or None if they leave something over."""
+    order = sorted(range(len(box.axes)), key=lambda k: -nearness(box.axes[k].target))
+    both = (StagingLayout(max(bits), tuple(order)),) * 2
+    lengths = block_lengths(box.axes, near, both, bits)
+    parts = _ranges(lengths)
+    (stage,) = stages_of(box, parts, (), bits, (-1, -1))
+    if stage.rest or len(stage.steps) < 2 or min(bits) < 8:
+        return None
+    names = " + ".join(dict.fromkeys(step.kernel for step in stage.steps))
+    return Candidate(
+        StagedCopy(kernel=names, box=box, bits=bits, staging=(), lengths=lengths), True, stage.cost / math.prod(lengths)
+    )
+
+
+def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
+    """Whether blocks of these extents never meet in a byte or word of packed elements of the target."""
+    # Words that rows share are written as a whole, else bytes.
+    unit = WORD_BITS if any(axis.target.unit_stride == WORD_BITS for axis in box.axes) else 8
+    if box.target_base % unit:
+        return False
+    shared = [k for k, axis in enumerate(box.axes) if any(s % unit for m in axis.target.radix_maps for s in m.strides)]
+    if len(shared) > 1:
+        return False
+    for k in shared:
+        radix_map, each = box.axes[k].target.radix_map, WORD_BITS // bits
+        if lengths[k] >= box.axes[k].extent:
+            continue
+        # Blocks are cut at multiples of their extents.
+        if radix_map is None or lengths[k] % each or (radix_map.start - phase_of(box.axes[k], lengths[k])) % each:
+            return False
+    return True
+
+
+def words_apart(box: Box, source_bits: int, target_bits: int) -> list[Box] | None:
+    """A box as several in which words of one side that may be moved as such have an axis of their own for their rows.
+
+    None if there are no such words, or they have it already.
+    """
+    near = near_axes(box, 1, source_bits), near_axes(box, 2, target_bits)
+    for side, bits, own, other in zip((2, 1), (source_bits, target_bits), near, near[::-1], strict=True):
+        if not own.rows or not other.lanes or other.lanes[0] in (*own.lanes, *own.rows):
+            continue
+        rows, each = box.axes[own.rows[0]], WORD_BITS // bits
+        if side == 1 and rows.extent % each and rows.extent * nearness(rows.source) < _LEAST_CUT_BITS:
+            # Full words and others would be written from the same lines of the source, one after the other.
+            continue
+        # The other side takes words in runs, long enough for squares of them; words of few rows only along one axis.
+        lane = box.axes[other.lanes[0]].extent
+        run = run_on(box, side, (source_bits, target_bits)[side - 1], own.rows[0]) if bits < 8 else lane
+        if run >= limits.current.square_words and rows.extent > each:
+            return split(box, own.rows[0], each)
+    return None
+
+
+def _words_of(
+    box: Box,
+    side: int,
+    near: Sequence[Near],
+    bits: tuple[int, int],
+    layout: StagingLayout,
+    lengths: Sequence[int],
+) -> int:
+    """The axis along which one side of a box is moved by whole words, whatever lies in them besides; -1 if none.
+
+    Its words are those of the block, whose rows are whole words.
+    """
+    place, width = layout.order[-1], bits[side - 1]
+    sides = [side_of(axis, side) for axis in box.axes]
+    each, own = WORD_BITS // width, sides[place].radix_map
+    if layout.bits != width or place not in near[side - 1].rows or own is None or own.start % each:
+        return -1
+    if side == 2 and width >= 8:
+        # What does not fill words is written by itself.
+        return -1
+    base = box.source_base if side == 1 else box.target_base
+    strides = [s for k, other in enumerate(sides) for m in other.radix_maps for s in m.strides[k == place :]]
+    if any(s % WORD_BITS for s in (base, *strides)) or (own.sizes and own.unit % each):
+        return -1
+    axis, length = box.axes[place], lengths[place]
+    # Blocks begin with words.
+    is_cut_well = length % each == phase_of(axis, length) % each == 0
+    return place if length == axis.extent or is_cut_well else -1

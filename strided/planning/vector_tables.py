@@ -1,0 +1,167 @@
+"""The tables that the kernel of a vector step follows, for a range of every axis.
+
+`strided.kernels` says what they mean. Each task is cut into blocks, so that lines stay in the cache until they are used
+up and targets are written front to back.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from strided.planning.access_order import PAGE_BYTES, stride_of
+from strided.planning.axis_maps import AxisMap
+from strided.planning.boxes import LINE_BYTES, WORD_BITS, Axis
+from strided.planning.offset_tables import (
+    Tables,
+    TaskRanges,
+    block_limits,
+    cuts,
+    groups_of,
+    pieces_of,
+    source_offsets,
+    source_runs,
+    target_offsets,
+    target_runs,
+    tile_period_of,
+)
+from strided.runtime import limits
+from strided.runtime.aliases import Table
+
+if TYPE_CHECKING:
+    from strided.planning.vector_step import VectorStep
+
+_STILL = AxisMap(0, ())
+
+
+def arguments_of(step: VectorStep, tables: Tables, box: TaskRanges, shift: tuple[int, int] = (0, 0)) -> tuple[Any, ...]:
+    """The kernel's tables for one task.
+
+    `shift` moves both sides, in `units`.
+    """
+    bases = step.source_base + shift[0], step.target_base + shift[1]
+    lane = box[step.lane]
+    if step.kernel == "copy":
+        axis, count = step.axes[step.lane], (lane.stop - lane.start) * step.bits // 8
+        source, target = lane.source + axis.source.at(lane.start), lane.target + axis.target.at(lane.start)
+        return bases[0] + source, bases[1] + target, count
+    # Groups of rows are matrices of their own, so that one table of few rows serves for all.
+    groups = (step.row, partial(_groups, step)) if step.has_row_table and step.row >= 0 else None
+    outer = tables.outer(bases, step.outer, box, groups)
+    if step.kernel == "short_rows":
+        row, size = step.axes[step.row], step.run_bits // 8
+        runs = tables.get("runs", step.row, box[step.row], pieces_of)
+        return outer, runs, row.source.unit_stride, row.target.unit_stride, size
+    if step.is_transposition:
+        return (
+            outer,
+            tables.get("source rows", step.row, box[step.row], source_offsets),
+            tables.get("target rows", step.lane, lane, target_offsets),
+            tables.get("source runs", step.lane, lane, source_runs),
+            tables.get("target runs", step.row, box[step.row], target_runs),
+            *_members_of(step, box),
+        )
+    pieces = tables.get("pieces", step.lane, lane, partial(_pieces, step))
+    plain = step.kernel in ("pack", "pack_words", "unpack") or step.is_exchange
+    if step.row < 0:
+        rows = np.array([[0, 0, step.member]])
+        return (outer, rows, pieces) if plain else (outer, rows, pieces, _ends(1), _ends(len(pieces)))
+    part = box[step.row]
+    count = len(outer) // math.prod(box[k].stop - box[k].start for k in step.outer)
+    part = part._replace(stop=part.start + (part.stop - part.start) // count)
+    rows = tables.get("rows", step.row, part, partial(_rows, step))
+    if plain:
+        return outer, rows, pieces, *_members_of(step, box)
+    row_cuts = tables.get("row cuts", step.row, part, partial(_row_cuts, step))
+    return outer, rows, pieces, row_cuts, tables.get("piece cuts", step.lane, lane, partial(_piece_cuts, step))
+
+
+def _members_of(step: VectorStep, box: TaskRanges) -> tuple[int, ...]:
+    """The members for a kernel that takes them: all, but in the last words of a transposition."""
+    if not step.members[0] or step.kernel == "transpose_pairs":
+        return ()
+    if not step.is_transposition:
+        return step.members
+    ends = (box[k].stop == step.axes[k].extent for k in (step.row, step.lane))
+    return tuple(own if at_end else step.shared for own, at_end in zip(step.members, ends, strict=True))
+
+
+def rows_alike(step: VectorStep) -> int:
+    """Of what a group of rows is a multiple, so that none cuts a word, a line of words or a block of rows."""
+    return math.lcm(least_words(step), step.rows, _block(step)[0] or 1)
+
+
+def least_words(step: VectorStep) -> int:
+    """Rows of a line of the target, if each is a word in it."""
+    return LINE_BYTES * 8 // WORD_BITS if step.kernel == "pack_words" else 1
+
+
+def _groups(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
+    """(source offset, target offset) of groups of rows, less those of the first."""
+    return groups_of(axis, start, stop, rows_alike(step))
+
+
+def _pieces(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
+    """(source offset, target offset, length) of pieces, in lanes, but in bytes for `rows` and `exchange`."""
+    table = pieces_of(axis, start, stop)
+    if step.kernel == "rows" or step.is_exchange:
+        table[:, 2] *= step.bits // 8
+    return table
+
+
+def _rows(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
+    """(source offset, target offset, which row of its word) of the rows."""
+    table = np.zeros((stop - start, 3), np.int64)
+    table[:, 0], table[:, 1] = axis.source.table(start, stop), axis.target.table(start, stop)
+    if step.rows == 1:
+        table[:, 2] = step.member
+    else:
+        first = (axis.source if step.interleaved == 1 else axis.target).radix_maps[0].start
+        table[:, 2] = np.arange(first + start, first + stop) % step.rows
+    return table
+
+
+def _block(step: VectorStep) -> tuple[int, int]:
+    """Rows and lanes of one block; 0 means all.
+
+    If the target is tiled: one of its tiles, so that it is written front to back, or some rows of a few tiles if
+    tiles are tall, or a page of tiles that are a single row of words. If only the source is: the rows of its tiles,
+    and as many tiles side by side as stay in the first-level cache until they are used up.
+    """
+    lane, row = step.axes[step.lane], step.axes[step.row]
+    if row.extent * lane.extent * step.bits <= 8 * 2 * limits.current.tiled_block_bytes:
+        return 0, 0
+    if lane.target.unit:
+        rows = max(step.rows, tile_period_of(row._replace(source=_STILL)))
+        # More rows at once are more streams than the CPU fetches ahead.
+        few = max(step.rows, limits.current.streams)
+        if rows > few and rows % few == 0:
+            return few, 4 * lane.target.unit
+        tiles = PAGE_BYTES * 8 // (rows * lane.target.unit * step.bits) if rows == step.rows else 1
+        return rows, max(1, tiles) * lane.target.unit
+    if not lane.source.unit:
+        return step.rows, 0
+    rows = max(step.rows, tile_period_of(row._replace(target=_STILL)))
+    tile_bytes = lane.source.unit * lane.source.unit_stride * rows // step.rows
+    # Words that rows share are read once for each: a page of them is best, unless rows then end in broken lines.
+    page = step.rows > 1 and tile_bytes < PAGE_BYTES and not stride_of(row.target) % LINE_BYTES
+    lanes = max(1, (PAGE_BYTES if page else limits.current.tiled_block_bytes) // tile_bytes) * lane.source.unit
+    return (0, 0) if lane.extent <= lanes else (rows, lanes)
+
+
+def _row_cuts(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
+    """The limits of blocks of rows."""
+    return block_limits(axis, start, stop, _block(step)[0])
+
+
+def _piece_cuts(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
+    """The limits of blocks of pieces, which are whole pieces."""
+    pieces = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps)) - start
+    return np.unique(np.searchsorted(pieces, block_limits(axis, start, stop, _block(step)[1])))
+
+
+def _ends(count: int) -> Table:
+    return np.array([0, count], np.int64)

@@ -1,0 +1,110 @@
+"""The tasks of a vector step: boxes that threads share, cut so that lines of the target are written by one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, of_a_page
+from strided.planning.boxes import LINE_BYTES, WORD_BITS
+from strided.planning.offset_tables import TaskRanges, boxes_of, length_of, most_grouped, nearness, tile_period_of
+from strided.planning.vector_tables import least_words, rows_alike
+from strided.runtime import limits
+from strided.runtime.threads import get_num_threads
+
+if TYPE_CHECKING:
+    from strided.planning.vector_step import VectorStep
+
+#: Lines of a row of the target that a transposition writes at once, or a multiple.
+_TURNED_LINES = 4
+#: Rows that are taken out of words side by side, if there are as many.
+_ROWS_OF_WORDS = 8
+#: Tasks that every thread has at least, if they are large enough: the last ones end at about the same time.
+_TASKS_OF_THREAD = 4
+#: Words that follow each other in most tiles.
+_WORDS_OF_TILE = 128
+
+
+def tasks_of(step: VectorStep) -> Iterator[TaskRanges]:
+    """Boxes for threads to share, a range of each axis."""
+    lengths, budget = [1] * len(step.axes), _task_elements(step)
+    periods = [tile_period_of(axis) for axis in step.axes]
+    turns = step.turns_along if step.kernel.startswith("transpose_few") else None
+    for k in (step.lane, step.row):
+        if k >= 0:
+            least, most = _range_of(step, k, budget)
+            pieces = not step.is_transposition and (k == step.lane or step.kernel == "short_rows")
+            group = most_grouped(step.axes[k], rows_alike(step)) if k == step.row and step.has_row_table else 0
+            if 0 < 2 * group <= most:
+                lengths[k] = length_of(step.axes[k], most, group, in_groups=True)
+            else:
+                lengths[k] = length_of(step.axes[k], most, least, in_pieces=pieces)
+            if (k == step.lane and step.kernel == "short_rows") or (k == step.row and step.is_exchange):
+                lengths[k] = step.axes[k].extent
+            budget = max(1, budget // lengths[k])
+            if lengths[k] % periods[k]:
+                periods[k] = least
+            if turns is not None and step.axes[k] is not turns:
+                # Elements of few rows stay together: no tile of the other side cuts them.
+                lengths[k], periods[k] = step.axes[k].extent, 1
+    # First of every outer axis what stays on a few pages of one side, which is worth larger tasks if that leaves
+    # enough of them; then as much of the inner ones as may be.
+    inner = math.prod(lengths)
+    for share, most in ((2 * PAGE_BYTES, min(4 * budget, step.elements // inner // 16)), (1 << 62, budget)):
+        for k in reversed(step.outer):
+            near = min(nearness(step.axes[k].source), nearness(step.axes[k].target))
+            others = math.prod(lengths) // inner // lengths[k]
+            length = length_of(step.axes[k], min(-(-share // near), most // others))
+            lengths[k] = max(lengths[k], length)
+    return boxes_of(step.axes, step.order, lengths, periods, to_ends=step.is_partial)
+
+
+def _range_of(step: VectorStep, k: int, budget: int) -> tuple[int, int]:
+    """Of what the lanes, or the rows, of a task are a multiple, and how many they are at most."""
+    line = max(1, LINE_BYTES * 8 // max(8, step.bits))
+    if k == step.lane:
+        rows = step.axes[step.row].extent if step.row >= 0 else 1
+        if step.is_transposition:
+            return line, min(budget, max(limits.current.transposed_lanes, budget // rows))
+        # Words that rows share lie near each other, and so do those of a tile that follow each other.
+        beside = _WORDS_OF_TILE if step.kernel == "pack_words" else _ROWS_OF_WORDS if step.interleaved == 1 else 1
+        return line, max(1, budget // min(beside, rows))
+    least, few = max(least_words(step), step.rows), limits.current.far_rows
+    if step.is_transposition:
+        least = few = _TURNED_LINES * line
+    if _goes_on_beside_rows(step):
+        return least, min(budget, max(few, _least_rows(step)))
+    return least, budget
+
+
+def _goes_on_beside_rows(step: VectorStep) -> bool:
+    """Whether rows lie on pages of their own in the source, and those of an outer axis beside them.
+
+    Or, where they are turned, those of the elements of a word do, and few bytes are read of each. A task that takes
+    few rows goes on soon where these end, on pages that are known, in lines that are there.
+    """
+    together = max(1, WORD_BITS // step.bits) if step.is_transposition else 1
+    if step.kernel in FREE_ROWS or of_a_page(step.axes[step.row].source) > together:
+        return False
+    if step.is_transposition and step.axes[step.lane].extent * step.bits > 8 * _TURNED_LINES * LINE_BYTES:
+        return False
+    return any(nearness(step.axes[k].source) < PAGE_BYTES for k in step.outer)
+
+
+def _least_rows(step: VectorStep) -> int:
+    """Rows that make a task worth preparing, with all of the other axes."""
+    width = max(8, step.bits) // 8
+    row = width * step.elements // step.axes[step.row].extent
+    return -(-(limits.current.vector_task_bytes // 4) // row)
+
+
+def _task_elements(step: VectorStep) -> int:
+    """Elements of one task: all, or enough to be worth one and few enough that threads end together."""
+    width = max(8, step.bits) // 8
+    size = step.elements * width
+    task = limits.current.vector_task_bytes
+    if size > task:
+        most = max(min(task, size // 8), min(8 * task, size // limits.current.many_tasks))
+        size = max(task // 4, min(most, size // (_TASKS_OF_THREAD * get_num_threads())))
+    return max(1, size // width)
