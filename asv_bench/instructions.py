@@ -14,7 +14,7 @@ from typing import NamedTuple
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from strided.kernels import bitfields, block_transpose, exchange_rows, transpose_words, zip_rows
+from strided.kernels import bitfields, block_transpose, exchange_rows, part_transpose, transpose_words, zip_rows
 from strided.kernels import llvm as building
 
 
@@ -63,9 +63,9 @@ SQUARES = {
     "turn8": block_transpose.turn8,
     "turn_lines64": block_transpose.turn_lines64,
     "turn_lines32": block_transpose.turn_lines32,
-    "turn_part32": block_transpose.turn_part32,
-    "turn_part16": block_transpose.turn_part16,
-    "turn_part8": block_transpose.turn_part8,
+    "turn_part32": part_transpose.turn_part32,
+    "turn_part16": part_transpose.turn_part16,
+    "turn_part8": part_transpose.turn_part8,
 }
 #: Operations that put a line of each of some rows together, with the number of rows.
 ZIPS = {f"zip {k + 2} x {bits}": (zip_rows.ZIPS[bits][k], k + 2) for k in range(3) for bits in (8, 16, 32)}
@@ -127,7 +127,7 @@ def machine_code(name: str, target: Target) -> str:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [number] * (count + 1)), "operation")
     builder = ir.IRBuilder(function.append_basic_block())
     place, *arguments = function.args
-    for home in (bitfields, block_transpose, zip_rows, building):
+    for home in (bitfields, block_transpose, part_transpose, zip_rows, building):
         home.register_bytes = lambda: target.register_bytes
     line = operation._defn.__wrapped__(builder, *arguments)  # what `llvm.operation` decorates
     if name in LINES:

@@ -10,7 +10,7 @@ memory is touched counts more than anything else: see `transpose_ring`.
 
 from __future__ import annotations
 
-from strided.kernels import NEAR, block_transpose, simd_bytes
+from strided.kernels import NEAR, block_transpose, part_transpose, simd_bytes
 from strided.kernels.compile import ZERO, kernel, part, separate
 from strided.kernels.held_run import NONE, finish, move_end
 from strided.kernels.llvm import streams_lines
@@ -223,9 +223,9 @@ def _turn_pairs(sources, source, targets, target, room, others, present):
     block_transpose.turn_pairs(sources, source, targets, target, room, *others)
 
 
-_turn8 = turning(1, block_transpose.turn8, block_transpose.turn_part8)
-_turn16 = turning(2, block_transpose.turn16, block_transpose.turn_part16)
-_turn32 = turning(4, block_transpose.turn32, block_transpose.turn_part32)
+_turn8 = turning(1, block_transpose.turn8, part_transpose.turn_part8)
+_turn16 = turning(2, block_transpose.turn16, part_transpose.turn_part16)
+_turn32 = turning(4, block_transpose.turn32, part_transpose.turn_part32)
 
 
 _suits, _lines32, _lines64, _pair_lines = never, nothing, nothing, nothing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strided.kernels import block_transpose, simd_bytes
+from strided.kernels import lines_besides, simd_bytes
 from strided.kernels.compile import ZERO, part, separate
 from strided.kernels.held_run import move_end
 from strided.kernels.transpose_squares import (
@@ -23,7 +23,7 @@ from strided.kernels.transpose_squares import (
 _PAST = ZERO + 1  # the caches
 _NEITHER = ZERO, ZERO  # end of a row
 
-_lines = part(block_transpose.row_lines)
+_lines = part(lines_besides.row_lines)
 
 
 @separate

@@ -15,7 +15,6 @@ from llvmlite import ir
 from numba.core import types
 
 from strided.kernels import simd_bytes
-from strided.kernels.block_transpose import transposed
 from strided.kernels.compile import BYTES, LIST, NUMBER, TABLE, WRITABLE, ZERO, kernel, part, separate
 from strided.kernels.exchange_rows import exchanged, mask_of, put_words
 from strided.kernels.held_run import move_end
@@ -35,6 +34,7 @@ from strided.kernels.llvm import (
     shuffled,
     splat,
 )
+from strided.kernels.squares import transposed
 from strided.kernels.transpose_squares import SPILL, SQUARE, TARGETS, ask, sources_of, wanted_next
 
 _ARGUMENTS = (BYTES, WRITABLE, TABLE, LIST, LIST, TABLE, TABLE, NUMBER, NUMBER, NUMBER, WRITABLE)
