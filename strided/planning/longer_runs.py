@@ -103,7 +103,7 @@ def tile_by_tile(box: Box, lane: int, row: int, bits: int) -> bool:
     on = [other.source.unit_stride for other in others if other.target.unit_stride == axis.extent * width]
     if not on or abs(lanes.strides[1] if lanes.unit else on[0]) < 8 * PAGE_BYTES:
         return False
-    return not any(n % line for n in (box.target_base, run * width, *_target_steps(others)))
+    return not any(n % line for n in (box.target_base, run * width, *target_steps(others)))
 
 
 def pairs_apart(box: Box, lane: int, row: int) -> tuple[Box, int, int]:
@@ -135,11 +135,11 @@ def lanes_joined(box: Box, lane: int, row: int, side: int, rows: int) -> tuple[B
 def words_beside(box: Box, lane: int, bits: int) -> int | None:
     """The axis along which words of the target follow each other, if every run of packed lanes is one; else None."""
     own, each = box.axes[lane].target.radix_map, WORD_BITS // bits
-    if own is None or own.start % each or (own.unit if own.sizes else box.axes[lane].extent) > each:
+    if own is None or own.start % (own.unit if own.sizes else each) or (own.unit or box.axes[lane].extent) > each:
         return None
     others = [axis for k, axis in enumerate(box.axes) if k != lane]
     bases = box.target_base, *(axis.target.base for axis in box.axes)
-    offsets = *bases, *own.strides[1:], *_target_steps(others)
+    offsets = *bases, *own.strides[1:], *target_steps(others)
     if not _is_plain(box.axes[lane].source) or any(n % WORD_BITS for n in offsets):
         return None
     for k, axis in enumerate(box.axes):
@@ -195,7 +195,7 @@ def _stretches(box: Box, place: int, other: int, length: int) -> tuple[Box, int,
     return None if parts is None or len(parts) > 1 else (parts[0], place + 1, other + (other > place))
 
 
-def _target_steps(axes: Sequence[Axis]) -> Iterator[int]:
+def target_steps(axes: Sequence[Axis]) -> Iterator[int]:
     """Where axes begin on the target's side, and all steps that their digits make there."""
     return (n for axis in axes for m in axis.target.radix_maps for n in (m.at(0), *m.strides))
 

@@ -117,6 +117,15 @@ def phase_of(axis: Axis, period: int) -> int:
     return 0
 
 
+def word_multiple(axis: Axis, each: int) -> int:
+    """Of what indices are a multiple where words of the target begin that hold `each` elements; with tiles, coordinates.
+
+    Tiles that are no multiple of a word end in one, and the next one begins behind it: there, tiles alone are whole.
+    """
+    turns = [n for m in axis.target.radix_maps for n in (m.unit, m.turn) if n % each]
+    return math.lcm(*turns) if turns else each
+
+
 def tile_period_of(axis: Axis) -> int:
     """The number of indices after which the tiles of an axis repeat on both sides; 1 without tiles."""
     return math.lcm(*(m.period for side in (axis.source, axis.target) for m in side.radix_maps))

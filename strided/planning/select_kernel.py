@@ -24,12 +24,13 @@ from strided.planning.longer_runs import (
     last_word_apart,
     lengthened,
     pairs_apart,
+    target_steps,
     tile_by_tile,
     words_beside,
     words_cut,
     words_joined,
 )
-from strided.planning.offset_tables import nearness
+from strided.planning.offset_tables import nearness, word_multiple
 from strided.planning.vector_step import VectorStep
 from strided.planning.word_squares import words_turned
 from strided.runtime import limits
@@ -255,12 +256,15 @@ def _packed(asked: Case) -> VectorStep | None:
         # What rows leave of lines is completed by those that follow on.
         row = _row_of(box, lane)
     found = step_of(kernel, box, bits, row, lane, units=(source_bits, target_bits))
-    others = [a.target for k, a in enumerate(box.axes) if k != lane]
-    between = [m.at(0) + stride for side in others for m in side.radix_maps for stride in m.strides]
-    whole = not any(n % 8 for n in (box.target_base, *between, *(m.at(0) for m in axis.target.radix_maps)))
-    # Tasks end on tiles of the source.
-    whole = whole and not any(m.sizes and m.start * bits % 8 for m in axis.source.radix_maps)
-    return found if found is None or whole or target_bits == 8 else replace(found, divides=False)
+    if found is None or target_bits == 8:
+        return found
+    others = [a for k, a in enumerate(box.axes) if k != lane]
+    own = [n for m in axis.target.radix_maps for n in (m.at(0), *m.strides[1:])]
+    # Tasks end on tiles: of the target, unless these are bytes, and of the source.
+    is_one = len(axis.target.radix_maps) == 1 or word_multiple(axis, 8 // bits) == 8 // bits
+    is_whole = is_one and not any(m.sizes and m.start * bits % 8 for m in axis.source.radix_maps)
+    meets = any(n % 8 for n in (box.target_base, *target_steps(others), *own))
+    return found if is_whole and not meets else replace(found, divides=False)
 
 
 def _widened(asked: Case, room: Spans | None) -> Matched | None:

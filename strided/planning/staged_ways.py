@@ -10,7 +10,7 @@ from typing import NamedTuple
 from strided.planning.block_stages import Stage, kept_of, stages_of
 from strided.planning.boxes import WORD_BITS, Box, side_of, split
 from strided.planning.cost_model import FAR_WORDS, HALF_BLOCKS, cost_of_fetched, cost_of_passes
-from strided.planning.offset_tables import AxisRange, TaskRanges, nearness, phase_of
+from strided.planning.offset_tables import AxisRange, TaskRanges, nearness, phase_of, word_multiple
 from strided.planning.select_kernel import Matched
 from strided.planning.staged_step import StagedCopy
 from strided.planning.staging_blocks import Near, StagingLayout, block_lengths, near_axes, run_on
@@ -171,11 +171,14 @@ def _divides(box: Box, bits: int, lengths: Sequence[int]) -> bool:
     if len(shared) > 1:
         return False
     for k in shared:
-        radix_map, each = box.axes[k].target.radix_map, WORD_BITS // bits
-        if lengths[k] >= box.axes[k].extent:
+        axis, own = box.axes[k], box.axes[k].target.radix_map
+        if lengths[k] >= axis.extent:
             continue
-        # Blocks are cut at multiples of their extents.
-        if radix_map is None or lengths[k] % each or (radix_map.start - phase_of(box.axes[k], lengths[k])) % each:
+        # Blocks are cut at multiples of their extents, which are to be places where words begin.
+        whole = word_multiple(axis, WORD_BITS // bits)
+        if own is None or any(s % unit for s in own.strides[1:]):
+            return False
+        if lengths[k] % whole or (own.start - phase_of(axis, lengths[k])) % whole:
             return False
     return True
 

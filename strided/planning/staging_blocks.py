@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from strided.kernels import SHORT_ROW_BYTES
 from strided.planning.boxes import WORD_BITS, Axis, Box, side_of
-from strided.planning.offset_tables import length_of, nearness, tile_period_of
+from strided.planning.offset_tables import length_of, nearness, tile_period_of, word_multiple
 from strided.runtime import limits
 
 
@@ -106,9 +106,9 @@ def block_lengths(
         multiple = word if k in lanes else 1
         others = math.prod(-(-n // word) * word if i in lanes else n for i, n in enumerate(lengths) if i != k)
         room = budget // others // multiple * multiple
-        apart = WORD_BITS // bits[1] if axes[k].target.unit_stride == bits[1] < 8 else 1
-        line, most = lines.get(k, 1), min(goal, room)
-        lengths[k] = max(lengths[k], length_of(axes[k], most, max(apart, line) if most >= 2 * line else apart))
+        apart = word_multiple(axes[k], WORD_BITS // bits[1]) if axes[k].target.unit_stride == bits[1] < 8 else 1
+        line, most = math.lcm(apart, lines.get(k, 1)), min(goal, room)
+        lengths[k] = max(lengths[k], length_of(axes[k], most, line if most >= 2 * line else apart))
     return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
 
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from strided.planning.access_order import FREE_ROWS, PAGE_BYTES, of_a_page
 from strided.planning.boxes import LINE_BYTES, WORD_BITS
-from strided.planning.offset_tables import TaskRanges, boxes_of, length_of, most_grouped, nearness, tile_period_of
+from strided.planning.offset_tables import (
+    TaskRanges,
+    boxes_of,
+    length_of,
+    most_grouped,
+    nearness,
+    tile_period_of,
+    word_multiple,
+)
 from strided.planning.vector_tables import least_words, rows_alike
 from strided.runtime import limits
 from strided.runtime.threads import get_num_threads
@@ -64,6 +72,10 @@ def _range_of(step: VectorStep, k: int, budget: int) -> tuple[int, int]:
     """Of what the lanes, or the rows, of a task are a multiple, and how many they are at most."""
     line = max(1, LINE_BYTES * 8 // max(8, step.bits))
     if k == step.lane:
+        if step.kernel in ("pack", "pack_words"):
+            each = (WORD_BITS if step.kernel == "pack_words" else 8) // step.bits
+            whole = word_multiple(step.axes[k], each)
+            line = line if whole == each else whole
         rows = step.axes[step.row].extent if step.row >= 0 else 1
         if step.is_transposition:
             return line, min(budget, max(limits.current.transposed_lanes, budget // rows))

@@ -103,6 +103,9 @@ class AxisMap:
         given = world.rng, world.element_type, world.sizes, bits
         if world.has_columns:
             return layouts.of_columns(*given) if is_first else layouts.row_major(*given[1:])
+        if world.has_odd_tiles:
+            is_plain = bits == 8 and world.rng.random() < 0.6
+            return layouts.row_major(*given[1:]) if is_plain else layouts.in_odd_tiles(*given)
         if world.is_compiled:
             is_chosen = world.is_relaid or is_first == world.is_read
             return layouts.as_compiled(*given) if is_chosen else layouts.row_major(*given[1:])
@@ -177,10 +180,15 @@ class World:
         self.has_columns = large and random.Random(f"columns {seed} {number}").random() < 0.06
         if self.has_columns:
             self.sizes = layouts.dimensions_of_columns(rng)
+        self.has_odd_tiles = not large and random.Random(f"odd tiles {seed} {number}").random() < 0.08
+        if self.has_odd_tiles:
+            self.element_type, self.bits = rng.choice(layouts.PACKED)
+            self.sizes = layouts.dimensions_in_odd_tiles(rng)
         self.signed = self.element_type.startswith("s") and rng.random() < 0.5
         record.write(seed, number, "layouts", self.element_type, self.sizes)
         packs = self.bits < 8
-        widths = [max(8, self.bits) if packs and rng.random() < 0.25 else self.bits for _ in range(2)]
+        wide = 0.5 if self.has_odd_tiles else 0.25
+        widths = [max(8, self.bits) if packs and rng.random() < wide else self.bits for _ in range(2)]
         first = AxisMap(self, widths[0])
         self.sides = [first, AxisMap(self, widths[1], first)]
         self.name = f"seed {seed} world {number}"

@@ -96,6 +96,12 @@ def dimensions_of_columns(rng: random.Random) -> tuple[int, ...]:
     return rng.choice([2, 4, 5, 8, 8, 16]), rng.randint(700, 2500), rng.choice([64, 100, 127, 128])
 
 
+def dimensions_in_odd_tiles(rng: random.Random) -> tuple[int, ...]:
+    """Some rows, of so many elements that vectors take them, and tasks cut them; or these as columns."""
+    found = rng.choice([1, 2, 4, 5, 16, 17, 33]), rng.randint(100, 2500)
+    return found if rng.random() < 0.7 else found[::-1]
+
+
 def grown(rng: random.Random, sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
     """The same with one size so long that there are about as many elements as `count`."""
     k = rng.randrange(len(sizes)) if sizes else 0
@@ -157,6 +163,23 @@ def of_columns(rng: random.Random, element_type: str, sizes: tuple[int, ...], bi
     each = max(1, 32 // bits)
     tiles = [(max(each, rng.choice([2, 4, 8])), 128), *([(each, 1)] if each > 1 else [])]
     return Case(element_type, sizes, (2, 0, 1), tuple(tiles), 1, bits if bits < 8 else 0)
+
+
+def in_odd_tiles(rng: random.Random, element_type: str, sizes: tuple[int, ...], bits: int) -> Case:
+    """A layout whose tiles are as long as no words of packed elements, nor bytes: some have words of their own."""
+    order = (1, 0) if rng.random() < 0.7 else (0, 1)
+    major, minor, each = (
+        rng.choice([1, 2, 3, 4, 8, 16]),
+        rng.choice([3, 5, 6, 7, 9, 12, 31, 65, 127, 129, 130]),
+        32 // bits,
+    )
+    tiles: tuple[tuple[int, ...], ...] = ((major, minor),)
+    if bits < 8 and rng.random() < 0.6:
+        tiles = (
+            (major, rng.choice([minor, each - 1, each - 3])),
+            rng.choice([(1, each), (1, each), (1, 8), (each, 1)]),
+        )
+    return Case(element_type, sizes, order, tiles, 1, bits if bits < 8 else 0)
 
 
 def permuted(rng: random.Random, element_type: str, sizes: tuple[int, ...], bits: int) -> Case:

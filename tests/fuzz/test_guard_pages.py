@@ -137,7 +137,7 @@ def test_reading_too_far_ends_the_process(tmp_path: Path) -> None:
     ("plant", "of", "world"),
     thinned(
         [
-            (ANOTHER_WIDTH, [], 2045),
+            (ANOTHER_WIDTH, [], 5231),
             (RUNS, [], 77),
             (TURNS, [], 278),
             (TURNS, [], 743),
