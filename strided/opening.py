@@ -89,11 +89,13 @@ def open_array(
     if shape is None:
         if offset:
             raise TypeError("an offset goes with the shape of the raw bytes behind it: give both, or neither")
-        if (stored := _stored(os.fsdecode(path), mode)) is not None:
+        if (stored := _stored(os.fsdecode(path), mode, mapped)) is not None:
             return stored  # type: ignore[no-any-return]  # as above
         path, shape, offset = _located(os.fsdecode(path), mode)
     elif isinstance(shape, str) and is_shape(os.fsdecode(path)) and not is_shape(shape):
         raise TypeError("the path comes first, then the shape")
+    elif not (offset or allow_excess):
+        shape, offset = _behind_header(path, array_shape(shape))
     if mapped:
         return map_array(path, shape, mode, offset, bitorder=bitorder, allow_excess=allow_excess)
     parsed = array_shape(shape)
@@ -103,8 +105,8 @@ def open_array(
     return array
 
 
-def _stored(text: str, mode: str) -> Any:
-    """The array in a ``.zarr`` folder, whose only chunk is mapped; None for anything else."""
+def _stored(text: str, mode: str, mapped: bool) -> Any:
+    """The array in a ``.zarr`` folder, whose only chunk is mapped or read; None for anything else."""
     from strided.io.containers import chosen, split_name
     from strided.io.zarr_store import ZarrStore, is_zarr
 
@@ -112,7 +114,11 @@ def _stored(text: str, mode: str) -> Any:
     if not (os.path.isdir(path) and is_zarr(path)):
         return None
     store = ZarrStore(path)
-    return store[chosen(store, name, path)].mapped(mode)
+    array = store[chosen(store, name, path)]
+    if mapped:
+        return array.mapped(mode)
+    _refuse_unmapped(mode)
+    return array.read(mode)
 
 
 def _located(text: str, mode: str) -> tuple[str, Shape, int]:
@@ -142,13 +148,34 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
     raise no_shape(path)
 
 
-def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, allow_excess: bool) -> tuple[Bytes, int]:
-    """The bytes of an array in a file, read into memory, and the number of bytes behind them in the file."""
+def _behind_header(path: str | os.PathLike[str], shape: Shape) -> tuple[Shape, int]:
+    """The shape of the array in a file, and the bytes in front of it: of a ``.npy`` file those of its header.
+
+    A file of exactly the size of raw bytes is raw bytes, whatever it begins with.
+    """
+    from strided.io.npy import read_npy_header, shape_of_npy  # only needed for such files
+
+    with open_regular(path) as file:
+        head, size = file.read(len(NPY_MAGIC)), file.seek(0, os.SEEK_END)
+        if head != NPY_MAGIC or size == shape.buffer_byte_size:
+            return shape, 0
+        file.seek(0)
+        header = read_npy_header(file, os.fspath(path))
+    return shape_of_npy(header, shape, os.fsdecode(path)), header.offset
+
+
+def _refuse_unmapped(mode: str) -> None:
+    """Raise ValueError for a mode that an array in memory cannot have."""
     if mode not in ("r", "c"):
         known = "" if mode == "r+" else f", and {mode!r} is none"
         raise ValueError(
             f'a file that is read into memory (mapped=False) has mode "r" or "c"{known}: "r+" needs a mapping'
         )
+
+
+def _read(path: str | os.PathLike[str], mode: str, shape: Shape, offset: int, allow_excess: bool) -> tuple[Bytes, int]:
+    """The bytes of an array in a file, read into memory, and the number of bytes behind them in the file."""
+    _refuse_unmapped(mode)
     with open_regular(path) as file:
         head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
         _, stop = extent(size, shape, offset, allow_excess, head, os.fsdecode(path))

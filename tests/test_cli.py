@@ -656,6 +656,20 @@ def test_a_poor_terminal_is_no_error() -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "cp437"])
+def test_pictures_have_a_mark_for_each_of_theirs_in_every_encoding(encoding: str, dump: Path) -> None:
+    report = paths.DATA / "memory" / "complex_matmul.hlo.txt.gz"
+    for command in (("padding", dump, SHAPE), ("memory", report), ("info", "f32[999,999]{1,0:T(8,128)}")):
+        found, wanted = (
+            in_process_of_its_own(*command, env=os.environ | {"PYTHONIOENCODING": each}, encoding=each).stdout
+            for each in (encoding, "utf-8")
+        )
+        pairs = {(a, b) for a, b in zip(wanted, found, strict=True) if not a.isascii()}
+        assert pairs
+        assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+        assert not {b for _, b in pairs} & set("?!|0123456789")
+
+
 def test_help_and_info_load_no_compiler() -> None:
     for arguments in (["--help"], ["info", TEXT], ["demo"]):
         code = (
@@ -860,6 +874,35 @@ def test_forms_of_values(run: Run, dump: Path) -> None:
     assert (code, out, "give one" in err) == (2, "", True)
 
 
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (np.array([1, "NaT"], "m8[s]"), ["1 seconds", "NaT"]),
+        (np.array(["2020-01-01", "NaT"], "M8[D]"), ["2020-01-01", "NaT"]),
+        (np.array([0.1, np.inf], np.longdouble), [0.1, "inf"]),
+        (np.array([1 + 2j], np.clongdouble), [[1, 2]]),
+    ],
+    ids=str,
+)
+def test_values_that_json_lacks_are_texts(values: np.ndarray, shown: list[object], run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", values)
+    code, out, err = run("show", tmp_path / "x.npy", "--json")
+    assert (code, err, json.loads(out)["values"]) == (0, "", shown)
+
+
+def test_a_summary_of_long_doubles_is_json(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([0.25, 2], np.longdouble))
+    found = json.loads(run("show", tmp_path / "x.npy", "--stats", "--json")[1])
+    assert (found["min"], found["max"], found["mean"]) == (0.25, 2, 1.125)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).maxexp <= 1024, reason="long double is no wider than double here")
+def test_long_doubles_beyond_doubles_are_texts(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([np.longdouble("1e4000")]))
+    assert json.loads(run("show", tmp_path / "x.npy", "--json")[1])["values"] == ["1e+4000"]
+    assert json.loads(run("show", tmp_path / "x.npy", "--stats", "--json")[1])["max"] == "1e+4000"
+
+
 def test_a_histogram_counts_every_finite_value(run: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[np.nan, np.inf, 0.5], [1, 2, 2]], np.float32))
     code, out, _ = run("show", tmp_path / "x.npy", "--histogram")
@@ -876,9 +919,10 @@ def test_a_histogram_counts_every_finite_value(run: Run, tmp_path: Path) -> None
         (np.array([-1.7e308, 1.7e308]), {-1.7e308: 1}),
         (np.array([0.5, 0.5], np.float16), {0.5: 2}),
         (np.array([True, False, True]), {0: 1, 1: 2}),
+        (np.array([0, 2, 255], np.uint8).view(np.bool_), {0: 1, 1: 2}),
         (np.array([-1, 1, 1]).astype(ml_dtypes.int4), {-1: 1, 0: 0, 1: 2}),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_histograms_of_extremes(values: np.ndarray, bins: dict[float, int], run: Run, tmp_path: Path) -> None:
     sd.save_npy(tmp_path / "x.npy", values)

@@ -205,6 +205,19 @@ def test_commands(run, folder):
     assert sum(SHOWN in text or r"\x1b" in text for text in texts) > 10
 
 
+def test_a_line_end_in_a_name_begins_no_line(run, tmp_path):
+    folder = tmp_path / "a\nb"
+    folder.mkdir()
+    for number in range(2):
+        module = f"HloModule m{number}\n\nENTRY e {{\n  ROOT p = f32[3]{{0}} parameter(0)\n}}\n"
+        (folder / f"module_000{number}.m\n{number}.before_optimizations.txt").write_text(module)
+    np.savez(folder / "x.npz", x=np.arange(3))
+    listed = run("hlo", folder).splitlines()
+    assert [line.endswith(rf"a\nb:m\n{number}") for number, line in enumerate(listed)] == [True, True]
+    head, array = run("ls", folder / "x.npz").splitlines()
+    assert (r"a\nb/x.npz: 1 array" in head, array) == (True, "  x: s64[3]{0}")
+
+
 def test_the_caret_on_the_command_line(run):
     for before in ("", HOSTILE, "\U0001f600" * 40, "x" * 300):
         shown, caret = run("info", f"(f32[2], /*{before}*/ ?f32[2])").rstrip("\n").split("\n")

@@ -140,6 +140,8 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Array:
         return np.asarray(value)
     if isinstance(value, ArrayBase):
         return cast(value.to_numpy(), dtype)
+    if dtype.names is not None and not isinstance(value, np.ndarray):
+        return np.array(value, dtype)  # tuples are elements of it
     # The `shape` of a class is none: for NumPy, too, it is a scalar, and true.
     found = np.empty(() if isinstance(value, type) else np.shape(value), dtype)
     is_number = type(value) is np.ndarray and value.dtype.kind in "biufcV"

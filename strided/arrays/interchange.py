@@ -111,7 +111,7 @@ class Interchange(ArrayBase):
             The layout is not plain strides, or the type has no name.
         """
         values = self.as_strided()
-        if not flags & _WITH_FORMAT and not is_builtin(self.dtype):
+        if not flags & _WITH_FORMAT and not (is_builtin(self.dtype) and self.dtype.isnative):
             values = values.view(f"u{self.itemsize}")
         try:
             return values.data

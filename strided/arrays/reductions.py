@@ -20,6 +20,7 @@ from strided.arrays import wide_sums
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.block_reduce import Partial, Reduction, reduced
 from strided.arrays.blocks import Box
+from strided.layout.element_types import is_builtin
 
 #: Arrays of at least this many bytes of values are read block by block; of smaller ones NumPy reduces a converted copy.
 STREAM_BYTES = 1 << 24
@@ -140,12 +141,12 @@ def _work(asked: np.dtype[Any] | None, given: np.dtype[Any], result: np.dtype[An
     """The dtype in which elements are added; None if only NumPy knows how."""
     wanted = result if asked is None else asked
     if given.kind == "c":
-        if wanted.kind == "c" and wanted.isbuiltin == 1:
-            return wanted
+        if wanted.kind == "c":
+            return wanted.newbyteorder("=")
         return np.dtype(given.type) if asked is None else None  # a variance: the result is real
     if wanted.kind in "iub":
         return wanted if given.kind in "iub" else None
-    return wide_sums.wide(wanted) or (wanted if wanted.kind in "fc" and wanted.isbuiltin == 1 else None)
+    return wide_sums.wide(wanted) or (wanted.newbyteorder("=") if is_builtin(wanted) else None)
 
 
 def _delivered(result: Array, example: Any, out: Any) -> Any:

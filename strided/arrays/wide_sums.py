@@ -22,7 +22,7 @@ import numpy as np
 
 from strided.arrays.arguments import arrays_in, with_each
 from strided.arrays.base import Array, ArrayBase
-from strided.layout.element_types import known_element_type
+from strided.layout.element_types import is_builtin, known_element_type
 
 Function = Callable[..., Any]
 
@@ -38,11 +38,9 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     >>> wide(element_type("bf16").dtype), wide(element_type("u4").dtype), wide(np.dtype(np.float32))
     (dtype('float64'), dtype('uint64'), None)
     """
-    if dtype == np.float16:
+    if dtype.type is np.float16:
         return _DOUBLE
-    if dtype.isbuiltin == 1:
-        return None
-    if (found := known_element_type(dtype)) is None:
+    if is_builtin(dtype) or (found := known_element_type(dtype)) is None:
         return None
     name = found.name
     if name.startswith(("f", "bf")):
@@ -72,7 +70,7 @@ def rounded(values: Any, dtype: np.dtype[Any]) -> Any:
     something was lost, is rounded as the double would be.
     """
     array = np.asarray(values)
-    if array.dtype == _DOUBLE and dtype.isbuiltin != 1 and not _is_short_integer(dtype):
+    if array.dtype == _DOUBLE and not is_builtin(dtype) and not _is_short_integer(dtype):
         with np.errstate(all="ignore"):
             single = array.astype(np.float32)
             lost, beyond = single != array, np.abs(single) > np.abs(array)

@@ -36,7 +36,7 @@ from strided.io import convert_file
 from strided.io.write_values import write_at
 from strided.layout import Layout
 from strided.layout.element_types import element_type as element_type_named
-from strided.layout.element_types import element_types_meant
+from strided.layout.element_types import element_types_meant, is_builtin
 from strided.layout.parser import is_shape, layout_of
 
 #: Endings of files that hold raw bytes.
@@ -189,7 +189,7 @@ def _written(
     if ending(out) in convert_file.CONTAINERS:
         what = values if len(shapes) == 1 else f"{len(shapes)} arrays"
         return f"{what}\nread {'it' if len(shapes) == 1 else 'one'} with strided.open({f'{out}:{first}'!r})"
-    if layout is None and shape.dtype.isbuiltin != 1:
+    if layout is None and not is_builtin(shape.dtype):
         numpy = f"numpy.load({out!r}).view(ml_dtypes.{shape.dtype.name})"
         return f"{values}\nread it with strided.load_npy({out!r}), or {numpy}"
     return values

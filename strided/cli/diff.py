@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +42,9 @@ from strided.dumps.directory.dump import Dump
 from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.io.containers import split_name
+from strided.io.file_array import NoShapeError
 from strided.io.remote import is_url
+from strided.layout import AnyShape, Shape
 from strided.layout.element_types import element_type_of_dtype
 
 
@@ -126,13 +129,34 @@ def _named(operands: Sequence[str]) -> list[tuple[str, str | None]]:
 
 
 def _two_arrays(names: list[tuple[str, str | None]], reading: Reading) -> list[Any]:
-    """The two arrays of these names. A shape that is left out is the other one's."""
-    shapes = [shape for _, shape in names if shape is not None]
+    """The two arrays of these names. A shape that is left out is the other one's: given, or what its file says."""
     if [name for name, _ in names] == [STANDARD, STANDARD]:
         raise click.UsageError("standard input is one array; name a file for the other")
-    other = next(iter(shapes), None)
-    arrays = [mapped(reading.opened(name, shape, other).meant()) for name, shape in names]
-    return [_of_a_type(array, name) for array, (name, _) in zip(arrays, names, strict=True)]
+    given = next((shape for _, shape in names if shape is not None), None)
+    first, second = sorted(names, key=lambda each: _is_stream(each[0]))  # which cannot be read a second time
+    try:
+        one = _opened(*first, given, reading)
+    except NoShapeError:
+        other = _opened(*second, given, reading)
+        one = _opened(*first, _shape_of(other), reading)
+    else:
+        other = _opened(*second, given or _shape_of(one), reading)
+    return [one, other] if first is names[0] else [other, one]
+
+
+def _opened(name: str, shape: str | None, otherwise: str | AnyShape | None, reading: Reading) -> Any:
+    return _of_a_type(mapped(reading.opened(name, shape, otherwise).meant()), name)
+
+
+def _shape_of(array: Any) -> AnyShape:
+    """The shape of an array; row-major of one in many pieces, or in strides."""
+    shape = getattr(array, "xla_shape", None)
+    return shape if isinstance(shape, Shape) else Shape(element_type_of_dtype(array.dtype).name, array.shape)
+
+
+def _is_stream(name: str) -> bool:
+    """Whether a name is that of a pipe or the like."""
+    return name == STANDARD or (os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)))
 
 
 def _of_a_type(array: Any, name: str) -> Any:

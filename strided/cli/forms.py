@@ -58,7 +58,7 @@ def csv(array: Any) -> Iterator[str]:
 
 
 def json_text(array: Any) -> str:
-    """Shape, type and values as JSON; NaN and infinities are texts, complex numbers pairs.
+    """Shape, type and values as JSON; NaN, infinities, times and the like are texts, complex numbers pairs.
 
     >>> json_text(np.array([[0.1, np.inf]], np.float32))
     '{"shape": [1, 2], "dtype": "float32", "values": [[0.1, "inf"]]}'
@@ -75,14 +75,17 @@ def json_text(array: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it."""
-    if isinstance(value, np.complexfloating):
+    if isinstance(value, (complex, np.complexfloating)):
         return [_plain(value.real), _plain(value.imag)]
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, np.timedelta64) or not isinstance(value, (float, np.number, np.bool_)):
+        return str(value)  # an interval of time is an integer to NumPy
     if isinstance(value, (np.bool_, np.integer)):
         return value.item()
-    if not isinstance(value, np.floating):
-        return str(value)
     # The shortest text that means this value: of 0.1 in single precision 0.1, not 0.10000000149011612.
-    return float(str(value)) if np.isfinite(value) else str(value)
+    number = float(str(value))
+    return number if np.isfinite(number) else str(value)
 
 
 def _plain_type(values: Any) -> Any:
@@ -94,12 +97,11 @@ def _plain_type(values: Any) -> Any:
 
 def statistics_json(summary: inspect.Statistics) -> str:
     """A summary as JSON."""
-    mean = summary.mean
     found = {
         "size": summary.size,
-        "min": summary.minimum,
-        "max": summary.maximum,
-        "mean": [mean.real, mean.imag] if isinstance(mean, complex) else mean,
+        "min": _plain(summary.minimum),
+        "max": _plain(summary.maximum),
+        "mean": _plain(summary.mean),
         "nan": summary.nan,
         "inf": summary.inf,
     }

@@ -51,7 +51,7 @@ def hlo(
     programs = programs_in(source)
     if len(programs) > 1:
         names = [f"{source}:{name}" for name in programs]
-        click.echo(json.dumps({"programs": names}, indent=2) if as_json else visible("\n".join(names), keep="\n"))
+        click.echo(json.dumps({"programs": names}, indent=2) if as_json else "\n".join(map(visible, names)))
         return
     module = module_of(next(iter(programs.values())), module_number)
     found = module.find(name, opcode=opcode, shape=shape, memory_space=number)

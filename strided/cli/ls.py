@@ -47,7 +47,7 @@ def ls(paths: tuple[str, ...], as_json: bool, kind: str | None) -> None:
 def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
     if is_zarr(path):
         store = ZarrStore(path)
-        return _listed(f"{path}: {counted(len(store), 'array')}", {name: store.shape(name) for name in store})
+        return _listed(visible(f"{path}: {counted(len(store), 'array')}"), {name: store.shape(name) for name in store})
     dump = strided.open_dump(path, mapped=False)
     shapes = [program.arrays.shape(name) for program in dump.programs for name in program.arrays]
     programs = [
@@ -63,7 +63,7 @@ def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
     arrays = [_facts(name, shape) for name, shape in zip(dump, shapes, strict=True)]
     text = str(dump)
     if len(dump.programs) > 1 and dump:
-        text += visible(f"\nan array is named as in {path}:{next(iter(dump))}", keep="\n")
+        text += "\n" + visible(f"an array is named as in {path}:{next(iter(dump))}")
     return text, {"programs": programs, "others": others, "arrays": arrays}
 
 
@@ -72,7 +72,7 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if kind is None and (container := open_container(file, path)) is not None:
-            text = f"{path}: {counted(len(container), 'array')}, {size:,} bytes"
+            text = visible(f"{path}: {counted(len(container), 'array')}, {size:,} bytes")
             return _listed(text, {name: container.shape(name) for name in container})
         if kind is None and is_npy(file):
             file.seek(0)
@@ -87,7 +87,7 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
             return visible(f"{path}: {array.xla_shape}"), {"arrays": [_facts(name_of(path), array.xla_shape)]}
     content = _content(path, kind)
     arrays = named_arrays(content)
-    head = f"{path}: {str(content).strip('<>')}" if arrays else str(content)
+    head = visible(f"{path}: {str(content).strip('<>')}") if arrays else visible(str(content), keep="\n")
     return _listed(head, {name: arrays.shape(name) for name in arrays})
 
 
@@ -107,7 +107,7 @@ def _content(path: str, kind: str | None) -> Any:
 
 
 def _listed(head: str, shapes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    lines = [visible(head, keep="\n"), *(visible(f"  {name}: {shape}") for name, shape in shapes.items())]
+    lines = [head, *(visible(f"  {name}: {shape}") for name, shape in shapes.items())]
     return "\n".join(lines), {"arrays": [_facts(name, shape) for name, shape in shapes.items()]}
 
 

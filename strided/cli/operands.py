@@ -24,6 +24,7 @@ from strided.files.regular import refuse_other
 from strided.io import file_array
 from strided.io.containers import chosen, hint, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
+from strided.layout import AnyShape
 from strided.layout.parser import array_shape, is_shape
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Reading:
     allow_excess: bool
     stack: contextlib.ExitStack
 
-    def opened(self, source: str, shape: str | None, otherwise: str | None = None) -> Opened:
+    def opened(self, source: str, shape: str | None, otherwise: str | AnyShape | None = None) -> Opened:
         """The arrays in a file, a folder or standard input, which may end in ``:NAME``.
 
         `otherwise` is the shape of what does not say its own, if none is given.
@@ -154,9 +155,10 @@ class Reading:
             raise click.UsageError(f"{label} holds one array, which has no name: leave ':{name}' out")
         if shape is not None:
             raise click.UsageError(f"{source} has a shape of its own: leave {shape!r} out")
-        return Opened(label, named_arrays(strided.read_dump(origin, self.kind, mapped=False)), name)
+        content = strided.read_dump(origin, kind if kind == "snapshot" else self.kind, mapped=False)
+        return Opened(label, named_arrays(content), name)
 
-    def _raw(self, file: BinaryIO, label: str, shape: str | None, otherwise: str | None = None) -> Opened:
+    def _raw(self, file: BinaryIO, label: str, shape: str | None, otherwise: str | AnyShape | None = None) -> Opened:
         """The array in a raw or ``.npy`` file, named as the file is."""
         is_standard = sys.stdin is not None and file is sys.stdin.buffer
         name = "array" if is_standard else name_of(label)
@@ -195,7 +197,19 @@ def _kind_of_dump(file: BinaryIO, origin: Any) -> str | None:
 
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    return recognise(origin) if format_of(file.read(HEAD_BYTES), size) is None else None
+    if format_of(file.read(HEAD_BYTES), size) is not None:
+        return None
+    found = recognise(origin)
+    # What is left of a truncated snapshot shows by its name alone; its reader says what is wrong.
+    return "snapshot" if found == "binary" and isinstance(origin, Path) and _is_named_snapshot(origin.name) else found
+
+
+def _is_named_snapshot(name: str) -> bool:
+    """Whether a file has the name of a snapshot, or what is left of it behind the word "module"."""
+    from strided.dumps.directory.names import parse_name
+
+    found = parse_name(name) or parse_name(f"module_{name}")
+    return found is not None and found.kind == "snapshot"
 
 
 def is_npy(file: BinaryIO) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import difflib
 import errno
@@ -22,7 +23,10 @@ from strided.cli.operands import STANDARD
 from strided.cli.options import width
 from strided.errors import NotationError, StridedError
 from strided.escape import in_columns, visible
+from strided.pictures.plain import in_plain_marks
 
+#: What is done about characters that an output's encoding lacks.
+_ERRORS = "strided.plain marks"
 #: Commands that map files, with the words they are called by.
 _MAPPING = (["diff"], ["identify"], ["padding"])
 #: Arguments that messages advise to pass to functions, and the options that they are here.
@@ -35,9 +39,10 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the next file opened would take its place
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+    codecs.register_error(_ERRORS, in_plain_marks)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal may lack some characters
+            stream.reconfigure(errors=_ERRORS)  # a terminal may lack some characters
     if closed:
         _fail("standard output is closed: send it to a file, or to /dev/null")
     warnings.showwarning = _warn

@@ -8,12 +8,23 @@ from typing import Any, cast
 from strided.errors import DumpError, UnsupportedError
 from strided.files.gzipped import PIECE_BYTES, Readable
 
+#: Bytes that tell how long a header is and what follows it. No frame is shorter than 8 bytes.
+_FRAME_BYTES, _BLOCK_BYTES = 8, 3
+#: The last three bytes of the magic of frames that hold no data; the first is 50 to 5f.
+_SKIPPED_MAGIC = b"\x2a\x4d\x18"
+#: Bytes of the fields of a frame's header that two bits announce.
+_DICTIONARY_BYTES, _CONTENT_SIZE_BYTES = (0, 1, 2, 4), (0, 2, 4, 8)
+#: The type of a block that repeats one byte.
+_REPEATED = 1
+_CHECKSUM_BYTES = 4
+
 
 def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = None) -> Iterator[bytes]:
     """The expanded Zstandard data, in pieces of at most `piece_bytes` (default `PIECE_BYTES`).
 
     DumpError for broken data; UnsupportedError if neither Python (3.14) nor the package ``zstandard`` expands it.
     """
+    frames = None
     try:
         from compression import zstd
 
@@ -26,10 +37,53 @@ def expanded(file: Readable, path: str | None = None, piece_bytes: int | None = 
             raise UnsupportedError(
                 f"{path or 'this'} is Zstandard data: `pip install zstandard` or Python 3.14 lets strided expand it"
             ) from None
-        errors = (zstandard.ZstdError,)
-        source = zstandard.ZstdDecompressor().stream_reader(cast(Any, file), read_across_frames=True, closefd=False)
+        errors, frames = (zstandard.ZstdError, EOFError), _Frames(file)
+        source = zstandard.ZstdDecompressor().stream_reader(cast(Any, frames), read_across_frames=True, closefd=False)
     try:
         while piece := source.read(piece_bytes or PIECE_BYTES):
             yield piece
+        if frames is not None:
+            frames.check_end()
     except errors as error:
         raise DumpError(f"broken Zstandard data: {error}", path=path) from error
+
+
+class _Frames:
+    """A file of Zstandard frames that knows whether it ended with one: the package ``zstandard`` does not tell."""
+
+    def __init__(self, file: Readable) -> None:
+        self._file = file
+        self._header = b""  # as much as was read of the next one
+        self._before_header = 0  # bytes that are still to be read
+        self._behind_blocks: int | None = None  # bytes of the checksum; None between frames
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes of the file."""
+        piece = self._file.read(size)
+        data, at = self._header + piece, self._before_header
+        while len(data) - at >= (_FRAME_BYTES if self._behind_blocks is None else _BLOCK_BYTES):
+            at += self._to_next_header(data[at : at + _FRAME_BYTES])
+        self._header, self._before_header = data[at:], max(0, at - len(data))
+        return piece
+
+    def check_end(self) -> None:
+        """EOFError if what has been read ends inside of a frame."""
+        if self._header or self._before_header or self._behind_blocks is not None:
+            raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+
+    def _to_next_header(self, header: bytes) -> int:
+        """The bytes from the beginning of a header to that of the next one."""
+        if self._behind_blocks is None:
+            if header[1:4] == _SKIPPED_MAGIC:
+                return _FRAME_BYTES + int.from_bytes(header[4:8], "little")
+            flags = header[4]
+            self._behind_blocks = _CHECKSUM_BYTES if flags & 4 else 0
+            is_one_segment = flags >> 5 & 1  # which has no byte for the window, but always says its size
+            content_size_bytes = _CONTENT_SIZE_BYTES[flags >> 6] or is_one_segment
+            return 5 + (not is_one_segment) + _DICTIONARY_BYTES[flags & 3] + content_size_bytes
+        block = int.from_bytes(header[:_BLOCK_BYTES], "little")
+        length = _BLOCK_BYTES + (1 if block >> 1 & 3 == _REPEATED else block >> 3)
+        if block & 1:  # the last one
+            length += self._behind_blocks
+            self._behind_blocks = None
+        return length

@@ -108,6 +108,7 @@ def _widened(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if is_builtin(values.dtype) and values.dtype.kind in "iufc":
         return values
     if values.dtype.kind == "b":
-        return values.view(np.uint8)
+        truths: npt.NDArray[np.bool_] = values.view(np.uint8) != 0  # any byte but 0 is true
+        return truths.view(np.uint8)
     # A type of ml_dtypes: float32 or int8 holds each of its values exactly.
     return values.astype(np.int8 if np.can_cast(values.dtype, np.int8) else np.float32)

@@ -18,7 +18,7 @@ from strided.arrays.base import ArrayBase
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
-from strided.layout.element_types import ElementType, element_type_of_dtype
+from strided.layout.element_types import ElementType, element_type_of_dtype, known_element_type
 from strided.layout.parser import layout_of
 
 #: Fields of a Layout that JAX's does not have, with their defaults.
@@ -81,11 +81,14 @@ def to_jax(a: LayoutArray) -> jax.Array:
     TypeError
         Not a `LayoutArray`.
     UnsupportedError
-        JAX has no such type (six bits) or would convert it: 64 bits without ``jax_enable_x64``, integers of one bit.
+        JAX has no such type (six bits, another byte order) or would convert it: 64 bits without ``jax_enable_x64``,
+        integers of one bit.
     """
     if not isinstance(a, ArrayBase):
         raise TypeError(f"a LayoutArray is wanted, not {type(a).__name__}; jax.numpy.asarray takes the others")
-    wanted = jax.dtypes.canonicalize_dtype(a.dtype) if a.dtype.isbuiltin else a.dtype
+    if not a.dtype.isnative:
+        raise UnsupportedError(f"JAX has no {a.dtype}, which is in the byte order of other machines: use astype first")
+    wanted = a.dtype if known_element_type(a.dtype) is None else jax.dtypes.canonicalize_dtype(a.dtype)
     if wanted != a.dtype:
         raise UnsupportedError(f"JAX would make {wanted} of {a.dtype}: set jax_enable_x64 or convert with astype first")
     return as_jax(a)

@@ -19,6 +19,7 @@ from numba.np.numpy_support import from_dtype
 
 from strided.arrays.base import Array
 from strided.arrays.layout_array import LayoutArray
+from strided.layout.element_types import is_builtin
 
 #: Columns of the table of carries: start, step, shift, weight and factor of what the index along an axis adds,
 #: ``((start + step * i) >> shift) // weight * factor``. Almost every weight is a power of two, and a shift.
@@ -41,7 +42,7 @@ def register() -> None:
 
 @extending.typeof_impl.register(LayoutArray)
 def _typeof(a: LayoutArray, context: Any) -> LayoutArrayType:
-    if a.dtype.isbuiltin != 1:
+    if not (is_builtin(a.dtype) and a.dtype.isnative):
         refusal = f"Numba has no {a.dtype}: give the function a.to_numpy().astype(...), in a type that it has"
     elif a.dtype == np.float16:
         refusal = "Numba does not compute with float16 on CPUs: give the function a.to_numpy().astype(np.float32)"

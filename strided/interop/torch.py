@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from strided.arrays import dlpack
-from strided.arrays.base import Array
+from strided.arrays.base import Array, ArrayBase
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import UnsupportedError
 
@@ -25,11 +25,15 @@ def to_torch(a: LayoutArray, *, copy: bool | None = None) -> torch.Tensor:
 
     Raises
     ------
+    TypeError
+        Not a `LayoutArray`.
     BufferError
         `copy` is False and torch cannot share the memory.
     UnsupportedError
         torch has no such type.
     """
+    if not isinstance(a, ArrayBase):
+        raise TypeError(f"a LayoutArray is wanted, not {type(a).__name__}; torch.as_tensor takes the others")
     refusal = _why_not_shared(a)
     if copy is False and refusal:
         raise BufferError(refusal)

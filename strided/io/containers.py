@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from strided.errors import LayoutError, StridedError, UnsupportedError
+from strided.errors import DumpError, LayoutError, StridedError, UnsupportedError
 from strided.escape import some, visible
 from strided.files.magic import EMPTY_ZIP_MAGIC, HEAD_BYTES, ZIP_MAGIC, is_safetensors
 from strided.io.file_array import FileArray, array_at, keep
@@ -72,7 +72,7 @@ class Container(Mapping[str, FileArray]):
         """The shape of an array, or why it is none of XLA's."""
         try:
             return self._members[name].located(None, "it")[0]
-        except (UnsupportedError, LayoutError) as error:
+        except (UnsupportedError, LayoutError, DumpError) as error:
             return f"unreadable: {error}"
 
     def __getitem__(self, name: str) -> FileArray:

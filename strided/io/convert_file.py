@@ -243,7 +243,10 @@ def _ending(target: str | os.PathLike[str]) -> str:
 
 
 def _as_array(array: Any) -> Any:
-    return array if isinstance(array, LayoutArray) else np.asanyarray(array)
+    found = array if isinstance(array, LayoutArray) else np.asanyarray(array)
+    if isinstance(found, np.ma.MaskedArray):
+        raise UnsupportedError("files hold no masks, and this one would be lost: give array.filled(value)")
+    return found
 
 
 def _write_npy(file: Any, array: Any, shape: Shape, progress: Progress | None) -> None:

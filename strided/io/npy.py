@@ -61,14 +61,15 @@ def load_npy(
     Parameters
     ----------
     element_type : str, optional
-        XLA's name of the type (``"bf16"``), for files that lack it, such as those of ``np.save``.
+        XLA's name of the type (``"bf16"``), for files that lack it, such as those of ``np.save``: untyped bytes, or
+        integers of their bits.
     mmap_mode : optional
         As in `numpy.load`: the array is mapped, not read.
 
     Raises
     ------
     ValueError
-        Not a ``.npy`` file, a damaged one, or elements of another size than `element_type`.
+        Not a ``.npy`` file, a damaged one, or elements of another size or type than `element_type`.
     OSError
         The file cannot be opened.
     """
@@ -90,6 +91,12 @@ def load_npy(
     dtype = element_type_named(name).dtype
     if dtype is None or dtype.itemsize != array.dtype.itemsize:
         raise ValueError(f"{shown} holds {array.dtype.itemsize}-byte elements, which are no {name}")
+    if array.dtype.newbyteorder("=") == dtype:
+        return array
+    # Values of types that NumPy lacks are kept as untyped bytes, or as integers of their bits.
+    is_bits = array.dtype.kind in "iu" and array.dtype.isnative and not is_builtin(dtype)
+    if not is_bits and array.dtype.kind != "V":
+        raise ValueError(f"{shown} holds {array.dtype}, not {name}: leave element_type out, and convert with astype")
     return array.view(dtype)
 
 
@@ -97,12 +104,16 @@ def _checked_header(path: str | os.PathLike[str]) -> NpyHeader:
     """The header, checked against the file's size, because NumPy allocates before it reads."""
     with open_regular(path) as file:
         header = read_npy_header(file, os.fspath(path))
-        have, needed = os.fstat(file.fileno()).st_size - header.offset, math.prod(header.dimensions)
-        if needed * header.dtype.itemsize > have:
-            raise DumpError(
-                f"a damaged .npy file: an array of shape {header.dimensions} in {have} bytes", path=os.fspath(path)
-            )
+        refuse_short(header, os.fstat(file.fileno()).st_size, os.fspath(path))
     return header
+
+
+def refuse_short(header: NpyHeader, size: int, path: str | bytes) -> None:
+    """Raise DumpError if a file of `size` bytes, that of the header included, ends before the values do."""
+    have = size - header.offset
+    if math.prod(header.dimensions) * header.dtype.itemsize > have:
+        message = f"a damaged .npy file: an array of shape {header.dimensions} in {have} bytes"
+        raise DumpError(message, path=os.fsdecode(path))
 
 
 class NpyHeader(NamedTuple):

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from strided.errors import DumpError
 from strided.escape import visible
 from strided.files.gzipped import PIECE_BYTES
-from strided.io.npy import NpyHeader, read_npy_header, shape_of_npy
+from strided.io.npy import NpyHeader, read_npy_header, refuse_short, shape_of_npy
 from strided.layout import Shape
 
 ENDING = ".npy"
@@ -22,17 +22,19 @@ _LOCAL_HEADER_BYTES = 30
 
 @dataclass(frozen=True)
 class NpzMember:
-    """A ``.npy`` file in an archive: its header, and the bytes in front of it.
+    """A ``.npy`` file in an archive: its header, its bytes expanded, and those in front of it.
 
     If it is compressed, `packed` is its name in the archive.
     """
 
     header: NpyHeader
+    size: int
     offset: int
     packed: str | None
 
     def located(self, given: Shape | None, name: str) -> tuple[Shape, int]:
-        """Shape and offset of the values; errors as for `shape_of_npy`."""
+        """Shape and offset of the values; errors as for `shape_of_npy`; DumpError if the file ends before they do."""
+        refuse_short(self.header, self.size, name)
         return shape_of_npy(self.header, given, name), self.offset + self.header.offset
 
 
@@ -59,7 +61,7 @@ def read_npz(file: BinaryIO, path: str | None = None) -> dict[str, NpzMember]:
             lengths = file.read(4)
             extra = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
             packed = None if info.compress_type == zipfile.ZIP_STORED else info.filename
-            found[name] = NpzMember(header, info.header_offset + _LOCAL_HEADER_BYTES + extra, packed)
+            found[name] = NpzMember(header, info.file_size, info.header_offset + _LOCAL_HEADER_BYTES + extra, packed)
     return found
 
 

@@ -14,7 +14,7 @@ from strided.arrays.buffers import extent
 from strided.arrays.keys import Copy, indexed
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, UnsupportedError
-from strided.files.magic import HEAD_BYTES
+from strided.files.magic import HEAD_BYTES, format_of
 from strided.io.fetching import values_at, values_of
 from strided.io.sparse_pages import blank_array
 from strided.layout import AnyShape, Layout
@@ -73,7 +73,13 @@ class RemoteArray:
         self.blank = blank_array(self.xla_shape, bitorder)
         size = int(self._system.info(self._path)["size"] or 0)
         head = self._bytes(0, min(HEAD_BYTES, size))
-        self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head, url)
+        try:
+            self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head, url)
+        except BufferSizeError as error:
+            if offset or (found := format_of(head, size)) is None:
+                raise
+            message = f"{url} begins as {found.name} does: give the offset of the array's bytes in it, or download it"
+            raise BufferSizeError(message, actual=error.actual, needed=error.needed) from None
         self._arguments = url, str(self.xla_shape), offset, bitorder, allow_excess, self._options
         self.shape, self.ndim, self.size = self.blank.shape, self.blank.ndim, self.blank.size
         self.dtype, self.nbytes, self.chunk_shape = self.blank.dtype, self.blank.nbytes, self.blank.chunk_shape
@@ -103,6 +109,9 @@ class RemoteArray:
 
     def __len__(self) -> int:
         return len(self.blank)
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self.to_numpy()
 
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))

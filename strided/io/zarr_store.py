@@ -75,6 +75,13 @@ class ZarrArray(GridArray):
             raise UnsupportedError(f'{self._folder} holds several chunks: it is read-only, mode "r", not {mode!r}')
         return self
 
+    def read(self, mode: str = "r") -> LayoutArray:
+        """The array in memory, in the layout of its chunks, to which assignments go with mode "c"."""
+        shape = self.xla_shape
+        buffer = LayoutArray.from_numpy(self.to_numpy(), shape.layout, element_type=shape.element_type).buffer
+        buffer.flags.writeable = mode == "c"
+        return LayoutArray(buffer, shape)
+
     def _path(self, cell: Cell) -> str:
         """The file of a chunk."""
         return os.path.join(self._folder, self._separator.join([*filter(None, [self._prefix]), *map(str, cell)]) or "0")
@@ -186,7 +193,10 @@ def _array(folder: str) -> ZarrArray:
         is_default = keys.get("name", "default") == "default"
         separator = keys.get("configuration", {}).get("separator", "/" if is_default else ".")
         stored = _dtype(found["data_type"])
-        if found["chunk_grid"].get("name") != "regular" or separator not in ("/", ".") or _holds_values(found):
+        is_known = is_default or keys["name"] == "v2"
+        if found["chunk_grid"].get("name") != "regular" or not is_known or separator not in ("/", "."):
+            raise UnsupportedError("its chunks are laid out in a way that is not read here: zarr reads it")
+        if _holds_values(found):
             raise UnsupportedError("it is stored in a way that is not read here: zarr reads it")
         name, layout = _stored_as(found, stored)
         shape, whole = (Shape(name, sizes, layout_of(layout) if layout else None) for sizes in (chunk, dimensions))
@@ -204,9 +214,10 @@ def _are_sizes(found: Any, least: int = 0) -> bool:
 
 
 def _holds_values(found: dict[str, Any]) -> bool:
-    """Whether chunks that are missing hold something else than zero."""
+    """Whether chunks that are missing hold something else than zero; zero with a sign is something else."""
     value = found.get("fill_value", 0)
-    return bool(found.get("storage_transformers")) or any(value if isinstance(value, list) else [value])
+    parts = value if isinstance(value, list) else [value]
+    return bool(found.get("storage_transformers")) or any(part or str(part).startswith("-") for part in parts)
 
 
 def _dtype(name: Any) -> np.dtype[Any]:
@@ -220,7 +231,7 @@ def _dtype(name: Any) -> np.dtype[Any]:
 
 def _stored_as(found: dict[str, Any], stored: np.dtype[Any]) -> tuple[str, str | None]:
     """XLA's element type of an array, and the layout of its chunks; None is row-major."""
-    (codec, *more), name = found["codecs"], found["attributes"].get(_TYPE_KEY)
+    (codec, *more), name = found["codecs"], (found.get("attributes") or {}).get(_TYPE_KEY)
     configuration = codec.get("configuration", {})
     if more or codec["name"] not in ("bytes", CODEC) or configuration.get("endian", "little") != "little":
         raise UnsupportedError(f"its chunks are encoded by {visible(_names([codec, *more]), 200)}: zarr reads them")

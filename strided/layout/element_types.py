@@ -205,9 +205,11 @@ def known_element_type(dtype: Any) -> ElementType | None:
 
 
 def is_builtin(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is one of NumPy's own, which its files and other libraries know.
+    """Whether a type is a number of NumPy's own, in either byte order, which its files and other libraries know.
 
-    >>> is_builtin(np.dtype(np.float16)), is_builtin(np.dtype(ml_dtypes.bfloat16))
-    (True, False)
+    (``dtype.isbuiltin`` is 0 for some types that are equal to one for which it is 1.)
+
+    >>> is_builtin(np.dtype(np.float16)), is_builtin(np.dtype(ml_dtypes.bfloat16)), is_builtin(np.dtype(">f4"))
+    (True, False, True)
     """
-    return dtype.isbuiltin == 1
+    return dtype.kind in "biufc" and dtype.isbuiltin != 2

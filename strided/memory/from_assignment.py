@@ -49,15 +49,20 @@ class _Clock(NamedTuple):
 
 
 def report_from_assignment(
-    assignment: BufferAssignment, space: int, module: Module | None = None, traces: Sequence[HeapTrace] = ()
+    assignment: BufferAssignment,
+    space: int,
+    module: Module | None = None,
+    traces: Sequence[HeapTrace] = (),
+    *,
+    is_whole: bool = False,
 ) -> MemoryReport:
-    """The report of one memory space."""
+    """The report of one memory space; `is_whole` if something else shows that no allocation is missing."""
     own = [one for one in assignment if one.memory_space == space]
     clock = _clock(own, module, traces)
     held = [slot for one in own for slot in _slots(one, clock)]
     total = sum(one.size for one in own)
     instructions = {i.name: i for i in reversed(module.instructions)} if module is not None else {}
-    notes = ["the total is the compiler's own"]
+    notes = [_about_total(assignment, is_whole=is_whole or assignment.is_complete)]
     bounds: set[str] = set()
     usage: list[int] = []
     if clock is None:
@@ -92,6 +97,16 @@ def report_from_assignment(
         bounds=frozenset(bounds),
         notes=tuple(notes),
     )
+
+
+def _about_total(assignment: BufferAssignment, *, is_whole: bool) -> str:
+    if assignment.cut:
+        return f"the text was cut: {assignment.cut}; the total is that of the allocations it has"
+    if assignment.unread:
+        return "the total is that of the allocations that were understood"
+    if is_whole:
+        return "the total is the compiler's own"
+    return "the total is that of all allocations in the text, of which nothing marks the end"
 
 
 def _clock(own: Sequence[Allocation], module: Module | None, traces: Sequence[HeapTrace]) -> _Clock | None:

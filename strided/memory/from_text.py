@@ -69,6 +69,8 @@ def report_from_text(
         notes.append(
             "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
         )
+    elif found.has_tables:
+        notes.append("the tables of the text cannot be read: its lines begin in ways that are not understood")
     else:
         notes.append("the text lists no buffers: the log of the compilation, or a dump, does")
     if any(len(b.shapes) > 1 for b in buffers):

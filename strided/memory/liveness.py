@@ -174,7 +174,7 @@ class Liveness:
             self._join_all(run, operands[0])
         elif opcode.endswith("-done"):
             self._join_done(run, operands[0])
-        elif opcode == "copy-start":
+        elif opcode == "copy-start" and not _wraps(i.shape):
             self._join_all(operands[0], run, inner=(1,))
         elif opcode == "send":
             self._join_all(operands[0], run, inner=(0,))
@@ -259,10 +259,10 @@ class Liveness:
         (_, i), shape = run, start[1].shape
         if not isinstance(shape, TupleShape) or shape == i.shape:
             self._join_all(run, start)
-        elif i.opcode == "recv-done":  # what was received, and a token
+        elif i.opcode == "recv-done" and i.shape not in tuple(shape):  # what was received, and a token
             self._join_parts(run, start, (0,))
         else:
-            self._join_all(run, start, inner=(0,) if i.opcode == "copy-done" else (1,))
+            self._join_all(run, start, inner=(0,) if i.opcode == "copy-done" and not _wraps(shape) else (1,))
 
     def _range(self, numbers: Sequence[int], root: Run) -> LiveRange:
         end = len(self._order) - 1
@@ -313,6 +313,14 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
             begun.append(id(computation))
             todo += [((inside, i), None) for i in reversed(computation.instructions)]
     return order, calls
+
+
+def _wraps(shape: AnyShape | None) -> bool:
+    """Whether the result of an asynchronous start begins with a tuple of its operands, as one of a computation does.
+
+    That of ``copy-start`` begins with the copy. But a computation of one ``copy`` is started under the same name.
+    """
+    return isinstance(shape, TupleShape) and len(shape) > 0 and isinstance(shape[0], TupleShape)
 
 
 def _nodes(shape: AnyShape) -> Iterator[tuple[Index, AnyShape]]:

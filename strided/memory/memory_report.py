@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 import os
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from strided.dumps.buffer_assignment.assignment import BufferAssignment, read_allocations
 from strided.dumps.detect import recognise
@@ -19,7 +20,7 @@ from strided.dumps.directory.programs import Program
 from strided.dumps.hlo import Module, read_hlo
 from strided.dumps.hlo.mlir import refuse_bytecode
 from strided.dumps.source import BYTE_ORDER_MARK, PROBE_BYTES, is_text, open_head, open_source, refuse_utf16
-from strided.errors import DumpError, UnsupportedError
+from strided.errors import DumpError, DumpWarning, UnsupportedError
 from strided.memory.cures import with_cures
 from strided.memory.from_assignment import report_from_assignment
 from strided.memory.from_module import report_from_module
@@ -29,6 +30,8 @@ from strided.memory.heap_trace import HeapTrace, read_traces
 from strided.memory.report import MemoryReport
 from strided.memory.usage_text import SPACES, UsageText, read_usage_text, usage_in
 from strided.tpu.default_layout import check_generation
+
+_Part = TypeVar("_Part")
 
 #: What every message of a program that ran out of memory holds.
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
@@ -47,6 +50,7 @@ class Material:
         self.text: UsageText | None = None
         self.path: str | None = None
         self.notes: list[str] = []
+        self._unread: dict[str, Exception] = {}
 
     def add(self, source: Any) -> None:
         """Read one more source."""
@@ -81,6 +85,10 @@ class Material:
         names |= {one.text.module for one in (self, other) if one.text is not None and one.text.module}
         return not twice and len(names) <= 1
 
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return self.assignment is None and self.text is None and not self.modules()
+
     def modules(self) -> list[Module]:
         """The module after optimisation, and before."""
         return [one for one in (self.module, self.module_before) if one is not None]
@@ -98,20 +106,56 @@ class Material:
         programs = open_dump(path).programs
         if not programs:
             raise DumpError("the folder holds no program that XLA dumped", path=str(path))
-        largest = max(programs, key=_weight)
+        weights = [self._weight(program) for program in programs]
+        for program, _ in sorted(zip(programs, weights, strict=True), key=lambda pair: -pair[1]):
+            self._read_program(program)
+            if not self.is_empty():
+                break
         if len(programs) > 1:
-            self.notes.append(f"the dump holds {len(programs)} programs; this one, {largest.label}, takes most")
-        self._add_program(largest)
+            most = "takes most" if not self._unread else "takes most of what can be read"
+            self.notes.append(f"the dump holds {len(programs)} programs; this one, {program.label}, {most}")
+        self._tell_unread()
 
     def _add_program(self, program: Program) -> None:
-        self.module, self.module_before = program.module, program.module_before
+        self._read_program(program)
+        self._tell_unread()
+
+    def _read_program(self, program: Program) -> None:
+        self.module = self._part(lambda: program.module)
+        self.module_before = self._part(lambda: program.module_before)
         protos = [file for file in program.files if file.kind == "module" and ".pb" in file.path.suffixes]
         for file in protos:
             if file.name is not None and file.name.is_final:
-                self._add_assignment(open_source(file.path).view)
+                source = self._part(partial(open_source, file.path))
+                if source is not None:
+                    self._add_assignment(source.view)
         if self.assignment is None:
-            self.assignment = program.allocations
-        self.text = _usage_of(program)
+            self.assignment = self._part(lambda: program.allocations)
+        self.text = self._part(lambda: _usage_of(program))
+
+    def _part(self, read: Callable[[], _Part]) -> _Part | None:
+        """What `read` gives; None for a damaged file, of which the others of the program may still tell enough."""
+        try:
+            return read()
+        except (DumpError, UnsupportedError, OSError) as error:
+            self._unread[str(error)] = error
+            return None
+
+    def _tell_unread(self) -> None:
+        """Warn of what could not be read; raise its error if nothing else says anything."""
+        errors = list(self._unread.values())
+        if errors and self.is_empty():
+            raise errors[0]
+        for error in errors:
+            warnings.warn(f"left out: {error}", DumpWarning, stacklevel=2)
+
+    def _weight(self, program: Program) -> int:
+        """How much memory a program takes, by the total that is found first; 0 if nothing says it."""
+        usage = self._part(lambda: _usage_of(program))
+        if usage is not None and 0 in usage.spaces and usage.spaces[0].total is not None:
+            return usage.spaces[0].total.bytes
+        assignment = self._part(lambda: program.allocations)
+        return 0 if assignment is None else assignment.bytes_by_memory_space().get(0, 0)
 
     def _add_assignment(self, view: memoryview) -> None:
         try:
@@ -159,25 +203,21 @@ def _is_text(source: str) -> bool:
 
 
 def _usage_of(program: Program) -> UsageText | None:
-    """The memory usage report of a program; None if there is none that can be read."""
+    """The memory usage report of a program; None if there is none. Errors as for `read_usage_text`."""
     for file in program.files:
         if file.kind == "memory report" and ".pb" not in file.path.suffixes:
-            with contextlib.suppress(DumpError, OSError):
-                view, path = open_source(file.path)
-                return read_usage_text(str(view, "utf-8", "backslashreplace"), path)
+            view, path = open_source(file.path)
+            return read_usage_text(str(view, "utf-8", "backslashreplace"), path)
     return None
 
 
-def _weight(program: Program) -> int:
-    """How much memory a program takes, by the total that is found first; 0 if nothing says it."""
-    usage = _usage_of(program)
-    if usage is not None and 0 in usage.spaces and usage.spaces[0].total is not None:
-        return usage.spaces[0].total.bytes
-    try:
-        assignment = program.allocations
-    except (DumpError, OSError):
-        return 0
-    return 0 if assignment is None else assignment.bytes_by_memory_space().get(0, 0)
+def _agree(assignment: BufferAssignment, text: UsageText | None, space: int) -> bool | None:
+    """Whether a memory usage report has the total of an assignment that may be cut; None if that cannot be told."""
+    own = text.spaces.get(space) if text is not None and text.has_tables else None
+    if assignment.is_complete or own is None or own.total is None or own.total.is_rounded:
+        return None
+    held = sum(one.size for one in assignment if one.memory_space == space)
+    return held == own.total.bytes
 
 
 def memory_report(
@@ -268,12 +308,18 @@ def report_of(found: Material, *, generation: str | None = None, space: int | st
         check_generation(generation)
     number = space_number(space)
     module = found.module if found.module is not None else found.module_before
-    if found.assignment is not None:
-        report = report_from_assignment(found.assignment, number, found.module, found.traces)
+    agree = None if found.assignment is None else _agree(found.assignment, found.text, number)
+    if found.assignment is not None and agree is not False:
+        report = report_from_assignment(found.assignment, number, found.module, found.traces, is_whole=agree is True)
         if found.text is not None:
             report = _with_limits(report, found.text)
     elif found.text is not None:
         report = report_from_text(found.text, number, generation, module, found.path)
+        if agree is False:
+            note = (
+                "the buffer assignment has another total than the memory usage report: it is cut, or of another program"
+            )
+            report = replace(report, notes=(note, *report.notes))
     elif module is not None:
         report = report_from_module(module, number, generation)
     else:

@@ -14,7 +14,8 @@
   would exceed memory (size=134217728)".
 - The list of the largest allocations that compilers printed until about 2025, with shapes and sizes without padding.
 
-Figures such as "22.39G" are rounded; they are kept with the range that they stand for.
+Figures such as "22.39G" are rounded; they are kept with the range that they stand for. Logs may put something before
+each line, such as a process and the time, or hold the text as one string, in which ends of lines are two characters.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ from strided.errors import DumpError
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?([KMGT]?)(?:iB|B)?"
-_ROW = re.compile(rf" *{_SIZE}\( *\d+%\); *{_SIZE}; *(\d{{1,19}}); *(\d{{1,9}}); *(.*)")
+_ROW = re.compile(rf" *{_SIZE}\( *\d+%\); *{_SIZE}; *(\d{{1,19}}); *(\d{{1,9}}); *([^\"']*)")
+_COUNT = re.compile(r"\s*(\d{1,9})×")
 _SPACE = re.compile(r"Memory Space: (\S{1,40}) \(color=(-?\d{1,9})\)")
-_TOTAL = re.compile(r"Total bytes: (\d{1,19})\b")
-_MODULE = re.compile(r"HLO module: ([^\s,]{1,400}?)\.?(?:[\s,]|$)")
+_TOTAL = re.compile(r"Total bytes: (\d{1,19}) \(")
+_MODULE = re.compile(r"HLO module: ([^\s,\\\"']{1,400}?)\.?(?:[\s,\\\"']|$)")
 _SPACE_WORD = r"(?:memory space )?(\w{1,40})"
 
 _USED = re.compile(rf"Ran out of memory in {_SPACE_WORD}\b[^\n]{{0,200}}?Used {_SIZE} of {_SIZE}")
@@ -64,6 +66,16 @@ _OLD_TOTAL = re.compile(rf"Program (\w{{1,40}}) requirement {_SIZE}")
 
 #: Colours of a terminal, which a log may hold.
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,40}m")
+#: Lines of a report that tell what a log puts before each of them.
+_TOTAL_LINE = re.compile(rf"^(.{{0,2000}}?){_TOTAL.pattern}", re.MULTILINE)
+_OLD_LINE = re.compile(r"^(.{0,2000}?)\d{1,6}\. Size: \d", re.MULTILINE)
+#: What differs from line to line in what a log puts before each: dates, times, and seconds since some moment.
+_TIME = re.compile(
+    r"(?<![\d.])(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?|\d{1,19}\.\d{2,9}|\d{10,19})(?![\d.])"
+)
+#: What JSON and repr write for a character.
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrt\"'\\/]))")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 #: Numbers of memory spaces by the names that texts give them.
 SPACES = {"hbm": 0, "default": 0, "vmem": 1, "smem": 2, "cmem": 3, "host": 5}
@@ -112,11 +124,12 @@ class Space:
 
 @dataclass
 class UsageText:
-    """A whole text: the program, and its memory spaces by number."""
+    """A whole text: the program, its memory spaces by number, and whether it has tables, which may be unreadable."""
 
     module: str = ""
     spaces: dict[int, Space] = field(default_factory=dict)
     others: int = 0
+    has_tables: bool = False
 
     def space(self, number: int, name: str) -> Space:
         """The space of that number, made if there is none."""
@@ -132,7 +145,7 @@ def read_usage_text(text: str, path: str | None = None) -> UsageText:
 
 def usage_in(text: str) -> UsageText | None:
     """What a text says; None if that is nothing about memory that is understood."""
-    found, text = UsageText(), _COLOUR.sub("", text)
+    found, text = UsageText(), _unescaped(_COLOUR.sub("", text))
     if module := _MODULE.search(text):
         found.module = module[1]
     _read_tables(text, found)
@@ -141,9 +154,43 @@ def usage_in(text: str) -> UsageText | None:
     return found if found.spaces else None
 
 
+def _unescaped(text: str) -> str:
+    r"""The text, in which lines that hold others as one string, as JSON and repr write it, are those.
+
+    >>> _unescaped(r'"HLO module: jit_f.\nSee \"it\""')
+    '"HLO module: jit_f.\nSee "it""'
+    """
+    if r"\n" not in text:
+        return text
+    return "\n".join(_ESCAPED.sub(_character, line) if r"\n" in line else line for line in text.split("\n"))
+
+
+def _character(escaped: re.Match[str]) -> str:
+    return chr(int(escaped[1], 16)) if escaped[1] else _ESCAPES.get(escaped[2], escaped[2])
+
+
+def _without_prefixes(text: str, first: re.Match[str] | None) -> str:
+    """The lines of a log that begin as its `first` one, without what it puts before each; all if it puts nothing there.
+
+    Times may differ. Processes may not: the lines of another one are those of another report.
+    """
+    prefix = first[1].rstrip(" ") if first else ""
+    if not prefix:
+        return text
+    alike = re.compile(f"(?>{_TIME.pattern})".join(map(re.escape, _TIME.split(prefix))))
+    return "\n".join(line[found.end() :] for line in text.split("\n") if (found := alike.match(line)))
+
+
 def _read_tables(text: str, found: UsageText) -> None:
     """The tables of the first report; a log may hold those of several programs."""
-    heads = list(_SPACE.finditer(text))
+    every = list(_SPACE.finditer(text))
+    if not every:
+        return
+    found.has_tables = "cumulative_size;" in text
+    own = _without_prefixes(text, _TOTAL_LINE.search(text, every[0].end()))
+    heads = list(_SPACE.finditer(own))
+    if not heads:  # what stands before each line differs in other ways
+        own, heads = text, every
     seen: set[int] = set()
     for head, after in itertools.zip_longest(heads, heads[1:]):
         number = int(head[2])
@@ -152,7 +199,8 @@ def _read_tables(text: str, found: UsageText) -> None:
             break
         seen.add(number)
         space = found.space(number, "hbm" if number == 0 else head[1])
-        _read_table(text[head.end() : len(text) if after is None else after.start()], space)
+        _read_table(own[head.end() : len(own) if after is None else after.start()], space)
+    found.others += len(every) > len(heads)
 
 
 def _read_table(text: str, space: Space) -> None:
@@ -162,7 +210,7 @@ def _read_table(text: str, space: Space) -> None:
             space.total = Size(*3 * (int(total[1]),))
         elif line.lstrip().startswith("cumulative_size"):
             table += 1
-        elif row := _ROW.match(line):
+        elif (row := _ROW.match(line)) and _are_all(row[7].strip(), int(row[6])):
             shapes = tuple(shapes_of(row[7]))
             space.rows.append(Row(table, _size(row[3], row[4]), int(row[5]), int(row[6]), shapes))
         elif rest := re.match(r" *The rest (\d{1,9}) values", line):
@@ -195,10 +243,10 @@ def _read_messages(text: str, found: UsageText) -> None:
 
 def _read_old(text: str, found: UsageText) -> None:
     """The list "Largest program allocations" of older compilers; it names the largest only."""
+    total, text = _OLD_TOTAL.search(text), _without_prefixes(text, _OLD_LINE.search(text))
     entries = list(_OLD_ENTRY.finditer(text))
     if not entries:
         return
-    total = _OLD_TOTAL.search(text)
     space = found.space(_number(total[1]) if total else 0, total[1] if total else "hbm")
     if total and space.total is None:
         space.total = _size(total[2], total[3])
@@ -257,6 +305,11 @@ def shapes_of(text: str) -> Iterator[str]:
     >>> list(shapes_of("f32[2,3], 2×(f32[], s32[4])"))
     ['f32[2,3]', '(f32[], s32[4])']
     """
+    return map(_uncounted, _parts(text))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What commas outside of brackets separate."""
     depth = start = 0
     for place, character in enumerate(text):
         if character in "([{":
@@ -264,11 +317,19 @@ def shapes_of(text: str) -> Iterator[str]:
         elif character in ")]}":
             depth -= 1
         elif character == "," and depth == 0:
-            yield _uncounted(text[start:place])
+            yield text[start:place]
             start = place + 1
     if text[start:].strip():
-        yield _uncounted(text[start:])
+        yield text[start:]
 
 
 def _uncounted(text: str) -> str:
-    return re.sub(r"^\s*\d+×", "", text).strip()
+    return _COUNT.sub("", text).strip()
+
+
+def _are_all(shapes: str, values: int) -> bool:
+    """Whether the last column of a table has the shapes of all values: that of a text that was cut may lack some."""
+    is_closed = shapes.endswith(("]", "}", ")")) and all(
+        shapes.count(a) == shapes.count(b) for a, b in ("[]", "()", "{}")
+    )
+    return is_closed and values == sum(int(count[1]) if (count := _COUNT.match(one)) else 1 for one in _parts(shapes))

@@ -118,7 +118,7 @@ def phase_of(axis: Axis, period: int) -> int:
 
 
 def word_multiple(axis: Axis, each: int) -> int:
-    """Of what indices are a multiple where words of the target begin that hold `each` elements; with tiles, coordinates.
+    """Of what indices, or coordinates in tiles, are a multiple where words of the target begin, of `each` elements.
 
     Tiles that are no multiple of a word end in one, and the next one begins behind it: there, tiles alone are whole.
     """

@@ -6,7 +6,7 @@ The entry point ``strided`` in ``xarray.backends`` leads here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +69,10 @@ class StridedBackend(BackendEntrypoint):
         if shape is not None:
             arrays: Iterable[tuple[str, Any]] = [(path.stem, open_array(path, shape, offset=offset, bitorder=bitorder))]
         elif path.is_dir():
-            arrays = ZarrStore(os.fspath(path)).items() if is_zarr(path) else open_dump(path).items()
+            folder: Mapping[str, Any] = ZarrStore(os.fspath(path)) if is_zarr(path) else open_dump(path)
+            arrays = ((name, folder[name]) for name in folder if name not in dropped)
         else:
-            arrays = _values(path)
+            arrays = _values(path, dropped)
         variables = {
             name: _variable(name, array, dims)
             for name, array in arrays
@@ -102,8 +103,8 @@ class _Lazy(BackendArray):
         )
 
 
-def _values(path: Path) -> Iterator[tuple[str, Any]]:
-    """The arrays in a file, by name."""
+def _values(path: Path, dropped: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """The arrays in a file, by name; those that are dropped may be unreadable."""
     if recognise(path) == "snapshot":
         snapshot = read_snapshot(path)
         for what, values in (("argument", snapshot.arguments), ("result", snapshot.results)):
@@ -113,8 +114,9 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
     with open_regular(path) as file:
         if container := open_container(file, os.fspath(path)):
             for name in container:
-                shape, offset = container.place(name)
-                yield name, map_array(path, shape, offset=offset)
+                if name not in dropped:
+                    shape, offset = container.place(name)
+                    yield name, map_array(path, shape, offset=offset)
             return
     yield path.stem, open_array(path)
 

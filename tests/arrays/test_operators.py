@@ -375,3 +375,15 @@ def test_what_a_call_lacks_is_said_of_the_class_that_users_know() -> None:
         a.setflags(foo=1)
     for method in (sd.LayoutArray.astype, sd.LayoutArray.__add__, sd.LayoutArray.__pow__):
         assert pickle.loads(pickle.dumps(method)) is method
+
+
+def test_untyped_bytes_are_compared() -> None:
+    x = np.arange(12, dtype="u8").reshape(3, 4)
+    a = sd.LayoutArray.from_numpy(x, "{0,1:T(2,2)}").view("V8")
+    n = x.view("V8")
+    other = n.copy()
+    other[1, 1] = n[0, 0]
+    for array in (n, other):
+        assert np.array_equal(a == array, n == array)
+        assert np.array_equal(a != array, n != array)
+        assert (array[1, 1] in a) == (array[1, 1] in n)

@@ -487,3 +487,44 @@ def test_doubles_are_rounded_once(element_type: str) -> None:
 def test_every_function_is_one_of_numpy() -> None:
     for function in wide_sums._BY_DTYPE:
         assert "dtype" in inspect.signature(function).parameters
+
+
+# --- types of NumPy's own that are equal, or in another byte order ---------------------------------------------------
+
+
+def other_instances(kind: str) -> list[np.dtype]:
+    """Types that are equal to one of NumPy's own, for which ``dtype.isbuiltin`` is 0."""
+    return [np.ones((2, 2), f">{kind}").sum(0).dtype, np.dtype(kind, metadata={"a": 1})]
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "i4", "c8"])
+def test_equal_types_are_summed_alike(kind: str) -> None:
+    for other in other_instances(kind):
+        wide_sums.wide.cache_clear()
+        assert wide_sums.wide(other) is None
+        values = (np.arange(12) / 7 if kind[0] in "fc" else np.arange(12)).astype(kind).reshape(3, 4)
+        a = laid_out(values, "{0,1:T(2,2)}", {"f8": "f64", "f4": "f32", "i4": "s32", "c8": "c64"}[kind])
+        assert np.array_equal(np.dot(a, np.ones(4, other)), np.dot(values, np.ones(4, other)))
+        for function in (np.sum, np.mean, np.var):
+            assert np.array_equal(function(a, axis=0), function(values, axis=0))
+        assert (a @ a.T).dtype == (values @ values.T).dtype
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "f2", "i4", "u2", "c16"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_views_in_another_byte_order(kind: str, streamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reductions, "STREAM_BYTES", 0 if streamed else 1 << 40)
+    values = np.arange(1, 13).reshape(3, 4) % 7 + 1
+    x = (values / 3 if kind[0] in "fc" else values).astype(f">{kind}")
+    names = {"f8": "f64", "f4": "f32", "f2": "f16", "i4": "s32", "u2": "u16", "c16": "c128"}
+    wide_type = x.dtype if x.dtype.kind in "fc" else np.float64
+    a = laid_out(x.view(f"<{kind}"), "{0,1:T(2,2)}", names[kind]).view(x.dtype)
+    for function in (np.sum, np.mean, np.var, np.cumsum, np.prod, np.median, np.max, np.argmax, np.nansum):
+        for axis in (None, 0, 1):
+            wanted, found = function(x, axis=axis), function(a, axis=axis)
+            assert np.asarray(found).dtype == np.asarray(wanted).dtype, (function, axis)
+            # Half precision is added in double precision.
+            np.testing.assert_allclose(found, wanted, rtol=2e-3 if kind == "f2" else 4 * np.finfo(wide_type).eps)
+    for product in (np.matmul, np.dot):
+        assert product(a, a.T).dtype == product(x, x.T).dtype
+        np.testing.assert_allclose(product(a, a.T), product(x, x.T), rtol=1e-2 if kind == "f2" else 1e-6)

@@ -504,3 +504,23 @@ def test_what_numpy_would_not_finish_is_refused(name: str, layout: str) -> None:
     same_values(a, getattr(x, name)(0))
     assert x.sum(0, out=a) is a
     same_values(a, x.sum(0))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (0, [(1, 2)] * 4),
+        (..., (1, 2)),
+        ((slice(None), 0), [(1, 2), (3, 4), (5, 6)]),
+        (([0, 2], 1), [(1, 2), (3, 4)]),
+        (1, 7),
+    ],
+)
+def test_tuples_are_elements_of_structured_views(key: Any, value: Any) -> None:
+    kind = [("x", "i4"), ("y", "f4")]
+    x = np.arange(12, dtype="u8").reshape(3, 4)
+    a = sd.LayoutArray.from_numpy(x, "{0,1:T(2,2)}").view(kind)
+    n = x.copy().view(kind)
+    a[key] = value
+    n[key] = value
+    assert np.array_equal(np.asarray(a), n)

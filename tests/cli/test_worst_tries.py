@@ -110,6 +110,8 @@ TRIES = {
     "nearly a file with a name": (("show", "w.safetensor:layer/w"), "did you mean w.safetensors:layer/w?"),
     "name in a file of one array": (("show", "x.npy:w"), "x.npy holds one array, which has no name: leave ':w' out"),
     "name in raw bytes": (("show", "x.bin:w", SHAPE), "x.bin holds one array, which has no name: leave ':w' out"),
+    "name in what is left of a snapshot": (("show", "f.snapshot.1.pb:argument0"), "no snapshot, or a damaged one"),
+    "what is left of a snapshot": (("show", "f.snapshot.1.pb"), "no snapshot, or a damaged one"),
     "name where all are listed": (("ls", "w.safetensors:b"), "ls lists all arrays of w.safetensors: leave ':b' out"),
     "glob that found nothing": (("ls", "*.pb"), "No such file"),
     "glob of several": (("convert", "x.npy", "y.npy", "out.npy"), "2 arrays: name one of them"),
@@ -137,6 +139,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(paths.DATA / "memory" / "hbm_tpu7x_temps.txt", "log.txt")
     (tmp_path / "utf16.txt").write_text((tmp_path / "m.txt").read_text(), "utf-16")
     np.save("words.npy", ["a", "b"])
+    snapshot = next((paths.DATA / "snapshots" / "programs" / "col_major_2d").glob("*.snapshot.*.pb"))
+    (tmp_path / "f.snapshot.1.pb").write_bytes(snapshot.read_bytes()[:1000])
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain.zarr").mkdir()
     sd.save_safetensors("w.safetensors", {"layer/w": np.arange(3), "b": np.arange(3)})

@@ -153,8 +153,6 @@ def test_ulps_of_complex_numbers_are_those_of_either_part() -> None:
 
 
 def test_pairs_of_types() -> None:
-    big = np.array([2**53 + 1, -(2**63), 5])
-    assert diff(big, big.astype(np.float64)).count == np.count_nonzero(big != big.astype(np.float64))
     assert diff(np.array([2**64 - 1], np.uint64), np.array([-1])).count == 1
     assert diff(np.array([7, 2**63], np.uint64), np.array([7, -1])).max_abs == 2**63 + 1
     assert diff(np.array([-(2**63)]), np.array([2**63 - 1])).max_abs == 2**64 - 1
@@ -167,6 +165,52 @@ def test_pairs_of_types() -> None:
         y = x.astype(ml_dtypes.bfloat16)
     assert diff(x, y).count == np.count_nonzero(unequal(x, y))
     assert diff(np.arange(9, dtype=">i4"), np.arange(9)).equal
+
+
+#: Integers that doubles hold, and their neighbours that none holds.
+WIDE = [0, 1, -1, 5, 2**63 - 1, -(2**63)]
+WIDE += [s * 2**k + d for s in (1, -1) for k in (24, 32, 53, 62) for d in (-1, 0, 1)]
+WIDE_UNSIGNED = [*map(abs, WIDE), 2**63 + 1, 2**64 - 2048, 2**64 - 1024, 2**64 - 1]
+FLOATS = [0.0, -0.0, 0.5, np.inf, np.nan, *map(float, WIDE), 2.0**64, 2.0**64 - 2048, 1e300]
+
+
+@pytest.mark.parametrize(("dtype", "values"), [(np.int64, WIDE), (np.uint64, WIDE_UNSIGNED)])
+@pytest.mark.parametrize("other", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.complex64, np.complex128])
+def test_wide_integers_equal_the_floats_that_are_the_same_number(dtype: Any, values: list[int], other: Any) -> None:
+    floats = np.array([*FLOATS, 5 + 1j] if np.issubdtype(other, np.complexfloating) else FLOATS)
+    with np.errstate(all="ignore"):
+        x, y = np.repeat(np.array(values, dtype), len(floats)), np.tile(floats.astype(other), len(values))
+    with np.errstate(all="ignore"):
+        wanted = [int(a) != complex(b) for a, b in zip(x, y, strict=True)]  # which Python compares exactly
+    for found in (diff(x, y, limit=x.size), diff(y, x, limit=x.size), diff(x, y, limit=x.size, max_ulp=0)):
+        assert [m.index[0] for m in found.mismatches] == np.flatnonzero(wanted).tolist()
+        assert found.has_ulps
+        assert str(found)
+
+
+def test_how_far_wide_integers_are_from_floats() -> None:
+    x, y = np.array([2**53 + 1, 2**62 + 3, 7]), np.array([2.0**53, 2.0**62, 7])
+    found = diff(x, y)
+    assert (found.count, found.max_abs, found.max_ulp) == (2, 3, 1)
+    assert [diff(x, y, atol=atol).count for atol in (0.5, 1, 2.5, 3)] == [2, 1, 1, 0]
+    assert diff(x, y, max_ulp=1).equal
+    assert diff(np.array([*x, 1]), np.array([*y, np.inf])).count == 3
+    for part, share in ((slice(2, 3), 1.0), (slice(0, 3), 0.0)):
+        for one, other in ((x, -y), (y, -x)):
+            shares = [p.share for p in diff(one[part], other[part]).patterns if p.kind == "sign"]
+            assert sum(shares) == share
+
+
+def test_equal_values_of_other_bytes_are_no_padding() -> None:
+    truths = np.array([0, 1, 2, 255, 128, 0], np.uint8).view(np.bool_)
+    zeros = np.array([0.0, -0.0, 1])
+    for x, y, differing in ((truths, truths.view(np.uint8) != 0, "3 bytes"), (zeros, np.abs(zeros), "1 byte")):
+        found = diff(x, y)
+        assert (found.equal, found.padding_differs, found.bytes_differ) == (True, 0, int(differing[0]))
+        assert str(found).splitlines()[3:] == [f"the elements differ in {differing}, but not in value"]
+    found = diff(truths, np.ones(6, np.bool_))
+    assert (found.count, found.padding_differs, found.bytes_differ) == (2, 0, 5)
+    assert diff(truths, np.ones((1, 6), np.bool_)[0, ::-1]).count == 2
 
 
 def test_integers_with_tolerances() -> None:

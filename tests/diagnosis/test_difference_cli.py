@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 import strided as sd
 from strided.cli import main
+from strided.io.convert_file import write_arrays
 from tests import paths
 
 SHAPE = "f32[16,256]{1,0:T(8,128)}"
@@ -42,6 +45,35 @@ def test_equal_arrays(folder: Path, capsys: pytest.CaptureFixture[str], operands
     code, out, _ = run(capsys, *operands)
     assert code == 0
     assert "all 4,096 elements are equal" in out
+
+
+@pytest.mark.parametrize("other", ["x.npy", "f.npy", "big.npy", "x.npz", "x.zarr"])
+def test_a_shape_that_is_left_out_is_that_of_the_other_file(
+    folder: Path, capsys: pytest.CaptureFixture[str], other: str
+) -> None:
+    x = np.load("x.npy")
+    np.save("f.npy", np.asfortranarray(x))
+    np.savez("x.npz", x=x)
+    np.save("big.npy", x.astype(">f4"))
+    write_arrays({"x": x}, folder / "x.zarr", None, overwrite=False)
+    (x.T if other == "f.npy" else x).tofile("raw.bin")
+    for operands in (("raw.bin", other), (other, "raw.bin")):
+        assert run(capsys, *operands)[0] == 0
+    with pytest.raises(SystemExit) as ended:
+        main(["explore", "raw.bin", "--against", other, "-o", "page.html"])
+    assert ended.value.code == 0
+    capsys.readouterr()
+
+
+def test_the_shape_of_one_file_is_that_of_the_pipe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.load("x.npy").tofile("raw.bin")
+    for piped, file in (("raw.bin", "x.npy"), ("x.npy", "raw.bin")):
+        for operands in (("-", file), (file, "-")):
+            command = [sys.executable, "-m", "strided", "diff", *operands]
+            done = subprocess.run(command, input=(folder / piped).read_bytes(), capture_output=True, check=False)
+            assert (done.returncode, done.stderr) == (0, b"")
+    code, _, error = run(capsys, "raw.bin", "a.bin")
+    assert (code, "raw bytes do not say what they are" in error) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,20 @@ def test_parts_of_the_shape(known: str | None) -> None:
     assert text in named(identify(raw, known))
 
 
+@pytest.mark.parametrize("known", ["f32[?,17,?]", "f32[5,?,?]", "f32[?,?,300]"])
+def test_two_unknown_sizes_of_a_row_major_layout(known: str) -> None:
+    text = "f32[5,17,300]{2,1,0:T(8,128)}"
+    assert text in named(identify(buffer_of(text, smooth, padding=0)[0], known))
+
+
+def test_too_many_unknown_sizes_are_said_to_be() -> None:
+    raw, _ = buffer_of("f32[17,300]{1,0:T(8,128)}", smooth)
+    assert "no row-major layout that was tried for f32[17,?,?]" in str(identify(raw, "f32[17,?,?]"))
+    assert "give one more size" in str(identify(raw, "f32[17,?,?]"))
+    assert "too many sizes of f32[?,?,?] are unknown: give all but one" in str(identify(raw, "f32[?,?,?]"))
+    assert "no layout of f32[5000,?]" in str(identify(raw, "f32[5000,?]"))
+
+
 def test_a_claim_that_holds_is_best() -> None:
     raw, _ = buffer_of("f32[64,256]{1,0:T(8,128)}", smooth)
     claim = "f32[64,256]{1,0:T(8,128)(1,1)}"

@@ -140,6 +140,84 @@ def test_lines_that_nobody_understands_are_kept_and_counted():
     assert assignment.value("a").size == 8
 
 
+# ---- texts that were cut ----
+
+
+def test_every_cut_is_refused_or_leaves_whole_lines():
+    text = TEXTS[SMALL_TPU]
+    whole = of_text(text)
+    values = set(whole.values)
+    silent = 0
+    for end in range(len(HEAD), len(text)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DumpWarning)
+            try:
+                cut = of_text(text[:end])
+            except (DumpError, DumpWarning):
+                continue
+        silent += 1
+        assert text[:end].rstrip(" ").endswith("\n") or text[end] == "\n", text[:end][-80:]
+        assert not cut.is_complete
+        assert [one.describe() for one in cut] == [one.describe() for one in whole][: len(cut)]
+        assert set(cut.values) <= values
+    assert silent < 3 * text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "(f32[2]{0}, bf16",
+        "(bf16",
+        "bf16[2,2]{1,0:T(2,128",
+        "f32[3]{0}\n value: <4 b{0} @0> (size=8,off",
+        "f32[3]{0}\nallocation 1: size 8",
+        "f32[3]{0}\nallocation 1: size 8, maybe-li",
+        "f32[3]{0}\nalloc",
+        "f32[3]{0}\n\nTotal by",
+        "",
+    ],
+)
+def test_a_text_that_ends_inside_of_a_line_is_refused(end):
+    text = f"{HEAD}allocation 0: size 12, maybe-live-out:\n value: <3 a{{}} @0> (size=12,offset=0): {end}"
+    with pytest.raises(DumpError, match=rf"line {text.count(chr(10)) + 1}, column \d+: the text ends inside this line"):
+        of_text(text)
+
+
+HELD = """allocation 0: size 8, parameter 0, shape |f32[2]| at ShapeIndex {}:
+ value: <1 a @0> (size=8,offset=0): f32[2]{0}
+"""
+TEMPORARY = """allocation 1: size 16, preallocated-temp:
+ value: <2 b @0> (size=8,offset=0): f32[2]{0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "sign"),
+    [
+        ("", "it has no allocation"),
+        (HELD + "allocation 1: size 4:\n", "allocation 1 has no values"),
+        (HELD + HELD.replace("allocation 0", "allocation 2"), "allocation 1 is missing"),
+        (HELD.replace("parameter 0", "parameter 1"), "parameter 0 has no allocation"),
+        (HELD + TEMPORARY, "the values of allocation 1 end at byte 8 of 16"),
+        (HELD[: HELD.rindex("{")], "its last line has no end"),
+        (HELD + "\nTotal bytes used: 20 (20B)\n", "its allocations have 8 bytes in all, and it says 20"),
+    ],
+)
+def test_what_a_cut_text_lacks_is_said(rest, sign):
+    with pytest.warns(DumpWarning, match=f"buffer assignment: the text was cut: {sign}"):
+        assignment = of_text(HEAD + rest)
+    assert assignment.cut == sign
+    assert not assignment.is_complete
+
+
+def test_whole_texts_are_not_called_cut():
+    for text in (HEAD + HELD, (HEAD + HELD).strip(), HEAD + HELD + "allocation 1: size 0, color 1, preallocated-temp:"):
+        assignment = of_text(text)
+        assert (assignment.cut, assignment.is_complete) == ("", False)
+    assert of_text(f"{HEAD}{HELD}\nTotal bytes used: 8 (8B)\n\nUsed values:\n<1 a @0>\n pos").is_complete
+    assert all(read_allocations(data).is_complete for data in PROTOS.values())
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import sys
 from typing import Any
 
@@ -14,6 +15,9 @@ from strided.io.file_array import open_file
 
 #: b"strided" in a frame, as `zstd --no-check` writes it: a raw block, no dictionary.
 SMALL = bytes.fromhex("28b52ffd2007390000") + b"strided"
+#: The same and "!" eight times, in a frame with a window and a checksum; a frame that is skipped; an empty one.
+CHECKED = bytes.fromhex("28b52ffd0458380000") + b"strided" + bytes.fromhex("4300002155a6be2f")
+SKIPPED, EMPTY = bytes.fromhex("5f2a4d1805000000") + b"hello", bytes.fromhex("28b52ffd2000010000")
 
 
 def compressed(data: bytes) -> bytes:
@@ -42,6 +46,33 @@ def test_broken_data_are_refused() -> None:
         list(expanded(io.BytesIO(SMALL[:6] + b"\xff" * 50), "x.zst"))
 
 
+def test_data_that_end_inside_of_a_frame_are_refused() -> None:
+    compressed(b"")  # skips where nothing expands
+    frames = [(SMALL, b"strided"), (SKIPPED, b""), (EMPTY, b""), (CHECKED, b"strided!!!!!!!!"), (SKIPPED, b"")]
+    data = b"".join(frame for frame, _ in frames)
+    whole = {sum(len(frame) for frame, _ in frames[:k]): b"".join(held for _, held in frames[:k]) for k in range(6)}
+    for read in (io.BytesIO, _Trickle):
+        for end in range(4, len(data) + 1):
+            if end in whole:
+                assert b"".join(expanded(read(data[:end]))) == whole[end]
+                continue
+            with pytest.raises(sd.DumpError, match=r"broken Zstandard data: Compressed file ended before the end"):
+                list(expanded(read(data[:end])))
+
+
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize("sized", [True, False])
+def test_the_end_of_a_frame_is_found_in_what_a_compressor_writes(checked: bool, sized: bool) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    write = zstandard.ZstdCompressor(write_checksum=checked, write_content_size=sized).compress
+    for data in (b"", b"a", bytes(300_000), bytes(range(256)) * 1_500, random.Random(0).randbytes(300_000)):
+        packed = write(data)
+        assert b"".join(expanded(io.BytesIO(packed * 2))) == data * 2
+        for cut in (packed[:-1], packed + packed[:-1], packed + packed[:5]):
+            with pytest.raises(sd.DumpError, match="ended before"):
+                list(expanded(io.BytesIO(cut)))
+
+
 @pytest.mark.parametrize("seekable", [True, False])
 def test_an_array_in_a_file_or_a_pipe(seekable: bool) -> None:
     file: Any = io.BytesIO(compressed(bytes(range(200))))
@@ -53,6 +84,13 @@ def test_an_array_in_a_file_or_a_pipe(seekable: bool) -> None:
         open_file(io.BytesIO(compressed(bytes(20_000))), "x.zst", "u8[20]"),
     ):
         pass
+
+
+class _Trickle(io.BytesIO):
+    """Gives three bytes at a time at most."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(3 if size is None or size < 0 else min(3, size))
 
 
 class _Pipe:

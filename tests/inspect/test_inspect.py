@@ -263,6 +263,11 @@ def test_statistics(dtype: type) -> None:
     assert (found.nan, found.inf) == (0, 0)
 
 
+def test_any_byte_but_0_is_true() -> None:
+    found = statistics(np.array([0, 1, 2, 255, 128, 0], np.uint8).view(np.bool_))
+    assert (found.minimum, found.maximum, found.mean) == (0, 1, pytest.approx(2 / 3))
+
+
 def test_statistics_of_nothing() -> None:
     assert str(statistics(np.zeros((0, 3)))) == "NaN 0  Inf 0"
     assert str(statistics(np.full(3, np.nan))) == "NaN 3  Inf 0"

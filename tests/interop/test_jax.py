@@ -278,3 +278,9 @@ def test_what_is_no_array_or_no_layout_is_named() -> None:
         layout_to_jax((1, 0))
     with pytest.raises(sd.NotationError):
         layout_to_jax("{1,0")
+
+
+def test_values_in_another_byte_order_are_refused() -> None:
+    a = sd.LayoutArray.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3), "{0,1}").view(">f4")
+    with pytest.raises(sd.UnsupportedError, match="JAX has no >f4"):
+        to_jax(a)

@@ -183,3 +183,8 @@ def test_tensors_come_in() -> None:
     tensor[1, 1] = 77
     assert a[1, 1] == 77
     assert sd.LayoutArray.from_numpy(tensor, "{0,1:T(2,2)}").tolist() == tensor.tolist()
+
+
+def test_only_arrays_in_a_layout() -> None:
+    with pytest.raises(TypeError, match=r"not ndarray; torch\.as_tensor takes the others"):
+        to_torch(np.zeros(3))

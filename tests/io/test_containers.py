@@ -15,7 +15,9 @@ import pytest
 import strided as sd
 from strided.io.containers import hint, open_container, split_name
 from strided.io.convert_file import write_arrays
+from strided.io.npy import npy_header
 from strided.io.npz import read_npz
+from strided.layout.element_types import element_type
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -183,3 +185,16 @@ def test_names_that_are_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(sd.UnsupportedError, match="1 is no text"):
         sd.save_safetensors(tmp_path / "x.safetensors", {1: VALUES})  # type: ignore[dict-item]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_member_that_ends_before_its_values_do(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", npy_header(element_type("u8"), (200,)) + bytes(10))
+        archive.writestr("b.npy", npy_header(element_type("u8"), (40,)) + b"SECRET__" * 5)
+    with pytest.raises(sd.DumpError, match=r"x.npz:a: a damaged .npy file: an array of shape \(200,\) in 10 bytes"):
+        sd.open(f"{path}:a")
+    assert sd.open(f"{path}:b").tobytes() == b"SECRET__" * 5
+    with path.open("rb") as file, open_container(file, str(path)) as container:
+        assert "damaged" in str(container.shape("a"))
+        assert container.shape("b") == sd.parse_shape("u8[40]{0}")

@@ -169,3 +169,39 @@ def test_no_mode_writes_over_a_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mmap_mode must be"):
         sd.load_npy(tmp_path / "x.npy", mmap_mode="w+")  # type: ignore[arg-type]
     assert sd.load_npy(tmp_path / "x.npy").tolist() == [0, 1, 2]
+
+
+def test_a_type_is_given_only_for_files_that_lack_it(tmp_path: Path) -> None:
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "big.npy", values.astype(">f4"))
+    assert np.array_equal(sd.load_npy(tmp_path / "big.npy", element_type="f32"), values)
+    np.save(tmp_path / "half.npy", values.astype(np.float16))
+    for name in ("bf16", "s16"):
+        with pytest.raises(ValueError, match=f"holds float16, not {name}: leave element_type out"):
+            sd.load_npy(tmp_path / "half.npy", element_type=name)
+    bits = values.astype(ml_dtypes.bfloat16)
+    for seen_as in ("V2", "u2"):
+        np.save(tmp_path / "bits.npy", bits.view(seen_as))
+        assert np.array_equal(sd.load_npy(tmp_path / "bits.npy", element_type="bf16"), bits)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_open_takes_the_shape_of_a_file_that_lacks_its_type(tmp_path: Path, mapped: bool) -> None:
+    values = np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)
+    np.save(tmp_path / "x.npy", values)
+    with pytest.raises(sd.UnsupportedError, match=r"give its shape, as in bf16\[2, 3\]"):
+        sd.open(tmp_path / "x.npy", mapped=mapped)
+    assert np.array_equal(sd.open(tmp_path / "x.npy", "bf16[2,3]", mapped=mapped), values)
+    for wrong in ("bf16[3,2]", "f32[2,3]", "bf16[2,3]{0,1}"):
+        with pytest.raises(sd.LayoutError, match="not"):
+            sd.open(tmp_path / "x.npy", wrong, mapped=mapped)
+    whole = (tmp_path / "x.npy").read_bytes()
+    assert sd.open(tmp_path / "x.npy", f"u8[{len(whole)}]", mapped=mapped).tobytes() == whole, "raw bytes of that size"
+
+
+def test_masks_are_not_lost(tmp_path: Path) -> None:
+    masked = np.ma.masked_array([1.0, 2.0], [False, True])
+    for write in (sd.save_npy, lambda path, a: sd.save_safetensors(path, {"a": a})):
+        with pytest.raises(sd.UnsupportedError, match="no masks"):
+            write(tmp_path / "x", masked)
+    assert not list(tmp_path.iterdir())

@@ -195,3 +195,16 @@ def test_dask_with_workers_of_little_memory(server: Server) -> None:
     ) as client:
         assert float(d.sum(dtype="f8").compute(scheduler=client)) == VALUES.sum(dtype=np.float64)
         assert np.array_equal(d[100:103, ::700].compute(scheduler=client), VALUES[100:103, ::700])
+
+
+def test_a_file_with_a_header_behind_a_url() -> None:
+    system = fsspec.filesystem("memory")
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with system.open("/x.npy", "wb") as file:
+        np.save(file, values)
+    with pytest.raises(sd.BufferSizeError, match=r"begins as a .npy file does: give the offset"):
+        sd.open("memory://x.npy", "f32[2,3]")
+    found = sd.open("memory://x.npy", "f32[2,3]", offset=128)
+    assert np.array_equal(found, values)
+    assert 5.0 in found
+    assert 7.0 not in found

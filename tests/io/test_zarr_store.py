@@ -188,3 +188,41 @@ def test_a_chunk_that_has_not_exactly_its_size_is_named(
     with pytest.raises(sd.BufferSizeError, match=f"{re.escape(str(chunk))}: a damaged chunk: .* {words}$") as found:
         np.asarray(sd.open(tmp_path / "a.zarr"))
     assert (found.value.actual, found.value.needed) == (size + more, size)
+
+
+def test_a_chunk_that_is_read_is_not_mapped(tmp_path: Path) -> None:
+    write(tmp_path / "x.zarr", TILED, x=VALUES)
+    found = sd.open(tmp_path / "x.zarr", mapped=False)
+    assert not found.flags.writeable
+    assert str(found.layout) == str(sd.parse(TILED))
+    changed = sd.open(tmp_path / "x.zarr", mode="c", mapped=False)
+    changed[0, 0] = 99
+    with pytest.raises(ValueError, match="needs a mapping"):
+        sd.open(tmp_path / "x.zarr", mode="r+", mapped=False)
+    (chunk,) = (path for path in (tmp_path / "x.zarr" / "c").rglob("*") if path.is_file())
+    chunk.write_bytes(bytes(chunk.stat().st_size))
+    assert np.array_equal(found, VALUES)
+    assert changed[0, 0] == 99
+    assert changed[1, 1] == VALUES[1, 1]
+
+
+def changed_metadata(path: Path, **changes: Any) -> None:
+    """Metadata of an array with other entries, or without those that are None."""
+    found = json.loads((path / "zarr.json").read_text())
+    found = {name: value for name, value in (found | changes).items() if value is not None}
+    (path / "zarr.json").write_text(json.dumps(found))
+
+
+def test_attributes_are_optional(tmp_path: Path) -> None:
+    write(tmp_path / "x.zarr", x=VALUES)
+    changed_metadata(tmp_path / "x.zarr", attributes=None)
+    assert np.array_equal(sd.open(tmp_path / "x.zarr"), VALUES)
+
+
+def test_chunks_that_are_not_found_are_not_zero(tmp_path: Path) -> None:
+    """Where their names, or what stands for those that are missing, is not known."""
+    for changes in ({"chunk_key_encoding": {"name": "other"}}, {"fill_value": -0.0}, {"fill_value": "-0.0"}):
+        write(tmp_path / "x.zarr", x=VALUES, overwrite=True)
+        changed_metadata(tmp_path / "x.zarr", **changes)
+        with pytest.raises(sd.UnsupportedError, match="zarr reads it"):
+            sd.open(tmp_path / "x.zarr")

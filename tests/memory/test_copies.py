@@ -255,6 +255,55 @@ def test_the_copy_in_a_body_that_a_result_forces_is_found_outside():
     assert str(cause) == "result 1 is returned as {1,0:T(8,128)}, but n makes {0,1:T(8,128)}"
 
 
+TURNED_ROW, TURNED_COLUMN = "f32[256,128]{1,0:T(8,128)}", "f32[256,128]{0,1:T(8,128)}"
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        (
+            f"s = {ROW} sort(x) t = {TURNED_ROW} transpose(s), dimensions={{1,0}} ROOT r = {TURNED_ROW} sort(t)",
+            "r takes {1,0:T(8,128)}, but s makes {1,0:T(8,128)}, for which it would have to take {0,1:T(8,128)}",
+        ),
+        (
+            f"s = {COLUMN} custom-call(x) b = {TURNED_ROW} bitcast(s) c = {TURNED_COLUMN} copy(b) "
+            f"d = {ROW} bitcast(c) ROOT r = {ROW} dot(d, d)",
+            "s makes {0,1:T(8,128)}, but r takes {1,0:T(8,128)}",
+        ),
+        (
+            f"s = {ROW} sort(x) c = {COLUMN} copy(s) ROOT d = {TURNED_ROW} bitcast(c)",
+            "the result is returned as {1,0:T(8,128)}, but s makes {1,0:T(8,128)}, "
+            "for which it would have to be returned as {0,1:T(8,128)}",
+        ),
+        (
+            f"b = {TURNED_COLUMN} bitcast(x) c = {TURNED_ROW} copy(b) ROOT r = {TURNED_ROW} sort(c)",
+            "x is passed as {1,0:T(8,128)}, but r takes {1,0:T(8,128)}, "
+            "for which it would have to be passed as {0,1:T(8,128)}",
+        ),
+        (
+            f"b = {TURNED_COLUMN} bitcast(x) h = bf16[256,128]{{0,1:T(8,128)(2,1)}} convert(b) "
+            "c = bf16[256,128]{1,0:T(8,128)(2,1)} copy(h) ROOT r = bf16[256,128]{1,0:T(8,128)(2,1)} sort(c)",
+            "x is passed as {1,0:T(8,128)}, but r takes {1,0:T(8,128)(2,1)}, "
+            "for which it would have to be passed as {0,1} with tiles",
+        ),
+        (
+            f"b = f32[2,128,128]{{2,0,1:T(2,128)}} bitcast(x) c = f32[2,128,128]{{2,1,0:T(8,128)}} copy(b) "
+            f"d = {ROW} bitcast(c) ROOT r = {ROW} dot(d, d)",
+            "x is passed as {1,0:T(8,128)}, but r takes {1,0:T(8,128)}, in other dimensions",
+        ),
+    ],
+    ids=["a transpose", "bitcasts to and fro", "a result", "a parameter", "another type", "joined dimensions"],
+)
+def test_each_layout_of_a_cause_is_the_one_in_the_text(entry, sentence):
+    assert str(only(copies_in(entry)).cause) == sentence
+
+
+def test_the_layout_that_spares_a_transpose_is_in_the_dimensions_of_the_result():
+    cure = only(copies_in(f"s = {ROW} sort(x) ROOT t = {TURNED_ROW} transpose(s), dimensions={{1,0}}")).cure
+    assert cure is not None
+    assert (cure.kind, str(cure.shape)) == ("result", TURNED_COLUMN)
+
+
 @pytest.mark.parametrize(
     ("entry", "kind", "name"),
     [

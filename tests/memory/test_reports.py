@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -163,10 +164,7 @@ def test_a_message_about_a_kernel_names_its_buffer() -> None:
     assert (buffer.bytes, buffer.unpadded_bytes, buffer.name) == (1 << 28, 1 << 28, "#allocation3 (scratch operand)")
 
 
-def test_the_list_of_older_compilers_is_read() -> None:
-    report = sd.memory_report(
-        "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 18.81G of 15.48G hbm. "
-        """Exceeded hbm capacity by 3.33G.
+OLD = """Ran out of memory in memory space hbm. Used 18.81G of 15.48G hbm. Exceeded hbm capacity by 3.33G.
 
   Largest program allocations in hbm:
 
@@ -179,11 +177,76 @@ def test_the_list_of_older_compilers_is_read() -> None:
      Allocation type: HLO temp
      ==========================
 """
-    )
+
+
+def test_the_list_of_older_compilers_is_read() -> None:
+    report = sd.memory_report(OLD)
     (buffer,) = report.buffers
     assert (buffer.name, buffer.kind, buffer.source.op_name) == ("fusion.1", "temporary", "jit(f)/mul")
     assert (buffer.bytes, buffer.unpadded_bytes) == (4 << 30, 32 << 20)
     assert report.excess == round(3.33 * (1 << 30))
+
+
+ERROR = "E1122 14:27:30.188 10947 compiler.cc:3563] Ran out of memory in memory space hbm. Used 30.12G of 15.25G hbm. "
+LOGS = [f"{ERROR}HLO module: jit_step. Memory usage report: \n\n{text_of(REPORTS[0])}\nand so on\n", OLD]
+#: What logs make of a line, by its number.
+LOGGED: dict[str, Callable[[int, str], str]] = {
+    "Ray": lambda _, line: f"\x1b[36m(train pid=12, ip=10.0.0.14)\x1b[0m {line}",
+    "ranks": lambda _, line: f"0: {line}",
+    "containers": lambda _, line: f"web-1  | {line}".rstrip(),
+    "quoted": lambda _, line: f"\t> {line}",
+    "times": lambda n, line: f"2026-11-22T14:{27 + n // 9}:{n % 60:02}.{10**8 + 997 * n}Z {line}",
+    "whole seconds": lambda n, line: f"Nov 22 09:59:{n % 60:02}{'.5' if n % 3 else ''} host python[77]: {line}",
+    "moments": lambda n, line: f"[{1_763_821_650 + n}.{n:03}] {1_763_821_650_000 + n} {line}",
+    "JSON lines": lambda n, line: json.dumps(
+        {"time": f"2026-11-22T14:27:30.{n + 1}Z", "log": f"{line}\n", "to": "err"}
+    ),
+}
+
+
+@pytest.mark.parametrize("text", LOGS, ids=["tables", "list"])
+@pytest.mark.parametrize("name", LOGGED)
+def test_what_a_log_puts_before_each_line_does_not_matter(name: str, text: str) -> None:
+    logged = "\n".join(LOGGED[name](n, line) for n, line in enumerate(text.split("\n")))
+    assert logged != text
+    own, plain = sd.memory_report(logged), sd.memory_report(text)
+    assert own == plain
+    assert plain.buffers
+
+
+@pytest.mark.parametrize("write", [json.dumps, repr, lambda text: json.dumps({"message": text, "severity": "ERROR"})])
+@pytest.mark.parametrize("text", LOGS, ids=["tables", "list"])
+def test_a_text_may_be_one_string(text: str, write: Callable[[str], str]) -> None:
+    assert sd.memory_report(write(text)) == sd.memory_report(text)
+
+
+def test_the_name_of_a_program_ends_with_its_line() -> None:
+    for end in ("\nSee", r".\nSee", r".\\nSee", ". See", ', "more"', '"', "'", ""):
+        found = usage_in(f"'Ran out of memory in memory space hbm. Used 2G of 1G hbm. HLO module: jit_step{end}")
+        assert found is not None
+        assert found.module == "jit_step"
+
+
+@pytest.mark.parametrize("turn", [1, 2, 5])
+def test_reports_of_two_processes_are_not_mixed(turn: int) -> None:
+    texts = [text_of(path).split("\n") for path in REPORTS[:2]]
+    lines = []
+    for k in range(0, max(map(len, texts)), turn):
+        lines += [f"(pid={n}) {line}" for n, text in enumerate(texts) for line in text[k : k + turn]]
+    mixed, own = sd.memory_report("\n".join(lines)), sd.memory_report(REPORTS[0])
+    assert mixed.buffers == own.buffers
+    assert (mixed.total_bytes, mixed.padding_bytes) == (own.total_bytes, own.padding_bytes)
+    assert "the text holds more reports; this is the first" in mixed.notes
+
+
+def test_tables_that_cannot_be_read_are_not_denied() -> None:
+    lines = text_of(REPORTS[0]).split("\n")
+    report = sd.memory_report(
+        ERROR + "\n".join(f"{chr(97 + k % 26) * (1 + k % 3)}! {line}" for k, line in enumerate(lines))
+    )
+    assert not report.buffers
+    assert any("tables of the text cannot be read" in note for note in report.notes)
+    assert not any("lists no buffers" in note for note in report.notes)
 
 
 def test_a_dump_folder_is_read_as_one(tmp_path: Path) -> None:
@@ -193,6 +256,92 @@ def test_a_dump_folder_is_read_as_one(tmp_path: Path) -> None:
     report = sd.memory_report(tmp_path)
     assert (report.module, report.total_bytes, report.peak_at) == ("jit_f", 208384, "copy-start")
     assert "2 programs" in report.notes[0]
+
+
+STAGE = "module_0001.jit_f.after_optimizations"
+
+
+def dumped(folder: Path) -> dict[str, Path]:
+    """A dump of one program, written to a folder: its module, buffer assignment and memory usage report."""
+    endings = {"module": ".txt", "assignment": "-buffer-assignment.txt", "usage": "-memory-usage-report.txt"}
+    for path, ending in zip(MATMUL, endings.values(), strict=True):
+        (folder / f"{STAGE}{ending}").write_text(text_of(path), encoding="utf-8")
+    return {what: folder / f"{STAGE}{ending}" for what, ending in endings.items()}
+
+
+def truncate(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    end = len(text) // 2
+    path.write_text(text[:end] if text[end - 1 : end] != "\n" else text[: end - 1], encoding="utf-8")
+
+
+@pytest.mark.parametrize("broken", [{"module"}, {"assignment"}, {"module", "assignment"}], ids=" and ".join)
+def test_what_is_damaged_is_named_and_the_rest_answers(broken: set[str], tmp_path: Path) -> None:
+    files = dumped(tmp_path)
+    for what in broken:
+        truncate(files[what])
+    for source in (tmp_path, sd.open_dump(tmp_path).programs[0]):
+        with pytest.warns(sd.DumpWarning) as warned:
+            report = sd.memory_report(source)
+        named = [str(one.message) for one in warned]
+        assert len(named) == len(broken)
+        assert all(any(f"left out: {files[what]}, line" in message for message in named) for what in broken)
+        assert report.total_bytes == 208384
+        assert "the total is the compiler's own" in report.notes
+        assert len(report.buffers) == len(sd.memory_report(MATMUL[2]).buffers)
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_refused(tmp_path: Path) -> None:
+    files = dumped(tmp_path)
+    truncate(files["module"])
+    for what in ("assignment", "usage"):
+        files[what].unlink()
+    for source in (tmp_path, sd.open_dump(tmp_path).programs[0]):
+        with pytest.raises(sd.DumpError, match="the text ends inside the computation"):
+            sd.memory_report(source)
+
+
+def test_a_damaged_program_does_not_hide_another(tmp_path: Path) -> None:
+    path = tmp_path / "module_0000.jit_a.after_optimizations.txt"
+    path.write_text(HLO[: len(HLO) // 2], encoding="utf-8")
+    (tmp_path / "module_0001.jit_g.after_optimizations.txt").write_text(HLO, encoding="utf-8")
+    with pytest.warns(sd.DumpWarning, match=re.escape(f"left out: {path}, line")):
+        report = sd.memory_report(tmp_path)
+    assert report.peak_bytes == sd.memory_report(HLO).peak_bytes
+    assert "this one, jit_g#1, takes most of what can be read" in report.notes[0]
+
+
+def test_the_total_of_a_text_that_may_be_cut_is_not_called_the_compilers(tmp_path: Path) -> None:
+    files = dumped(tmp_path)
+    assert "the total is the compiler's own" in sd.memory_report(tmp_path).notes
+    alone = sd.memory_report(files["assignment"])
+    assert "the total is that of all allocations in the text, of which nothing marks the end" in alone.notes
+    whole = files["assignment"].read_text(encoding="utf-8")
+    last = whole.index("\nallocation 10") + 1
+    files["assignment"].write_text(whole[:last], encoding="utf-8")
+    assert not any("compiler's own" in note for note in sd.memory_report(files["assignment"]).notes)
+    beside = sd.memory_report(tmp_path)
+    assert (beside.total_bytes, "the total is the compiler's own" in beside.notes) == (208384, True)
+    assert "the buffer assignment has another total than the memory usage report" in beside.notes[0]
+    headed = whole[: whole.index("\n", last) + 1]
+    with pytest.warns(sd.DumpWarning, match=r"the text was cut: allocation \d+ has no values"):
+        cut = sd.memory_report(headed)
+    assert cut.notes[0].startswith("the text was cut: allocation")
+
+
+def test_what_a_cut_report_lacks_is_not_claimed() -> None:
+    text = text_of(REPORTS[0])
+    whole, seen = sd.memory_report(text), 0
+    for end in range(text.index("Total bytes: ") + 1, len(text), 3):
+        try:
+            cut = sd.memory_report(text[:end])
+        except sd.DumpError:
+            continue
+        seen += 1
+        assert cut.total_bytes == whole.total_bytes
+        assert whole.padding_bytes <= cut.padding_bytes
+        assert set(cut.buffers) <= set(whole.buffers)
+    assert seen > len(text) // 4
 
 
 def test_values_of_a_loop_and_of_its_body_are_one() -> None:
@@ -250,13 +399,9 @@ def test_the_picture_of_many_buffers_is_small() -> None:
         ("RESOURCE_EXHAUSTED: something else", sd.DumpError, "understood about memory"),
         ("one line\nand another", sd.DumpError, "no HLO"),
         (b"\x00\x01\x02" * 50, sd.UnsupportedError, "no HLO"),
-        ("BufferAssignment:\n", None, ""),
     ],
 )
-def test_what_is_no_report_is_refused(source: object, error: type[Exception] | None, message: str) -> None:
-    if error is None:
-        assert sd.memory_report(source).total_bytes == 0
-        return
+def test_what_is_no_report_is_refused(source: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         sd.memory_report(source)
 
@@ -332,6 +477,40 @@ def test_the_update_of_an_asynchronous_operation_hands_its_operand_on(short: boo
     assert without != text
     assert sd.memory_report(text).peak_bytes == sd.memory_report(without).peak_bytes
     assert sd.memory_report(text).total_bytes == sd.memory_report(without).total_bytes
+
+
+@pytest.mark.parametrize("short", [False, True], ids=["wrapped", "short"])
+@pytest.mark.parametrize("updated", [False, True], ids=["once", "updated"])
+def test_a_copy_that_a_computation_wraps_takes_what_another_operation_does(short: bool, updated: bool) -> None:
+    text = ASYNCHRONOUS.replace('custom-call(%p), custom_call_target="f"', "negate(%p)")
+    if not updated:
+        text = "".join(line for line in text.splitlines(keepends=True) if "-update" not in line).replace("%u)", "%s)")
+    copied = text.replace("negate(", "copy(")
+    if short:
+        copied = copied[: copied.index("%wrapped")] + copied[copied.index("ENTRY") :]
+        copied = copied.replace("async-", "copy-").replace(", calls=%wrapped", "")
+    own, other = sd.memory_report(copied), sd.memory_report(text)
+    assert (own.peak_bytes, own.usage[-1]) == (other.peak_bytes, other.usage[-1])
+    assert own.peak_bytes == 2 * 64 * 128 * 4 + 4
+
+
+def test_what_a_wrapped_operation_receives_is_the_second_part_of_its_start() -> None:
+    received = "(f32[64,128]{1,0:T(8,128)}, u32[], token[])"
+    text = f"""HloModule m, is_scheduled=true
+
+%wrapped (t: token[]) -> {received.replace("{1,0:T(8,128)}", "")} {{
+  %t = token[] parameter(0)
+  ROOT %r = {received} recv(%t), channel_id=1
+}}
+
+ENTRY %main (a: token[]) -> f32[64,128] {{
+  %a = token[] parameter(0)
+  %s = ((token[]), {received}, u32[]) async-start(%a), calls=%wrapped
+  %d = {received} async-done(%s)
+  ROOT %g = f32[64,128]{{1,0:T(8,128)}} get-tuple-element(%d), index=0
+}}
+"""
+    assert sd.memory_report(text).peak_bytes == 64 * 128 * 4 + 8
 
 
 CALLED = """HloModule m, is_scheduled=true

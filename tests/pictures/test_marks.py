@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import math
 import xml.etree.ElementTree as ET
@@ -11,8 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strided.memory.pictures import _DATA, _LEVELS, _PADDING, _REST
 from strided.pictures.folding import coarser, folding, refolded
-from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS, MarkMap
+from strided.pictures.grid import ELISION
+from strided.pictures.marks import _SHADES, MOST_COLUMNS, MOST_ROWS, MarkMap
+from strided.pictures.picture import PADDING
+from strided.pictures.plain import in_plain_marks
+
+
+def test_marks_in_ascii_mean_one_thing() -> None:
+    codecs.register_error("plain", in_plain_marks)
+    for marks in ("".join(_SHADES), _LEVELS, _DATA + _PADDING + _REST, ELISION + PADDING + "0123456789|+-"):
+        plain = marks.encode("ascii", "plain").decode()
+        assert len(set(plain)) == len(marks) == len(plain)
+        assert not set(plain) & set("?!")
+    assert not set(_SHADES.encode("ascii", "plain").decode()) & set("|+-!0123456789 ")
+    assert "\u00e9\u2588".encode("ascii", "plain") == b"?#"
 
 
 @st.composite

@@ -126,3 +126,17 @@ def test_errors(raw: Path, tmp_path: Path) -> None:
 def test_the_entry_point_leads_to_the_engine() -> None:
     (found,) = entry_points(group="xarray.backends", name="strided")
     assert found.load() is StridedBackend
+
+
+def test_unreadable_arrays_can_be_dropped(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=VALUES, s=np.array(["text"]))
+    with pytest.raises(sd.UnsupportedError, match=r"x\.npz:s"):
+        xr.open_dataset(tmp_path / "x.npz", engine="strided")
+    found = xr.open_dataset(tmp_path / "x.npz", engine="strided", drop_variables=["s"])
+    assert list(found) == ["a"]
+    write_arrays({"a": VALUES, "b": VALUES}, tmp_path / "x.zarr", None, overwrite=False)
+    (tmp_path / "x.zarr" / "b" / "zarr.json").write_text(
+        (tmp_path / "x.zarr" / "b" / "zarr.json").read_text().replace('"float32"', '"string"')
+    )
+    found = xr.open_dataset(tmp_path / "x.zarr", engine="strided", drop_variables="b")
+    assert np.array_equal(found["a"], VALUES)

@@ -10,7 +10,7 @@ from strided.diagnosis.difference.places import places
 from strided.diagnosis.difference.rearranged import LEAST_MISMATCHES, Rearrangements
 from strided.diagnosis.difference.result import Bin, Difference, Mismatch, Pattern, percent
 from strided.diagnosis.difference.scan import Progress, Tally, scan
-from strided.diagnosis.difference.values import Tolerance, common_dtype, is_float
+from strided.diagnosis.difference.values import Tolerance, is_float
 from strided.pictures.marks import MarkMap
 
 #: From this share of mismatches on, they are "everywhere".
@@ -33,7 +33,7 @@ def diff(
     """Where two arrays differ, by how much, and what the mismatches have in common.
 
     Elements are equal if ``|a - b| <= atol + rtol * |b|``, or, with `max_ulp`, if they are at most so many ULPs apart.
-    -0 equals 0. Types are compared in the wider one: integers exactly, with floats in float64.
+    -0 equals 0. Values of two types are equal if they are the same number; nothing is rounded.
 
     Parameters
     ----------
@@ -92,8 +92,7 @@ def compared(a: Operand, b: Operand, tolerance: Tolerance, limit: int, progress:
     if limit < 0:
         raise ValueError(f"limit must be 0 or more, not {limit}")
     tally = scan(a, b, tolerance, limit=limit, progress=progress)
-    dtype = common_dtype(a.dtype, b.dtype)
-    has_ulps = dtype is not None and is_float(dtype)
+    has_ulps = is_float(a.dtype) or is_float(b.dtype)
     listed = _mismatches(a, b, tally)
     return Difference(
         a=str(a),
@@ -109,6 +108,7 @@ def compared(a: Operand, b: Operand, tolerance: Tolerance, limit: int, progress:
         first=listed[0].index if listed else None,
         mismatches=listed[:limit],
         padding_differs=tally.padding_bytes,
+        bytes_differ=tally.element_bytes,
         patterns=tuple(_patterns(a, b, tolerance, tally)) if tally.count else (),
         has_ulps=has_ulps,
         map=MarkMap(tally.cells, tally.map_counts, "differs", tally.nan_counts, "NaN"),

@@ -102,6 +102,9 @@ class Difference:
         The first ones, in that order.
     padding_differs : int
         Bytes of padding that differ, if both buffers have the same layout. They are never counted as mismatches.
+    bytes_differ : int
+        Bytes of elements that differ, if both buffers have the same type and layout. So may those of equal elements: of
+        0 and -0, of NaNs, of truth values other than 0 and 1.
     patterns : tuple of Pattern
         The most telling one first.
     """
@@ -119,6 +122,7 @@ class Difference:
     first: tuple[int, ...] | None
     mismatches: tuple[Mismatch, ...]
     padding_differs: int
+    bytes_differ: int
     patterns: tuple[Pattern, ...]
     has_ulps: bool
     map: MarkMap
@@ -148,6 +152,7 @@ class Difference:
             ],
             "histogram": [asdict(each) for each in self.histogram],
             "padding_differs": self.padding_differs,
+            "bytes_differ": self.bytes_differ,
             "patterns": [asdict(each) for each in self.patterns],
         }
 
@@ -194,6 +199,8 @@ class Difference:
             yield "largest", self.figures
         if len(self.histogram) > 1:
             yield "histogram", self._histogram()
+        if self.bytes_differ and not (self.count or self.tolerance):
+            yield "bytes", f"the elements differ in {counted(self.bytes_differ, 'byte')}, but not in value"
         if self.padding_differs:
             yield "padding", f"padding differs in {counted(self.padding_differs, 'byte')}, which do not count"
 

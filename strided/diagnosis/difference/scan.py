@@ -100,8 +100,8 @@ class Tally:
         Mismatches that differ in no bit: NaN that equals nothing.
     negated : int
         Mismatches of which one is the other's negative.
-    padding_bytes : int
-        Bytes outside elements that differ.
+    padding_bytes, element_bytes : int
+        Bytes outside elements, and of elements, that differ; 0 for buffers in two layouts.
     """
 
     shape: tuple[int, ...]
@@ -123,6 +123,7 @@ class Tally:
     same_bits: int = 0
     negated: int = 0
     padding_bytes: int = 0
+    element_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.per_axis = [np.zeros(n, np.int64) for n in self.shape]
@@ -206,7 +207,7 @@ def scan(
     else:
         pieces = _boxes(a, b)
     run(work.block, ((box,) for box in pieces), threads=threads_in_python())
-    tally.padding_bytes = max(0, tally.padding_bytes - work.element_bytes)
+    tally.padding_bytes = max(0, tally.padding_bytes - tally.element_bytes)
     return tally
 
 
@@ -220,7 +221,7 @@ class _Scan:
         self.dtype = common_dtype(a.dtype, b.dtype)
         self.skips_same_bits = tolerance.equal_nan or not is_float(a.dtype)
         self.lock, self.progress = threading.Lock(), progress
-        self.counts_bytes, self.element_bytes, self.unreleased = False, 0, 0
+        self.counts_bytes, self.unreleased = False, 0
 
     def advance(self, elements: int, nbytes: int) -> None:
         """Report progress, and let go of pages now and then. The caller holds the lock."""
@@ -280,7 +281,7 @@ class _Scan:
             if nan is not None:
                 tally.cells.add(tally.nan_counts, box, nan)
             tally.keep(first, places, level)
-            self.element_bytes += element_bytes
+            tally.element_bytes += element_bytes
 
     def _measured(self, x: Array, y: Array) -> _Part:
         """What some pairs whose bits differ add to a tally."""
@@ -299,8 +300,18 @@ class _Scan:
             magnitudes(steps),
             int(np.bitwise_or.reduce(changed)),
             changed.size - int(np.count_nonzero(changed)),
-            int(np.count_nonzero(x == -y)) if x.dtype == y.dtype and _has_sign(x.dtype) else 0,
+            _negated(x, y),
         )
+
+
+def _negated(x: Array, y: Array) -> int:
+    """How many values are the other ones' negatives."""
+    if x.dtype == y.dtype:
+        return int(np.count_nonzero(x == -y)) if _has_sign(x.dtype) else 0
+    if is_float(x.dtype) == is_float(y.dtype):
+        return 0
+    floats, integers = (x, y) if is_float(x.dtype) else (y, x)  # the least integer has no negative
+    return integers.size - int(np.count_nonzero(unequal_bits(-floats, integers, equal_nan=True)))
 
 
 def _has_sign(dtype: np.dtype[Any]) -> bool:

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from strided.layout.element_types import element_type_of_dtype
+from strided.layout.element_types import element_type_of_dtype, is_builtin
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -67,12 +67,12 @@ class Measured(NamedTuple):
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether values have ULPs: floats, complex numbers, and the floats of ml_dtypes."""
-    return dtype.kind in "fc" or (dtype.isbuiltin != 1 and "f" in element_type_of_dtype(dtype).name)
+    return dtype.kind in "fc" or (not is_builtin(dtype) and "f" in element_type_of_dtype(dtype).name)
 
 
 @cache
 def common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The type in which values of two types are compared, the wider one; None for integers that none of 64 bits holds.
+    """The type in which values of two types are compared, the wider one; None if no type holds the values of both.
 
     Raises
     ------
@@ -83,10 +83,14 @@ def common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any] | None:
     'bfloat16'
     >>> common_dtype(np.dtype(np.int32), np.dtype(np.float32)).name
     'float64'
+    >>> common_dtype(np.dtype(np.int64), np.dtype(np.float32)) is None
+    True
     """
     a, b = (element_type_of_dtype(each).dtype or each for each in (a, b))
     if a == b:
         return a
+    if is_float(a) != is_float(b) and (_SIGNED in (a, b) or _UNSIGNED in (a, b)):
+        return None
     if "c" in (a.kind, b.kind):
         return np.result_type(*(_builtin(each) for each in (a, b)), np.complex64)
     floats = [is_float(each) for each in (a, b)]
@@ -103,7 +107,7 @@ def common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any] | None:
 
 def _builtin(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """A type of NumPy's own that holds all values of a type."""
-    if dtype.isbuiltin == 1:
+    if is_builtin(dtype):
         return dtype
     return np.dtype(np.float32) if is_float(dtype) else np.dtype(np.int8)
 
@@ -124,15 +128,15 @@ def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
 
 
 def converted(values: Array, dtype: np.dtype[Any] | None) -> Array:
-    """Values in a common type, which is exact but for integers beyond 2**53 among floats."""
-    if values.dtype.kind == "b":
-        values = values.view(np.uint8) != 0  # any byte but 0 is true
+    """Values in a common type, exactly; as they are if there is none, or if it is their own."""
     if dtype is None or values.dtype == dtype:
         return values.astype(values.dtype.newbyteorder("="), copy=False)
+    if values.dtype.kind == "b":
+        values = values.view(np.uint8) != 0  # any byte but 0 is true
     if dtype == np.float32 and values.dtype == ml_dtypes.bfloat16:
         # Several times faster than a cast.
         return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    if dtype.kind == "c" and values.dtype.isbuiltin != 1:
+    if dtype.kind == "c" and not is_builtin(values.dtype):
         values = values.astype(_builtin(values.dtype))
     return values.astype(dtype)
 
@@ -156,7 +160,9 @@ def are_same_bits(a: Array, b: Array) -> bool:
 
 
 def unequal_bits(a: Array, b: Array, *, equal_nan: bool) -> Mask:
-    """Which pairs may differ, for arrays of one type or of two types of integers: those whose bits do."""
+    """Which pairs may differ: of one type, those whose bits do; of two types without a common one, those that do."""
+    if is_float(a.dtype) != is_float(b.dtype):
+        return np.asarray((_doubles(a) != _doubles(b)) | (_rounded_away(a) != _rounded_away(b)))
     if a.dtype != b.dtype:
         return np.asarray(a != b)
     if a.dtype.itemsize > 8:
@@ -179,7 +185,9 @@ def are_equal(a: Array, b: Array, tolerance: Tolerance) -> Mask:
 
 
 def measured(a: Array, b: Array, tolerance: Tolerance) -> Measured:
-    """How far two flat arrays of one type, or of two types of integers, are apart, element by element."""
+    """How far two flat arrays of one type, or of two without a common one, are apart, element by element."""
+    if is_float(a.dtype) != is_float(b.dtype):
+        return _integers_and_floats(a, b, tolerance)
     if a.dtype.kind == "c":
         return _complex(a, b, tolerance)
     if is_float(a.dtype):
@@ -188,7 +196,7 @@ def measured(a: Array, b: Array, tolerance: Tolerance) -> Measured:
 
 
 def _integers(a: Array, b: Array, tolerance: Tolerance) -> Measured:
-    if a.dtype != b.dtype or a.dtype.isbuiltin != 1 or a.dtype.kind == "b":
+    if a.dtype != b.dtype or not is_builtin(a.dtype) or a.dtype.kind == "b":
         a, b = (each.astype(_UNSIGNED if each.dtype == _UNSIGNED else _SIGNED) for each in (a, b))
     steps, y = _apart(a, b), b
     relative = np.where(steps == 0, 0.0, steps / np.abs(y.astype(_DOUBLE)))
@@ -199,6 +207,30 @@ def _integers(a: Array, b: Array, tolerance: Tolerance) -> Measured:
     else:
         unequal = steps > min(int(min(tolerance.atol, 2.0**64)), 2**64 - 1)
     return Measured(unequal, np.zeros(a.shape, bool), steps, relative, steps)
+
+
+def _doubles(values: Array) -> Array:
+    """Values in double precision: integers of 64 bits may be rounded."""
+    return converted(values, np.dtype(np.complex128) if values.dtype.kind == "c" else _DOUBLE)
+
+
+def _rounded_away(values: Array) -> Array:
+    """What integers of 64 bits are more than the same in double precision, exactly; 0 if none is, or of floats."""
+    if is_float(values.dtype) or not values.size or max(int(values.max()), -int(values.min())) <= 2**53:
+        return np.zeros(())
+    high = (values >> values.dtype.type(32)).astype(_DOUBLE) * 2.0**32
+    low = (values & values.dtype.type(2**32 - 1)).astype(_DOUBLE)
+    found: Array = low - ((high + low) - high)  # no step but the sum rounds (T. J. Dekker, 1971)
+    return found
+
+
+def _integers_and_floats(a: Array, b: Array, tolerance: Tolerance) -> Measured:
+    x, y, more = _doubles(a), _doubles(b), _rounded_away(a) - _rounded_away(b)
+    steps = _ulps(x.real, y.real)
+    if "c" in (x.dtype.kind, y.dtype.kind):
+        steps = np.maximum(steps, _ulps(x.imag, y.imag))
+    steps[(steps == 0) & (more != 0)] = 1  # an integer between two floats
+    return _decided(x, y, np.abs(x - y + more), steps, tolerance)
 
 
 def _floats(a: Array, b: Array, steps: Steps, tolerance: Tolerance) -> Measured:
@@ -225,7 +257,7 @@ def _decided(x: Array, y: Array, distance: Array, steps: Steps, tolerance: Toler
             if tolerance.atol or tolerance.rtol:
                 unequal &= ~(distance <= tolerance.atol + tolerance.rtol * size)
         return Measured(unequal, np.zeros(unequal.shape, bool), distance, relative, steps)
-    same = x == y
+    same = (x == y) & ~(distance > 0)  # integers may be a little more than x and y
     nan_x, nan_y = np.isnan(x), np.isnan(y)
     unordered = nan_x != nan_y
     steps[nan_x | nan_y] = 0

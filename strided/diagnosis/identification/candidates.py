@@ -97,7 +97,7 @@ def usualness(shape: Shape) -> float:
     return 6
 
 
-def _row_major_layouts(element_type: str, dimensions: tuple[int, ...]) -> list[Layout]:
+def row_major_layouts(element_type: str, dimensions: tuple[int, ...]) -> list[Layout]:
     """Row-major order without tiles, and with those that the compiler gives so many rows."""
     if len(dimensions) < 2:
         return list(usual_layouts(element_type, dimensions))
@@ -178,7 +178,7 @@ def readings(
     Of `guessed` dimensions only the most usual ways: there are many, and the columns of one are the rows of another.
     """
     kind = ELEMENT_TYPES[element_type]
-    tried = _row_major_layouts(element_type, dimensions) if guessed else layouts(element_type, dimensions)
+    tried = row_major_layouts(element_type, dimensions) if guessed else layouts(element_type, dimensions)
     for layout in tried if claim is None else dict.fromkeys([claim, *tried]):
         needed = byte_size(kind, dimensions, layout)
         have = size - offset

@@ -8,13 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from strided.diagnosis.identification.candidates import Reading, byte_size, layouts, usual_layouts
+from strided.diagnosis.identification.candidates import Reading, byte_size, layouts, row_major_layouts, usual_layouts
 from strided.diagnosis.identification.evidence import CONSTANTS, PRICE
 from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.sampling import Source
 from strided.layout import Shape
 from strided.layout.element_types import ELEMENT_TYPES, ElementType
 
+#: The most sizes that may be unknown.
+MOST_UNKNOWN = 2
+#: Stands for an unknown size: a multiple of those of all usual tiles.
+_PROBE = 1 << 12
 #: The most rows and columns that are tried where only a size is known.
 _MOST = 64
 #: Lines, and indices at their ends, that are looked at for padding.
@@ -46,17 +50,21 @@ def _factors(slots: int) -> Iterator[tuple[int, ...]]:
 
 
 def _completed(dimensions: tuple[int | None, ...], kind: ElementType, size: int) -> Iterator[tuple[int, ...]]:
-    """Every unknown size set: the largest one that some layout allows, where the others are 1 or equal."""
-    unknown = [d for d, n in enumerate(dimensions) if n is None]
-    if len(unknown) > 1:
-        rest = math.prod(n for n in dimensions if n is not None)
-        for found in _factors(size * 8 // kind.storage_bits // rest):
-            if len(found) == len(unknown):
-                sizes = iter(found)
-                yield tuple(next(sizes) if n is None else n for n in dimensions)
+    """Every unknown size set, the largest that some layout allows; of two of them, a row-major one."""
+    unknown = dimensions.count(None)
+    if unknown > MOST_UNKNOWN:
+        return
+    probe = tuple(_PROBE if n is None else n for n in dimensions)
+    if unknown > 1:
+        for layout in row_major_layouts(kind.name, probe):
+            # The sizes that are known take whole tiles, too.
+            pairs, rest = divmod(size * _PROBE**unknown, byte_size(kind, probe, layout))
+            for found in _factors(pairs) if not rest else ():
+                if len(found) == unknown:
+                    sizes = iter(found)
+                    yield tuple(next(sizes) if n is None else n for n in dimensions)
         return
     seen = set()
-    probe = tuple(1 << 12 if n is None else n for n in dimensions)
     for layout in (*usual_layouts(kind.name, probe), *layouts(kind.name, probe)):
         low, high = 0, size * 8 // kind.bits
         while low < high:

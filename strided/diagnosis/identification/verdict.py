@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from strided.diagnosis.identification.candidates import Reading, usualness
+from strided.diagnosis.identification.dimensions import MOST_UNKNOWN
 from strided.diagnosis.identification.evidence import Evidence, Structure
 from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.result import Candidate, Identification, Verdict
@@ -60,7 +61,7 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
     """The verdict on readings, none of which was compared with values."""
     groups = grouped(judged, known)
     if not groups:
-        return Identification((), "none", (f"no layout of {known} takes as many bytes as there are",))
+        return Identification((), "none", (_why_none(known),))
     groups.sort(key=lambda members: -members[0].weight)
     best = groups[0][0]
     rivals = [g for g in groups if best.weight - g[0].weight <= _tolerance(best, g[0])]
@@ -75,6 +76,16 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
             extra = (_preferred(rivals[0], known, len(rivals) - 1),)
     ordered = [*rivals, *(g for g in groups if g not in rivals)]
     return Identification(_candidates(ordered, len(rivals), verdict, extra, known)[:limit], verdict)
+
+
+def _why_none(known: Known) -> str:
+    """Why there is no reading."""
+    unknown = 0 if known.dimensions is None else known.dimensions.count(None)
+    if unknown > MOST_UNKNOWN:
+        return f"too many sizes of {known} are unknown: give all but one, or of a row-major layout all but two"
+    if unknown > 1:
+        return f"no row-major layout that was tried for {known} takes as many bytes as there are; give one more size"
+    return f"no layout of {known} takes as many bytes as there are"
 
 
 def grouped(judged: Sequence[Judged], known: Known) -> list[list[Judged]]:

@@ -41,12 +41,18 @@ class BufferAssignment:
         The id of a value, and another name for it. Only protos have them.
     unread : tuple of (int, str)
         Lines that were not understood: number, from 1, and text. A DumpWarning counted them.
+    cut : str
+        What shows that allocations are missing because the text was cut; a DumpWarning said it. Empty if nothing does.
+    is_complete : bool
+        Whether it says itself that no allocation is missing: protos do, and texts with a total, as until April 2026.
     path : str or None
     """
 
     allocations: tuple[Allocation, ...]
     aliases: tuple[tuple[int, str], ...] = ()
     unread: tuple[tuple[int, str], ...] = ()
+    cut: str = ""
+    is_complete: bool = field(default=True, compare=False)
     path: str | None = field(default=None, compare=False)
 
     @lazy
@@ -184,7 +190,7 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     Raises
     ------
     DumpError
-        Neither of them, broken, or a module without an assignment.
+        Neither of them, broken, a text that ends inside of a line, or a module without an assignment.
     OSError
         A file that cannot be opened.
 
@@ -196,8 +202,10 @@ def read_allocations(origin: Any, *, kind: str | None = None, max_bytes: int | N
     if kind not in (None, "text", "proto"):
         raise DumpError(f"a buffer assignment is a text or a proto, not {kind!r}", path=source.path)
     if kind == "text" or (kind is None and _begins_as_text(source.view)):
-        allocations, unread = read_assignment_text(source.view, source.path, max_bytes)
-        return BufferAssignment(allocations, unread=unread, path=source.path)
+        text = read_assignment_text(source.view, source.path, max_bytes)
+        return BufferAssignment(
+            text.allocations, unread=text.unread, cut=text.cut, is_complete=text.is_complete, path=source.path
+        )
     with naming(source.path):
         allocations, aliases = AssignmentReader(source.view).read()
     return BufferAssignment(allocations, aliases, path=source.path)

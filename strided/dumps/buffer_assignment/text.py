@@ -10,15 +10,17 @@
               | constant | thread-local | maybe-live-out | preallocated-temp
 
 Versions up to 2022 print a pointer; those up to 2026 go on with ``Total bytes used`` and ``Used values:``, which repeat
-what was said. Other lines are kept and counted.
+what was said. Other lines are kept and counted. In later texts nothing marks the end: one that was cut shows only in
+what its allocations lack.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from strided.dumps.buffer_assignment.values import FLAGS, Allocation, Value
 from strided.dumps.source import lines_of
@@ -41,17 +43,36 @@ _VALUE = re.compile(
     r" \(size=(\d{1,19}),offset=(\d{1,19})\):(?: (.*))?"
 )
 _INTEGER = re.compile(r"\d+")
+_TOTAL = re.compile(r"Total bytes used: (\d{1,19})\b")
 
 #: Lines that a warning names; the rest is counted.
 _NAMED = 3
 
 
-def read_assignment_text(
-    view: memoryview, path: str | None, max_bytes: int | None = None
-) -> tuple[tuple[Allocation, ...], tuple[tuple[int, str], ...]]:
-    """The allocations of a text, and the lines that were not understood.
+class AssignmentText(NamedTuple):
+    """What a text holds.
 
-    DumpError for another text, or too many short lines (`source.lines_of`).
+    Attributes
+    ----------
+    allocations : tuple of Allocation
+    unread : tuple of (int, str)
+        Lines that were not understood: number, and text.
+    cut : str
+        What shows that there were more lines; empty if nothing does.
+    is_complete : bool
+        Whether the text's own total shows that there were no more.
+    """
+
+    allocations: tuple[Allocation, ...]
+    unread: tuple[tuple[int, str], ...]
+    cut: str
+    is_complete: bool
+
+
+def read_assignment_text(view: memoryview, path: str | None, max_bytes: int | None = None) -> AssignmentText:
+    """What a text holds. A DumpWarning tells lines that were not understood, and a text that was cut.
+
+    DumpError for another text, one that ends inside of a line, or too many short lines (`source.lines_of`).
     """
     lines = lines_of(view, path, max_bytes)
     first = next((k for k, line in enumerate(lines) if line.strip()), 0)
@@ -59,9 +80,12 @@ def read_assignment_text(
         raise DumpError("expected a buffer assignment, which begins 'BufferAssignment:'", path=path, line=first + 1)
     found: list[tuple[Allocation, list[Value]]] = []
     unread: list[tuple[int, str]] = []
+    total: int | None = None
+    number, line = first + 1, lines[first]
     for number, line in enumerate(lines[first + 1 :], first + 2):
         # As a whole it may be indented, as where it is quoted.
         if line.lstrip().startswith(_END):
+            total = int(stated[1]) if (stated := _TOTAL.match(line.lstrip())) else None
             break
         allocation = _allocation(line.lstrip())
         value = _value(line, found[-1][0]) if allocation is None and found else None
@@ -71,12 +95,52 @@ def read_assignment_text(
             found[-1][1].append(value)
         elif line.strip():
             unread.append((number, line))
+    else:  # the last line, or nothing if that has its end
+        if line.strip() and not _is_whole(line, found):
+            raise DumpError("the text ends inside this line", path=path, line=number, column=len(line) + 1)
     if unread and not found:
         message = f"no allocation in this buffer assignment, but {unread[0][1].strip()[:60]!r}"
         raise DumpError(message, path=path, line=unread[0][0])
     if unread:
         _warn(unread, path)
-    return tuple(replace(allocation, values=tuple(values)) for allocation, values in found), tuple(unread)
+    allocations = tuple(replace(allocation, values=tuple(values)) for allocation, values in found)
+    sign = "" if unread else next(_signs_of_a_cut(allocations, total, line), "")
+    if sign:
+        warnings.warn(f"{path or 'buffer assignment'}: the text was cut: {sign}", DumpWarning, stacklevel=3)
+    return AssignmentText(allocations, tuple(unread), sign, is_complete=total is not None and not sign and not unread)
+
+
+def _is_whole(line: str, found: Sequence[tuple[Allocation, list[Value]]]) -> bool:
+    """Whether a line without an end is one that was understood, and can end so."""
+    if line.rstrip().endswith(":"):
+        return line.strip() == HEADER.decode() or _allocation(line.lstrip()) is not None
+    value = _value(line, found[-1][0]) if found else None
+    return value is not None and value.shape is not None
+
+
+def _signs_of_a_cut(allocations: Sequence[Allocation], total: int | None, last_line: str) -> Iterator[str]:
+    """What shows that lines are missing. Every program has allocations; all have values, unless they have no bytes."""
+    if not allocations:
+        yield "it has no allocation"
+        return
+    if total is not None and total != (held := sum(one.size for one in allocations)):
+        yield f"its allocations have {held} bytes in all, and it says {total}"
+    if total is None and last_line.endswith("]"):  # a layout may follow
+        yield "its last line has no end"
+    for number, one in enumerate(allocations):
+        if one.index != number:
+            yield f"allocation {number} is missing"
+            return
+        if one.size and not one.values:
+            yield f"allocation {number} has no values"
+    numbers = {one.parameter_number for one in allocations if one.parameter_number is not None}
+    if missing := set(range(len(numbers))) - numbers:
+        yield f"parameter {min(missing)} has no allocation"
+    last = allocations[-1]
+    end = max((value.offset + value.size for value in last.values), default=last.size)
+    # Temporaries of the main memory fill theirs; of other spaces the compiler may keep a part for itself.
+    if end < last.size and last.is_preallocated_temp and not (last.maybe_live_out or last.memory_space):
+        yield f"the values of allocation {last.index} end at byte {end} of {last.size}"
 
 
 def _warn(unread: list[tuple[int, str]], path: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -155,18 +155,38 @@ class End(NamedTuple):
     layout: Layout | None
 
 
+class Decider(NamedTuple):
+    """An instruction that decides how a value lies, and where it makes or takes it."""
+
+    instruction: Instruction
+    end: End
+
+
 class Sources(NamedTuple):
-    """Where a value comes from: the places where it is made, and the instructions that decide how it lies."""
+    """Where a value comes from: the places where it is made, and what decides how it lies."""
 
     ends: list[End]
-    makers: list[Instruction]
+    makers: list[Decider]
 
 
 class Targets(NamedTuple):
-    """Where a value goes: the program's results, and the instructions that decide how it must lie."""
+    """Where a value goes: the program's results, and what decides how it must lie."""
 
     results: list[End]
-    takers: list[Instruction]
+    takers: list[Decider]
+
+
+class Side(NamedTuple):
+    """One side of a copy, for a sentence: who does what, and of which shape.
+
+    `fitting` is the layout, in the dimensions of this shape, with which the other side would need no copy.
+    """
+
+    who: str
+    does: str
+    to_do: str
+    shape: AnyShape | None
+    fitting: Layout | None = None
 
 
 class Causes:
@@ -190,37 +210,42 @@ class Causes:
             return _operation(change.instruction, sentence), None
         sources, targets = self._sources(change), self._targets(change)
         source, target = self._most_insistent(sources.makers), self._most_insistent(targets.takers)
-        makes = f"{_title(source)} makes" if source else "it is made as"
-        takes = f"{_title(target)} takes" if target else "what uses it takes"
-        made, taken = f"{makes} {_layout(change.before)}", f"{takes} {_layout(change.after)}"
+        made = Side("it", "is made as", "be made as", change.before)
+        taken = Side("what uses it", "takes", "take", change.after)
+        if source:
+            made = Side(_title(source.instruction), "makes", "make", source.end.place.shape, source.end.layout)
+        if target:
+            taken = Side(_title(target.instruction), "takes", "take", target.end.place.shape, target.end.layout)
         for end in sources.ends:
             parameter = end.place.instruction
             part = targets.results and _elements(end.place.shape) > _elements(change.before)
             if parameter.opcode == "parameter" and parameter.computation is self._entry and not part:
-                returned = f"{self._result_name(targets.results[0].place)} is returned as" if targets.results else ""
-                return self._parameter(end, taken if target or not returned else f"{returned} {_layout(change.after)}")
+                is_returned = targets.results and not target
+                return self._parameter(end, self._returned(targets.results[0]) if is_returned else taken)
         if targets.results:
             return self._result(targets.results[0], made)
-        if target and (source is None or _insistence(target) <= _insistence(source)):
-            return _operation(target, f"{taken}, but {made}"), None
+        if target and (source is None or _insistence(target.instruction) <= _insistence(source.instruction)):
+            return _operation(target.instruction, _sentence(taken, made)), None
         if source:
-            return _operation(source, f"{made}, but {taken}"), None
+            return _operation(source.instruction, _sentence(made, taken)), None
         return _operation(change.instruction, f"nothing near {_title(change.instruction)} asks for this layout"), None
 
-    def _parameter(self, end: End, taken: str) -> tuple[Cause, Cure | None]:
+    def _parameter(self, end: End, taken: Side) -> tuple[Cause, Cure | None]:
         parameter, index = end.place
         name, number = argument_name(parameter), parameter.parameter_number or 0
-        cause = Cause(
-            "parameter", name, parameter, number, f"{name} is passed as {_layout(end.place.shape)}, but {taken}"
-        )
+        passed = Side(name, "is passed as", "be passed as", end.place.shape, end.layout)
+        cause = Cause("parameter", name, parameter, number, _sentence(passed, taken))
         shared = self._results.get(number, ())
         return cause, None if index else _cure(cause, end, shared[0] if len(shared) == 1 else None)
 
-    def _result(self, end: End, made: str) -> tuple[Cause, Cure | None]:
+    def _result(self, end: End, made: Side) -> tuple[Cause, Cure | None]:
         root, index = end.place
-        name, number = self._result_name(end.place), index[0] if index else 0
-        cause = Cause("result", name, root, number, f"{name} is returned as {_layout(end.place.shape)}, but {made}")
+        returned, number = self._returned(end), index[0] if index else 0
+        cause = Cause("result", returned.who, root, number, _sentence(returned, made))
         return cause, None if len(index) > 1 else _cure(cause, end, self._parameters.get(index))
+
+    def _returned(self, end: End) -> Side:
+        return Side(self._result_name(end.place), "is returned as", "be returned as", end.place.shape, end.layout)
 
     def _result_name(self, place: Place) -> str:
         whole = place.instruction.shape
@@ -241,23 +266,27 @@ class Causes:
             return found
 
         layouts = self._search(here, _wanted(change.after), onwards, backwards=True)
-        return Sources(
-            [End(place, layouts[place]) for place in ends], [place.instruction for place in ends] + _insistent(layouts)
-        )
+        found = [End(place, layouts[place]) for place in ends]
+        return Sources(found, [Decider(end.place.instruction, end) for end in found] + _insistent(layouts))
 
     def _targets(self, change: Change) -> Targets:
         """What takes the value; results each with the layout there that would need no copy."""
-        here, takers = changed_place(change.instruction), []
+        here = changed_place(change.instruction)
+        takers: list[tuple[Instruction, Place]] = []
 
         def onwards(place: Place) -> list[Place]:
             found, taken = self._flow.after(place)
-            takers.extend(taken)
-            takers.extend(next.instruction for next in found if next.instruction in self._changes)
+            takers.extend((instruction, place) for instruction in taken)
+            takers.extend((next.instruction, place) for next in found if next.instruction in self._changes)
             return [next for next in found if next.instruction not in self._changes]
 
-        layouts = self._search(here, _wanted(change.before), onwards, backwards=False)
+        before = _wanted(change.before)
+        for operand in self._flow.before(here):  # a transpose has dimensions of its own
+            before = _renamed(before, operand, here, backwards=False)
+        layouts = self._search(here, before, onwards, backwards=False)
         results = [End(*pair) for pair in layouts.items() if pair[0].instruction is self._entry.root]
-        return Targets([end for end in results if isinstance(end.place.shape, Shape)], takers + _insistent(layouts))
+        found = [Decider(taker, End(place, layouts[place])) for taker, place in takers]
+        return Targets([end for end in results if isinstance(end.place.shape, Shape)], found + _insistent(layouts))
 
     def _search(
         self, here: Place, layout: Layout | None, onwards: Callable[[Place], list[Place]], *, backwards: bool
@@ -275,9 +304,9 @@ class Causes:
         self._left -= len(found)
         return found
 
-    def _most_insistent(self, instructions: list[Instruction]) -> Instruction | None:
-        """The instruction that decides how a value lies; another change of layout only if there is nothing else."""
-        return min(instructions, key=lambda each: (each in self._changes, _insistence(each)), default=None)
+    def _most_insistent(self, deciders: list[Decider]) -> Decider | None:
+        """What decides how a value lies; another change of layout only if there is nothing else."""
+        return min(deciders, key=lambda d: (d.instruction in self._changes, _insistence(d.instruction)), default=None)
 
 
 def _renamed(layout: Layout | None, place: Place, next: Place, backwards: bool) -> Layout | None:
@@ -296,7 +325,7 @@ def _renamed(layout: Layout | None, place: Place, next: Place, backwards: bool) 
     return carried(layout, one, other, factors)
 
 
-def _wanted(shape: AnyShape) -> Layout | None:
+def _wanted(shape: AnyShape | None) -> Layout | None:
     return layout_of(shape) if isinstance(shape, Shape) else None
 
 
@@ -326,9 +355,10 @@ def argument_name(parameter: Instruction) -> str:
     return name if name and "/" not in name else parameter.name
 
 
-def _insistent(places: Iterable[Place]) -> list[Instruction]:
-    """Instructions that hand a value on, and yet do not take every layout."""
-    return [place.instruction for place in places if place.instruction.opcode == "dynamic-update-slice"]
+def _insistent(layouts: Mapping[Place, Layout | None]) -> list[Decider]:
+    """What hands a value on, and yet does not take every layout."""
+    updates = (End(*pair) for pair in layouts.items() if pair[0].instruction.opcode == "dynamic-update-slice")
+    return [Decider(end.place.instruction, end) for end in updates]
 
 
 def _insistence(instruction: Instruction) -> int:
@@ -337,6 +367,18 @@ def _insistence(instruction: Instruction) -> int:
     if name in _COLLECTIVES:
         return -1
     return _INSIST.index(name) if name in _INSIST else len(_INSIST)
+
+
+def _sentence(side: Side, other: Side) -> str:
+    """What one side does, but the other does otherwise; each in its own dimensions, as the program's text has it."""
+    found = f"{side.who} {side.does} {_layout(side.shape)}, but {other.who} {other.does} {_layout(other.shape)}"
+    layout = _wanted(other.shape)
+    if side.fitting is None or layout is None:
+        return found + ", in other dimensions" * (_layout(side.shape) == _layout(other.shape))
+    if side.fitting.minor_to_major == layout.minor_to_major:
+        return found
+    tiles = " with tiles" * (bool(layout.tiles) and not side.fitting.tiles)
+    return f"{found}, for which it would have to {side.to_do} {side.fitting}{tiles}"
 
 
 def _title(instruction: Instruction) -> str:
@@ -351,5 +393,5 @@ def _elements(shape: AnyShape | None) -> int:
 
 
 def _layout(shape: AnyShape | None) -> str:
-    layout = layout_of(shape) if isinstance(shape, Shape) else None
+    layout = _wanted(shape)
     return str(shape if layout is None else layout)
