@@ -7,7 +7,7 @@ from typing import Any
 
 from strided.arrays.buffers import extent
 from strided.arrays.layout_array import LayoutArray, map_array
-from strided.errors import UnsupportedError
+from strided.errors import DumpError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
 from strided.files.regular import open_regular, read_exactly
 from strided.io.remote import RemoteArray, is_url
@@ -149,7 +149,7 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
 
 
 def _behind_header(path: str | os.PathLike[str], shape: Shape) -> tuple[Shape, int]:
-    """The shape of the array in a file, and the bytes in front of it: of a ``.npy`` file those of its header.
+    """The shape of the array in a file, and the bytes in front of it: the header, if a ``.npy`` file lacks its type.
 
     A file of exactly the size of raw bytes is raw bytes, whatever it begins with.
     """
@@ -160,7 +160,12 @@ def _behind_header(path: str | os.PathLike[str], shape: Shape) -> tuple[Shape, i
         if head != NPY_MAGIC or size == shape.buffer_byte_size:
             return shape, 0
         file.seek(0)
-        header = read_npy_header(file, os.fspath(path))
+        try:
+            header = read_npy_header(file, os.fspath(path))
+        except DumpError:
+            return shape, 0
+    if header.dtype.kind != "V" or header.type_name is not None:
+        return shape, 0
     return shape_of_npy(header, shape, os.fsdecode(path)), header.offset
 
 

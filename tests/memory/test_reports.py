@@ -275,7 +275,11 @@ def truncate(path: Path) -> None:
     path.write_text(text[:end] if text[end - 1 : end] != "\n" else text[: end - 1], encoding="utf-8")
 
 
-@pytest.mark.parametrize("broken", [{"module"}, {"assignment"}, {"module", "assignment"}], ids=lambda kinds: " and ".join(sorted(kinds)))
+@pytest.mark.parametrize(
+    "broken",
+    [{"module"}, {"assignment"}, {"module", "assignment"}],
+    ids=lambda kinds: " and ".join(sorted(kinds)),
+)
 def test_what_is_damaged_is_named_and_the_rest_answers(broken: set[str], tmp_path: Path) -> None:
     files = dumped(tmp_path)
     for what in broken:
