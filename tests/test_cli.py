@@ -656,7 +656,7 @@ def test_a_poor_terminal_is_no_error() -> None:
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "cp437"])
+@pytest.mark.parametrize("encoding", thinned(["cp1252", "latin-1", "cp437"], 3))
 def test_pictures_have_a_mark_for_each_of_theirs_in_every_encoding(encoding: str, dump: Path) -> None:
     report = paths.DATA / "memory" / "complex_matmul.hlo.txt.gz"
     for command in (("padding", dump, SHAPE), ("memory", report), ("info", "f32[999,999]{1,0:T(8,128)}")):

@@ -439,6 +439,28 @@ def test_a_size_that_nothing_explains() -> None:
     assert claimed.notes == ("claim: the claimed layout takes 36,864 bytes, and there are 20,400",)
 
 
+@pytest.mark.parametrize(
+    ("dimensions", "layout"), [((17, 300), ""), ((300, 17), ""), ((12, 40, 63), ""), ((17, 300), ":T(8,128)")]
+)
+@pytest.mark.parametrize("every", [251, 256, 1 << 20])
+def test_counted_values_are_taken_for_row_major(dimensions: tuple[int, ...], layout: str, every: int) -> None:
+    """They go on from one row to the next, and are as smooth where the dimensions are in another order."""
+    order = ",".join(map(str, reversed(range(len(dimensions)))))
+    values = (np.arange(np.prod(dimensions)).reshape(dimensions) % every).astype(np.float32)
+    shape = f"f32[{','.join(map(str, dimensions))}]{{{order}{layout}}}"
+    found = identify(sd.LayoutArray.from_numpy(values, shape).buffer, sd.parse_shape(shape).text(layout=False))
+    assert found.verdict == "likely"
+    assert shape in named(found)
+
+
+def test_a_claim_that_counted_values_cannot_refute_stands() -> None:
+    values = (np.arange(5100).reshape(17, 300) % 256).astype(np.float32)
+    found = identify(values.tobytes(), "f32[17,300]{0,1}")
+    assert found.verdict == "likely"
+    assert named(found) == {"f32[17,300]{0,1}"}
+    assert "as claimed; 1 other fits about as well" in str(found)
+
+
 def test_files_of_other_formats_are_noted() -> None:
     found = identify(b"\x93NUMPY" + bytes(506), "f32[128]")
     assert found.notes[0].startswith("format: the buffer begins as a .npy file does")

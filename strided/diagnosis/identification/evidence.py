@@ -35,6 +35,9 @@ _MOST = 2000.0
 _ALIKE = 0.8
 #: Short rows that differ from their neighbours by less than this share of what any two do are continuous.
 _UNLIKE, _SHORT = 0.6, 16
+#: Ends of rows that are looked at, and the fewest that tell whether values go on there, if within rows they differ by
+#: less than this share of what others do.
+_ENDS, _LEAST_ENDS, _SEQUENCE = 512, 8, 0.25
 #: Places of a power of two that are enough to tell what it does.
 _POSITIONS = 12
 #: Slots looked at for padding: anywhere in the buffer, and at its end; and how rare constants are among values that
@@ -296,6 +299,29 @@ def _is_patchy(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs, n: int) -
     found = [difference[k::levels][held[k::levels]] for k in range(levels) if n >> (k + 1) >= _POSITIONS]
     means = [float(d.mean()) for d in found if len(d)]
     return len(means) > 1 and max(means) - min(means) > 0.5 * max(means)
+
+
+def goes_on(source: Source, reading: Reading) -> bool:
+    """Whether values without tiles go on from the end of each row to the next one, as within rows.
+
+    Then they are one sequence, which is as smooth in every order of dimensions: neighbours tell nothing of these.
+    """
+    shape = reading.shape
+    assert shape.layout is not None
+    if len(shape.dimensions) < 2 or shape.layout.tiles or shape.expansion.allocated_elements != shape.size:
+        return False
+    row = shape.dimensions[shape.layout.minor_to_major[0]]
+    ends = np.arange(row, shape.size, row)
+    if row < 2 or len(ends) < _LEAST_ENDS:
+        return False
+    ends = ends[:: max(1, len(ends) // _ENDS)]
+    values, inside = source.fetch(reading, np.concatenate([ends - 1, ends, ends - row // 2 - 1, ends - row // 2]))
+    if not inside.all():
+        return False
+    last, first, *within = ranks(as_numbers(values), inside, len(values)).reshape(4, -1)
+    far = float(np.median(_shuffled(np.concatenate([last, first]))))
+    near, across = float(np.median(np.abs(within[1] - within[0]))), float(np.median(np.abs(first - last)))
+    return 0 < near < _SEQUENCE * far and across <= 2 * near
 
 
 def _order(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> Evidence:

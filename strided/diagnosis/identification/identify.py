@@ -301,7 +301,8 @@ def _judged(
         structure, values = fetched[same]
         padding, own = evidence.padding(source, reading)
         placed = evidence.placement(reading, source.size)
-        judged.append(Judged(reading, (dimensions, values), structure, padding, placed, signs, own))
+        goes_on = evidence.goes_on(source, reading)
+        judged.append(Judged(reading, (dimensions, values), structure, padding, placed, signs, own, goes_on))
     return judged
 
 

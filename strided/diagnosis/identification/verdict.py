@@ -30,7 +30,10 @@ _USUAL = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """A reading and what speaks for it. Readings of one `group` give the same values."""
+    """A reading and what speaks for it. Readings of one `group` give the same values.
+
+    `is_sequence`: the order of its dimensions cannot be told (`evidence.goes_on`).
+    """
 
     reading: Reading
     group: Hashable
@@ -39,6 +42,7 @@ class Judged:
     placement: Evidence
     type_signs: Evidence
     constants: tuple[bytes, ...]
+    is_sequence: bool
 
     @property
     def weight(self) -> float:
@@ -64,7 +68,7 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
         return Identification((), "none", (_why_none(known),))
     groups.sort(key=lambda members: -members[0].weight)
     best = groups[0][0]
-    rivals = [g for g in groups if best.weight - g[0].weight <= _tolerance(best, g[0])]
+    rivals = [g for g in groups if best.weight - g[0].weight <= _tolerance(best, g[0]) or _are_alike(best, g[0])]
     extra: tuple[str, ...] = ()
     verdict: Verdict = "tied"
     if best.telling > _LEAST:
@@ -76,6 +80,14 @@ def decide(judged: Sequence[Judged], known: Known, limit: int) -> Identification
             extra = (_preferred(rivals[0], known, len(rivals) - 1),)
     ordered = [*rivals, *(g for g in groups if g not in rivals)]
     return Identification(_candidates(ordered, len(rivals), verdict, extra, known)[:limit], verdict)
+
+
+def _are_alike(a: Judged, b: Judged) -> bool:
+    """Whether two readings have the same elements in the same order of memory, and only their dimensions in another."""
+    if not (a.is_sequence and b.is_sequence):
+        return False
+    one, other = ((r.place, r.byteorder, r.bitorder, r.shape.element_type) for r in (a.reading, b.reading))
+    return one == other
 
 
 def _why_none(known: Known) -> str:
