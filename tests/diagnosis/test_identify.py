@@ -440,7 +440,7 @@ def test_a_size_that_nothing_explains() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dimensions", "layout"), [((17, 300), ""), ((300, 17), ""), ((12, 40, 63), ""), ((17, 300), ":T(8,128)")]
+    ("dimensions", "layout"), [((17, 300), ""), ((300, 17), ""), ((9, 16, 35), ""), ((17, 300), ":T(8,128)")]
 )
 @pytest.mark.parametrize("every", [251, 256, 1 << 20])
 def test_counted_values_are_taken_for_row_major(dimensions: tuple[int, ...], layout: str, every: int) -> None:
