@@ -10,6 +10,7 @@ from __future__ import annotations
 from strided.kernels import SHORT_ROW_BYTES, simd_bytes
 from strided.kernels.compile import NUMBER, ZERO, kernel, part
 from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at, written
+from strided.kernels.transpose_joined import evenly
 from strided.kernels.transpose_squares import ARGUMENTS
 
 _WRITTEN = 512  # bytes of a row of the target that are written at once, made of as many runs of the source
@@ -180,12 +181,7 @@ def _by_block(rows, s, targets, t, extent, size, last, room):
 @part
 def _follow(targets, count, length):
     """Whether rows of the target are short, and each begins where the one before it ends."""
-    if length > SHORT_ROW_BYTES:
-        return False
-    for k in range(1, count):
-        if simd_bytes.integer(targets + 8 * k) - simd_bytes.integer(targets + 8 * k - 8) != length:
-            return False
-    return True
+    return length <= SHORT_ROW_BYTES and evenly(targets, count, length) == count
 
 
 @part

@@ -17,7 +17,7 @@ import numpy as np
 
 from strided.addressing.address_map import AddressMap
 from strided.planning.plan import Storage, span_of
-from strided.planning.runs import runs_of, table_of
+from strided.planning.runs import merged, runs_of, table_of
 from strided.runtime import limits
 from strided.runtime.aliases import Bytes, Table
 from strided.runtime.cache import forgettable
@@ -77,12 +77,7 @@ def _pages(map_: AddressMap, storage: Storage, start: int) -> Table | None:
     if span is None or runs is None:
         return None
     first, bytes_ = runs[0] + start, runs[1]
-    order = np.argsort(first, kind="stable")
-    low = first[order] // mmap.PAGESIZE
-    high = np.maximum.accumulate((first + bytes_ - 1)[order] // mmap.PAGESIZE + 1)
-    # A range begins where no page before it reaches.
-    begins = np.append(True, low[1:] > high[:-1])
-    ranges = np.stack([low[begins], high[np.append(begins[1:], True)]], axis=1)
+    ranges = merged(np.stack([first // mmap.PAGESIZE, (first + bytes_ - 1) // mmap.PAGESIZE + 1], axis=1), 0)
     touched = int((ranges[:, 1] - ranges[:, 0]).sum())
     return ranges if touched * limits.current.sparse_pages * mmap.PAGESIZE < span[1] - span[0] else None
 
