@@ -61,16 +61,19 @@ def report_from_assignment(
     clock = _clock(own, module, traces)
     held = [slot for one in own for slot in _slots(one, clock)]
     total = sum(one.size for one in own)
+    apart = sum(one.size for one in own if one.is_thread_local)
     instructions = {i.name: i for i in reversed(module.instructions)} if module is not None else {}
     notes = [_about_total(assignment, is_whole=is_whole or assignment.is_complete)]
+    if apart:
+        notes.append(f"{apart:,} bytes of the total are thread-local: the program does not hold them")
     bounds: set[str] = set()
     usage: list[int] = []
     if clock is None:
-        peak, peak_at, place = total, None, None
+        peak, peak_at, place = total - apart, None, None
         notes.append("nothing tells live ranges: the peak is at most the total; the module beside it tells them")
         bounds = {"peak_bytes", "padding_bytes"}
     else:
-        usage = _usage(held, len(clock.schedule))
+        usage = _usage([slot for slot in held if not slot.allocation.is_thread_local], len(clock.schedule))
         peak = max(usage, default=0)
         place = usage.index(peak) if usage else None
         peak_at = None if place is None else clock.schedule[place]
@@ -80,7 +83,7 @@ def report_from_assignment(
     buffers = tuple(_buffer(slot, place, clock, instructions) for slot in held)
     if clock is None:
         slots = zip(held, buffers, strict=True)
-        padding = most_padding(Slot(s.allocation.index, s.offset, b.bytes, b.padding_bytes) for s, b in slots)
+        padding = most_padding(Slot(s.allocation.index, s.offset, b.bytes, b.wasted_bytes) for s, b in slots)
     else:
         padding = sum(b.wasted_bytes for b in buffers)
     return MemoryReport(
@@ -178,9 +181,9 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
     one = slot.allocation
     value = _largest(slot.values)
     size = slot.size
-    is_at_peak, other = True, None
+    is_at_peak, other = not one.is_thread_local, None
     live = None
-    if clock is not None and clock.schedule:
+    if clock is not None and clock.schedule and not one.is_thread_local:
         known = [r for r in slot.ranges if r is not None]
         if known:
             live = LiveRange(min(r.start for r in known), max(r.stop for r in known))
@@ -197,7 +200,9 @@ def _buffer(slot: _Held, place: int | None, clock: _Clock | None, instructions: 
     if one.parameter_number is not None:  # an argument that is donated keeps its name; its value is the first
         named = min(slot.values, key=lambda v: v.id, default=None)
     instruction = None if named is None else instructions.get(named.name)
-    source = source_of(instruction) if instruction is not None else Source()
+    source = Source()
+    if named is not None and instruction is not None:
+        source = source_of(instruction, named.index or ())
     if one.parameter_number is not None and not source.argument:
         source = Source(argument=plain_name(named.name) if named else f"parameter {one.parameter_number}")
     return Buffer(

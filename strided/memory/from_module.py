@@ -11,6 +11,7 @@ from strided.errors import LayoutError, StridedError
 from strided.escape import some
 from strided.layout import UNBOUNDED, BufferShape, Shape
 from strided.memory.buffers import Buffer, LiveRange
+from strided.memory.handing_on import SAME_VALUE
 from strided.memory.liveness import Index, Liveness, Member
 from strided.memory.provenance import source_of
 from strided.memory.report import MemoryReport
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
 
 #: Instructions that name a value again.
-_NAMING = frozenset(("bitcast", "get-tuple-element", "tuple", "while", "parameter", "opt-barrier"))
+_NAMING = SAME_VALUE | {"bitcast", "get-tuple-element", "tuple", "while", "parameter"}
 
 #: Arrays of higher ranks have too many orders to choose from; no real program has them.
 _MAX_RANK = 16
@@ -126,7 +127,7 @@ def _buffer(
     maker, place = parameters[0] if parameters else (best.maker, best.place)
     if parameters:
         kind = "argument"
-    elif any(i.opcode == "constant" for i in outer):
+    elif any(i.opcode == "constant" for i, _, _ in members):
         kind = "constant"
     else:
         kind = "result" if any(i.name in results for i in outer) else "temporary"
@@ -139,7 +140,7 @@ def _buffer(
         shapes=(best.shape,),
         live=live,
         is_at_peak=is_at_peak,
-        source=source_of(maker),
+        source=source_of(maker, place),
     )
 
 

@@ -3,8 +3,10 @@
 Each array of each result is a value. Instructions that only name values again (tuples, their elements, bitcasts, the
 state of a loop) join them; what is written in place, only in a scheduled module: before, the compiler has not yet put
 copies where a value is needed once more. A value is in use from the first instruction that makes it to the last that
-takes it; arguments and results of the program, to its end. Computations count where they are called, each time anew, as
-the compiler makes a copy of them for every call; the inside of a fusion makes no values.
+takes it; results of the program, to its end; arguments and constants, whose memory nothing else gets, throughout.
+Computations count where they are called, each time anew, as the compiler makes a copy of them for every call; the
+inside of a fusion makes no values. What is made by a computation that is started, and runs beside what follows, is in
+use until it is done: nothing tells when, in between, it is taken last.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from strided.errors import UnsupportedError
 from strided.layout import AnyShape, TupleShape
 from strided.memory.buffers import LiveRange
+from strided.memory.handing_on import RUNNING, SAME_VALUE, begun_by, result_part, tuple_index, wraps
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
@@ -27,17 +30,16 @@ Run: TypeAlias = "tuple[int, Instruction]"
 #: A part of a result: the instruction, the place, and the shape there.
 Member: TypeAlias = "tuple[Instruction, Index, AnyShape]"
 
-#: Instructions that run other computations, whose values take memory.
-_CALLING = frozenset(("while", "conditional", "call", "async-start"))
 #: Instructions whose value is their operand's.
-_SAME = frozenset(("bitcast", "opt-barrier", "optimization-barrier", "add-dependency", "domain"))
+_SAME = SAME_VALUE | {"bitcast"}
 #: Instructions that take no array of their operands into use; the arrays go on under another name.
 _NAMING = _SAME | {"tuple", "get-tuple-element"}
 
-#: Instructions that write their first operand's memory; the compiler has copied it if it is needed afterwards.
+#: Instructions that write their first operand's memory; the compiler has copied it if it is needed afterwards. Of
+#: ``all-reduce-start`` that holds only for some compilers: its results count anew, and the sum is a bound for all.
 _IN_PLACE = frozenset(("dynamic-update-slice", "scatter"))
 #: Instructions that may give an operand's value again.
-_JOINING = _NAMING | _CALLING | _IN_PLACE | {"fusion", "custom-call", "send"}
+_JOINING = _NAMING | RUNNING | _IN_PLACE | {"fusion", "custom-call", "send"}
 
 _ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 
@@ -61,6 +63,7 @@ class Liveness:
         self._members: list[Member] = []
         self._runs: list[Run] = []  # of each member
         self._number: dict[Run, int] = {}
+        self._starts: dict[Run, Run] = {}  # of updates of asynchronous operations
         self._numbers: dict[Run, dict[Index, int]] = {}  # of results that are tuples
         for run in self._order:
             self._enumerate(run)
@@ -70,7 +73,9 @@ class Liveness:
         for run in self._order:
             opcode = run[1].opcode
             if opcode in _JOINING or opcode.endswith(("-start", "-update", "-done")):
-                self._join_operands(run)
+                operands = [(run[0], operand) for operand in run[1].operands]
+                self._join_operands(run, operands)
+                self._join_inside(run, operands)
         root, parameters = (0, module.entry.root), module.parameters
         for alias in module.aliases:
             for parameter in parameters[alias.parameter_number : alias.parameter_number + 1]:
@@ -78,6 +83,9 @@ class Liveness:
         self._classes: dict[int, list[int]] = {}
         for number in range(len(self._members)):
             self._classes.setdefault(self._find(number), []).append(number)
+        self._until = {0: 0}
+        for (call, start, _), inside in self._calls.items():  # those around a call come before it
+            self._until[inside] = max(self._until[call], self._done((call, start), root))
         self._ranges = {leader: self._range(numbers, root) for leader, numbers in self._classes.items()}
         self._by_name = {run[1].name: run for run in reversed(self._order)}
 
@@ -142,53 +150,60 @@ class Liveness:
         for index, number in numbers.items():
             self._join(number, self._at(to, inner + index))
 
-    def _join_operands(self, run: Run) -> None:
-        call, i = run
-        opcode, operands = i.opcode, [(call, operand) for operand in i.operands]
+    def _join_operands(self, run: Run, operands: Sequence[Run]) -> None:
+        i, opcode = run[1], run[1].opcode
         if not operands:
             return
         if opcode == "tuple":
             for n, operand in enumerate(operands):
                 self._join_all(operand, run, inner=(n,))
         elif opcode == "get-tuple-element":
-            self._join_all(run, operands[0], inner=_index(i.attributes.get("index", "0"))[:1])
+            self._join_all(run, operands[0], inner=(tuple_index(i),))
         elif opcode in _SAME:
             self._join_all(run, operands[0])
-        elif opcode == "while":
-            if self._has_copies:
-                self._join_all(run, operands[0])
-            for _, inside, computation in self._called(run):
-                for parameter in computation.parameters:
-                    self._join_all(run, (inside, parameter))
-                if computation.root.shape == i.shape:  # the body, not the condition
-                    if self._has_copies:
-                        self._join_all(run, (inside, computation.root))
-                    else:
-                        self._join_kept(run, operands[0], computation)
-        elif opcode in ("conditional", "call"):
-            self._join_callees(run, operands)
-        elif opcode == "async-start":
-            self._join_callees(run, operands)
-            self._join_start(run, operands)
         elif opcode.endswith("-update"):
             self._join_all(run, operands[0])
+            self._join_added(run, operands)
         elif opcode.endswith("-done"):
             self._join_done(run, operands[0])
-        elif opcode == "copy-start" and not _wraps(i.shape):
-            self._join_all(operands[0], run, inner=(1,))
         elif opcode == "send":
             self._join_all(operands[0], run, inner=(0,))
-        elif opcode.endswith("-start") and isinstance(i.shape, TupleShape):
-            self._join_start(run, operands)
         elif opcode in _IN_PLACE:
             if self._has_copies:
                 self._join_each(run, operands)
         elif opcode in ("fusion", "custom-call"):
-            if opcode == "fusion" and i.called_computations and self._has_copies:
-                self._join_updated(run, operands)
             for output, number, index in _ALIASED.findall(i.attributes.get("output_to_operand_aliasing", "")):
                 for operand in operands[int(number) : int(number) + 1]:
                     self._join(self._at(run, _index(output)), self._at(operand, _index(index)))
+        if opcode.endswith("-start"):
+            self._join_start(run, operands)
+
+    def _join_inside(self, run: Run, operands: Sequence[Run]) -> None:
+        """Join what an instruction takes and gives with what the computations that it runs take and give."""
+        operation = begun_by(run[1].opcode)
+        if operation == "while":
+            self._join_loop(run, operands)
+        elif operation in RUNNING:
+            self._join_callees(run, operands)
+        elif operation == "fusion" and run[1].called_computations and self._has_copies:
+            self._join_updated(run, operands)
+
+    def _join_loop(self, run: Run, operands: Sequence[Run]) -> None:
+        result = result_part(run[1])
+        state = self._at(run, result)
+        if not operands or state is None:
+            return
+        first = operands[0]
+        if self._has_copies:
+            self._join_all(first, run, inner=result)
+        for _, inside, computation in self._called(run):
+            for parameter in computation.parameters:
+                self._join_all((inside, parameter), run, inner=result)
+            if computation.root.shape == self._members[state][2]:  # the body, not the condition
+                if self._has_copies:
+                    self._join_all((inside, computation.root), run, inner=result)
+                else:
+                    self._join_kept(run, first, computation)
 
     def _called(self, run: Run) -> Iterator[tuple[int, int, ComputationLike]]:
         """The computations that an instruction calls: which of them it is, the number of the call, and itself."""
@@ -198,38 +213,53 @@ class Liveness:
 
     def _join_kept(self, run: Run, first: Run, body: ComputationLike) -> None:
         """Join what a loop leaves alone with what it begins with."""
-        root = body.root
+        root, result = body.root, result_part(run[1])
         if root.opcode == "parameter":
-            self._join_all(run, first)
+            self._join_all(first, run, inner=result)
         kept = {
             n
             for n, operand in enumerate(root.operands if root.opcode == "tuple" else ())
             if operand.opcode == "get-tuple-element"
             and operand.operands[0].opcode == "parameter"
-            and _index(operand.attributes.get("index", "0"))[:1] == (n,)
+            and tuple_index(operand) == n
         }
-        self._join_parts(run, first, kept)
+        self._join_parts(first, run, kept, inner=result)
 
-    def _join_parts(self, a: Run, b: Run, places: Collection[int]) -> None:
-        """Join the parts that two results have at some places of their tuples, and below these."""
+    def _join_parts(self, a: Run, to: Run, places: Collection[int], inner: Index = ()) -> None:
+        """Join the parts of `a` at some places of its tuple, and below these, with those of `to` below `inner`."""
         for index, number in self._numbers.get(a, {}).items():
             if index and index[0] in places:
-                self._join(number, self._at(b, index))
+                self._join(number, self._at(to, inner + index))
 
     def _join_callees(self, run: Run, operands: Sequence[Run]) -> None:
-        first = 1 if run[1].opcode == "conditional" else 0
-        inner = (1,) if run[1].opcode == "async-start" else ()
+        first = 1 if begun_by(run[1].opcode) == "conditional" else 0
         for n, inside, computation in self._called(run):
-            self._join_all((inside, computation.root), run, inner=inner)
+            self._join_all((inside, computation.root), run, inner=result_part(run[1]))
             given = operands[first + n : first + n + 1] if first else operands
             for parameter, operand in zip(computation.parameters, given, strict=False):
                 self._join_all((inside, parameter), operand)
 
     def _join_start(self, run: Run, operands: Sequence[Run]) -> None:
-        """Join the operands of an asynchronous operation with the first part of its result, which names them again."""
-        for n, operand in enumerate(operands):
-            inner = (0, n) if self._at(run, (0, n)) is not None else (0,) if n == 0 else (-1,)
-            self._join_all(operand, run, inner=inner)
+        """Join the operands of an asynchronous operation with the part of its result that names them again."""
+        if wraps(run[1].shape):
+            for n, operand in enumerate(operands):
+                self._join_all(operand, run, inner=(0, n))
+        elif result := result_part(run[1]):  # there are two parts, and one is the result
+            self._join_all(operands[0], run, inner=(1 - result[0],))
+
+    def _join_added(self, run: Run, operands: Sequence[Run]) -> None:
+        """Join the operands that an update adds to those of its start: a computation runs when it has them all."""
+        first, *added = operands
+        start = self._starts[run] = self._starts.get(first, first)
+        shape = first[1].shape
+        given = shape[0] if isinstance(shape, TupleShape) and len(shape) else None
+        for n, operand in enumerate(added, len(given) if isinstance(given, TupleShape) else 0):
+            self._join_all(operand, run, inner=(0, n))
+            for _, inside, computation in self._called(start):
+                for parameter in computation.parameters[n : n + 1]:
+                    self._join_all((inside, parameter), operand)
+        for _, inside, computation in self._called(start):
+            self._join_all((inside, computation.root), run, inner=(1,))
 
     def _join_each(self, run: Run, operands: Sequence[Run]) -> None:
         """Join the result of an update in place with the operand that it updates; a tuple's parts with one each."""
@@ -242,7 +272,7 @@ class Liveness:
 
     def _join_updated(self, run: Run, operands: Sequence[Run]) -> None:
         """Join the results of a fusion that are updates in place with the operands that they update."""
-        root = run[1].called_computations[0].root
+        root, result = run[1].called_computations[0].root, result_part(run[1])
         is_tuple = root.opcode == "tuple"
         for n, found in enumerate(root.operands if is_tuple else [root]):
             if found.opcode not in _IN_PLACE | _SAME or isinstance(found.shape, TupleShape):
@@ -253,7 +283,7 @@ class Liveness:
                 found = found.operands[0]
             if is_updated and found.opcode == "parameter":
                 for operand in operands[found.parameter_number or 0 :][:1]:
-                    self._join_all(operand, run, inner=(n,) if is_tuple else ())
+                    self._join_all(operand, run, inner=(*result, n) if is_tuple else result)
 
     def _join_done(self, run: Run, start: Run) -> None:
         (_, i), shape = run, start[1].shape
@@ -262,7 +292,15 @@ class Liveness:
         elif i.opcode == "recv-done" and i.shape not in tuple(shape):  # what was received, and a token
             self._join_parts(run, start, (0,))
         else:
-            self._join_all(run, start, inner=(0,) if i.opcode == "copy-done" and not _wraps(shape) else (1,))
+            self._join_all(run, start, inner=result_part(start[1]))
+
+    def _done(self, run: Run, root: Run) -> int:
+        """The place at which an asynchronous operation is done that a run starts; 0 if it starts none.
+
+        The tuple that a start gives goes through all that belongs to the operation.
+        """
+        number = self._at(run, ()) if run[1].opcode.endswith("-start") else None
+        return 0 if number is None else self._range(self._classes[self._find(number)], root).stop
 
     def _range(self, numbers: Sequence[int], root: Run) -> LiveRange:
         end = len(self._order) - 1
@@ -271,9 +309,10 @@ class Liveness:
             run, index = self._runs[number], self._members[number][1]
             call, instruction = run
             place = self._place[run]
-            if instruction.opcode == "parameter" and instruction.computation.is_entry:
+            is_argument = instruction.opcode == "parameter" and instruction.computation.is_entry
+            if is_argument or instruction.opcode == "constant":
                 return LiveRange(0, end)
-            start, stop = min(start, place), max(stop, end if run == root else place)
+            start, stop = min(start, place), max(stop, end if run == root else place, self._until.get(call, 0))
             for user in instruction.users:
                 if user.opcode not in _NAMING and not (index and user.opcode == "while"):
                     stop = max(stop, self._place.get((call, user), 0))
@@ -295,7 +334,7 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
     while todo:
         run, called = todo.pop()
         call, instruction = run
-        if called is not None or instruction.opcode not in _CALLING:
+        if called is not None or begun_by(instruction.opcode) not in RUNNING:
             order.append(run)
             around.difference_update(called or ())
             continue
@@ -313,14 +352,6 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
             begun.append(id(computation))
             todo += [((inside, i), None) for i in reversed(computation.instructions)]
     return order, calls
-
-
-def _wraps(shape: AnyShape | None) -> bool:
-    """Whether the result of an asynchronous start begins with a tuple of its operands, as one of a computation does.
-
-    That of ``copy-start`` begins with the copy. But a computation of one ``copy`` is started under the same name.
-    """
-    return isinstance(shape, TupleShape) and len(shape) > 0 and isinstance(shape[0], TupleShape)
 
 
 def _nodes(shape: AnyShape) -> Iterator[tuple[Index, AnyShape]]:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from strided.memory.buffers import Source
+from strided.memory.handing_on import SAME_VALUE, tuple_index
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction
@@ -13,15 +14,14 @@ if TYPE_CHECKING:
 #: Instructions to look back through for one that says where it came from.
 _MOST_HOPS = 8
 #: Instructions that give the value of their first operand, in another place or layout.
-_MOVING = frozenset(
-    """bitcast convert copy copy-done copy-start get-tuple-element opt-barrier reshape slice-done slice-start transpose
-    tuple while""".split()
+_MOVING = SAME_VALUE.union(
+    "bitcast convert copy copy-done copy-start reshape slice-done slice-start transpose while".split()
 )
 _NUMBERED = re.compile(r"(?:\.\d+)+$")
 
 
-def source_of(instruction: Instruction) -> Source:
-    """Who made the value of an instruction.
+def source_of(instruction: Instruction, index: tuple[int, ...] = ()) -> Source:
+    """Who made the value of an instruction; of a tuple, the part at `index`.
 
     What the compiler added (copies, bitcasts) says nothing: then it is the operation inside a fusion, or the one whose
     value is copied.
@@ -37,15 +37,25 @@ def source_of(instruction: Instruction) -> Source:
         if found.opcode == "fusion" and found.called_computations:
             if said := _described(found.called_computations[0].root):
                 return said
-        found = found.operands[0] if _is_moving(found) and found.operand_names else None
+        found, index = _moved_from(found, index)
     if found is not None and found.computation.is_entry:
         return _described(found, argument_name(found))
     return Source()
 
 
-def _is_moving(instruction: Instruction) -> bool:
-    """Whether the value is that of the first operand, or one half of it is: 64 bits are two words of 32."""
-    return instruction.opcode in _MOVING or "X64" in instruction.attributes.get("custom_call_target", "")
+def _moved_from(instruction: Instruction, index: tuple[int, ...]) -> tuple[Instruction | None, tuple[int, ...]]:
+    """The instruction that has the value at `index` before, and where in its result; None if it is made here.
+
+    What an operation on two words of 32 bits gives is taken for the first of them.
+    """
+    opcode, count = instruction.opcode, len(instruction.operand_names)
+    if opcode == "tuple" and index and 0 <= index[0] < count:
+        return instruction.operands[index[0]], index[1:]
+    if opcode == "get-tuple-element" and count:
+        return instruction.operands[0], (tuple_index(instruction), *index)
+    if count and (opcode in _MOVING or "X64" in instruction.attributes.get("custom_call_target", "")):
+        return instruction.operands[0], () if opcode.endswith("-start") else index
+    return None, ()
 
 
 def argument_name(parameter: Instruction) -> str:

@@ -158,7 +158,7 @@ def looped(condition: str, step: str, start: str = "0", more: str = "", before: 
         ("ROOT r = pred[] compare(i, k), direction=LT", "next = s32[] add(i, one)", "2", 5),
         ("ROOT r = pred[] compare(i, n), direction=LT", "j = s32[] copy(i) next = s32[] add(j, one)", "0", 12),
         ("ROOT r = pred[] compare(i, n), direction=NE", "next = s32[] add(i, two)", "1", None),
-        ("ROOT r = pred[] compare(i, n), direction=GT", "next = s32[] add(i, one)", "0", None),
+        ("ROOT r = pred[] compare(i, n), direction=LT", "next = s32[] subtract(i, one)", "0", None),
         ("ROOT r = pred[] compare(i, n), direction=LT", "next = s32[] add(i, i)", "1", None),
         ("ROOT r = pred[] compare(i, n), direction=LT", "next = s32[] add(k, one)", "0", None),
         ("ROOT r = pred[] compare(i, n), direction=LT", "next = s32[] multiply(i, two)", "1", None),
@@ -169,6 +169,29 @@ def test_loops_that_count_are_counted(condition, step, start, times):
     copy = looped(condition, step, start)
     assert (copy.times, copy.times_known) == (times or 1, times is not None)
     assert copy.total_bytes == BYTES * (times or 1)
+
+
+NEVER = ', backend_config={"known_trip_count":{"n":"0"}}'
+
+
+@pytest.mark.parametrize(
+    ("condition", "step", "start", "more"),
+    [
+        ("ROOT r = pred[] compare(i, n), direction=GT", "next = s32[] add(i, one)", "0", ""),
+        ("ROOT r = pred[] compare(n, i), direction=GT", "next = s32[] add(i, one)", "12", ""),
+        ("ROOT r = pred[] compare(i, n), direction=NE", "next = s32[] multiply(i, two)", "12", ""),
+        ("ROOT r = pred[] compare(i, n), direction=LT", "next = s32[] multiply(i, two)", "13", ""),
+        ("ROOT r = pred[] constant(true)", "next = s32[] add(i, i)", "0", NEVER),
+    ],
+)
+def test_a_loop_that_never_runs_moves_nothing(condition, step, start, more):
+    copy = looped(condition, step, start, more)
+    assert (copy.times, copy.times_known, copy.total_bytes, copy.share) == (0, True, 0, 0)
+    assert str(copy).startswith(f"c: 0 bytes, 0 times {BYTES:,}\n")
+
+
+def test_a_test_for_equality_passes_once():
+    assert looped("ROOT r = pred[] compare(i, n), direction=EQ", "next = s32[] add(i, one)", "12").times == 1
 
 
 def test_the_compilers_own_count_is_taken():
@@ -198,6 +221,70 @@ def test_loops_in_loops_multiply_and_calls_add():
     assert {(copy.times, copy.times_known) for copy in found} == {(30, True)}
 
 
+INSIDE = f"inside {{ p = {ROW} parameter(0) c = {COLUMN} copy(p) ROOT n = {COLUMN} negate(c) }}"
+
+
+@pytest.mark.parametrize("what", ["fusion(x), kind=kLoop, calls=inside", "call(x), to_apply=inside"])
+def test_what_is_started_costs_what_it_costs_at_once(what):
+    operation, given = what.split("(", 1)
+    at_once = copies_in(f"ROOT r = {COLUMN} {what}", INSIDE)
+    started = copies_in(
+        f"s = (({ROW}), {COLUMN}, u32[]) {operation}-start({given} ROOT r = {COLUMN} {operation}-done(s)", INSIDE
+    )
+    shown = [str(copies).replace("in s,", "in r,") for copies in (at_once, started)]
+    assert shown[0] == shown[1]
+    assert started.program_bytes == at_once.program_bytes
+    assert "unknown" not in shown[1]
+
+
+def test_a_fusion_that_is_started_and_does_nothing_else_is_one():
+    moves = f"moves {{ p = {ROW} parameter(0) ROOT c = {COLUMN} copy(p) }}"
+    found = copies_in(
+        f"s = (({ROW}), {COLUMN}, u32[]) fusion-start(x), kind=kLoop, calls=moves ROOT r = {COLUMN} fusion-done(s)",
+        moves,
+    )
+    whole = next(copy for copy in found if copy.instruction.name == "s")
+    assert (str(whole.before), str(whole.after), whole.bytes, whole.share) == (ROW, COLUMN, BYTES, 1)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        f"v = {ROW} opt-barrier(x)",
+        f"v = {ROW} domain(x)",
+        f"k = token[] after-all() v = {ROW} add-dependency(x, k)",
+        f"s = (({ROW}), {ROW}, u32[]) bitcast-start(x) v = {ROW} bitcast-done(s)",
+    ],
+)
+def test_what_only_hands_a_value_on_moves_nothing(way):
+    assert copies_in(f"{way} ROOT r = {ROW} negate(v)").program_bytes == BYTES
+
+
+SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
+
+
+@pytest.mark.parametrize(
+    ("start", "done", "part"),
+    [
+        (f"s = {ROW} all-reduce-start(x), to_apply=sum", f"ROOT r = {ROW} all-reduce-done(s)", 1),
+        (
+            f"s = ({ROW}, {ROW}) all-reduce-start(x, x), to_apply=sum",
+            f"ROOT r = ({ROW}, {ROW}) all-reduce-done(s)",
+            2,
+        ),
+        (f"s = ({ROW}, {ROW}) all-gather-start(x), dimensions={{0}}", f"ROOT r = {ROW} all-gather-done(s)", 1),
+        (f"s = ({ROW}, {ROW}, u32[]) collective-permute-start(x)", f"ROOT r = {ROW} collective-permute-done(s)", 1),
+        (f"s = (({ROW}), {ROW}, u32[]) negate-start(x)", f"ROOT r = {ROW} negate-done(s)", 1),
+        (f"s = ({ROW}, {ROW}, u32[]) copy-start(x)", f"ROOT r = {ROW} copy-done(s)", 1),
+        (f"s = (({ROW}), {ROW}, u32[]) copy-start(x) u = (({ROW}), {ROW}, u32[]) copy-update(s)",
+         f"ROOT r = {ROW} copy-done(u)", 1),
+    ],
+    ids=["all-reduce", "two", "all-gather", "permute", "negate", "copy", "update"],
+)  # fmt: skip
+def test_what_is_started_reads_its_operands_and_writes_its_results_once(start, done, part):
+    assert copies_in(f"{start} {done}", SUM).program_bytes == part * BYTES
+
+
 # ---- why -------------------------------------------------------------------------------------------------------------
 
 USE = f"c = {COLUMN} copy(v) ROOT r = {COLUMN} sort(c), dimensions={{0}}"
@@ -213,9 +300,18 @@ OTHER = f"other {{ p = {ROW} parameter(0) ROOT q = {ROW} bitcast(p) }}"
         f"v = {ROW} fusion(x), kind=kLoop, calls=id",
         f"v = {ROW} call(x), to_apply=id",
         f"v = {ROW} conditional(b, x, x), true_computation=id, false_computation=other",
-        f"v = {ROW} optimization-barrier(x)",
+        f"v = {ROW} opt-barrier(x)",
+        f"t = (s32[], {ROW}) tuple(i, x) o = (s32[], {ROW}) opt-barrier(t) v = {ROW} get-tuple-element(o), index=1",
+        f'v = {ROW} domain(x), domain={{kind="sharding", entry={{replicated}}, exit={{replicated}}}}',
+        f"k = token[] after-all() v = {ROW} add-dependency(x, k)",
         f"s = ({ROW}, {ROW}, u32[]) copy-start(x) v = {ROW} copy-done(s)",
         f"a = (({ROW}), {ROW}, u32[]) async-start(x), calls=id v = {ROW} async-done(a)",
+        f"a = (({ROW}), {ROW}, u32[]) fusion-start(x), kind=kLoop, calls=id v = {ROW} fusion-done(a)",
+        f"a = (({ROW}), {ROW}, u32[]) call-start(x), to_apply=id v = {ROW} call-done(a)",
+        f"a = (({ROW}), {ROW}, u32[]) bitcast-start(x) u = (({ROW}), {ROW}, u32[]) bitcast-update(a) "
+        f"v = {ROW} bitcast-done(u)",
+        f"""a = ((pred[], {ROW}, {ROW}), {ROW}, u32[]) conditional-start(b, x, x), true_computation=id,
+        false_computation=other v = {ROW} conditional-done(a)""",
         f"y = {ROW.replace('}', 'S(1)}')} copy(x) v = {ROW} copy(y)",
         f"h = bf16[128,256]{{1,0:T(8,128)(2,1)}} convert(x) v = {ROW} convert(h)",
         f"z = {ROW} broadcast(i), dimensions={{}} v = {ROW} dynamic-update-slice(x, z, i, i)",
@@ -238,6 +334,9 @@ def test_parameters_and_results_are_found_through_loops():
         f"t = ({ROW}) tuple(x) w = ({ROW}) while(t), condition=test, body=body v = {ROW} get-tuple-element(w), index=0"
     )
     assert only(copies_in(f"{into} {USE}", *LOOP)).cause.name == "x"
+    started = f"""t = ({ROW}) tuple(x) s = ((({ROW})), ({ROW}), u32[]) while-start(t), condition=test, body=body
+        w = ({ROW}) while-done(s) v = {ROW} get-tuple-element(w), index=0"""
+    assert only(copies_in(f"{started} {USE}", *LOOP)).cause.name == "x"
     out = f"""n = {COLUMN} sort(x), dimensions={{0}} c = {ROW} copy(n) t = ({ROW}) tuple(c)
         ROOT w = ({ROW}) while(t), condition=test, body=body"""
     cause = only(copies_in(out, *LOOP)).cause

@@ -810,3 +810,262 @@ def test_values_of_unknown_size_are_named() -> None:
     assert "values of unknown size are left out: d f32[?,3]{1,0}" in sd.memory_report(text).notes
     assert not any("unknown size" in note for note in sd.memory_report(HLO).notes)
     assert not any("unknown size" in note for note in sd.memory_report(text, space="vmem").notes)
+
+
+THREAD_LOCAL = """BufferAssignment:
+allocation 0: size 4096, parameter 0, shape |f32[1024]| at ShapeIndex {}:
+ value: <1 p @0> (size=4096,offset=0): f32[8,128]{1,0:T(8,128)}
+allocation 1: size 8192, thread-local:
+ value: <2 x @0> (size=8192,offset=0): f32[16,1]{1,0:T(8,128)}
+allocation 2: size 4096, maybe-live-out:
+ value: <3 r @0> (size=4096,offset=0): f32[8,128]{1,0:T(8,128)}
+"""
+
+
+@pytest.mark.parametrize("is_timed", [False, True], ids=["alone", "with the module"])
+def test_what_is_thread_local_is_in_the_total_but_not_held(is_timed: bool) -> None:
+    module = """HloModule m, is_scheduled=true
+
+ENTRY %main (p: f32[8,128]) -> f32[8,128] {
+  %p = f32[8,128]{1,0:T(8,128)} parameter(0)
+  ROOT %r = f32[8,128]{1,0:T(8,128)} negate(%p)
+}
+"""
+    report = sd.memory_report([THREAD_LOCAL, module] if is_timed else THREAD_LOCAL)
+    assert (report.total_bytes, report.peak_bytes, report.padding_bytes) == (16384, 8192, 0)
+    assert {b.name: (b.is_at_peak, b.wasted_bytes) for b in report.buffers} == {
+        "p": (True, 0),
+        "x": (False, 0),
+        "r": (True, 0),
+    }
+    assert any(note.startswith("8,192 bytes of the total are thread-local") for note in report.notes)
+
+
+STARTED = """HloModule m, is_scheduled=true
+
+%body (x: f32[1024]) -> f32[1024] {
+  %x = f32[1024]{0} parameter(0)
+  %big = f32[9216]{0} custom-call(%x), custom_call_target="grow"
+  ROOT %o = f32[1024]{0} custom-call(%big), custom_call_target="shrink"
+}
+
+%loop (s: (f32[1024])) -> (f32[1024]) {
+  %s = (f32[1024]{0}) parameter(0)
+  %v = f32[1024]{0} get-tuple-element(%s), index=0
+  %big.1 = f32[9216]{0} custom-call(%v), custom_call_target="grow"
+  %o.1 = f32[1024]{0} custom-call(%big.1), custom_call_target="shrink"
+  ROOT %n = (f32[1024]{0}) tuple(%o.1)
+}
+
+%test (c: (f32[1024])) -> pred[] {
+  %c = (f32[1024]{0}) parameter(0)
+  ROOT %go = pred[] custom-call(%c), custom_call_target="test"
+}
+
+%wrapped (y: f32[1024]) -> f32[1024] {
+  %y = f32[1024]{0} parameter(0)
+  ROOT %in = f32[1024]{0} call(%y), to_apply=%body
+}
+
+ENTRY %main (p: f32[1024], w: pred[]) -> f32[1024] {
+  %p = f32[1024]{0} parameter(0)
+  %w = pred[] parameter(1)
+  %start
+  %more = f32[9216]{0} custom-call(%p), custom_call_target="grow"
+  %less = f32[1024]{0} custom-call(%more), custom_call_target="shrink"
+  %done
+  ROOT %r = f32[1024]{0} add(%d, %less)
+}
+"""
+OF_ONE = "((f32[1024]{0}), f32[1024]{0}, s32[])"
+STARTS = {
+    "async": (f"%a = {OF_ONE} async-start(%p), calls=%body", "async"),
+    "wrapped call": (f"%a = {OF_ONE} async-start(%p), calls=%wrapped", "async"),
+    "call": (f"%a = {OF_ONE} call-start(%p), to_apply=%body", "call"),
+    "conditional": (
+        "%a = ((pred[], f32[1024]{0}, f32[1024]{0}), f32[1024]{0}, s32[]) conditional-start(%w, %p, %p), "
+        "true_computation=%body, false_computation=%body",
+        "conditional",
+    ),
+    "updated": (f"%b = {OF_ONE} call-start(%p), to_apply=%body\n  %a = {OF_ONE} call-update(%b)", "call"),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_what_a_started_computation_makes_is_in_use_until_it_is_done(name: str) -> None:
+    start, operation = STARTS[name]
+    done = f"%d = f32[1024]{{0}} {operation}-done(%a)"
+    report = sd.memory_report(STARTED.replace("%start", start).replace("%done", done))
+    within, beside, small = 9216 * 4, 9216 * 4, 4096
+    branches = 2 if name == "conditional" else 1
+    # An argument, the result of the computation, and that of what runs beside it; a context, and an argument of a byte.
+    assert report.peak_bytes == branches * within + beside + 3 * small + 4 + 1
+    assert all(
+        report.schedule[b.live.stop] == "d" for b in report.buffers if b.name.startswith("big") and b.live is not None
+    )
+
+
+def test_a_loop_that_is_started_is_one_with_its_state() -> None:
+    start = """%t = (f32[1024]{0}) tuple(%p)
+  %a = (((f32[1024]{0})), (f32[1024]{0}), s32[]) while-start(%t), condition=%test, body=%loop"""
+    done = """%e = (f32[1024]{0}) while-done(%a)
+  %d = f32[1024]{0} get-tuple-element(%e), index=0"""
+    report = sd.memory_report(STARTED.replace("%start", start).replace("%done", done))
+    sizes = sorted(b.bytes for b in report.buffers if b.bytes > 4)
+    assert sizes == [4096, 4096, 4096, 36864, 36864]  # p with the state, less, r, and what grows inside and beside
+    assert report.peak_bytes == 2 * 36864 + 2 * 4096 + 4 + 1 + 1
+
+
+def test_an_update_in_place_that_is_started_takes_no_more_memory() -> None:
+    array = "f32[64,128]{1,0:T(8,128)}"
+    text = f"""HloModule m, is_scheduled=true
+
+%body (p: f32[64,128]) -> f32[64,128] {{
+  %p = {array} parameter(0)
+  %row = f32[1,128]{{1,0:T(1,128)}} constant({{...}})
+  %zero = s32[]{{:T(128)}} constant(0)
+  ROOT %u = {array} dynamic-update-slice(%p, %row, %zero, %zero)
+}}
+
+ENTRY %main (x: f32[64,128]) -> f32[64,128] {{
+  %x = {array} parameter(0)
+  %held = {array} copy(%x)
+  %s = (({array}), {array}, u32[]{{:S(2)}}) fusion-start(%held), kind=kLoop, calls=%body
+  ROOT %d = {array} fusion-done(%s)
+}}
+"""
+    assert [b.name for b in sd.memory_report(text).buffers] == ["held", "x"]
+
+
+def test_an_update_may_add_the_operands_of_a_computation() -> None:
+    text = """HloModule m, is_scheduled=true
+
+%gather (table: f32[4096], i: s32[64]) -> f32[64] {
+  %table = f32[4096]{0} parameter(0)
+  %i = s32[64]{0} parameter(1)
+  ROOT %g = f32[64]{0} custom-call(%table, %i), custom_call_target="gather"
+}
+
+ENTRY %main (t: f32[4096], n: s32[64]) -> f32[64] {
+  %t = f32[4096]{0} parameter(0)
+  %n = s32[64]{0} parameter(1)
+  %s = ((), (), s32[]) async-start(), calls=%gather
+  %u = ((f32[4096]{0}), (), s32[]) async-update(%s, %t)
+  %v = ((f32[4096]{0}, s32[64]{0}), f32[64]{0}, s32[]) async-update(%u, %n)
+  ROOT %d = f32[64]{0} async-done(%v)
+}
+"""
+    report = sd.memory_report(text)
+    assert {b.bytes for b in report.buffers if b.name != "s{2}"} == {16384, 256}
+    assert report.peak_bytes <= 16384 + 2 * 256 + 3 * 4
+
+
+def test_what_a_call_without_operands_gives_is_one_value() -> None:
+    text = """HloModule m, is_scheduled=true
+
+%f () -> f32[1024] {
+  ROOT %c = f32[1024]{0} custom-call(), custom_call_target="make"
+}
+
+ENTRY %main () -> f32[1024] {
+  ROOT %r = f32[1024]{0} call(), to_apply=%f
+}
+"""
+    assert [b.bytes for b in sd.memory_report(text).buffers] == [4096]
+
+
+SUM = """%sum (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %s = f32[] add(%x, %y)
+}
+"""
+F = "f32[1024]{0}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "start", "made"),
+    [
+        (f"({F}, {F})", "all-reduce-start(%a, %b), to_apply=%sum", 2),
+        (f"(({F}, {F}), ({F}, {F}), u32[])", "all-reduce-start(%a, %b), to_apply=%sum", 2),
+        (f"(({F}, {F}), ({F}, {F}))", "all-gather-start(%a, %b), dimensions={0}", 2),
+        (f"(({F}, {F}), ({F}, {F}), u32[])", "collective-permute-start(%a, %b)", 2),
+        (f"(({F}, {F}), ({F}, {F}), u32[])", "all-to-all-start(%a, %b)", 2),
+    ],
+    ids=["all-reduce", "wrapped", "all-gather", "permute", "all-to-all"],
+)
+def test_each_start_names_its_operands_again_where_xla_does(shape: str, start: str, made: int) -> None:
+    operation = start.partition("-start")[0]
+    text = f"""HloModule m, is_scheduled=true
+
+{SUM}
+ENTRY %main (p: f32[1024]) -> f32[1024] {{
+  %p = {F} parameter(0)
+  %a = {F} sine(%p)
+  %b = {F} cosine(%p)
+  %s.1 = {shape} {start}
+  %d = ({F}, {F}) {operation}-done(%s.1)
+  %c = {F} custom-call(%d, %a, %b), custom_call_target="take"
+  ROOT %r = {F} custom-call(%c), custom_call_target="end"
+}}
+"""
+    report = sd.memory_report(text)
+    values = [b for b in report.buffers if b.bytes == 4096]
+    assert len(values) == 3 + made + 2
+    assert report.usage[report.schedule.index("c")] == (3 + made + 1) * 4096
+
+
+def test_constants_are_in_use_throughout() -> None:
+    text = """HloModule m, is_scheduled=true
+
+ENTRY %main (x: f32[1024]) -> f32[1024] {
+  %x = f32[1024]{0} parameter(0)
+  %k = f32[1024]{0} constant({...})
+  %y = f32[1024]{0} add(%x, %k)
+  %z = f32[4096]{0} custom-call(%y), custom_call_target="grow"
+  ROOT %r = f32[1024]{0} custom-call(%z), custom_call_target="shrink"
+}
+"""
+    report = sd.memory_report(text)
+    assert report.peak_bytes == 3 * 4096 + 4 * 4096
+    constant = next(b for b in report.buffers if b.name == "k")
+    assert (constant.kind, constant.live, constant.is_at_peak) == ("constant", (0, 4), True)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "",
+        "%o = (f32[1024]{0}, f32[2048]{0}) opt-barrier(%t)",
+        "%o = (f32[1024]{0}, f32[2048]{0}) while(%t), condition=%test, body=%body",
+        "%u = (s32[], (f32[1024]{0}, f32[2048]{0})) tuple(%i, %t)\n"
+        "  %o = (f32[1024]{0}, f32[2048]{0}) get-tuple-element(%u), index=1",
+    ],
+    ids=["tuple", "barrier", "loop", "nested"],
+)
+def test_the_source_of_a_part_is_who_made_that_part(way: str) -> None:
+    text = f"""HloModule m, is_scheduled=true
+
+%body (s: (f32[1024], f32[2048])) -> (f32[1024], f32[2048]) {{
+  ROOT %s = (f32[1024]{{0}}, f32[2048]{{0}}) parameter(0)
+}}
+
+%test (c: (f32[1024], f32[2048])) -> pred[] {{
+  %c = (f32[1024]{{0}}, f32[2048]{{0}}) parameter(0)
+  ROOT %go = pred[] constant(false)
+}}
+
+ENTRY %main (a: f32[1024], b: f32[2048], i: s32[]) -> f32[2048] {{
+  %a = f32[1024]{{0}} parameter(0), metadata={{op_name="first"}}
+  %b = f32[2048]{{0}} parameter(1), metadata={{op_name="second"}}
+  %i = s32[] parameter(2)
+  %x = f32[1024]{{0}} sine(%a), metadata={{op_name="jit(f)/sin"}}
+  %y = f32[2048]{{0}} cosine(%b), metadata={{op_name="jit(f)/cos"}}
+  %t = (f32[1024]{{0}}, f32[2048]{{0}}) tuple(%x, %y)
+  {way}
+  %g = f32[2048]{{0}} get-tuple-element(%{"o" if way else "t"}), index=1
+  ROOT %copied = f32[2048]{{0}} copy(%g)
+}}
+"""
+    report = sd.memory_report(text)
+    assert next(str(b.source) for b in report.buffers if b.name == "copied") == "jit(f)/cos"

@@ -12,9 +12,10 @@ from strided.dumps.hlo import Instruction
 from strided.escape import visible
 from strided.layout import AnyShape, Layout, Shape, TupleShape
 from strided.memory.copies.changes import Change, changed_place
-from strided.memory.copies.dataflow import Dataflow, Place, operation_of, renaming_factors
+from strided.memory.copies.dataflow import Dataflow, Place, renaming_factors
 from strided.memory.copies.order import carried, layout_of, swapped
 from strided.memory.copies.traffic import byte_size
+from strided.memory.handing_on import operation_of
 
 _COLLECTIVES = (
     "all-gather all-reduce all-to-all collective-broadcast collective-permute ragged-all-to-all recv reduce-scatter "

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike
 from strided.layout import AnyShape, Shape, TupleShape
-from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of, permutation_of, started_part
+from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of, permutation_of
 from strided.memory.copies.order import common_factors, layout_of, same_memory, transposed_factors
+from strided.memory.handing_on import begun_by, result_part
 
 #: What a fusion that only changes layouts may contain.
 _PLAIN = frozenset(("parameter", "copy", "transpose", "reshape", "bitcast", "tuple", "get-tuple-element", "fusion"))
@@ -54,9 +55,10 @@ class Changes:
         changed = {change.fusion for change in self.found.values() if change.materialized and change.fusion}
         for fusion in changed:
             taken = [operand.shape for operand in operands_of(fusion) if operand.shape is not None]
-            if fusion.shape is not None and taken:
+            given = changed_place(fusion).shape
+            if given is not None and taken:
                 before = taken[0] if len(taken) == 1 else TupleShape(taken)
-                self.found[fusion] = Change(fusion, before, fusion.shape, None, True)
+                self.found[fusion] = Change(fusion, before, given, None, True)
 
     def _fusion_of(self, computation: ComputationLike) -> Instruction | None:
         """The outermost fusion that a computation is part of, or None."""
@@ -65,7 +67,7 @@ class Changes:
         while computation not in self._fusions:
             self._fusions[computation] = None  # what contains itself ends here
             callers = self._flow.callers.get(computation, [])
-            if not callers or callers[0].opcode != "fusion":
+            if not callers or begun_by(callers[0].opcode) != "fusion":
                 break
             passed.append(computation)
             found, computation = callers[0], callers[0].computation
@@ -99,7 +101,7 @@ def moved(instruction: Instruction) -> tuple[Shape, Shape] | None:
 
     A fusion is looked at elsewhere.
     """
-    operation = instruction.opcode.removesuffix("-start")
+    operation = begun_by(instruction.opcode)
     if operation not in ("copy", "transpose", "reshape"):
         return None
     operands = operands_of(instruction)
@@ -112,7 +114,7 @@ def moved(instruction: Instruction) -> tuple[Shape, Shape] | None:
 
 def changed_place(instruction: Instruction) -> Place:
     """The place of the value that an instruction gives, which an asynchronous start has in a tuple."""
-    return Place(instruction, started_part(instruction) if instruction.opcode.endswith("-start") else ())
+    return Place(instruction, result_part(instruction))
 
 
 def _differ(instruction: Instruction, operation: str, before: Shape, after: Shape) -> bool:

@@ -14,13 +14,15 @@ from strided.dumps.hlo.instruction import ComputationLike
 from strided.errors import DumpError
 from strided.layout import AnyShape, Shape, TupleShape
 from strided.memory.copies.order import Factor, common_factors, layout_of, order_of, transposed_factors
+from strided.memory.handing_on import RUNNING, SAME_VALUE, begun_by, operation_of, result_part, tuple_index
 
 #: Operations whose result is their first operand under another name, or with the same order of dimensions.
 RENAMING = frozenset(
     ("bitcast", "reshape", "transpose", "copy", "convert", "slice", "dynamic-slice", "dynamic-update-slice")
 )
-_SAME = frozenset(("optimization-barrier", "async-update"))
-_CALLS = frozenset(("fusion", "call", "while", "conditional", "async-start"))
+_HANDING_ON = RENAMING | SAME_VALUE
+#: Operations that hand values to a computation and give what it gives.
+_CALLS = RUNNING | {"fusion"}
 
 
 class Place(NamedTuple):
@@ -56,21 +58,11 @@ def callees_of(instruction: Instruction) -> tuple[ComputationLike, ...]:
 
 
 def hands_on(opcode: str) -> bool:
-    """Whether an operation, or half of an asynchronous one, hands its first operand on."""
+    """Whether an operation, or a part of an asynchronous one, hands its first operand on."""
+    if opcode.endswith("-update"):
+        return True
     operation = operation_of(opcode)
-    return operation in RENAMING or opcode in _SAME or opcode == "async-done"
-
-
-def operation_of(opcode: str) -> str:
-    """The operation that an asynchronous opcode starts or ends: ``copy`` of ``copy-start``; else the opcode."""
-    return opcode.removesuffix("-start").removesuffix("-done")
-
-
-def started_part(start: Instruction) -> tuple[int, ...]:
-    """Where the tuple of an asynchronous start holds the result: ``copy-start`` has it first, others second."""
-    shape = start.shape
-    wrapped = isinstance(shape, TupleShape) and len(shape) and isinstance(shape[0], TupleShape)
-    return (1,) if wrapped or start.opcode != "copy-start" else (0,)
+    return operation in _HANDING_ON or (opcode.endswith("-done") and operation in _CALLS)
 
 
 class Loop(NamedTuple):
@@ -105,7 +97,7 @@ class Dataflow:
         self._parts: dict[Instruction, dict[int, list[Instruction]]] = {}
         self._operands: dict[Instruction, dict[Instruction, list[int]]] = {}
         for instruction in module.instructions:
-            if instruction.opcode in _CALLS:
+            if begun_by(instruction.opcode) in _CALLS:
                 for callee in dict.fromkeys(callees_of(instruction)):
                     self.callers.setdefault(callee, []).append(instruction)
 
@@ -120,35 +112,37 @@ class Dataflow:
                 found for caller in self._callers(instruction) for found in self._arguments(caller, instruction, part)
             ]
         if opcode == "get-tuple-element" and operands:
-            return [Place(operands[0], (_tuple_index(instruction), *part))]
+            return [Place(operands[0], (tuple_index(instruction), *part))]
         if opcode == "tuple" and part and part[0] < len(operands):
             return [Place(operands[part[0]], part[1:])]
         if operands and opcode.endswith("-done"):
-            return [Place(operands[0], started_part(operands[0]) + part)] if hands_on(opcode) else []
-        if operands and hands_on(opcode):
-            if not opcode.endswith("-start"):
-                return [Place(operands[0], part)]
-            return [Place(operands[0])] if part == started_part(instruction) else []
-        if opcode in ("fusion", "call", "conditional"):
-            return [Place(callee.root, part) for callee in callees_of(instruction)]
-        if opcode == "while":
+            return [Place(operands[0], result_part(operands[0]) + part)] if hands_on(opcode) else []
+        if operands and opcode.endswith("-update"):
+            return [Place(operands[0], part)]
+        result = result_part(instruction)
+        return self._made_of(instruction, part[len(result) :]) if part[: len(result)] == result else []
+
+    def _made_of(self, instruction: Instruction, part: tuple[int, ...]) -> list[Place]:
+        """The places that a part of the result is handed on from, of an operation or of one that is started."""
+        operation, operands = begun_by(instruction.opcode), operands_of(instruction)
+        if operands and hands_on(operation):
+            return [Place(operands[0], part)]
+        if operation == "while":
             loop = loop_of(instruction)
             return [Place(operands[0], part), *([Place(loop.body.root, part)] if loop else [])] if operands else []
-        if opcode == "async-start" and part[:1] == (1,):
-            return [Place(callee.root, part[1:]) for callee in callees_of(instruction)]
-        return []
+        return [Place(callee.root, part) for callee in callees_of(instruction)] if operation in _CALLS else []
 
     def _callers(self, parameter: Instruction) -> list[Instruction]:
         return [] if parameter.computation.is_entry else self.callers.get(parameter.computation, [])
 
     def _arguments(self, caller: Instruction, parameter: Instruction, part: tuple[int, ...]) -> Iterator[Place]:
-        number, operands = parameter.parameter_number or 0, operands_of(caller)
-        if caller.opcode == "while":
+        number, operands, operation = parameter.parameter_number or 0, operands_of(caller), begun_by(caller.opcode)
+        if operation == "while":
             loop = loop_of(caller)
             yield from (Place(operand, part) for operand in operands[:1])
             if loop:
                 yield Place(loop.body.root, part)
-        elif caller.opcode == "conditional":
+        elif operation == "conditional":
             branches = [k for k, branch in enumerate(callees_of(caller), 1) if branch is parameter.computation]
             yield from (Place(operands[k], part) for k in branches if k < len(operands))
         elif number < len(operands):
@@ -181,7 +175,7 @@ class Dataflow:
         if parts is None:
             parts = self._parts[instruction] = {}
             for user in instruction.users:
-                key = _tuple_index(user) if user.opcode == "get-tuple-element" else -1
+                key = tuple_index(user) if user.opcode == "get-tuple-element" else -1
                 parts.setdefault(key, []).append(user)
         return (*parts.get(part[0], ()), *parts.get(-1, ()))
 
@@ -196,54 +190,49 @@ class Dataflow:
 
     def _handed_on(self, place: Place, user: Instruction) -> Iterator[Place]:
         instruction, part = place
-        opcode = user.opcode
+        opcode, operation, result = user.opcode, begun_by(user.opcode), result_part(user)
         positions = self._positions(user).get(instruction, [])
         if opcode == "get-tuple-element":
-            if part[:1] == (_tuple_index(user),):
+            if part[:1] == (tuple_index(user),):
                 yield Place(user, part[1:])
         elif opcode == "tuple":
             yield from (Place(user, (k, *part)) for k in positions)
         elif opcode.endswith("-done"):
-            done = started_part(instruction)
+            done = result_part(instruction)
             if hands_on(opcode) and part[: len(done)] == done:
                 yield Place(user, part[len(done) :])
-        elif hands_on(opcode):
-            if 0 in positions or opcode in _SAME:
-                yield Place(user, started_part(user) if opcode.endswith("-start") else part)
-        elif opcode == "while":
+        elif hands_on(operation):
+            if 0 in positions:
+                yield Place(user, part if opcode.endswith("-update") else result + part)
+        elif operation == "while":
             loop = loop_of(user)
-            yield Place(user, part)
+            yield Place(user, result + part)
             if loop:
                 yield from _parameters(loop.body, 0, part)
-        elif opcode == "conditional":
+        elif operation == "conditional":
             for k, branch in enumerate(callees_of(user), 1):
                 if k in positions:
                     yield from _parameters(branch, 0, part)
-        elif opcode in _CALLS:
+        elif operation in _CALLS:
             for callee in callees_of(user):
                 for k in positions:
                     yield from _parameters(callee, k, part)
 
     def _returned(self, root: Instruction, part: tuple[int, ...]) -> Iterator[Place]:
         for caller in self._callers(root):
-            if caller.opcode == "while":
+            if begun_by(caller.opcode) == "while":
                 loop = loop_of(caller)
                 if loop and loop.body is root.computation:
-                    yield Place(caller, part)
+                    yield Place(caller, result_part(caller) + part)
                     yield from _parameters(loop.body, 0, part)
             else:
-                yield Place(caller, (1, *part) if caller.opcode == "async-start" else part)
+                yield Place(caller, result_part(caller) + part)
 
 
 def _parameters(computation: ComputationLike, number: int, part: tuple[int, ...]) -> Iterator[Place]:
     parameters = computation.parameters
     if number < len(parameters):
         yield Place(parameters[number], part)
-
-
-def _tuple_index(instruction: Instruction) -> int:
-    text = instruction.attributes.get("index", "")
-    return int(text) if text.isdecimal() else -1
 
 
 def renaming_factors(one: Place, other: Place) -> list[Factor] | None:
@@ -254,7 +243,7 @@ def renaming_factors(one: Place, other: Place) -> list[Factor] | None:
     layout, new_layout = layout_of(shape), layout_of(renamed)
     if layout is None or new_layout is None:
         return None
-    opcode = other.instruction.opcode.removesuffix("-start")
+    opcode = begun_by(other.instruction.opcode)
     if opcode == "bitcast":
         return common_factors(shape, order_of(layout), renamed, order_of(new_layout))
     if opcode == "reshape":

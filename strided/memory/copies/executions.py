@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import deque
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike
 from strided.memory.copies.dataflow import Dataflow, Place, loop_of, operands_of
+from strided.memory.handing_on import begun_by
 
 _KNOWN = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,19})')
 #: More executions than this are none that a program ends.
@@ -39,9 +42,9 @@ def executions(flow: Dataflow) -> dict[ComputationLike, Executions]:
         computation = ready.popleft()
         own = found.setdefault(computation, summed.get(computation, Executions(1, False)))
         for callee, caller in calls.get(computation, ()):
-            count = trip_count(flow, caller) if caller.opcode == "while" else 1
+            count = trip_count(flow, caller) if begun_by(caller.opcode) == "while" else 1
             times, known = summed.get(callee, Executions(0, True))
-            more = own.times * (count or 1)
+            more = own.times * (1 if count is None else count)
             summed[callee] = Executions(min(times + more, _MOST), known and own.known and count is not None)
             waiting[callee] -= 1
             if not waiting[callee]:
@@ -53,11 +56,11 @@ def trip_count(flow: Dataflow, loop: Instruction) -> int | None:
     """How often the body of a ``while`` runs, or None.
 
     It is what the compiler noted, or what follows from a counter that starts at a constant, grows by a constant, and is
-    compared with a constant.
+    compared with a constant. A loop whose first test fails runs no time, whatever its body does.
     """
     noted = _KNOWN.search(loop.backend_config or "")
     if noted:
-        return int(noted[1]) or None
+        return int(noted[1])
     parts, operands = loop_of(loop), operands_of(loop)
     if parts is None or not operands:
         return None
@@ -73,21 +76,35 @@ def trip_count(flow: Dataflow, loop: Instruction) -> int | None:
         return None
     start = _integer(_origin(flow, Place(operands[0], counter.part)))
     stop = _integer(limit)
+    if start is None or stop is None or direction not in _TESTS:
+        return None
+    if not _TESTS[direction](start, stop):
+        return 0
     step = _step(flow, parts.body, counter.part)
-    return None if start is None or stop is None or not step else _count(start, stop, step, direction)
+    return _count(start, stop, step, direction) if step else None
 
 
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
+_TESTS: Mapping[str, Callable[[int, int], bool]] = {
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+}
 
 
 def _count(start: int, stop: int, step: int, direction: str) -> int | None:
+    """How often a counter passes its test that passes it at the start; None if the steps lead away from its end."""
     if direction == "NE":
         return (stop - start) // step if (stop - start) % step == 0 and (stop - start) // step > 0 else None
-    if direction not in ("LT", "LE", "GT", "GE") or (step > 0) != (direction in ("LT", "LE")):
+    if direction == "EQ":
+        return 1
+    if (step > 0) != (direction in ("LT", "LE")):
         return None
     last = stop - (direction == "LT") + (direction == "GT")
-    count = (last - start) // step + 1
-    return count if count > 0 else None
+    return (last - start) // step + 1
 
 
 def _step(flow: Dataflow, body: ComputationLike, index: tuple[int, ...]) -> int | None:

@@ -8,13 +8,13 @@ from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike
 from strided.errors import StridedError
 from strided.layout import AnyShape, TupleShape
-from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of, started_part
+from strided.memory.copies.dataflow import Dataflow, Place, callees_of, operands_of
 from strided.memory.copies.executions import Executions
+from strided.memory.handing_on import RUNNING, SAME_VALUE, begun_by, result_part
 
-#: What moves nothing: names for values, control, and the second halves of asynchronous operations.
-_MOVES_NOTHING = frozenset(
-    "add-dependency after-all async-start async-update bitcast call conditional constant domain get-tuple-element "
-    "optimization-barrier parameter partition-id replica-id tuple while".split()
+#: What moves nothing itself: names for values, control, and what runs computations, of which each instruction counts.
+_MOVES_NOTHING = RUNNING.union(
+    SAME_VALUE, "after-all bitcast constant get-tuple-element parameter partition-id replica-id tuple".split()
 )
 _SLICES = ("dynamic-slice", "slice", "gather")
 
@@ -33,30 +33,24 @@ def byte_size(shape: AnyShape | None) -> int:
 
 def bytes_moved(instruction: Instruction) -> int:
     """Bytes that one execution reads and writes; of what it slices or updates in place, only that part."""
-    opcode, operands = instruction.opcode, operands_of(instruction)
-    if opcode in _MOVES_NOTHING or opcode.endswith("-done"):
+    operation, operands = begun_by(instruction.opcode), operands_of(instruction)
+    if operation in _MOVES_NOTHING or operation.endswith(("-update", "-done")):
         return 0
-    if opcode in _SLICES:
-        return 2 * byte_size(instruction.shape)
-    if opcode in ("copy-start", "slice-start"):
-        return 2 * byte_size(Place(instruction, started_part(instruction)).shape)
-    if opcode.endswith("-start"):  # its tuple holds operands and results
-        return byte_size(instruction.shape)
-    if opcode == "dynamic-update-slice" and len(operands) > 1:
+    made = byte_size(Place(instruction, result_part(instruction)).shape)
+    if operation in _SLICES:
+        return 2 * made
+    if operation == "dynamic-update-slice" and len(operands) > 1:
         return 2 * byte_size(operands[1].shape)
-    if opcode == "fusion":
-        return _moved_by_fusion(instruction)
-    return sum(byte_size(operand.shape) for operand in operands) + byte_size(instruction.shape)
+    bodies = callees_of(instruction) if operation == "fusion" else ()
+    if bodies:
+        return _moved_by_fusion(bodies[0], made)
+    return sum(byte_size(operand.shape) for operand in operands) + made
 
 
-def _moved_by_fusion(fusion: Instruction) -> int:
-    bodies = callees_of(fusion)
-    if not bodies:
-        return sum(byte_size(operand.shape) for operand in operands_of(fusion)) + byte_size(fusion.shape)
-    root = bodies[0].root
-    updates = operands_of(root) if root.opcode == "dynamic-update-slice" else ()
-    written = byte_size(updates[1].shape) if len(updates) > 1 else byte_size(fusion.shape)
-    return written + sum(_read(parameter, updates) for parameter in bodies[0].parameters)
+def _moved_by_fusion(body: ComputationLike, made: int) -> int:
+    updates = operands_of(body.root) if body.root.opcode == "dynamic-update-slice" else ()
+    written = byte_size(updates[1].shape) if len(updates) > 1 else made
+    return written + sum(_read(parameter, updates) for parameter in body.parameters)
 
 
 def _read(parameter: Instruction, updates: tuple[Instruction, ...]) -> int:
@@ -80,7 +74,7 @@ def bytes_of_program(flow: Dataflow, runs: Mapping[ComputationLike, Executions])
 def _runs(flow: Dataflow, computation: ComputationLike) -> bool:
     """Whether its instructions run one by one, not as parts of a fusion or for each element."""
     callers = flow.callers.get(computation)
-    return computation.is_entry or (callers is not None and callers[0].opcode != "fusion")
+    return computation.is_entry or (callers is not None and begun_by(callers[0].opcode) != "fusion")
 
 
 def _bytes_of(instructions: Iterable[Instruction]) -> int:
