@@ -47,8 +47,12 @@ class Flat:
 
     @property
     def coords(self) -> tuple[int, ...]:
-        """Index of the next element."""
-        return tuple(int(i) for i in np.unravel_index(self._next, self._array.shape))
+        """Index of the next element; behind the last one, that of a row behind all others."""
+        place, found = self._next, list[int]()
+        for n in reversed(self._array.shape[1:]):
+            place, k = divmod(place, max(1, n))
+            found.append(k)
+        return (place, *reversed(found)) if self._array.ndim else ()
 
     def copy(self) -> Array:
         """All elements in an ndarray of one axis."""
@@ -105,7 +109,7 @@ class Flat:
         return self.copy() >= other
 
     def __getitem__(self, key: Any) -> Any:
-        array = self._array
+        array, self._next = self._array, 0  # as NumPy's begins anew
         if type(key) is np.ndarray and key.dtype.kind in "iu" and key.ndim:
             found = array._at_points([key])
             if found is not None:
@@ -117,7 +121,7 @@ class Flat:
         return array._gathered(places.shape, index)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        array = self._array
+        array, self._next = self._array, 0
         if not array._memory.buffer.flags.writeable:
             raise ValueError("assignment destination is read-only")
         if isinstance(key, tuple) and not key:

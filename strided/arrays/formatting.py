@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from strided.arrays.base import Array, ArrayBase
 from strided.escape import counted
+
+
+def print_threshold() -> int:
+    """The most elements that are printed all, by NumPy's options, where infinity means any number."""
+    return int(min(np.get_printoptions()["threshold"], sys.maxsize))
 
 
 def corners(a: ArrayBase) -> tuple[Array, int]:
@@ -13,9 +20,8 @@ def corners(a: ArrayBase) -> tuple[Array, int]:
 
     The corners have one more entry along every long axis, so that NumPy puts its dots there.
     """
-    options = np.get_printoptions()
-    # With none, NumPy shows the last one.
-    threshold, edge = int(options["threshold"]), max(1, int(options["edgeitems"]))
+    # With no corners NumPy shows the last one.
+    threshold, edge = print_threshold(), max(1, int(np.get_printoptions()["edgeitems"]))
     if a.size <= threshold:
         return a.to_numpy(), threshold
     picks = [np.arange(n) if n <= 2 * edge + 1 else np.r_[0 : edge + 1, n - edge : n].astype(np.intp) for n in a.shape]
@@ -40,7 +46,7 @@ def representation(a: ArrayBase) -> str:
     about = f"dtype={a.dtype.name}, {'view of ' if a.is_view else ''}{a.spec})"
     # As NumPy does: on a line of its own if the last one would become too long.
     last = len(shown) - (shown.rfind("\n") + 1)
-    too_long = last + len(about) + 2 > int(np.get_printoptions()["linewidth"])
+    too_long = last + len(about) + 2 > float(np.get_printoptions()["linewidth"])
     return f"{shown},\n{' ' * len(prefix)}{about}" if too_long and a.size else f"{shown}, {about}"
 
 

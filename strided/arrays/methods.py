@@ -158,6 +158,8 @@ class Methods(ArrayBase):
             return self._one().item()
         self.stand_in().item(*args)
         index = args[0] if len(args) == 1 else args
+        if isinstance(index, tuple) and len(index) == 1:
+            (index,) = index  # of the elements in a row, as NumPy takes it
         if isinstance(index, tuple):
             return self[tuple(int(i) for i in index)].item()
         return self.flat[int(index)].item()

@@ -16,6 +16,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from strided.arrays.base import Array, ArrayBase
 from strided.arrays.index_ranges import IndexRange, index_ranges_of
+from strided.planning.offset_tables import distinct
 from strided.planning.plan import span_of
 from strided.transfer.region import address_of
 
@@ -109,12 +110,13 @@ def _bytes_of(x: Any) -> npt.NDArray[np.int64]:
         numbers = np.arange(high - low, dtype=np.int64)
         start = address_of(x) - low
         places = np.ndarray((*x.shape, x.itemsize), np.int64, numbers, 8 * start, tuple(8 * s for s in (*x.strides, 1)))
-        return np.unique(places) + low
+        return distinct(np.sort(places, axis=None)) + low
     bits = x._memory.bits
     offsets = x._map.offsets().reshape(-1)
     if bits < 8:
-        return np.unique(offsets * bits // 8) + address_of(x._memory.buffer)
-    return np.unique(offsets[:, None] * (bits // 8) + np.arange(bits // 8)) + address_of(x._memory.buffer)
+        return distinct(np.sort(offsets * bits // 8)) + address_of(x._memory.buffer)
+    every = offsets[:, None] * (bits // 8) + np.arange(bits // 8)
+    return distinct(np.sort(every, axis=None)) + address_of(x._memory.buffer)
 
 
 def _boxes_meet(first: ArrayBase, second: ArrayBase) -> bool | None:

@@ -30,7 +30,7 @@ def hexadecimal(array: Any) -> str:
     >>> print(hexadecimal(np.array([1, -2], ">i2")))
     [0001 fffe]
     """
-    threshold = int(np.get_printoptions()["threshold"])
+    threshold = formatting.print_threshold()
     values, threshold = (array, threshold) if isinstance(array, np.ndarray) else formatting.corners(array)
     bits = _bits(values.dtype)
     values = values.astype(values.dtype.newbyteorder("<")) if values.dtype.byteorder == ">" else values

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -33,6 +34,8 @@ _PATIENCE = 0.05
 _FORK_SECONDS = 30
 #: Seconds after which a process that compiles is killed that does not end with this one: it is stopped, or hangs.
 _END_SECONDS = 5
+#: Seconds between looks at whether the thread has ended. What waits for it could be torn apart by Ctrl-C.
+_LOOK_SECONDS = 0.01
 #: Bytes of address space that must be left for code to be loaded: with 24 MB, LLVM ended the process.
 _LOADED_BYTES = 1 << 27
 #: Those that a process which compiles may take: it takes 0.4 GB, and where NumPy finds too little, OpenBLAS asks for it
@@ -73,38 +76,37 @@ class Compiler:
         self.failed: dict[str, Exception] = {}
         self._load = load
         self._asked: dict[str, bool] = {}
-        self._idle = threading.Event()  # there is no thread
-        self._idle.set()
+        self._serving = threading.Lock()  # held by the thread that has them compiled
         self._child: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
+        # A signal's handler, or a finalizer, may want a kernel wherever this module is.
+        self._lock = threading.RLock()
         self._closed = threading.Event()
 
     def ask(self, name: str) -> None:
         """Have the kernel of this name compiled, unless it was asked for before."""
         with self._lock:
-            if name in self._asked or self._closed.is_set():
-                return
-            self._asked[name] = False
-            _hold_forks()
-            if self._idle.is_set():
-                self._idle.clear()
-                try:
-                    threading.Thread(target=self._serve, name="strided_compiler", daemon=True).start()
-                except RuntimeError:  # no more threads; it may be asked for again
-                    self._idle.set()
-                    del self._asked[name]
+            is_begun = self._closed.is_set() or self._asked.setdefault(name, False)
+        if is_begun or self._serving.locked():
+            return
+        _hold_forks()
+        # Of several threads one stays. Where none can be started, the kernel may be asked for again.
+        with suppress(RuntimeError):
+            threading.Thread(target=self._serve, name="strided_compiler", daemon=True).start()
 
     def close(self) -> None:
         """Stop compiling, and wait for the thread even when Ctrl-C comes meanwhile."""
-        while not (self._closed.is_set() and self._idle.is_set()):
+        late = time.monotonic() + _END_SECONDS
+        while not self._closed.is_set() or self._serving.locked():
             with suppress(KeyboardInterrupt):
                 with self._lock:
                     self._closed.set()
                     child = self._child
                     if child is not None:
                         _stop(child)
-                if not self._idle.wait(_END_SECONDS) and child is not None:
+                if child is not None and time.monotonic() > late:
                     child.kill()
+                if self._serving.locked():
+                    time.sleep(_LOOK_SECONDS)
 
     def leave_to_parent(self) -> None:
         """Let go of what belongs to the process that this one was forked from."""
@@ -114,6 +116,8 @@ class Compiler:
 
     def _serve(self) -> None:
         """Worker thread."""
+        if not self._serving.acquire(blocking=False):
+            return
         self._closed.wait(_PATIENCE)
         while names := self._next():
             missing = []
@@ -134,9 +138,9 @@ class Compiler:
     def _next(self) -> list[str]:
         """The kernels that were asked for meanwhile; none ends the thread."""
         with self._lock:
-            names = [name for name, begun in self._asked.items() if not begun]
+            names = [name for name, begun in list(self._asked.items()) if not begun]
             if not names or self._closed.is_set():
-                self._idle.set()
+                self._serving.release()
                 return []
             self._asked.update(dict.fromkeys(names, True))
             return names

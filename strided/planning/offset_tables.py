@@ -297,7 +297,16 @@ def cuts(start: int, stop: int, radix_maps: Sequence[RadixMap]) -> Table:
             last = (radix_map.start + radix_map.step * (stop - 1)) // radix_map.unit
             turns = np.arange(first, last + 1, dtype=np.int64) * radix_map.unit - radix_map.start
             found.append(-(-turns // radix_map.step))
-    return np.unique(np.concatenate(found)) if len(found) > 1 else ends
+    return distinct(np.sort(np.concatenate(found))) if len(found) > 1 else ends
+
+
+def distinct(ordered: Table) -> Table:
+    """Numbers in order, each once.
+
+    `numpy.unique` collects them in C++, without the GIL: a thread that is there when the interpreter ends aborts it.
+    """
+    found: Table = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
 
 
 def nearness(side: AxisMap) -> int:

@@ -20,6 +20,7 @@ from strided.planning.offset_tables import (
     TaskRanges,
     block_limits,
     cuts,
+    distinct,
     groups_of,
     pieces_of,
     source_offsets,
@@ -160,7 +161,7 @@ def _row_cuts(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
 def _piece_cuts(step: VectorStep, axis: Axis, start: int, stop: int) -> Table:
     """The limits of blocks of pieces, which are whole pieces."""
     pieces = cuts(start, stop, (*axis.source.radix_maps, *axis.target.radix_maps)) - start
-    return np.unique(np.searchsorted(pieces, block_limits(axis, start, stop, _block(step)[1])))
+    return distinct(np.searchsorted(pieces, block_limits(axis, start, stop, _block(step)[1])))
 
 
 def _ends(count: int) -> Table:

@@ -84,13 +84,17 @@ def threads_in_python() -> int:
 def _ask(job: _Job, number: int) -> None:
     """Have up to `number` helpers work on a job, started if need be; fewer if the system starts no more."""
     global _started
-    try:
-        with _lock:
+    # Who holds the lock starts helpers already: another thread, or this very one, in which a finalizer or a signal's
+    # handler converts something meanwhile. That goes without those that are still to come.
+    if _started < number and _lock.acquire(blocking=False):
+        try:
             while _started < number:
                 threading.Thread(target=_help, args=(_jobs,), name=f"strided_{_started}", daemon=True).start()
                 _started += 1
-    except RuntimeError:
-        pass  # interpreter shutdown, or the system's limit
+        except RuntimeError:
+            pass  # interpreter shutdown, or the system's limit
+        finally:
+            _lock.release()
     for _ in range(min(number, _started)):
         _jobs.put(job)
 
@@ -169,7 +173,8 @@ class _Job:
         self._stopped = False
         self._closed = False
         self._helping = 0
-        self._left = threading.Event()
+        # Held while helpers are at work that are waited for. (What a signal's handler raises tears an Event apart.)
+        self._left = threading.Lock()
 
     def drain(self) -> None:
         """Do pieces until there are no more, or something has gone wrong with one."""
@@ -198,8 +203,8 @@ class _Job:
         self.drain()
         with self._lock:
             self._helping -= 1
-            if not self._helping:
-                self._left.set()
+            if not self._helping and self._left.locked():
+                self._left.release()
 
     def close(self) -> None:
         """Let no more helpers begin, and wait for those at work, whatever a signal's handler raises meanwhile."""
@@ -213,8 +218,8 @@ class _Job:
                     self._closed = True
                     if not self._helping:
                         break
-                    self._left.clear()
-                self._left.wait()
+                    self._left.acquire(blocking=False)
+                self._left.acquire()
             except BaseException as error:
                 interruption = error
         # A helper that was too busy to begin may find this job later: it must not keep buffers alive until then.

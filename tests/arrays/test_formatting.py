@@ -58,3 +58,15 @@ def test_no_repr_converts_a_large_array(monkeypatch: pytest.MonkeyPatch) -> None
     texts = [repr(a), str(a), f"{a}", a._repr_html_()]
     assert largest <= 1000
     assert all(len(text) < 40_000 for text in texts)
+
+
+def test_no_limit_is_any_number() -> None:
+    values = np.arange(24.0).reshape(4, 6)
+    a = sd.LayoutArray.from_numpy(values, "{1,0:T(2,4)}")
+    with np.printoptions(threshold=np.inf):
+        assert str(a) == str(values)
+        assert repr(a).startswith("LayoutArray([[ 0.,  1.")
+        assert "23." in a._repr_html_()
+    with np.printoptions(linewidth=np.inf, threshold=5):
+        assert repr(a).endswith("dtype=float64, f64[4,6]{1,0:T(2,4)})")
+        assert ",\n dtype" not in repr(a)

@@ -471,7 +471,10 @@ def asked_for(load: Loader, made_by: list[bytes | Exception], names: str) -> tup
     compiler._found_on_disk = lambda name: name == "copy"  # type: ignore[method-assign]
     for name in names.split():
         compiler.ask(name)
-    assert compiler._idle.wait(60)
+    end = time.monotonic() + 60
+    while compiler._serving.locked() or not all(compiler._asked.values()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
     return compiler, asked
 
 
@@ -530,3 +533,47 @@ import atexit
 atexit.register(read)
 """
     assert said(process(code, folder)) == ""
+
+
+#: What follows sees the thread that compiles being started: what was asked for before is no longer.
+_STARTING = """
+import threading
+kernels._compiler.close()
+kernels._compiler = kernels.beside.Compiler(kernels.load)
+sd.set_num_threads(1)
+start = threading.Thread.start
+tiled = sd.LayoutArray(np.zeros(1 << 22, np.uint8), "f32[1024,1024]{1,0:T(8,128)}")
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs signals")
+def test_a_handler_may_want_a_kernel_while_the_thread_is_started(folder: Path) -> None:
+    code = f"""{_STARTING}
+def starting(self):
+    start(self)
+    signal.raise_signal(signal.SIGUSR1)
+
+signal.signal(signal.SIGUSR1, lambda *_: print("handler", tiled.to_numpy().shape))
+threading.Thread.start = starting
+tiled.to_layout("{{0,1}}")
+threading.Thread.start = start
+print("done")
+"""
+    assert said(process(code, folder)).splitlines()[-2:] == ["handler (1024, 1024)", "done"]
+
+
+def test_after_ctrl_c_while_the_thread_is_started_kernels_are_compiled(folder: Path) -> None:
+    code = f"""{_STARTING}
+def starting(self):
+    threading.Thread.start = start
+    signal.raise_signal(signal.SIGINT)
+
+threading.Thread.start = starting
+try:
+    read()
+except KeyboardInterrupt:
+    print("interrupted")
+until(lambda: read() or ready())
+print("done")
+"""
+    assert said(process(code, folder)).split() == ["interrupted", "done"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -332,3 +333,65 @@ def test_a_helper_that_leaves_leaves_the_work_to_others() -> None:
 
     threads.run(work, pieces(), threads=3)
     assert len(done) == 5
+
+
+def in_a_process(program: str) -> str:
+    """What a program prints that must end by itself."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def test_a_finalizer_may_convert_while_helpers_are_started() -> None:
+    program = """
+import gc
+import numpy as np, strided as sd
+sd.set_num_threads(64)
+x = np.zeros((1024, 4096), np.float32)
+
+class Saved:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        sd.LayoutArray.from_numpy(x, "{0,1}")
+        print("finalized")
+
+gc.collect()
+gc.disable()
+saved = Saved()
+del saved
+gc.enable()
+gc.set_threshold(10)
+sd.LayoutArray.from_numpy(x, "{1,0:T(8,128)}")
+print("done")
+"""
+    assert in_a_process(program).split()[-1] == "done"
+
+
+def test_a_handler_may_convert_while_helpers_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, nested = threading.Thread.start, list[int]()
+
+    def interrupted(self: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        threads.run(nested.append, [(k,) for k in range(5)], threads=3)
+        start(self)
+
+    monkeypatch.setattr(threads, "_started", 0)
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    done: list[int] = []
+    threads.run(done.append, [(k,) for k in range(5)], threads=3)
+    assert sorted(done) == sorted(nested) == list(range(5))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
+def test_ctrl_c_is_ctrl_c_wherever_it_comes() -> None:
+    """Waiting by what is written in Python, such as an Event, made a RuntimeError of some."""
+    before = signal.signal(signal.SIGALRM, _ring)
+    try:
+        for k in range(150):
+            signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.00001 * k)
+            with contextlib.suppress(Rung):
+                threads.run(time.sleep, [(0.0002,)] * 12, threads=3)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
