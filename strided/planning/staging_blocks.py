@@ -106,8 +106,13 @@ def block_lengths(
         multiple = word if k in lanes else 1
         others = math.prod(-(-n // word) * word if i in lanes else n for i, n in enumerate(lengths) if i != k)
         room = budget // others // multiple * multiple
-        apart = word_multiple(axes[k], WORD_BITS // bits[1]) if axes[k].target.unit_stride == bits[1] < 8 else 1
-        line, most = math.lcm(apart, lines.get(k, 1)), min(goal, room)
+        most, apart = min(goal, room), 1
+        if axes[k].target.unit_stride == bits[1] < 8:
+            apart = WORD_BITS // bits[1]
+            # Blocks that end inside of words, as those of long tiles do, are not shared.
+            whole = word_multiple(axes[k], apart)
+            apart = whole if whole <= room else apart
+        line = math.lcm(apart, lines.get(k, 1))
         lengths[k] = max(lengths[k], length_of(axes[k], most, line if most >= 2 * line else apart))
     return tuple(min(length, axis.extent) for length, axis in zip(lengths, axes, strict=True))
 
