@@ -3,7 +3,8 @@
 ``--long`` runs the tests marked slow as well, gives Hypothesis more examples and each campaign of `tests/fuzz` more
 time. CI uses it: ``-m "slow or hypothesis"`` are the tests that differ with it, and the campaigns.
 ``--fuzz-seconds N`` says how long each campaign takes, and
-``--fuzz-seed N`` where it begins: for campaigns run by hand.
+``--fuzz-seed N`` where it begins: for campaigns run by hand. ``--list-skipped FILE`` writes which tests and modules were
+skipped, for ``pytest @FILE`` where what they lack is there.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("strided")
     group.addoption("--long", action="store_true", help="run slow tests too, and campaigns for longer")
     group.addoption("--fuzz-seconds", type=float, help="seconds that each campaign of tests/fuzz takes")
+    group.addoption("--list-skipped", metavar="FILE", help="write what was skipped, a test or module a line")
     group.addoption("--fuzz-seed", type=int, default=0, help="seed of the campaigns of tests/fuzz")
 
 
@@ -63,9 +65,31 @@ def pytest_configure(config: pytest.Config) -> None:
     if _runs_all(config) and not config.option.collectonly and not hasattr(config, "workerinput"):
         command = [sys.executable, "-c", _COMPILE]
         config.stash[_compiling] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if (path := config.getoption("--list-skipped")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Skipped(path))
     # Before tests are imported: some take a multiple of the profile's number of examples.
     if config.getoption("--long") and not config.getoption("--hypothesis-profile"):
         settings.load_profile("long")
+
+
+class _Skipped:
+    """Writes what was skipped when all tests have run."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._found: dict[str, None] = {}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self._found[report.nodeid] = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped:
+            self._found[report.nodeid] = None
+
+    def pytest_sessionfinish(self) -> None:
+        with open(self._path, "w", encoding="utf-8") as file:
+            file.writelines(f"{each}\n" for each in self._found)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

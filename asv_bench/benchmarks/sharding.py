@@ -72,7 +72,8 @@ class Allocations:
         count = 50 if TOY else 5000
         shape = "bf16[8,1,1280,128]{3,2,0,1:T(8,128)(2,1)}"
         lines = [f" value: <{k} fusion.{k} @0> (size=2621440,offset={k * 512}): {shape}" for k in range(count)]
-        self.text = "\n".join(["BufferAssignment:", "allocation 0: size 9999999, preallocated-temp:", *lines]).encode()
+        size = 2621440 + (count - 1) * 512
+        self.text = "\n".join(["BufferAssignment:", f"allocation 0: size {size}, preallocated-temp:", *lines]).encode()
         self.assignment = sd.read_allocations(self.text)
 
     def run_read(self) -> None:
