@@ -2,7 +2,7 @@
 
 ``--long`` runs the tests marked slow as well, gives Hypothesis more examples and each campaign of `tests/fuzz` more
 time. CI uses it: ``-m "slow or hypothesis"`` are the tests that differ with it, and the campaigns.
-``--fuzz-seconds N`` says how long each campaign takes, and ``--fuzz-seed N`` where it begins: for campaigns run by hand.
+``--fuzz-seconds N`` says how long each campaign takes, and ``--fuzz-seed N`` where it begins: for those run by hand.
 ``--list-skipped FILE`` writes which tests and modules were skipped, for ``pytest @FILE`` where what they lack is there.
 """
 
