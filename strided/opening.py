@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strided.arrays.buffers import extent
 from strided.arrays.layout_array import LayoutArray, map_array
-from strided.errors import DumpError, UnsupportedError
+from strided.errors import BufferSizeError, DumpError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
 from strided.files.regular import open_regular, read_exactly
 from strided.io.remote import RemoteArray, is_url
 from strided.layout import AnyShape, Shape
 from strided.layout.parser import array_shape, is_shape
 from strided.runtime.aliases import Bytes
+
+if TYPE_CHECKING:
+    from strided.io.npy import NpyHeader
 
 
 def open_array(
@@ -94,13 +97,26 @@ def open_array(
         path, shape, offset = _located(os.fsdecode(path), mode)
     elif isinstance(shape, str) and is_shape(os.fsdecode(path)) and not is_shape(shape):
         raise TypeError("the path comes first, then the shape")
-    elif not (offset or allow_excess):
-        shape, offset = _behind_header(path, array_shape(shape))
+    parsed, how = array_shape(shape), (mode, mapped, bitorder, allow_excess)
+    try:
+        return _raw(path, parsed, offset, *how)
+    except BufferSizeError:
+        header = None if offset or allow_excess else _header_without_type(path)
+        if header is None:
+            raise
+    from strided.io.npy import shape_of_npy  # only needed for such files
+
+    return _raw(path, shape_of_npy(header, parsed, os.fsdecode(path)), header.offset, *how)
+
+
+def _raw(
+    path: str | os.PathLike[str], shape: Shape, offset: int, mode: str, mapped: bool, bitorder: str, allow_excess: bool
+) -> LayoutArray:
+    """The array in the bytes of a file from an offset on."""
     if mapped:
         return map_array(path, shape, mode, offset, bitorder=bitorder, allow_excess=allow_excess)
-    parsed = array_shape(shape)
-    own, excess = _read(path, mode, parsed, offset, allow_excess)
-    array = LayoutArray(own, parsed, bitorder=bitorder)
+    own, excess = _read(path, mode, shape, offset, allow_excess)
+    array = LayoutArray(own, shape, bitorder=bitorder)
     array._memory.excess = excess
     return array
 
@@ -148,25 +164,19 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
     raise no_shape(path)
 
 
-def _behind_header(path: str | os.PathLike[str], shape: Shape) -> tuple[Shape, int]:
-    """The shape of the array in a file, and the bytes in front of it: the header, if a ``.npy`` file lacks its type.
-
-    A file of exactly the size of raw bytes is raw bytes, whatever it begins with.
-    """
-    from strided.io.npy import read_npy_header, shape_of_npy  # only needed for such files
+def _header_without_type(path: str | os.PathLike[str]) -> NpyHeader | None:
+    """The header of a ``.npy`` file that does not name the type of its elements; None of anything else."""
+    from strided.io.npy import read_npy_header
 
     with open_regular(path) as file:
-        head, size = file.read(len(NPY_MAGIC)), file.seek(0, os.SEEK_END)
-        if head != NPY_MAGIC or size == shape.buffer_byte_size:
-            return shape, 0
+        if file.read(len(NPY_MAGIC)) != NPY_MAGIC:
+            return None
         file.seek(0)
         try:
             header = read_npy_header(file, os.fspath(path))
         except DumpError:
-            return shape, 0
-    if header.dtype.kind != "V" or header.type_name is not None:
-        return shape, 0
-    return shape_of_npy(header, shape, os.fsdecode(path)), header.offset
+            return None
+    return header if header.dtype.kind == "V" and header.type_name is None else None
 
 
 def _refuse_unmapped(mode: str) -> None:
