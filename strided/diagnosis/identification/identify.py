@@ -241,7 +241,7 @@ def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) ->
         # Usual readings that lie like the best one are not lost to the small sample.
         like_best = [j for j in scouted[_KEPT:] if j.weight >= least and j.reading.place == kept[0].reading.place]
         kept += [j for j in like_best if usualness(j.reading.shape) <= _USUAL]
-    return _judged(
+    judged = _judged(
         source,
         [(j.reading, j.type_signs) for j in kept],
         _FULL if source.file is None else _LARGE,
@@ -249,6 +249,7 @@ def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) ->
         smooth,
         _places([j.reading for j in kept]),
     )
+    return [replace(j, is_sequence=evidence.goes_on(source, j.reading)) for j in judged]
 
 
 def _places(found: Sequence[Reading]) -> Table:
@@ -301,8 +302,7 @@ def _judged(
         structure, values = fetched[same]
         padding, own = evidence.padding(source, reading)
         placed = evidence.placement(reading, source.size)
-        goes_on = evidence.goes_on(source, reading)
-        judged.append(Judged(reading, (dimensions, values), structure, padding, placed, signs, own, goes_on))
+        judged.append(Judged(reading, (dimensions, values), structure, padding, placed, signs, own))
     return judged
 
 

@@ -42,7 +42,7 @@ class Judged:
     placement: Evidence
     type_signs: Evidence
     constants: tuple[bytes, ...]
-    is_sequence: bool
+    is_sequence: bool = False
 
     @property
     def weight(self) -> float:
