@@ -76,7 +76,7 @@ class RemoteArray:
         try:
             self._start, _ = extent(size, self.xla_shape, offset, allow_excess, head, url)
         except BufferSizeError as error:
-            if offset or (found := format_of(head, size)) is None:
+            if offset or allow_excess or (found := format_of(head, size)) is None:
                 raise
             message = f"{url} begins as {found.name} does: give the offset of the array's bytes in it, or download it"
             raise BufferSizeError(message, actual=error.actual, needed=error.needed) from None

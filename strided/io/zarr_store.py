@@ -193,10 +193,8 @@ def _array(folder: str) -> ZarrArray:
         is_default = keys.get("name", "default") == "default"
         separator = keys.get("configuration", {}).get("separator", "/" if is_default else ".")
         stored = _dtype(found["data_type"])
-        is_known = is_default or keys["name"] == "v2"
-        if found["chunk_grid"].get("name") != "regular" or not is_known or separator not in ("/", "."):
-            raise UnsupportedError("its chunks are laid out in a way that is not read here: zarr reads it")
-        if _holds_values(found):
+        has_names = (is_default or keys["name"] == "v2") and separator in ("/", ".")
+        if found["chunk_grid"].get("name") != "regular" or not has_names or _holds_values(found):
             raise UnsupportedError("it is stored in a way that is not read here: zarr reads it")
         name, layout = _stored_as(found, stored)
         shape, whole = (Shape(name, sizes, layout_of(layout) if layout else None) for sizes in (chunk, dimensions))

@@ -5,12 +5,13 @@ A step from row to row, or from place to place, is looked up in a table of offse
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from strided.kernels.llvm import INT64, LINE, VECTOR, Vector, concatenated, loaded, pointer_to, shuffled, units
 
 
-class Square(NamedTuple):
+@dataclass(frozen=True)
+class Square:
     """The elements of a square, of `bits` each.
 
     With `inner`, each is itself a square of two by two elements of so many bits, and is turned, too.

@@ -5,8 +5,10 @@ The entry point ``strided`` in ``xarray.backends`` leads here.
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from strided.dumps.directory.dump import open_dump
 from strided.dumps.directory.names import parse_name
 from strided.dumps.snapshots.snapshot import read_snapshot
 from strided.files.regular import open_regular
-from strided.io.containers import open_container
+from strided.io.containers import Container, open_container
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
 from strided.layout import AnyShape
 from strided.opening import open_array
@@ -67,16 +69,14 @@ class StridedBackend(BackendEntrypoint):
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         path = Path(filename_or_obj)
         if shape is not None:
-            arrays: Iterable[tuple[str, Any]] = [(path.stem, open_array(path, shape, offset=offset, bitorder=bitorder))]
-        elif path.is_dir():
-            folder: Mapping[str, Any] = ZarrStore(os.fspath(path)) if is_zarr(path) else open_dump(path)
-            arrays = ((name, folder[name]) for name in folder if name not in dropped)
+            opening = partial(open_array, path, shape, offset=offset, bitorder=bitorder)
+            arrays: Iterable[tuple[str, Callable[[], Any]]] = [(path.stem, opening)]
         else:
-            arrays = _values(path, dropped)
+            arrays = _arrays(path)
         variables = {
             name: _variable(name, array, dims)
-            for name, array in arrays
-            if name not in dropped and isinstance(array, (LayoutArray, ZarrArray))
+            for name, opening in arrays
+            if name not in dropped and isinstance(array := opening(), (LayoutArray, ZarrArray))
         }
         return xr.Dataset(variables, attrs={"source": os.fspath(path)})
 
@@ -103,22 +103,28 @@ class _Lazy(BackendArray):
         )
 
 
-def _values(path: Path, dropped: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """The arrays in a file, by name; those that are dropped may be unreadable."""
+def _arrays(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The arrays in a file or folder: their names, and what opens each, which may not be readable."""
+    if path.is_dir():
+        folder: Mapping[str, Any] = ZarrStore(os.fspath(path)) if is_zarr(path) else open_dump(path)
+        yield from ((name, partial(operator.getitem, folder, name)) for name in folder)
+        return
     if recognise(path) == "snapshot":
         snapshot = read_snapshot(path)
         for what, values in (("argument", snapshot.arguments), ("result", snapshot.results)):
             for number in range(len(values)):
-                yield f"{what}{number}", values[number]
+                yield f"{what}{number}", partial(operator.getitem, values, number)
         return
     with open_regular(path) as file:
         if container := open_container(file, os.fspath(path)):
-            for name in container:
-                if name not in dropped:
-                    shape, offset = container.place(name)
-                    yield name, map_array(path, shape, offset=offset)
+            yield from ((name, partial(_mapped, container, name)) for name in container)
             return
-    yield path.stem, open_array(path)
+    yield path.stem, partial(open_array, path)
+
+
+def _mapped(container: Container, name: str) -> LayoutArray:
+    shape, offset = container.place(name)
+    return map_array(container.path, shape, offset=offset)
 
 
 def _variable(name: str, array: LayoutArray | ZarrArray, dims: Any) -> xr.Variable:
