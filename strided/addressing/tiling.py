@@ -180,6 +180,11 @@ class Expansion:
         return -(-self.tile_elements // self.alignment) * self.alignment
 
     @lazy
+    def buffer_elements(self) -> int:
+        """Slots of a buffer that has all that is allocated, and all that has an address."""
+        return max(self.allocated_elements, self.address_elements)
+
+    @lazy
     def address_map(self) -> AddressMap:
         """Logical index to offset.
 

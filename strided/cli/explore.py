@@ -33,6 +33,8 @@ from strided.io.containers import split_name
 from strided.io.file_array import FileArray
 from strided.layout.parser import is_shape
 
+_OF_BYTES = "--offset, --bitorder and --allow-excess go with a file of raw bytes"
+
 
 @click.command(epilog=f"{SHAPE_HELP} {SOURCE_HELP}")
 @click.argument(
@@ -67,7 +69,7 @@ from strided.layout.parser import is_shape
 @kind
 @module_number
 def explore(
-    operands: tuple[str, ...],
+    operands: Sequence[str],
     out: str,
     layout: str | None,
     against: str | None,
@@ -96,16 +98,23 @@ def explore(
         raise click.UsageError("--to shows one array in another layout: leave --against out")
     if module_number is not None and (against is not None or not _is_program(operands, kind)):
         raise click.UsageError("--module goes with one file, the text of a program")
+    is_bytes_option = bool(offset) or bitorder != "little" or allow_excess
     with contextlib.ExitStack() as stack:
         reading = Reading(offset, bitorder, kind, allow_excess, stack)
         if against is not None:
+            if against_shape is None and len(operands) > 2 and all(map(is_shape, operands[-2:])):
+                *operands, against_shape = operands  # as it stands behind B
             a, b = pair_of([*operands, against, *([against_shape] if against_shape else [])], reading)
             page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
         elif len(operands) == 1 and is_shape(operands[0]):
+            if kind is not None or is_bytes_option:
+                raise click.UsageError(f"{operands[0]} is a shape alone: {_OF_BYTES}, --kind with a file")
             page = strided.explore(operands[0], to=layout)
         elif len(operands) == 1 and (program := _program(operands[0], kind, module_number)) is not None:
             if layout is not None:
                 raise click.UsageError(f"--to goes with a shape or an array, which {operands[0]} is not")
+            if is_bytes_option:
+                raise click.UsageError(f"{operands[0]} is no file of raw bytes: {_OF_BYTES}")
             page = strided.explore(program)
         else:
             array = only_array_of(operands, reading)

@@ -174,7 +174,9 @@ def _explanation(shape: Shape, offset: int) -> Explanation:
         if index is not None:
             value = int(evaluate(node, index))
         if size > 1:
-            parts.append(Part(expression(node), value, size, stride))
+            text = expression(node)
+            is_of_tile_alone = index is None and "d" not in text  # no dimension's: 0 in every element
+            parts.append(Part("-" if is_of_tile_alone else text, value, size, stride))
     bits = shape.element_bits
     byte, bit = divmod(offset * bits, 8)
     return Explanation(shape, index, padding_of, tuple(parts), offset, prefix_bytes(shape) + byte, bit, bits)

@@ -15,6 +15,7 @@ from strided.pictures.svg_elements import COLOURS, HATCH, box, document, line, t
 _CELL_HEIGHT = 24
 _MARGIN = 8
 _STRIP_COLUMNS = 16
+_CAPTION = "memory, and the index that lies in each slot"
 
 
 def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory: int = 32) -> str:
@@ -70,13 +71,13 @@ def _array(shape: Shape, cells: Grid) -> tuple[list[str], int, int]:
 
 def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str], int, int]:
     """The first slots of the buffer as SVG, their width, and where they end below."""
-    slots = shape.expansion.allocated_elements
+    slots = shape.expansion.buffer_elements
     shown = min(slots, count)
     found = [shape.index_at(k) for k in range(shown)]
     labels = ["" if index is None else ",".join(map(str, index)) or "()" for index in found]
     wide = max(32, 10 + 8 * max(map(len, labels)))
     left = _MARGIN + 8 * len(str(shown)) + 8
-    drawn = [text(left, top - 8, "memory, and the index that lies in each slot", 0.6, "start")]
+    drawn = [text(left, top - 8, _CAPTION, 0.6, "start")]
     for k, (index, label) in enumerate(zip(found, labels, strict=True)):
         strip, column = divmod(k, _STRIP_COLUMNS)
         x, y = left + column * wide, top + strip * _CELL_HEIGHT
@@ -92,6 +93,7 @@ def _memory(shape: Shape, cells: Grid, count: int, top: int) -> tuple[list[str],
     if slots > shown:
         drawn.append(text(right + 12, top + (lines - 1) * _CELL_HEIGHT + 16, ELISION, 0.6))
         right += 24
+    right = max(right, left + 8 * len(_CAPTION))
     return drawn, right + _MARGIN, top + lines * _CELL_HEIGHT + _MARGIN
 
 

@@ -33,7 +33,7 @@ def ranges(label: str, sizes: tuple[int, ...]) -> tuple[Any, ...]:
     "text",
     [
         "f32[300,700]{1,0:T(8,128)}",
-        "f32[5,40,300]{0,1,2}",
+        pytest.param("f32[5,40,300]{0,1,2}", marks=pytest.mark.slow),
         "bf16[2,3,4,500]{3,2,1,0:T(8,128)(2,1)}",
         "f32[1000]{0:T(1024)}",
     ],

@@ -89,6 +89,16 @@ def test_pointing_at_either_side_lights_the_other(show: Any) -> None:
     assert text_of(shown, ".detail h2") in ("element [1, 0]", "element [0, 1]")
 
 
+@pytest.mark.parametrize("key", ["9, 200:204", "byte 14338", "9, 200"])
+def test_pointing_leaves_what_was_asked_for(show: Any, key: str) -> None:
+    shown = show(explore(SHAPE))
+    shown.fill("#search", key)
+    said = text_of(shown, ".detail")
+    shown.locator("canvas").first.hover(position={"x": 100, "y": 60})
+    wait_until_drawn(shown)
+    assert text_of(shown, ".detail") == said
+
+
 def test_keys_alone(show: Any) -> None:
     shown = show(explore(SHAPE))
     shown.fill("#search", "9, 200")
@@ -100,6 +110,8 @@ def test_keys_alone(show: Any) -> None:
         ("ArrowUp", "9, 0"),
         ("Control+Home", "0, 0"),
         ("ArrowUp", "0, 0"),
+        ("End", "0, 299"),  # not the padding behind it
+        ("Control+End", "16, 299"),
     ):
         shown.keyboard.press(key)
         assert text_of(shown, ".detail h2") == f"element [{index}]"

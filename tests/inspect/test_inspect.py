@@ -101,6 +101,10 @@ def test_padding_in_words() -> None:
     assert explain_byte("f32[3,5]{1,0:T(2,2)}", 14 * 4).subject == "padding of dimension 0, which ends at 3"
     assert explain_byte("f32[5]{0:T(8,128)}", 200 * 4).subject == "padding, beyond every dimension"
     assert explain_byte("f32[3]{0:L(128)}", 4 * 4).subject == "padding, beyond every dimension"
+    # Parts that are no dimension's have no expression: one of no dimension is 0.
+    assert [part.expression for part in explain_byte("s32[]{:T(128)}", 4).parts] == ["-"]
+    assert [part.expression for part in explain_byte("f32[5]{0:T(2,4)}", 20).parts] == ["d0 // 4", "-", "d0 % 4"]
+    assert [part.expression for part in explain("s32[]{:T(128)}", ()).parts] == ["0 % 128"]
 
 
 def test_outside() -> None:
@@ -235,11 +239,14 @@ def test_svg_has_colours_of_its_own_only_as_a_file() -> None:
     assert rules == ["svg:root"]
 
 
-@pytest.mark.parametrize("text", [*ARRAYS, "f32[0,5]", "pred[3,5]{1,0:E(1)}"])
+@pytest.mark.parametrize("text", [*ARRAYS, "f32[]", "f32[2,2]", "f32[0,5]", "pred[3,5]{1,0:E(1)}"])
 def test_svg_is_well_formed(text: str) -> None:
     root = ET.fromstring(svg(text))
     assert root.tag.endswith("svg")
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    for words in root.iter("{http://www.w3.org/2000/svg}text"):
+        if words.get("text-anchor") == "start":  # seven pixels a character, and less
+            assert float(words.get("x", "nan")) + 7 * len(words.text or "") <= width
     for box in root.iter("{http://www.w3.org/2000/svg}rect"):
         x, y, w, h = (float(box.get(name, "nan")) for name in ("x", "y", "width", "height"))
         assert 0 <= x <= x + w <= width

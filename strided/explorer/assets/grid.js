@@ -126,7 +126,8 @@ export class Grid {
       if (!to) return;
       event.preventDefault();
       const clip = (value, size) => Math.max(0, Math.min(value, size - 1));
-      this.on.choose(clip(to[0], this.model.rows), clip(to[1], this.model.columns));
+      const [rowCount, columnCount] = this.model.reach ?? [this.model.rows, this.model.columns];
+      this.on.choose(clip(to[0], rowCount), clip(to[1], columnCount));
     });
   }
 

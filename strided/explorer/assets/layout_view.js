@@ -175,6 +175,7 @@ export class LayoutView {
     return {
       rows: sizeOf(this.rowDimension),
       columns: sizeOf(this.columnDimension),
+      reach: [this.rowDimension, this.columnDimension].map((k) => (k === null ? 1 : this.layout.dimensions[k])),
       width: this.cellWidth(),
       height: 22,
       labelLength: String(sizeOf(this.rowDimension) - 1).length,
@@ -245,7 +246,7 @@ export class LayoutView {
 
   hover(index) {
     this.hovered = index && this.isElement(index) ? index : null;
-    if (!this.active && this.hovered) this.describe(this.hovered);
+    if (!this.active && !this.padding && !this.selected.size && this.hovered) this.describe(this.hovered);
     this.redraw();
   }
 
@@ -269,14 +270,15 @@ export class LayoutView {
 
   chooseSlot(k, row, column) {
     const layout = this.layouts[k];
-    const slot = row * this.slotsOfRow(layout) + column;
-    if (slot >= layout.slots) return;
+    if (!layout.slots) return;
+    const columns = this.slotsOfRow(layout);
+    const slot = Math.min(row * columns + column, layout.slots - 1); // keys go to the end of a row that is not full
     const { index, over } = indexAt(layout, slot);
     if (index) return this.choose(index);
     this.active = null;
     this.padding = { layout, slot };
-    this.memories[k].focus = [row, column];
-    this.memories[k].reveal(row, column);
+    this.memories[k].focus = [Math.floor(slot / columns), slot % columns];
+    this.memories[k].reveal(...this.memories[k].focus);
     this.describePadding(layout, slot, over);
     this.update();
   }
@@ -462,6 +464,7 @@ function show(grid, model) {
 
 /** What can be typed: a slice and a byte of the layout, short enough for the field. */
 function example({ dimensions, byte_size: bytes }) {
+  if (!bytes) return "";
   const byte = `byte ${Math.min(36, Math.floor(bytes / 2))}`;
   if (!dimensions.length || dimensions.includes(0)) return byte;
   const middle = dimensions.map((size) => Math.floor(size / 2));

@@ -9,7 +9,7 @@ export function reader(values) {
   const bytes = Uint8Array.from(raw, (character) => character.charCodeAt(0));
   const numbers = new BYTES[values.kind](bytes.buffer);
   const shown = (number, digits) => {
-    if (typeof number === "bigint") return String(number);
+    if (typeof number === "bigint" || !(values.bits || values.digits)) return String(number); // integers are exact
     return digits ? short(number, digits) : exact(number, values);
   };
   if (values.is_boolean) return (at) => (numbers[at] ? "True" : "False");
