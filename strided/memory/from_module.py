@@ -66,11 +66,13 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
         "HLO alone has no compiler's total: this is the sum of the values in use at once, a bound without gaps between "
         "buffers and without tables of tuples"
         if is_ordered
-        else "HLO alone has no compiler's total, and this module no order: this is the sum of all its values, a bound"
+        else "HLO alone has no compiler's total, and this module no order: this is the sum of all its values; "
+        "before optimisation the compiler's total may be many times as much"
     ]
     if buffers and not any("T(" in str(b.shape) for b in buffers):
         notes.append(
-            "its layouts have no tiles: it is not for TPU, or not yet optimised (a generation counts TPU layouts)"
+            "its layouts have no tiles: it is not for TPU, or not yet optimised; --generation (in Python generation=) "
+            "counts it in the layouts of a TPU"
         )
     if unsized:
         notes.append(f"values of unknown size are left out: {some(unsized)}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.errors import DumpError, StridedError
+from strided.escape import counted
 from strided.layout import BufferShape, Shape, TupleShape
 from strided.layout.parser import parse
 from strided.memory.buffers import Buffer, Source, size_text
@@ -42,7 +43,8 @@ def report_from_text(
         space = next(iter(found.spaces))
         notes.append(f"the text speaks of {found.spaces[space].name} alone")
     own = found.spaces.get(space) or Space(space, str(space))
-    if own.total is None and not any(one.rows for one in found.spaces.values()):
+    is_told = found.has_tables and any(one.rows for one in found.spaces.values())
+    if own.total is None and not own.rows and not is_told:
         raise DumpError(f"the text says nothing about memory space {space}", path=path)
     stated = _stated(module)
     if len(own.rows) > _MOST_ROWS:
@@ -69,12 +71,21 @@ def report_from_text(
         notes.append(
             "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
         )
+    elif any(one.rows for one in found.spaces.values()):
+        notes.append("the text lists no buffers of this memory space")
     elif found.has_tables:
         notes.append("the tables of the text cannot be read: its lines begin in ways that are not understood")
     else:
         notes.append("the text lists no buffers: the log of the compilation, or a dump, does")
+    notes += [
+        f"the text says that the program does not fit in {one.name}"
+        for one in found.spaces.values()
+        if one is not own and one.capacity is not None
+    ]
     if any(len(b.shapes) > 1 for b in buffers):
         notes.append("the text prints no layouts: they follow from the sizes; several may fit")
+    if own.unread:
+        notes.append(f"{counted(own.unread, 'row')} of the text left out: not understood")
     if own.left_out:
         notes.append(f"{own.left_out:,} small values are left out of the text")
     if found.others:
@@ -131,11 +142,10 @@ def _buffer(row: Row, generation: str | None, stated: Mapping[str, list[_Stated]
     sizes = list(dict.fromkeys(n for n in sizes if row.size.least <= n <= row.size.most))
     size = sizes[0] if row.size.is_rounded and sizes else row.size.bytes
     shapes = tuple(fits) or tuple(shape for text in texts if (shape := _parsed(text)) is not None)[:1]
-    if row.unpadded is not None:
+    unpadded = _unpadded(next(iter(fits))) if fits else None
+    if row.unpadded is not None and (unpadded is None or not row.unpadded.least <= unpadded <= row.unpadded.most):
         unpadded = row.unpadded.bytes
-    elif fits:
-        unpadded = _unpadded(next(iter(fits)))
-    else:
+    if unpadded is None:
         known = [_unpadded(shape) for text in texts if (shape := _parsed(text)) is not None]
         unpadded = max(known, default=size)
     if row.size.is_rounded and not sizes:

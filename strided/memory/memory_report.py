@@ -38,6 +38,11 @@ _EXHAUSTED = "RESOURCE_EXHAUSTED"
 _HEADER = re.compile(r"^HloModule[ \t]", re.MULTILINE)
 
 
+#: How the memory usage report of XLA for CPU and GPU begins.
+_ALLOCATED = re.compile(r"\s*Total bytes used: \d")
+_OF_ALLOCATIONS = "is a memory usage report of XLA for CPU or GPU: the buffer assignment of the dump is read instead"
+
+
 class Material:
     """What is known of one program, from one file or several; of a text with several modules, from that at `index`."""
 
@@ -190,8 +195,11 @@ class Material:
         if text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith("BufferAssignment:"):
             self.assignment = read_allocations(origin)
             return
-        usage = None if (header := _HEADER.search(text, 0, 1 << 16)) else usage_in(text)
-        if header or (usage is None and _EXHAUSTED not in text):
+        header = _HEADER.search(text, 0, 1 << 16)
+        usage = usage_in(text[: header.start()] if header else text)  # a log may go on with HLO
+        if usage is None and _ALLOCATED.match(text):
+            raise UnsupportedError(f"{self.path or 'this'} {_OF_ALLOCATIONS}")
+        if usage is None and (header or _EXHAUSTED not in text):
             self._add_module(read_hlo(text if source is None else source, index=self.index))
         else:
             self.text = usage or read_usage_text(text, self.path)  # which refuses it
@@ -207,7 +215,8 @@ def _usage_of(program: Program) -> UsageText | None:
     for file in program.files:
         if file.kind == "memory report" and ".pb" not in file.path.suffixes:
             view, path = open_source(file.path)
-            return read_usage_text(str(view, "utf-8", "backslashreplace"), path)
+            text = str(view, "utf-8", "backslashreplace")
+            return None if _ALLOCATED.match(text) else read_usage_text(text, path)
     return None
 
 

@@ -29,8 +29,10 @@ from typing import NamedTuple
 from strided.errors import DumpError
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
-_SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?([KMGT]?)(?:iB|B)?"
+#: The compiler prints a unit with every size: a number without one was cut.
+_SIZE = r"(\d{1,18}(?:\.\d{1,6})?) ?(?=[KMGTB])([KMGT]?)(?:iB|B)?"
 _ROW = re.compile(rf" *{_SIZE}\( *\d+%\); *{_SIZE}; *(\d{{1,19}}); *(\d{{1,9}}); *([^\"']*)")
+_LIKE_ROW = re.compile(r"\( *\d{1,9}%\);")
 _COUNT = re.compile(r"\s*(\d{1,9})×")
 _SPACE = re.compile(r"Memory Space: (\S{1,40}) \(color=(-?\d{1,9})\)")
 _TOTAL = re.compile(r"Total bytes: (\d{1,19}) \(")
@@ -53,13 +55,16 @@ _ALLOCATION = re.compile(
 )
 _TAG = re.compile(r"tag = '([^'\n]{0,400})'")
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.){0,2000})"')
+#: What a name has before quotes.
+_QUOTED = re.compile(r"\\([\"'])")
 
-_OLD_ENTRY = re.compile(rf"\d{{1,6}}\. Size: {_SIZE}\s*$", re.MULTILINE)
+_OLD_ENTRY = re.compile(rf"(\d{{1,6}})\. Size: {_SIZE}\s*$", re.MULTILINE)
+_OLD_HEAD = re.compile(r"Largest program allocations in (\w{1,40})")
 _OLD_FIELDS = {
     "operator": re.compile(r"^ *Operator: (.*)$", re.MULTILINE),
     "shape": re.compile(r"^ *Shape: (.*)$", re.MULTILINE),
     "unpadded": re.compile(rf"^ *Unpadded size: {_SIZE}", re.MULTILINE),
-    "label": re.compile(r"^ *XLA label: %?(\S+)", re.MULTILINE),
+    "label": re.compile(r"^ *XLA label: %?(.*?)(?: = .*)?$", re.MULTILINE),
     "type": re.compile(r"^ *Allocation type: (.*)$", re.MULTILINE),
 }
 _OLD_TOTAL = re.compile(rf"Program (\w{{1,40}}) requirement {_SIZE}")
@@ -73,12 +78,16 @@ _OLD_LINE = re.compile(r"^(.{0,2000}?)\d{1,6}\. Size: \d", re.MULTILINE)
 _TIME = re.compile(
     r"(?<![\d.])(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?|\d{1,19}\.\d{2,9}|\d{10,19})(?![\d.])"
 )
+#: The beginning of a line that names an operation.
+_OPERATOR = re.compile(r'Operator: \w{1,40}="')
 #: What JSON and repr write for a character.
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrt\"'\\/]))")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 #: Numbers of memory spaces by the names that texts give them.
 SPACES = {"hbm": 0, "default": 0, "vmem": 1, "smem": 2, "cmem": 3, "host": 5}
+#: The number of a space of any other name.
+UNKNOWN = -1
 
 
 class Size(NamedTuple):
@@ -120,6 +129,7 @@ class Space:
     excess: Size | None = None
     rows: list[Row] = field(default_factory=list)
     left_out: int = 0
+    unread: int = 0
 
 
 @dataclass
@@ -146,7 +156,8 @@ def read_usage_text(text: str, path: str | None = None) -> UsageText:
 def usage_in(text: str) -> UsageText | None:
     """What a text says; None if that is nothing about memory that is understood."""
     found, text = UsageText(), _unescaped(_COLOUR.sub("", text))
-    if module := _MODULE.search(text):
+    start = _count_messages(text, found)
+    if module := _MODULE.search(text, start) or _MODULE.search(text):
         found.module = module[1]
     _read_tables(text, found)
     _read_messages(text, found)
@@ -162,7 +173,13 @@ def _unescaped(text: str) -> str:
     """
     if r"\n" not in text:
         return text
-    return "\n".join(_ESCAPED.sub(_character, line) if r"\n" in line else line for line in text.split("\n"))
+    return "\n".join(_ESCAPED.sub(_character, line) if _holds_lines(line) else line for line in text.split("\n"))
+
+
+def _holds_lines(line: str) -> bool:
+    r"""Whether a line holds others as one string; names of operations may have an end of line too."""
+    end = line.find(r"\n")
+    return end >= 0 and _OPERATOR.search(line, 0, end) is None
 
 
 def _character(escaped: re.Match[str]) -> str:
@@ -213,14 +230,28 @@ def _read_table(text: str, space: Space) -> None:
         elif (row := _ROW.match(line)) and _are_all(row[7].strip(), int(row[6])):
             shapes = tuple(shapes_of(row[7]))
             space.rows.append(Row(table, _size(row[3], row[4]), int(row[5]), int(row[6]), shapes))
+        elif _LIKE_ROW.search(line):
+            space.unread += 1
         elif rest := re.match(r" *The rest (\d{1,9}) values", line):
             space.left_out += int(rest[1])
+
+
+def _count_messages(text: str, found: UsageText) -> int:
+    """Where the first message begins; others with other figures are those of other reports."""
+    said: dict[tuple[int, Size, Size], int] = {}
+    for pattern, first in ((_USED, 2), (_HBM, 2), (_SCOPED, 3)):
+        for one in pattern.finditer(text):
+            total, capacity = (_size(*one.group(k, k + 1)) for k in (first, first + 2))
+            said.setdefault((_number(one[1]), total, capacity), one.start())
+    found.others += len(said) > 1
+    return min(said.values(), default=0)
 
 
 def _read_messages(text: str, found: UsageText) -> None:
     if used := _USED.search(text):
         _limits(found, used[1], _size(used[2], used[3]), _size(used[4], used[5]))
-        if exceeded := _EXCEEDED.search(text):
+        after = _USED.search(text, used.end())
+        if exceeded := _EXCEEDED.search(text, used.end(), after.start() if after else len(text)):
             found.spaces[_number(used[1])].excess = _size(exceeded[1], exceeded[2])
     elif hbm := _HBM.search(text):
         _limits(found, hbm[1], _size(hbm[2], hbm[3]), _size(hbm[4], hbm[5]))
@@ -243,14 +274,21 @@ def _read_messages(text: str, found: UsageText) -> None:
 
 def _read_old(text: str, found: UsageText) -> None:
     """The list "Largest program allocations" of older compilers; it names the largest only."""
-    total, text = _OLD_TOTAL.search(text), _without_prefixes(text, _OLD_LINE.search(text))
-    entries = list(_OLD_ENTRY.finditer(text))
-    if not entries:
+    total, head = _OLD_TOTAL.search(text), _OLD_HEAD.search(text)
+    count = len(_OLD_ENTRY.findall(text))
+    text = _without_prefixes(text, _OLD_LINE.search(text))
+    every = list(_OLD_ENTRY.finditer(text))
+    if not every:
         return
-    space = found.space(_number(total[1]) if total else 0, total[1] if total else "hbm")
-    if total and space.total is None:
+    # A list counts its entries; a log may repeat it, or go on with that of another program or process.
+    ends = (n for n, (one, after) in enumerate(itertools.pairwise(every), 1) if int(after[1]) <= int(one[1]))
+    entries = every[: next(ends, len(every))]
+    found.others += count > len(entries)
+    name = head[1] if head else total[1] if total else "hbm"
+    space = found.space(_number(name), name.lower())
+    if total and space.total is None and _number(total[1]) == space.number:
         space.total = _size(total[2], total[3])
-    for n, (entry, after) in enumerate(itertools.zip_longest(entries, entries[1:])):
+    for n, (entry, after) in enumerate(itertools.zip_longest(entries, every[1 : len(entries) + 1])):
         part = text[entry.end() : entry.end() + 20_000 if after is None else after.start()]
         said = {name: pattern.search(part) for name, pattern in _OLD_FIELDS.items()}
         shape, unpadded, label, kind = said["shape"], said["unpadded"], said["label"], said["type"]
@@ -258,13 +296,13 @@ def _read_old(text: str, found: UsageText) -> None:
         space.rows.append(
             Row(
                 n + 1,
-                _size(entry[1], entry[2]),
+                _size(entry[2], entry[3]),
                 0,
                 1,
                 (shape[1].strip(),) if shape else (),
                 _size(unpadded[1], unpadded[2]) if unpadded else None,
-                label[1] if label else "",
-                op_name[1] if op_name else "",
+                label[1].strip() if label else "",
+                _QUOTED.sub(r"\1", op_name[1]) if op_name else "",
                 {"HLO temp": "temporary", "Arguments": "argument"}.get(kind[1].strip(), "") if kind else "",
             )
         )
@@ -278,7 +316,7 @@ def _limits(found: UsageText, name: str, total: Size, capacity: Size) -> Space:
 
 
 def _number(name: str) -> int:
-    return SPACES.get(name.lower(), 0)
+    return SPACES.get(name.lower(), UNKNOWN)
 
 
 def _size(number: str, unit: str) -> Size:

@@ -1,0 +1,131 @@
+"""Logs of programs that ran out of memory: what is repeated, cut, or of another program is not mixed in."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+import strided as sd
+from tests.memory.test_reports import MEMORY, OLD, REPORTS, text_of
+
+MORE = "the text holds more reports; this is the first"
+USED = "Ran out of memory in memory space {0}. Used {1} of {2} {0}. Exceeded {0} capacity by {3}.\n"
+SECOND = OLD.replace("4.00G", "5.00G").replace("fusion.1", "fusion.2").replace("18.81G", "19.81G")
+SPILLS = """
+  Largest program allocations in vmem:
+
+  1. Size: 15.00M
+     XLA label: register allocator spill slots call depth 2
+     Allocation type: scoped
+     ==========================
+"""
+
+
+@pytest.mark.parametrize("second", [OLD, SECOND], ids=["the same", "another"])
+def test_a_list_that_a_log_repeats_counts_once(second: str) -> None:
+    own, plain = sd.memory_report(f"{OLD}\nThe above exception was the direct cause\n{second}"), sd.memory_report(OLD)
+    assert own.buffers == plain.buffers
+    assert own.padding_bytes == plain.padding_bytes
+    assert MORE in own.notes
+
+
+def test_the_list_of_another_process_is_counted() -> None:
+    pairs = zip(OLD.split("\n"), SECOND.split("\n"), strict=True)
+    own = sd.memory_report("\n".join(f"(pid=1) {a}\n(pid=2) {b}" for a, b in pairs))
+    assert own.buffers == sd.memory_report(OLD).buffers
+    assert MORE in own.notes
+
+
+def test_a_list_belongs_to_the_space_that_its_head_names() -> None:
+    report = sd.memory_report(USED.format("vmem", "29.96M", "16.00M", "13.96M") + SPILLS)
+    assert (report.space_name, report.capacity, len(report.buffers)) == ("vmem", 16 << 20, 1)
+    assert report.buffers[0].name == "register allocator spill slots call depth 2"
+    both = sd.memory_report(f"{OLD}{USED.format('vmem', '29.96M', '16.00M', '13.96M')}{SPILLS}")
+    assert both.buffers == sd.memory_report(OLD).buffers
+
+
+@pytest.mark.parametrize("end", ["1", "15", "15.4", "15..."])
+def test_a_limit_that_was_cut_is_none(end: str) -> None:
+    with pytest.raises(sd.DumpError):
+        sd.memory_report(f"RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 19.46G of {end}")
+
+
+def test_other_figures_that_were_cut_are_left_out() -> None:
+    report = sd.memory_report(USED.format("hbm", "20.00G", "15.00G", "5.00G").partition(".00G.\n")[0])
+    assert report.excess == 5 << 30
+    (buffer,) = sd.memory_report(OLD[: OLD.index("2.00M\n")]).buffers
+    assert (buffer.unpadded_bytes, buffer.expansion) == (32 << 20, 128)
+
+
+def test_limits_of_other_spaces_are_not_those_of_main_memory() -> None:
+    tables = text_of(REPORTS[0])
+    report = sd.memory_report(USED.format("sflag", "2.1K", "2.0K", "64B") + tables)
+    assert (report.space_name, report.capacity) == ("hbm", None)
+    assert "the text says that the program does not fit in sflag" in report.notes
+    assert sd.memory_report(USED.format("sflag", "2.1K", "2.0K", "64B")).space != 0
+
+
+def test_the_excess_is_that_of_the_same_message() -> None:
+    first, second = USED.format("hbm", "20.00G", "15.00G", "5.00G"), USED.format("vmem", "30.00M", "16.00M", "14.00M")
+    report = sd.memory_report(f"{first.partition(' Exceeded')[0]}\n{second}")
+    assert report.excess == 5 << 30
+    assert MORE in report.notes
+
+
+def test_the_program_is_the_one_that_a_message_names() -> None:
+    assert sd.memory_report(f"HLO module: jit_init.\n{OLD.strip()} HLO module: jit_step.\n").module == "jit_step"
+
+
+def test_rows_that_are_not_understood_are_counted() -> None:
+    text = text_of(MEMORY / "hbm_train_step_v4.report.txt.gz")
+    whole, cut = sd.memory_report(text), sd.memory_report(text.replace("×", "x"))
+    assert (len(whole.buffers), len(cut.buffers)) == (99, 44)
+    assert "55 rows of the text left out: not understood" in cut.notes
+    assert not any("not understood" in note for note in whole.notes)
+
+
+def test_tables_of_another_space_are_not_called_unreadable() -> None:
+    for space in (1, 6):
+        notes = sd.memory_report(REPORTS[1], space=space).notes
+        assert not any("cannot be read" in note for note in notes)
+    with pytest.raises(sd.DumpError, match="says nothing about memory space 1"):
+        sd.memory_report(OLD, space="vmem")
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        (r"params[\'w\']", "params['w']"),
+        (r"jit(f)/add[ dimensions=( )\n   shape=(8,) ]", r"jit(f)/add[ dimensions=( )\n   shape=(8,) ]"),
+    ],
+)
+def test_names_of_operations_may_be_escaped(said: str, name: str) -> None:
+    (buffer,) = sd.memory_report(OLD.replace("jit(f)/mul", said)).buffers
+    assert buffer.source.op_name == name
+
+
+def test_a_shape_tells_the_size_without_padding_that_the_text_rounds() -> None:
+    text = OLD.replace("f32[1048576,8]", "s32[29360128,10]").replace("4.00G", "14.00G").replace("32.00M", "1.09G")
+    (buffer,) = sd.memory_report(text).buffers
+    assert buffer.unpadded_bytes == 29360128 * 10 * 4
+
+
+def test_a_log_may_go_on_with_hlo() -> None:
+    report = sd.memory_report(f"{OLD}\nHloModule f\n\nENTRY e {{\n  ROOT x = f32[8]{{0}} parameter(0)\n}}\n")
+    assert report.buffers == sd.memory_report(OLD).buffers
+
+
+def test_the_report_of_xla_for_other_devices_is_no_damage(tmp_path: Path) -> None:
+    stem = "module_0005.jit_f.cpu_after_optimizations"
+    usage = "Total bytes used: 16 (16B)\n\nAllocations sorted by size:\n\n"
+    held = "allocation 0: size 16, parameter 0, shape |f32[4]| at ShapeIndex {}:\n"
+    held += " value: <1 x @0> (size=16,offset=0): f32[4]{0}\n"
+    (tmp_path / f"{stem}-memory-usage-report.txt").write_text(usage)
+    (tmp_path / f"{stem}-buffer-assignment.txt").write_text(f"BufferAssignment:\n{held}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sd.memory_report(tmp_path).total_bytes == 16
+    with pytest.raises(sd.UnsupportedError, match="memory usage report of XLA for CPU or GPU"):
+        sd.memory_report(tmp_path / f"{stem}-memory-usage-report.txt")
