@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import re
@@ -301,7 +302,7 @@ def test_a_pipe_on_both_ends(dump: Path) -> None:
     assert (done.returncode, done.stdout) == (0, expected().T.tobytes())
 
 
-@pytest.mark.parametrize("content", ["npy", "npy.gz", "bin.gz"])
+@pytest.mark.parametrize("content", thinned(["npy.gz", "npy", "bin.gz"], 3))
 def test_a_pipe_brings_other_things(content: str, dump: Path, tmp_path: Path) -> None:
     sd.save_npy(tmp_path / "x.npy", expected())
     raw = dump.read_bytes() if content == "bin.gz" else (tmp_path / "x.npy").read_bytes()
@@ -656,18 +657,33 @@ def test_a_poor_terminal_is_no_error() -> None:
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize("encoding", thinned(["cp1252", "latin-1", "cp437"], 3))
-def test_pictures_have_a_mark_for_each_of_theirs_in_every_encoding(encoding: str, dump: Path) -> None:
-    report = paths.DATA / "memory" / "complex_matmul.hlo.txt.gz"
-    for command in (("padding", dump, SHAPE), ("memory", report), ("info", "f32[999,999]{1,0:T(8,128)}")):
-        found, wanted = (
-            in_process_of_its_own(*command, env=os.environ | {"PYTHONIOENCODING": each}, encoding=each).stdout
-            for each in (encoding, "utf-8")
-        )
-        pairs = {(a, b) for a, b in zip(wanted, found, strict=True) if not a.isascii()}
-        assert pairs
-        assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
-        assert not {b for _, b in pairs} & set("?!|0123456789")
+@pytest.mark.parametrize(
+    ("encoding", "command"),
+    thinned(
+        itertools.product(
+            ["cp1252", "latin-1", "cp437"],
+            [
+                ("padding", "dump.bin", SHAPE),
+                ("memory", paths.DATA / "memory" / "complex_matmul.hlo.txt.gz"),
+                ("info", "f32[999,999]{1,0:T(8,128)}"),
+            ],
+        ),
+        7,
+    ),
+)
+def test_pictures_have_a_mark_for_each_of_theirs_in_every_encoding(
+    encoding: str, command: tuple[str | Path, ...], dump: Path
+) -> None:
+    found, wanted = (
+        in_process_of_its_own(
+            *command, env=os.environ | {"PYTHONIOENCODING": each}, encoding=each, cwd=dump.parent
+        ).stdout
+        for each in (encoding, "utf-8")
+    )
+    pairs = {(a, b) for a, b in zip(wanted, found, strict=True) if not a.isascii()}
+    assert pairs
+    assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+    assert not {b for _, b in pairs} & set("?!|0123456789")
 
 
 def test_help_and_info_load_no_compiler() -> None:
@@ -1092,4 +1108,14 @@ def test_explore_a_dump_and_two_runs(run: Run, folder: Path, tmp_path: Path) -> 
         pages.append(out.read_text())
     assert '"runs":' in pages[0]
     assert len(set(pages)) == 3
+    other = "f32[3,5]{0,1:T(2,2)}"
+    assert run("explore", tmp_path / "a.bin", TEXT, "--against", tmp_path / "b.bin", other, "-o", out, "-f")[0] == 0
+    assert out.read_text() == pages[2]
     assert run("explore", tmp_path / "a.bin", "--against", tmp_path / "b.bin", "-o", out, "-f")[0] == 2
+
+
+@pytest.mark.parametrize("option", [("--offset", "64"), ("--bitorder", "big"), ("--allow-excess",)], ids=str)
+def test_options_for_bytes_go_with_bytes(run: Run, folder: Path, tmp_path: Path, option: tuple[str, ...]) -> None:
+    for source in ("u4[4]{0:E(4)}", folder):
+        code, _, error = run("explore", source, *option, "-o", tmp_path / "page.html")
+        assert (code, "go with a file of raw bytes" in error) == (2, True)

@@ -51,7 +51,7 @@ def check_expansion(case: Case) -> Expansion:
     return expansion
 
 
-@pytest.mark.parametrize("rank", range(5))
+@pytest.mark.parametrize("rank", [*range(4), pytest.param(4, marks=pytest.mark.slow)])
 def test_every_order_under_every_stack_of_tiles(rank: int) -> None:
     """748 small worlds, each slot of each."""
     for case in WORLDS:

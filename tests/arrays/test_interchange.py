@@ -32,7 +32,7 @@ def array(text: str = TILED, values: np.ndarray = VALUES) -> sd.LayoutArray:
 # --- numpy.anything -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", thinned(FUNCTIONS, 2))
+@pytest.mark.parametrize("name", thinned(FUNCTIONS, 3))
 def test_every_function_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it gives, changes and refuses is what it gives, changes and refuses of an ndarray."""
     reads = namespace.Reads(monkeypatch)
@@ -52,7 +52,7 @@ def test_every_function_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("small_streams")
-@pytest.mark.parametrize("name", thinned([n for n in FUNCTIONS if not n.endswith(("std", "var"))], 5))
+@pytest.mark.parametrize("name", thinned([n for n in FUNCTIONS if not n.endswith(("std", "var"))], 11))
 def test_every_function_of_large_arrays(name: str) -> None:
     """Block by block; deviations are more exact there than NumPy's, and judged by themselves."""
     for call in namespace.calls(name):

@@ -240,7 +240,7 @@ def test_zstandard_data_name_the_missing_module(
         pytest.param("convert x.npy - >&-", 2, "standard output is closed", marks=pytest.mark.slow),
         pytest.param("convert x.npy out.npy >&-", 2, "standard output is closed", marks=pytest.mark.slow),
         pytest.param("show x.npy 1</dev/null", 2, "standard output not for writing", marks=pytest.mark.slow),
-        ("show - 'f32[3]' 0>written", 2, "standard input is not open for reading"),
+        pytest.param("show - 'f32[3]' 0>written", 2, "standard input is not open for", marks=pytest.mark.slow),
         ("show - 'f32[3]' </dev/zero", 2, "standard input is a device: give a file, or pipe bytes in"),
         ("convert x.npy /dev/stdout | cat >&2", 0, "/dev/stdout is where standard output goes: write - for it"),
         pytest.param("convert x.npy /dev/stdout -f >written", 2, "/dev/stdout is where", marks=pytest.mark.slow),

@@ -15,6 +15,7 @@ import strided as sd
 from strided.cli import main
 from strided.io.convert_file import write_arrays
 from tests import paths
+from tests.thinned import thinned
 
 SHAPE = "f32[16,256]{1,0:T(8,128)}"
 
@@ -65,13 +66,17 @@ def test_a_shape_that_is_left_out_is_that_of_the_other_file(
     capsys.readouterr()
 
 
-def test_the_shape_of_one_file_is_that_of_the_pipe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("piped", "file"), [("raw.bin", "x.npy"), ("x.npy", "raw.bin")])
+@pytest.mark.parametrize("turn", thinned([1, -1], 2))
+def test_the_shape_of_one_file_is_that_of_the_pipe(piped: str, file: str, turn: int, folder: Path) -> None:
     np.load("x.npy").tofile("raw.bin")
-    for piped, file in (("raw.bin", "x.npy"), ("x.npy", "raw.bin")):
-        for operands in (("-", file), (file, "-")):
-            command = [sys.executable, "-m", "strided", "diff", *operands]
-            done = subprocess.run(command, input=(folder / piped).read_bytes(), capture_output=True, check=False)
-            assert (done.returncode, done.stderr) == (0, b"")
+    command = [sys.executable, "-m", "strided", "diff", *("-", file)[::turn]]
+    done = subprocess.run(command, input=(folder / piped).read_bytes(), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_of_two_files_without_a_shape_none_says_what_it_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.load("x.npy").tofile("raw.bin")
     code, _, error = run(capsys, "raw.bin", "a.bin")
     assert (code, "raw bytes do not say what they are" in error) == (2, True)
 

@@ -13,6 +13,7 @@ import pytest
 import strided as sd
 from strided.diagnosis.difference import Difference, diff
 from strided.dumps.sharded.assemble import assemble, shard
+from tests.thinned import thinned
 
 Array = npt.NDArray[Any]
 
@@ -89,7 +90,7 @@ def keyed(axes: dict[int, Any]) -> tuple[Any, ...]:
     return tuple(axes.get(k, slice(None)) for k in range(2))
 
 
-@pytest.mark.parametrize("shape", TILED)
+@pytest.mark.parametrize("shape", thinned(TILED, 3))
 def test_places_in_memory(shape: str) -> None:
     sublane, lane, rows, lanes, words = parts(shape)
     second = keyed({sublane: slice(rows, 2 * rows), lane: slice(0, lanes)})
@@ -127,7 +128,7 @@ def test_planes(axis: int, layout: str) -> None:
     assert named(found) == ("plane", ", ".join("2" if k == axis else ":" for k in range(3)))
 
 
-@pytest.mark.parametrize("shape", LAYOUTS)
+@pytest.mark.parametrize("shape", thinned(LAYOUTS, 3))
 def test_signs_and_bytes(shape: str) -> None:
     a, b = faulty(shape, lambda x: np.negative(x, out=x))
     assert named(diff(a, b)) == ("sign", "")

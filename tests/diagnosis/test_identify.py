@@ -138,12 +138,15 @@ def test_noise_is_never_decided(known: str, size: int) -> None:
 @pytest.mark.parametrize("seed", thinned([1, 2, 3, 4, 5], 5))
 @pytest.mark.parametrize(
     "text",
-    [
-        "s8[33,130]{1,0:T(8,128)(4,1)}",
-        "s4[17,129]{1,0:T(8,128)(8,1)E(4)}",
-        "s32[48,200]{0,1:T(8,128)}",
-        "u8[100,200]{1,0:T(8,128)}",
-    ],
+    thinned(
+        [
+            "s8[33,130]{1,0:T(8,128)(4,1)}",
+            "s4[17,129]{1,0:T(8,128)(8,1)E(4)}",
+            "s32[48,200]{0,1:T(8,128)}",
+            "u8[100,200]{1,0:T(8,128)}",
+        ],
+        3,
+    ),
 )
 def test_garbage_in_the_padding_gives_the_rows_of_a_wrong_layout_no_scale(text: str, seed: int) -> None:
     raw, _ = buffer_of(text, noise, seed=seed)
@@ -152,7 +155,7 @@ def test_garbage_in_the_padding_gives_the_rows_of_a_wrong_layout_no_scale(text: 
 
 
 @pytest.mark.parametrize("layout", thinned(["{1,0:T(8,128)(4,1)}", "{1,0:T(8,128)}", "{0,1:T(8,128)(4,1)}"], 5))
-@pytest.mark.parametrize("share", [0.5, 0.02])
+@pytest.mark.parametrize("share", thinned([0.02, 0.5], 2))
 def test_preds_of_any_share_with_garbage_in_the_padding(layout: str, share: float) -> None:
     shape = sd.parse_shape(f"pred[100,100]{layout}")
     rng = np.random.default_rng(2)
@@ -165,7 +168,7 @@ def test_preds_of_any_share_with_garbage_in_the_padding(layout: str, share: floa
 
 
 @pytest.mark.parametrize("seed", thinned([1, 2, 3], 3))
-@pytest.mark.parametrize("text", ["f32[100,200]{0,1}", "bf16[100,200]{0,1}", "f32[1000,2000]{0,1}"])
+@pytest.mark.parametrize("text", thinned(["f32[100,200]{0,1}", "bf16[100,200]{0,1}", "f32[1000,2000]{0,1}"], 5))
 def test_columns_that_repeat_the_rows_are_no_scale_of_their_own(text: str, seed: int) -> None:
     raw, _ = buffer_of(text, weights, seed=seed)
     assert text in named(identify(raw, without_layout(text)))
@@ -442,7 +445,7 @@ def test_a_size_that_nothing_explains() -> None:
 @pytest.mark.parametrize(
     ("dimensions", "layout"), [((17, 300), ""), ((300, 17), ""), ((9, 16, 35), ""), ((17, 300), ":T(8,128)")]
 )
-@pytest.mark.parametrize("every", [251, 256, 1 << 20])
+@pytest.mark.parametrize("every", thinned([256, 251, 1 << 20], 3))
 def test_counted_values_are_taken_for_row_major(dimensions: tuple[int, ...], layout: str, every: int) -> None:
     """They go on from one row to the next, and are as smooth where the dimensions are in another order."""
     order = ",".join(map(str, reversed(range(len(dimensions)))))

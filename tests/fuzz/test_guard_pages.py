@@ -39,7 +39,7 @@ def campaign(record: Path, *arguments: object, module: str = "guard_pages", befo
 
 @pytest.mark.parametrize(
     ("module", "of"),
-    [("guard_pages", []), ("guard_pages", ["--large"]), ("small_world", [])],
+    [("guard_pages", []), pytest.param("guard_pages", ["--large"], marks=pytest.mark.slow), ("small_world", [])],
     ids=["", "large", "small"],
 )
 def test_conversions_between_guard_pages(
@@ -144,7 +144,7 @@ def test_reading_too_far_ends_the_process(tmp_path: Path) -> None:
             (PADDING, [], 0),
             (TASKS, ["--large"], 5),
         ],
-        4,
+        7,
     ),
 )
 def test_wrong_bytes_are_seen(plant: str, of: list[str], world: int, tmp_path: Path) -> None:

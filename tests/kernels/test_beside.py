@@ -156,6 +156,7 @@ except ChildProcessError:
     assert said(process(code, folder)) == "run_tasks copy\n"
 
 
+@pytest.mark.slow
 def test_a_child_that_is_forked_meanwhile_converts_and_compiles_by_itself(folder: Path, lock: int) -> None:
     code = """
 until(compiling)
@@ -507,12 +508,14 @@ def test_what_no_process_hands_over_is_compiled_here() -> None:
         assert not compiler.failed
 
 
+@pytest.mark.slow
 def test_a_compiler_that_is_killed_is_not_tried_again(folder: Path, lock: int) -> None:
     """What kills it, such as too little memory, must not come over this process."""
     code = "until(compiling)\nos.kill(kernels._compiler._child.pid, signal.SIGKILL)\n"
     assert "ended by signal 9" in said(process(code + _WARNED, folder))
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_compiles(folder: Path, lock: int) -> None:
     code = f"kernels.beside.compile_for_parent('copy', {str(folder)!r}, 1)"
     command = [sys.executable, "-c", f"from strided import kernels\n{code}"]
@@ -562,6 +565,7 @@ print("done")
     assert said(process(code, folder)).splitlines()[-2:] == ["handler (1024, 1024)", "done"]
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_while_the_thread_is_started_kernels_are_compiled(folder: Path) -> None:
     code = f"""{_STARTING}
 def starting(self):

@@ -293,7 +293,7 @@ def test_a_star_with_nothing_to_combine_has_no_size() -> None:
 # --- addresses ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rank", range(5))
+@pytest.mark.parametrize("rank", [*range(4), pytest.param(4, marks=pytest.mark.slow)])
 def test_addresses_of_every_order_under_every_stack_of_tiles(rank: int) -> None:
     for case in worlds():
         if len(case.dimensions) == rank:
