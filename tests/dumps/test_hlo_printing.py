@@ -315,7 +315,9 @@ def test_a_long_sharding_of_a_wide_tuple_is_printed_once() -> None:
 
 
 def test_one_device_without_a_number() -> None:
-    assert sharding(type=1, tile_assignment_devices=[-1]) == "{maximal device=-1}"
+    alone = {"type": 1, "tile_assignment_devices": [-1]}
+    assert sharding(**alone) == "{maximal device=-1}"
+    assert sharding(tuple_of(F32, F32), type=2, tuple_shardings=[alone, {}]) == "{{maximal device=-1}, {replicated}}"
     with pytest.raises(DumpError, match="at least 0, found -2"):
         Sharding.from_proto(serialized("OpSharding", type=1, tile_assignment_devices=[-2]))
 

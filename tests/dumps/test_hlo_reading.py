@@ -335,6 +335,48 @@ def test_asynchronous_operations_take_over_attributes_and_threads() -> None:
     assert str(b).startswith("%b = ((f32[4]), f32[4], u32[]) call-start(a), async_execution_thread=")
 
 
+def test_the_start_of_one_instruction_has_what_its_body_says_of_it() -> None:
+    text = (
+        "HloModule m\n\nw {\n p = f32[4] parameter(0)\n ROOT s = f32[4] negate(p), control-predecessors={p},"
+        ' sharding={replicated}, frontend_attributes={x="1"}, metadata={op_name="n"}\n}\n\nENTRY e {\n'
+        " a = f32[4] parameter(0)\n b = ((f32[4]), f32[4], u32[]) async-start(a), calls=w%s\n"
+        " ROOT c = f32[4] async-done(b)\n}\n"
+    )
+    inner, own = (read_hlo(text % more).instruction("b") for more in ("", ', frontend_attributes={y="2"}'))
+    assert dict(inner.attributes) == {"sharding": "{replicated}", "frontend_attributes": '{x="1"}'}
+    assert dict(own.attributes) == {"sharding": "{replicated}", "frontend_attributes": '{y="2"}'}
+
+
+def test_a_thread_reaches_what_lies_behind_a_computation_that_names_it() -> None:
+    module = read_hlo(
+        "HloModule m\n\ng {\n p = f32[4] parameter(0)\n ROOT n = f32[4] negate(p)\n}\n\n"
+        'f {\n q = f32[4] parameter(0)\n ROOT c = f32[4] call(q), to_apply=g\n}, execution_thread="host"\n\nENTRY e {\n'
+        ' a = f32[4] parameter(0)\n b = ((f32[4]), f32[4], u32[]) call-start(a), async_execution_thread="host",'
+        " to_apply=f\n ROOT d = f32[4] call-done(b)\n}\n"
+    )
+    assert {one.name: one.execution_thread for one in module.computations} == {"g": "host", "f": "host", "e": ""}
+
+
+def test_bodies_inside_their_callers_are_printed_once() -> None:
+    text, _ = FORMS["bodies inside their callers"]
+    printed = read_hlo(text).to_text()
+    assert printed.count("ROOT c = f32[] add(a, b)") == 1
+    assert lines_of(read_hlo(printed)) == lines_of(read_hlo(text))
+
+
+def test_the_entry_that_a_header_tells_of_may_leave_out_its_shape() -> None:
+    module = read_hlo(
+        "HloModule m, entry_computation_layout={(f32[4]{0})->f32[4]{0}}\n\n"
+        "f {\n p = f32[4] parameter(0)\n ROOT n = negate(p)\n}\n"
+    )
+    assert str(module.entry.root.shape) == "f32[4]{0}"
+
+
+@pytest.mark.parametrize("written", ["m:", "%m", "m"])
+def test_marks_around_the_name_of_a_module_are_no_part_of_it(written: str) -> None:
+    assert read_hlo(module_text("ROOT a = f32[4] parameter(0)", f"HloModule {written}")).name == "m"
+
+
 def test_bodies_are_shown_where_an_update_takes_operands() -> None:
     module = read_hlo(
         "HloModule m\n\nw {\n p = f32[4] parameter(0)\n ROOT s = f32[4] negate(p)\n}\n\nENTRY e {\n"

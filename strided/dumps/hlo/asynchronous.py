@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from strided.dumps.hlo.attributes import COMMON
+from strided.dumps.hlo.attributes import LAST
 from strided.dumps.hlo.lexer import inside, split_list, unescape
 from strided.dumps.hlo.module import Computation
 from strided.dumps.hlo.text_instruction import CALLEES, TextInstruction
@@ -29,6 +29,7 @@ def unfold(computations: Sequence[Computation]) -> list[Computation]:
         if isinstance(instruction, TextInstruction)
     )
     folded: dict[Computation, None] = {}
+    reached = set[Computation]()
     for computation in computations:
         bodies: dict[str, Computation] = {}
         for instruction in computation.instructions:
@@ -37,7 +38,7 @@ def unfold(computations: Sequence[Computation]) -> list[Computation]:
                 continue
             attributes = instruction.written_attributes
             if _THREAD in attributes:
-                _spread_thread(unescape(attributes[_THREAD]), instruction, by_name)
+                _spread_thread(unescape(attributes[_THREAD]), instruction, by_name, reached)
             if instruction.opcode == "async-start":
                 body = by_name.get(attributes.get("calls", "").removeprefix("%"))
             else:  # it goes on with what its first operand started
@@ -58,17 +59,20 @@ def _shorten(instruction: TextInstruction, attributes: Mapping[str, str], wrappe
     part = instruction.opcode.removeprefix("async-")
     first = {_THREAD: attributes[_THREAD]} if _THREAD in attributes else {}
     body = wrapped.written_attributes if part == "start" else {}
-    own = {name: text for name, text in body.items() if name not in COMMON}
+    own = {name: text for name, text in body.items() if name not in (*LAST, "control-predecessors")}
     kept = {name: text for name, text in attributes.items() if name not in (_THREAD, "calls")}
     instruction.rewrite(f"{wrapped.opcode}-{part}", {**first, **own, **kept})
 
 
-def _spread_thread(thread: str, caller: TextInstruction, by_name: Mapping[str, Computation]) -> None:
-    """Put all that an asynchronous operation calls, directly or indirectly, on its thread."""
+def _spread_thread(
+    thread: str, caller: TextInstruction, by_name: Mapping[str, Computation], reached: set[Computation]
+) -> None:
+    """Put all that an asynchronous operation calls, directly or indirectly, on its thread, and note it as `reached`."""
     waiting = [caller] if thread != _MAIN_THREAD else []
     while waiting:
         for called in _callees(waiting.pop(), by_name):
-            if not called.execution_thread:
+            if called not in reached and called.execution_thread in ("", thread):
+                reached.add(called)
                 called.execution_thread = thread
                 waiting += [i for i in called.instructions if isinstance(i, TextInstruction)]
 

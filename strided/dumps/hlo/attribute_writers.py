@@ -340,13 +340,25 @@ def sharding_text(view: memoryview, shape: AnyShape | None = None, *, metadata: 
 
 
 def _unassigned(view: memoryview) -> str | None:
-    """The text of a sharding on one device that has no number yet: `Sharding` knows none, XLA calls it -1."""
+    """The text of a sharding on one device that has no number yet, or of a tuple with such parts; None of any other.
+
+    `Sharding` knows no such device, XLA calls it -1.
+    """
     try:
         message = decode("OpSharding", view)
+        if _is_alone(message):
+            return "{maximal device=-1}"
+        parts = [
+            "{maximal device=-1}" if _is_alone(decode("OpSharding", part)) else Sharding.from_proto(part).text()
+            for part in message.get("tuple_shardings", ())
+        ]
     except StridedError:
         return None
-    alone = message.get("type") == 1 and list(message.get("tile_assignment_devices", ())) == [-1]
-    return "{maximal device=-1}" if alone else None
+    return f"{{{numbered(parts)}}}" if message.get("type") == 2 and parts else None
+
+
+def _is_alone(message: Message) -> bool:
+    return message.get("type") == 1 and list(message.get("tile_assignment_devices", ())) == [-1]
 
 
 def _with_metadata(sharding: Sharding, view: memoryview) -> Sharding:

@@ -38,7 +38,7 @@ def async_start_attributes_of(
     only if the start has none.
     """
     inner = attributes_of(opcode, wrapped, wrapped_names)
-    unprinted = set(_LAST) | ({"frontend_attributes"} if message.get("frontend_attributes", {}).get("map") else set())
+    unprinted = set(LAST) | ({"frontend_attributes"} if message.get("frontend_attributes", {}).get("map") else set())
     return [
         *_written(["async_execution_thread"], message, names),
         *((name, text) for name, text in inner if name not in unprinted),
@@ -267,5 +267,5 @@ CALLEES: Mapping[str, tuple[str, bool]] = {
 LISTS = ("branch_computations", "called_computations")
 
 #: What any instruction may print at its very end, and (`COMMON`) after its callees.
-_LAST = ("origin", "metadata", "backend_config")
-COMMON = (*"is_composite sharding frontend_attributes control-predecessors statistics result_accuracy".split(), *_LAST)
+LAST = ("origin", "metadata", "backend_config")
+COMMON = (*"is_composite sharding frontend_attributes control-predecessors statistics result_accuracy".split(), *LAST)

@@ -347,7 +347,9 @@ class Module:
             [f"{indent}HloModule {self.name}", *(f", {name}={text}" for name, text in self.attributes.items())]
         )
         header += "\n" if header.endswith("\n}") else ""  # XLA ends the line of a table that it ends the header with
-        computations = (computation.printed(indent, **options) for computation in self.computations)
+        # A body that was printed inside its caller still is; only it has a name but no line that opens it.
+        shown = [computation for computation in self.computations if computation.signature or not computation.name]
+        computations = (computation.printed(indent, **options) for computation in shown)
         return "".join(f"{part}\n\n" for part in (header, str(self.tables), *computations) if part)
 
     def _counts(self) -> str:

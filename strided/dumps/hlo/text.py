@@ -89,7 +89,8 @@ def _fits(header: TextHeader, entry: Computation) -> bool:
         return True
     if layout is None:
         return True
-    given = *(one.shape for one in entry.parameters), entry.root.shape
+    # What the text leaves out is not known yet: it follows from all of the module.
+    given = [one.shape if one.has_shape else None for one in (*entry.parameters, entry.root)]
     told = *layout.parameters, layout.result
     return len(given) == len(told) and all(map(are_alike, given, told))
 
@@ -148,7 +149,7 @@ class _ModuleReader:
         return position + 1
 
     def _read_header(self, header: re.Match[str], text: str, position: int, whole: bool) -> None:
-        self.name = header[1]
+        self.name = header[1].removeprefix("%").removesuffix(":")
         self.attributes, rest = read_attributes(text, header.end())
         if not whole:
             self.body.leave(position, "a header whose brackets do not close")
