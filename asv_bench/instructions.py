@@ -14,7 +14,15 @@ from typing import NamedTuple
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from strided.kernels import bitfields, block_transpose, exchange_rows, part_transpose, transpose_words, zip_rows
+from strided.kernels import (
+    bitfields,
+    block_transpose,
+    exchange_rows,
+    packed_elements,
+    part_transpose,
+    transpose_words,
+    zip_rows,
+)
 from strided.kernels import llvm as building
 
 
@@ -41,12 +49,12 @@ LINES = {
     "braid16": (bitfields.braid16, 2),
     "braid8": (bitfields.braid8, 2),
     "braid_packed": (bitfields.braid_packed, 4),
-    "spread4": (bitfields.spread4, 3),
-    "spread2": (bitfields.spread2, 3),
-    "spread1": (bitfields.spread1, 3),
-    "gather4": (bitfields.gather4, 2),
-    "gather2": (bitfields.gather2, 2),
-    "gather1": (bitfields.gather1, 2),
+    "spread4": (packed_elements.spread4, 3),
+    "spread2": (packed_elements.spread2, 3),
+    "spread1": (packed_elements.spread1, 3),
+    "gather4": (packed_elements.gather4, 2),
+    "gather2": (packed_elements.gather2, 2),
+    "gather1": (packed_elements.gather1, 2),
     **{
         f"every {name}{bits}": (zip_rows.PICKS[bits][k][0], 1)
         for k, name in enumerate(("2nd ", "3rd ", "4th "))
@@ -77,9 +85,9 @@ BRAIDS = {
     "braid_lines4": (bitfields.braid_lines4, 4),
     "braid_lines2": (bitfields.braid_lines2, 4),
     "braid_lines1": (bitfields.braid_lines1, 4),
-    "pack_square4": (bitfields.pack_square4, 5),
-    "pack_square2": (bitfields.pack_square2, 5),
-    "pack_square1": (bitfields.pack_square1, 5),
+    "pack_square4": (packed_elements.pack_square4, 5),
+    "pack_square2": (packed_elements.pack_square2, 5),
+    "pack_square1": (packed_elements.pack_square1, 5),
 }
 
 #: Operations on words that rows share on both sides, with the number of integers that they take, which write what they
@@ -127,7 +135,7 @@ def machine_code(name: str, target: Target) -> str:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [number] * (count + 1)), "operation")
     builder = ir.IRBuilder(function.append_basic_block())
     place, *arguments = function.args
-    for home in (bitfields, block_transpose, part_transpose, zip_rows, building):
+    for home in (bitfields, packed_elements, block_transpose, part_transpose, zip_rows, building):
         home.register_bytes = lambda: target.register_bytes
     line = operation._defn.__wrapped__(builder, *arguments)  # what `llvm.operation` decorates
     if name in LINES:

@@ -221,7 +221,7 @@ class AddressMap:
         offsets[...] = self.offset_of(ranges)
         return offsets
 
-    # Views. The caller (`arrays.keys`) checks indices.
+    # Views. The caller (`arrays.classify`) checks indices.
 
     def at(self, axis: int, i: int) -> AddressMap:
         """The view at one index of an axis, without that axis."""

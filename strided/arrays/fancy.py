@@ -252,7 +252,7 @@ def _split(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int | None:
 
 
 class _Lanes(NamedTuple):
-    """How a kernel of `interleave` or `subbyte` copies rows between a buffer and dense memory.
+    """How a kernel of `interleave` or `interleave_bits` copies rows between a buffer and dense memory.
 
     Attributes
     ----------

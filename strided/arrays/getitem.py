@@ -1,6 +1,6 @@
 """``a[key]`` and ``a[key] = value``.
 
-A key is classified once (`keys`); what it selects is then read or written in the way that suits its kind.
+A key is classified once (`classify`); what it selects is then read or written in the way that suits its kind.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy.typing as npt
 from strided.addressing.address_map import AddressMap
 from strided.arrays import fancy
 from strided.arrays.base import Array, ArrayBase, broadcasts, move
+from strided.arrays.classify import Copy, Mask, Outer, Points, classify, element_at, indexed, view_at
 from strided.arrays.encode import cast
-from strided.arrays.keys import Copy, Mask, Outer, Points, classify, element_at, indexed, refuse, view_at
+from strided.arrays.keys import refuse
 from strided.runtime import limits
 from strided.runtime.locks import own_lock
 from strided.transfer import copy as transfer
@@ -48,7 +49,7 @@ class Indexing(ArrayBase):
         return self._gathered(selected.shape, selected.arrays)
 
     def _select(self, key: Any) -> Any:
-        """What a key selects: one of the kinds that `keys.classify` lists."""
+        """What a key selects: one of the kinds that `classify` lists."""
         entries = key if type(key) is tuple else (key,)
         offset = element_at(self._map, entries)
         if offset is not None:

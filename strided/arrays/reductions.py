@@ -7,7 +7,6 @@ precision across blocks; for shorter types see `wide_sums`.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -20,12 +19,21 @@ from strided.arrays import wide_sums
 from strided.arrays.base import Array, ArrayBase, broadcasts
 from strided.arrays.block_reduce import Partial, Reduction, reduced
 from strided.arrays.blocks import Box
+from strided.arrays.partials import (
+    Axes,
+    block_extreme,
+    block_moments,
+    block_place,
+    block_sum,
+    combined,
+    first_place,
+    merged_moments,
+    merged_sums,
+)
 from strided.layout.element_types import is_builtin
 
 #: Arrays of at least this many bytes of values are read block by block; of smaller ones NumPy reduces a converted copy.
 STREAM_BYTES = 1 << 24
-
-Axes = tuple[int, ...]
 
 
 def streams(array: Any) -> bool:
@@ -159,127 +167,16 @@ def _delivered(result: Array, example: Any, out: Any) -> Any:
     return result if result.ndim else result[()]
 
 
-# --- partial results --------------------------------------------------------------------------------------------------
-
-
-def _wide(x: Any) -> Array:
-    """Floating point in double precision, other types unchanged."""
-    array: Array = np.asarray(x)
-    if array.dtype.kind == "c":
-        array = array.astype(np.complex128, copy=False)
-    elif array.dtype.kind == "f" and array.dtype.itemsize < 8:
-        array = array.astype(np.float64)
-    return array
-
-
-def _count(values: Array, where: Any, axes: Axes) -> Array:
-    """How many elements of a block are reduced."""
-    if where is True:
-        return np.asarray(math.prod(values.shape[k] for k in axes), np.intp)
-    return np.add.reduce(np.broadcast_to(where, values.shape), axis=axes, dtype=np.intp, keepdims=True)
-
-
-def _numbers(values: Array, where: Any) -> Any:
-    """A mask of the elements that are not NaN."""
-    found = values == values
-    return found if where is True else found & where
-
-
-def _sum(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
-    """The number of elements and their sum."""
-    if skip and values.dtype.kind not in "iub":
-        where = _numbers(values, where)
-    total = np.add.reduce(values, axis=axes, dtype=work, keepdims=True, where=where)
-    return _count(values, where, axes), _wide(total)
-
-
-def _sums(first: Partial, second: Partial) -> Partial:
-    return first[0] + second[0], first[1] + second[1]
-
-
-def _moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
-    """The number of elements, their mean as a large and a small part, and the sum of squared distances from it.
-
-    Means of blocks are close together; in one part, rounding would swamp their differences.
-    """
-    if skip and values.dtype.kind not in "iub":
-        where = _numbers(values, where)
-    own = None if values.dtype == work else values.astype(work)
-    values = values if own is None else own
-    n = _count(values, where, axes)
-    add = partial(np.add.reduce, axis=axes, keepdims=True, where=where)
-    some = np.maximum(n, 1)
-    near = np.asarray(add(values) / some).astype(work, copy=False)
-    with np.errstate(invalid="ignore"):  # of a mean that is infinite: `_var_of` tells
-        apart = np.subtract(values, near, out=own)
-    # `near` is rounded; the remainder corrects both the mean and the squares.
-    rest = _wide(add(apart)) / some
-    # Where the sum overflows, all lie infinitely far from the mean, as NumPy has it.
-    rest = np.where(np.isinf(near), 0, rest)
-    squares = _wide(add(_squared(apart) if apart.dtype.kind == "c" else np.square(apart, out=apart)))
-    return n, _wide(near), rest, np.maximum(squares - _squared(rest) * n, 0)
-
-
-def _squared(x: Array) -> Array:
-    return x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
-
-
-def _merged_moments(first: Partial, second: Partial) -> Partial:
-    (n, mean, rest, squares), (m, other, small, more) = first, second
-    total = n + m
-    share = m / np.maximum(total, 1)
-    if np.any(opposite := np.isinf(mean) & (other == -mean)):
-        np.add.reduce([mean[opposite], other[opposite]])  # of which NumPy tells
-    with np.errstate(invalid="ignore"):  # of means that are infinite
-        apart = np.where(m == 0, 0, (other - mean) + (small - rest))
-        step = apart * share + rest
-        large = np.where(np.isinf(mean) | np.isinf(other), mean + other, mean + step)
-        none = n == 0
-        squares = squares + more
-        squares = squares + np.where(none | np.isinf(squares), 0, _squared(apart) * (n * share))
-        return total, np.where(none, other, large), np.where(none, small, step - (large - mean)), squares
-
-
-def _extreme(values: Array, where: Any, box: Box, axes: Axes, *, ufunc: np.ufunc, initial: Any) -> Partial:
-    extra = {} if initial is None else {"initial": initial}
-    return (np.asarray(ufunc.reduce(values, axis=axes, keepdims=True, where=where, **extra)),)
-
-
-def _place(values: Array, where: Any, box: Box, axes: Axes, *, function: Any, shape: tuple[int, ...]) -> Partial:
-    """The extreme element and its index: along the one reduced axis, or among all elements."""
-    if len(axes) == values.ndim:
-        local = np.unravel_index(function(values), values.shape)
-        index = tuple(i + block.start for i, block in zip(local, box, strict=True))
-        ones = (1,) * values.ndim
-        return values[local].reshape(ones).copy(), np.reshape(np.ravel_multi_index(index, shape), ones)
-    index = function(values, axis=axes[0], keepdims=True)
-    return np.take_along_axis(values, index, axes[0]), index + box[axes[0]].start
-
-
-def _first_place(first: Partial, second: Partial, *, better: np.ufunc) -> Partial:
-    """The more extreme of two, NaN before any number; of equals, the one with the lower index."""
-    (value, index), (other, place) = first, second
-    is_nan, other_nan = value != value, other != other
-    same = (value == other) | (is_nan & other_nan)
-    with np.errstate(invalid="ignore"):  # of complex NaN
-        take = (better(other, value) | (other_nan & ~is_nan)) & ~same | (same & (place < index))
-    return np.where(take, other, value), np.where(take, place, index)
-
-
-def _combined(first: Partial, second: Partial, *, ufunc: np.ufunc) -> Partial:
-    return (ufunc(first[0], second[0]),)
-
-
 # --- implementations --------------------------------------------------------------------------------------------------
 
 
 def _sum_of(q: ReductionCall, *, skip: bool = False) -> Array:
-    _, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums, itemsize=q.itemsize))
+    _, total = q.reduced(Reduction(partial(block_sum, work=q.work, skip=skip), merged_sums, itemsize=q.itemsize))
     return total if q.initial is None else np.add(np.asarray(q.initial, q.work), total)
 
 
 def _mean_of(q: ReductionCall, *, skip: bool = False) -> Array:
-    count, total = q.reduced(Reduction(partial(_sum, work=q.work, skip=skip), _sums, itemsize=q.itemsize))
+    count, total = q.reduced(Reduction(partial(block_sum, work=q.work, skip=skip), merged_sums, itemsize=q.itemsize))
     if not np.all(count):
         warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=5)
     if not skip:
@@ -290,7 +187,7 @@ def _mean_of(q: ReductionCall, *, skip: bool = False) -> Array:
 
 def _var_of(q: ReductionCall, *, skip: bool = False) -> Array:
     count, mean, _, squares = q.reduced(
-        Reduction(partial(_moments, work=q.work, skip=skip), _merged_moments, itemsize=q.itemsize)
+        Reduction(partial(block_moments, work=q.work, skip=skip), merged_moments, itemsize=q.itemsize)
     )
     if np.any(lost := np.isinf(mean) & np.isnan(squares)):
         np.subtract(mean[lost], mean[lost])  # infinite elements less their mean, of which NumPy tells
@@ -304,7 +201,8 @@ def _var_of(q: ReductionCall, *, skip: bool = False) -> Array:
 
 
 def _extreme_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
-    return q.reduced(Reduction(partial(_extreme, ufunc=ufunc, initial=q.initial), partial(_combined, ufunc=ufunc)))[0]
+    start = partial(block_extreme, ufunc=ufunc, initial=q.initial)
+    return q.reduced(Reduction(start, partial(combined, ufunc=ufunc)))[0]
 
 
 def _extreme_number_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
@@ -315,8 +213,8 @@ def _extreme_number_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
 
 
 def _place_of(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
-    start = partial(_place, function=function, shape=q.array.shape)
-    combine = partial(_first_place, better=better)
+    start = partial(block_place, function=function, shape=q.array.shape)
+    combine = partial(first_place, better=better)
     if len(q.axes) < q.array.ndim:
         return q.reduced(Reduction(start, combine, in_order=True))[1]
     extreme = np.max if better is np.greater else np.min
@@ -335,9 +233,9 @@ def _place_of(q: ReductionCall, *, function: Any, better: np.ufunc) -> Array:
 
 
 def _truth_of(q: ReductionCall, *, ufunc: np.ufunc) -> Array:
-    start = partial(_extreme, ufunc=ufunc, initial=None)
+    start = partial(block_extreme, ufunc=ufunc, initial=None)
     decisive = ufunc is np.logical_or
-    return q.reduced(Reduction(start, partial(_combined, ufunc=ufunc), lambda s: bool(s[0].all()) is decisive))[0]
+    return q.reduced(Reduction(start, partial(combined, ufunc=ufunc), lambda s: bool(s[0].all()) is decisive))[0]
 
 
 def _count_of(q: ReductionCall, *, predicate: Callable[[Array], Array] | None = None) -> Array:
@@ -345,7 +243,7 @@ def _count_of(q: ReductionCall, *, predicate: Callable[[Array], Array] | None = 
         found = values if predicate is None else predicate(values)
         return (np.asarray(np.count_nonzero(found, axis=axes, keepdims=True)),)
 
-    return q.reduced(Reduction(start, partial(_combined, ufunc=np.add)))[0]
+    return q.reduced(Reduction(start, partial(combined, ufunc=np.add)))[0]
 
 
 _MOMENTS = {np.var, np.nanvar, np.std, np.nanstd}

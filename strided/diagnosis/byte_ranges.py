@@ -19,7 +19,8 @@ import numpy as np
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Term
 from strided.arrays.buffer_spec import BufferSpec, prefix_bytes, spec_of
-from strided.arrays.keys import Flag, Item, Selection, Span, index_arrays, normalise, view
+from strided.arrays.classify import view
+from strided.arrays.keys import Flag, Item, Selection, Span, index_arrays, normalise
 from strided.errors import UnsupportedError
 from strided.layout import AnyShape
 from strided.planning.axis_maps import axis_map_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strided.arrays.keys import Outer
+from strided.arrays.classify import Outer
 from strided.arrays.layout_array import LayoutArray
 from strided.io.sparse_pages import affordable, element_ranges, map_ranges
 from strided.runtime.aliases import Table

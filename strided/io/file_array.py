@@ -17,7 +17,7 @@ from strided.addressing.address_map import AddressMap
 from strided.arrays import formatting
 from strided.arrays.buffer_spec import prefix_bytes
 from strided.arrays.buffers import GRANULES, extent
-from strided.arrays.keys import Copy, indexed
+from strided.arrays.classify import Copy, indexed
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files import gzipped

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
 from strided.arrays.buffers import extent
-from strided.arrays.keys import Copy, indexed
+from strided.arrays.classify import Copy, indexed
 from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, UnsupportedError
 from strided.files.magic import HEAD_BYTES, format_of

@@ -28,7 +28,8 @@ _HOMES = {
     "interleave": ("rows", "deinterleave16", "deinterleave8", "interleave16", "interleave8"),
     "exchange_rows": ("exchange16", "exchange8", "exchange4", "exchange2", "exchange1"),
     "short_rows": ("short_rows",),
-    "subbyte": ("deinterleave_bits", "interleave_bits", "unpack", "pack"),
+    "interleave_bits": ("deinterleave_bits", "interleave_bits"),
+    "packed_runs": ("unpack", "pack"),
     "packed_words": ("pack_words",),
     "transpose": ("transpose8", "transpose16", "transpose32", "transpose64", "transpose_pairs"),
     "transpose_words": (

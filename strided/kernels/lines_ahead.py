@@ -1,4 +1,4 @@
-"""What `row_driver` asks for before its turn: lines of the source, and those of the target that are read first."""
+"""What is asked for before its turn: lines of the source, and those of the target that are read first."""
 
 from __future__ import annotations
 

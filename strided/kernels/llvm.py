@@ -169,6 +169,20 @@ def packed(builder, first, second, bits, kept, clear=False):
     return shuffled(builder, *(builder.bitcast(vector, half) for vector in pair), picks)
 
 
+def packed_in_order(builder, vector, count):
+    """What was packed from `count` vectors into one, whose every 16 bytes hold a run of each of them."""
+    lanes = vector.type.count * vector.type.element.width // 128
+    return as_bytes(builder, in_turn(builder, vector, 128 // count, lanes))
+
+
+def either(builder, values):
+    """The bits that are set in any of some values."""
+    result = values[0]
+    for value in values[1:]:
+        result = builder.or_(result, value)
+    return result
+
+
 def as_bytes(builder, value):
     return builder.bitcast(value, ir.VectorType(BYTE, value.type.count * value.type.element.width // 8))
 
@@ -279,9 +293,9 @@ def _store(builder, value, pointer):
     builder.store(value, pointer, align=1)
 
 
-def entries(builder, table, base, count):
-    """So many int64 from an address on, with `base` added to each."""
-    places = (pointer_to(builder, builder.add(table, INT64(8 * k)), INT64) for k in range(count))
+def entries(builder, table, base, count, column=0, columns=1):
+    """The first `count` int64 in a column of the table at an address, with `base` added to each."""
+    places = (pointer_to(builder, builder.add(table, INT64(8 * (columns * k + column))), INT64) for k in range(count))
     return [builder.add(builder.load(place, align=8), base) for place in places]
 
 

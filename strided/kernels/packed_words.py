@@ -6,7 +6,7 @@ words, which are packed on the way. It is done in squares of sixteen rows by fou
 
 from __future__ import annotations
 
-from strided.kernels import NEAR, bitfields, simd_bytes
+from strided.kernels import NEAR, packed_elements, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.held_run import move_end
 from strided.kernels.put_words import put_bytes
@@ -86,11 +86,11 @@ def _counted_on(rows, place):
 @part
 def _pack_square(bits, table, at, ahead, flip, target):
     if bits == 4:
-        bitfields.pack_square4(table, at, ahead, flip, target)
+        packed_elements.pack_square4(table, at, ahead, flip, target)
     elif bits == 2:
-        bitfields.pack_square2(table, at, ahead, flip, target)
+        packed_elements.pack_square2(table, at, ahead, flip, target)
     else:
-        bitfields.pack_square1(table, at, ahead, flip, target)
+        packed_elements.pack_square1(table, at, ahead, flip, target)
 
 
 @part
@@ -112,10 +112,10 @@ def _copy_rows(table, at, size, room):
 @part
 def _pack_line(bits, table, at, ahead, flip):
     if bits == 4:
-        return bitfields.pack_line4(table, at, ahead, flip)
+        return packed_elements.pack_line4(table, at, ahead, flip)
     if bits == 2:
-        return bitfields.pack_line2(table, at, ahead, flip)
-    return bitfields.pack_line1(table, at, ahead, flip)
+        return packed_elements.pack_line2(table, at, ahead, flip)
+    return packed_elements.pack_line1(table, at, ahead, flip)
 
 
 @part
@@ -150,8 +150,8 @@ def _put_words(t, line, count, size, how, ahead, streaming, room):
 def pack_words(source, target, outer, rows, pieces, bits, high_first, streaming, scratch):
     """Copy runs of bytes to words of packed elements: pieces of up to a word each, which begin with words.
 
-    As `subbyte.pack`; words are read as a whole, and of those that a piece fills in part only bytes with its elements
-    written. Rows are the words that follow each other.
+    As `packed_runs.pack`; words are read as a whole, and of those that a piece fills in part only bytes with its
+    elements written. Rows are the words that follow each other.
     """
     each = 32 // bits
     how = bits, high_first, each

@@ -1,4 +1,4 @@
-"""Copies along lanes, line by line: what the kernels of `interleave` and `subbyte` have in common.
+"""Copies along lanes, line by line: what the kernels of `interleave` and `interleave_bits` have in common.
 
 A copy is three tables of byte offsets, which add up: `outer` (source, target), `rows` (source, target, member) and
 `pieces` (source, target, lanes). The lanes of a piece are neighbours on both sides. Clipped tiles, windows and odd

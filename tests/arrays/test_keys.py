@@ -15,7 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strided.addressing.address_map import AddressMap
-from strided.arrays.keys import Copy, Flag, Mask, Outer, Points, Span, classify, index_arrays, indexed, normalise, view
+from strided.arrays.classify import Copy, Mask, Outer, Points, classify, indexed, view
+from strided.arrays.keys import Flag, Span, index_arrays, normalise
 from tests.checks import same_outcome
 from tests.strategies import basic_keys, dimensions, keys
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.arrays.keys import element_at, normalise, view, view_at
+from strided.arrays.classify import element_at, view, view_at
+from strided.arrays.keys import normalise
 from tests.cases import Case, some_values
 from tests.checks import encoded, needs_numpy, outcome, random_layout, same_outcome, same_values, shape_of
 from tests.strategies import basic_keys, cases, keys

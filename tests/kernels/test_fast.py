@@ -25,9 +25,10 @@ from strided.kernels import (
     contiguous,
     held_run,
     interleave,
+    interleave_bits,
     kernel_of,
+    packed_runs,
     short_rows,
-    subbyte,
     transpose,
     transpose_runs,
 )
@@ -39,8 +40,8 @@ from tests.thinned import examples, thinned
 BITS = {"deinterleave16": 16, "deinterleave8": 8, "interleave16": 16, "interleave8": 8}
 KERNELS = {
     **{name: getattr(interleave, name) for name in ("rows", *BITS)},
-    "deinterleave_bits": subbyte.deinterleave_bits,
-    "interleave_bits": subbyte.interleave_bits,
+    "deinterleave_bits": interleave_bits.deinterleave_bits,
+    "interleave_bits": interleave_bits.interleave_bits,
 }
 
 
@@ -321,7 +322,13 @@ def test_rows_of_few_packed_elements_are_taken_out_of_words(bits, lanes):
             expected = moved(source, target, s, t, bits, signed=bool(signed), to_bytes=True)
             options = (*tables, 0, SCRATCH, bits, signed, high_first)
             for places in ((None, None), (0, 5)):
-                check(lambda a, b, own=options: subbyte.deinterleave_bits(a, b, *own), source, target, expected, places)
+                check(
+                    lambda a, b, own=options: interleave_bits.deinterleave_bits(a, b, *own),
+                    source,
+                    target,
+                    expected,
+                    places,
+                )
 
 
 @pytest.mark.parametrize("kernel", ["deinterleave16", "deinterleave8", "deinterleave_bits", *_PUT])
@@ -726,10 +733,10 @@ def check_packed_run(seed, bits, streaming, high_first, signed, places):
     target = rng.integers(0, 256, flat, np.uint8)
     expected = moved(packed_bytes, target, where, whole, bits, signed=signed, to_bytes=True)
     there, options = _run(element, start, count), (bits, signed, high_first, streaming, SCRATCH)
-    check(lambda s, t: subbyte.unpack(s, t, *there, *options), packed_bytes, target, expected, places)
+    check(lambda s, t: packed_runs.unpack(s, t, *there, *options), packed_bytes, target, expected, places)
     expected = moved(target, packed_bytes, whole, where, bits)
     back, options = _run(start, element, count), (bits, high_first, streaming, SCRATCH)
-    check(lambda s, t: subbyte.pack(s, t, *back, *options), target, packed_bytes, expected, places)
+    check(lambda s, t: packed_runs.pack(s, t, *back, *options), target, packed_bytes, expected, places)
 
 
 def _run(source, target, count):
@@ -762,10 +769,10 @@ def test_many_packed_runs_at_once(seed, bits, streaming, high_first, signed, pla
 
     expected = moved(packed_bytes, flat, packed_at, byte_at * 8, bits, signed=signed, to_bytes=True)
     there, options = tables(*starts), (bits, signed, high_first, streaming, SCRATCH)
-    check(lambda s, t: subbyte.unpack(s, t, *there, *options), packed_bytes, flat, expected, places)
+    check(lambda s, t: packed_runs.unpack(s, t, *there, *options), packed_bytes, flat, expected, places)
     expected = moved(flat, packed_bytes, byte_at * 8, packed_at, bits)
     back, options = tables(*starts[::-1]), (bits, high_first, streaming, SCRATCH)
-    check(lambda s, t: subbyte.pack(s, t, *back, *options), flat, packed_bytes, expected, places)
+    check(lambda s, t: packed_runs.pack(s, t, *back, *options), flat, packed_bytes, expected, places)
 
 
 @pytest.mark.parametrize("begin", [0, 5])
@@ -781,7 +788,7 @@ def test_unpacked_runs_that_follow_each_other_are_put_together(bits, count, begi
     places = [(outer[:, None, k, None] + rows[:, k, None] + np.arange(count)).ravel() for k in (0, 1)]
     expected[places[1]] = packed[places[0] * bits // 8] >> places[0] * bits % 8 & (1 << bits) - 1
     tables = outer, rows, np.array([[0, 0, count]]), bits, 0, 0, 1, SCRATCH
-    check(lambda s, t: subbyte.unpack(s, t, *tables), packed, np.full_like(expected, 7), expected, (None, None))
+    check(lambda s, t: packed_runs.unpack(s, t, *tables), packed, np.full_like(expected, 7), expected, (None, None))
 
 
 @given(seeds, flags, places)

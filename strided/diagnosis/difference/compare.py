@@ -9,7 +9,8 @@ from strided.diagnosis.difference.operands import Operand, operand_of
 from strided.diagnosis.difference.places import places
 from strided.diagnosis.difference.rearranged import LEAST_MISMATCHES, Rearrangements
 from strided.diagnosis.difference.result import Bin, Difference, Mismatch, Pattern, percent
-from strided.diagnosis.difference.scan import Progress, Tally, scan
+from strided.diagnosis.difference.scan import Progress, scan
+from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Tolerance, is_float
 from strided.pictures.marks import MarkMap
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from strided.diagnosis.difference.operands import Operand, Points, Shards
 from strided.diagnosis.difference.result import Pattern
-from strided.diagnosis.difference.scan import Tally
+from strided.diagnosis.difference.tally import Tally
 from strided.layout import Layout, Shape
 
 #: The part of the mismatches that must lie in the places that are named.

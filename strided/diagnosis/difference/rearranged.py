@@ -17,7 +17,8 @@ from strided.arrays.layout_array import LayoutArray
 from strided.diagnosis.difference.operands import Operand, Points, Wrapped, operand_of
 from strided.diagnosis.difference.places import LEAST_SHARE
 from strided.diagnosis.difference.result import Pattern, percent
-from strided.diagnosis.difference.scan import Tally, scan
+from strided.diagnosis.difference.scan import scan
+from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Mask, Tolerance, are_equal, patterns
 from strided.errors import LayoutError, UnsupportedError
 from strided.escape import counted

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from strided.diagnosis.identification.candidates import Reading, byte_size, layouts, row_major_layouts, usual_layouts
-from strided.diagnosis.identification.evidence import CONSTANTS, PRICE
 from strided.diagnosis.identification.known import Known
+from strided.diagnosis.identification.placement import CONSTANTS, PRICE
 from strided.diagnosis.identification.sampling import Source
 from strided.layout import Shape
 from strided.layout.element_types import ELEMENT_TYPES, ElementType

@@ -10,14 +10,18 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from strided.diagnosis.identification import evidence, verdict
+from strided.diagnosis.identification import verdict
 from strided.diagnosis.identification.candidates import Reading, byte_size, readings, usual_layouts, usualness
 from strided.diagnosis.identification.dimensions import possible_dimensions, trimmed
+from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.known import Known, known_of
 from strided.diagnosis.identification.levels import Slots, slots_key
+from strided.diagnosis.identification.placement import padding, placement
 from strided.diagnosis.identification.reference import Reference, by_reference
 from strided.diagnosis.identification.result import Identification
 from strided.diagnosis.identification.sampling import Sample, Source, as_numbers
+from strided.diagnosis.identification.structure import Structure, goes_on, structure
+from strided.diagnosis.identification.type_signs import type_signs
 from strided.diagnosis.identification.verdict import Judged
 from strided.errors import BufferSizeError
 from strided.files.magic import HEAD_BYTES, format_of
@@ -190,14 +194,14 @@ def _variants(found: Iterable[Reading]) -> Iterator[Reading]:
             yield replace(reading, bitorder="big")
 
 
-def _plausible(source: Source, start: int, known: Known) -> list[tuple[Reading, evidence.Evidence]]:
+def _plausible(source: Source, start: int, known: Known) -> list[tuple[Reading, Evidence]]:
     """The readings whose values look like their type, each with the evidence for the type."""
     rows = (row for name in _types(known) for row in _typed(source.size, start, name))
-    signs = {_of_type(row): evidence.type_signs(source, row) for row in rows}
+    signs = {_of_type(row): type_signs(source, row) for row in rows}
     best = max((e.weight for e in signs.values()), default=0.0)
     signs = {key: e for key, e in signs.items() if best - e.weight < _IMPLAUSIBLE}
     guessed = known.dimensions is None or known.dimensions.count(None) > 1
-    found: list[tuple[Reading, evidence.Evidence]] = []
+    found: list[tuple[Reading, Evidence]] = []
     for name in dict.fromkeys(name for name, _, _ in signs):
         for dimensions in possible_dimensions(known, ELEMENT_TYPES[name], source.size - start):
             possible = readings(source.size, start, name, dimensions, known.claim, guessed)
@@ -224,7 +228,7 @@ def _of_type(reading: Reading) -> tuple[str, int, str]:
     return reading.shape.element_type, reading.shape.element_bits, reading.byteorder
 
 
-def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) -> list[Judged]:
+def judge(source: Source, found: Sequence[tuple[Reading, Evidence]]) -> list[Judged]:
     """Readings with the evidence for each, the weightiest ones after a closer look."""
     scouted = _judged(source, found, _SCOUT, (), False, _NOWHERE)
     sure = max(scouted, key=lambda j: j.padding.weight, default=None)
@@ -249,7 +253,7 @@ def judge(source: Source, found: Sequence[tuple[Reading, evidence.Evidence]]) ->
         smooth,
         _places([j.reading for j in kept]),
     )
-    return [replace(j, is_sequence=evidence.goes_on(source, j.reading)) for j in judged]
+    return [replace(j, is_sequence=goes_on(source, j.reading)) for j in judged]
 
 
 def _places(found: Sequence[Reading]) -> Table:
@@ -267,7 +271,7 @@ def _places(found: Sequence[Reading]) -> Table:
 
 def _judged(
     source: Source,
-    found: Sequence[tuple[Reading, evidence.Evidence]],
+    found: Sequence[tuple[Reading, Evidence]],
     size: tuple[int, int],
     constants: tuple[bytes, ...],
     smooth: bool,
@@ -277,7 +281,7 @@ def _judged(
     judged: list[Judged] = []
     samples: dict[tuple[int, ...], Sample] = {}
     offsets: dict[Any, tuple[Any, int]] = {}
-    fetched: dict[Any, tuple[evidence.Structure, int]] = {}
+    fetched: dict[Any, tuple[Structure, int]] = {}
     slots: dict[Any, Slots | None] = {}
     for reading, signs in found:
         shape = reading.shape
@@ -299,16 +303,16 @@ def _judged(
             fetched[same] = _structure(
                 source, reading, table, samples[dimensions], constants, slots[slots_key(reading)]
             )
-        structure, values = fetched[same]
-        padding, own = evidence.padding(source, reading)
-        placed = evidence.placement(reading, source.size)
-        judged.append(Judged(reading, (dimensions, values), structure, padding, placed, signs, own))
+        shown, values = fetched[same]
+        filling, own = padding(source, reading)
+        placed = placement(reading, source.size)
+        judged.append(Judged(reading, (dimensions, values), shown, filling, placed, signs, own))
     return judged
 
 
 def _structure(
     source: Source, reading: Reading, offsets: Table, sample: Sample, constants: tuple[bytes, ...], slots: Slots | None
-) -> tuple[evidence.Structure, int]:
+) -> tuple[Structure, int]:
     """The structure of a reading, without elements that hold a constant of padding, and a hash of its values."""
     values, inside = source.fetch(reading, np.atleast_1d(offsets))
     mark = hash((as_numbers(values).tobytes(), inside.tobytes()))
@@ -316,4 +320,4 @@ def _structure(
     for constant in constants:
         if len(constant) == values.dtype.itemsize:
             inside &= (words != np.frombuffer(constant, np.uint8)).any(axis=1)
-    return evidence.structure(values, inside, sample, reading, slots), mark
+    return structure(values, inside, sample, reading, slots), mark

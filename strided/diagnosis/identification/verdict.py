@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from strided.diagnosis.identification.candidates import Reading, usualness
 from strided.diagnosis.identification.dimensions import MOST_UNKNOWN
-from strided.diagnosis.identification.evidence import Evidence, Structure
+from strided.diagnosis.identification.evidence import Evidence
 from strided.diagnosis.identification.known import Known
 from strided.diagnosis.identification.result import Candidate, Identification, Verdict
+from strided.diagnosis.identification.structure import Structure
 
 #: Nats by which the best reading must be ahead of the next one, and standard errors of sampling.
 _MARGIN, _DEVIATIONS = 12.0, 2.5
@@ -32,7 +33,7 @@ _USUAL = {
 class Judged:
     """A reading and what speaks for it. Readings of one `group` give the same values.
 
-    `is_sequence`: the order of its dimensions cannot be told (`evidence.goes_on`).
+    `is_sequence`: the order of its dimensions cannot be told (`structure.goes_on`).
     """
 
     reading: Reading

@@ -1,4 +1,4 @@
-"""Elements of fewer than eight bits, to and from one byte each.
+"""Runs of packed elements, of fewer than eight bits side by side, to and from one byte each.
 
 `bits` is 4, 2 or 1; `high_first` is 1 where the first element of a byte lies in its high bits; `signed` is 1 where an
 element's highest bit is extended to its byte. On the way to packed elements, higher bits of a byte are dropped.
@@ -6,181 +6,31 @@ element's highest bit is extended to its byte. On the way to packed elements, hi
 
 from __future__ import annotations
 
-from strided.kernels import bitfields, simd_bytes
+from strided.kernels import packed_elements, simd_bytes
 from strided.kernels.compile import BYTES, NUMBER, TABLE, WRITABLE, ZERO, kernel, part
 from strided.kernels.held_run import NONE, begun_at, finish, grown, move_run, put_at
-from strided.kernels.long_rows import take_long
-from strided.kernels.put_words import put_together
-from strided.kernels.row_driver import (
-    ARGUMENTS,
-    drive,
-    flush,
-    go_on,
-    rows_alone,
-    spill_run,
-)
-from strided.kernels.shared_rows import blocks, drive_shared
-from strided.kernels.tables import row_tables
-from strided.kernels.word_lines import BYTES as WORD_BYTES
-from strided.kernels.word_lines import put_place, ragged, sharing
-from strided.kernels.word_rows import take_apart
+from strided.kernels.row_driver import flush, go_on
 
 _AHEAD = 1024  # bytes between a load and the line prefetched with it
-_LONG_ROW = 320  # bytes of a row from which on `drive` takes streamed rows out of words as fast as `take_apart`
-_LONG_PIECE = 320  # words of a piece from which on `drive` does so where pieces end inside lines, too
 _SHORT_RUN, _RUN = 256, 1 << 12  # bytes of runs that are put together before they are written; where in the scratch
-_PLACES = WORD_BYTES + 256  # where the scratch of `take_apart` holds the places of the bytes of words
-
-# --- words that rows share ------------------------------------------------------------------------------------------
-
-
-@part
-def _fields(s, how):
-    skip, shift, mask, sign = how
-    return simd_bytes.narrow(bitfields.fields8(s, skip), shift, mask, sign)
-
-
-@part
-def _place(member, pitch, options):
-    bits, flip, sign = options
-    shift = member * bits ^ flip
-    return shift >> 3, shift & 7, (1 << bits) - 1, sign
-
-
-@part
-def _unzip(s, wanted, places, at, size, room, how):
-    """Take `size` bytes of all rows out of words, 64 or more: the last line overlaps the one before it.
-
-    Of the words, the first `wanted` bytes count.
-    """
-    for k in range(4):
-        put_place(room + _PLACES, k, room + WORD_BYTES + 64 * k)
-    for c in range(0, size, 64):
-        first = min(c, size - 64)
-        bitfields.unzip_line8(s + 4 * first, wanted - 4 * first, room + _PLACES, ZERO)
-        _put_lines(places, at + first, room, how)
-
-
-@part
-def _put_lines(places, at, room, how):
-    """Write a line of each row of bytes that hold several."""
-    bits, flip, sign = how
-    number = ZERO
-    for k in range(4):
-        line = simd_bytes.load(room + WORD_BYTES + 64 * k)
-        for shift in range(0, 8, bits):
-            row = simd_bytes.narrow(line, shift ^ flip, (1 << bits) - 1, sign)
-            simd_bytes.store(simd_bytes.cell(places, number, 1) + at, row)
-            number += 1
-
-
-@part
-def _together(rows, pieces, bits, streaming):
-    """Whether enough rows of each word are wanted for all of them to be taken out of it at once."""
-    shared, count = 32 // bits, sharing(rows, ZERO, len(rows))
-    for p in range(len(pieces)):
-        if not streaming and pieces[p, 2] >= 64:
-            return count == shared
-    return 2 * count >= shared
-
-
-@part
-def _are_cut(pieces):
-    """Whether pieces end inside lines, and so soon that `drive` would often read more of their words than it needs."""
-    return ragged(pieces, 1) > 0 and pieces[len(pieces) >> 1, 2] < _LONG_PIECE
-
-
-@part
-def _braid(s, how):
-    pitch, bits, flip = how
-    return bitfields.braid_packed(s, pitch, bits, flip)
-
-
-@part
-def _spill(room, s, count, how):
-    pitch, bits, flip = how
-    place = room
-    for _ in range(0, 32, bits):
-        simd_bytes.move(place, s, count)
-        place += 64
-        s += pitch
-    return room, (ZERO + 64, bits, flip)
-
-
-@part
-def _apart(member, pitch, options):
-    bits, flip = options
-    return pitch, bits, flip
-
-
-@part
-def _put_rows(t, words, size, mask, room):
-    """Write some bits of words; the others are written as they are."""
-    if size == 64:
-        simd_bytes.store(t, simd_bytes.choose(simd_bytes.load(t), words, mask))
-        return
-    move_run(room, t, size)
-    simd_bytes.store(room, simd_bytes.choose(simd_bytes.load(room), words, mask))
-    move_run(t, room, size)
-
-
-@part
-def _patch(fetch, fixed, place, rows, i, last, cut, manner, ahead):
-    _, bits, flip = manner
-    return put_together(fetch, _put_rows, bits, flip, fixed, place, rows, i, last, cut, manner, ahead)
-
-
-_blocks = blocks(_patch)
-
-
-@kernel(*ARGUMENTS, NUMBER, NUMBER, NUMBER)
-def deinterleave_bits(
-    source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch, bits, signed, high_first
-):
-    """Take rows of elements out of words that 32 / `bits` of them share, into bytes; tables as in `drive`."""
-    tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
-    options = bits, (8 - bits) * high_first, signed << bits - 1
-    if _together(tables[1], tables[2], bits, streaming):
-        if take_apart(_unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, streaming, scratch, options):
-            return
-        if streaming and _are_cut(tables[2]):
-            if take_long(_unzip, 32 // bits, 1, _LONG_ROW, source, target, tables, scratch, options):
-                return
-    drive(_fields, spill_run, _place, rows_alone, ZERO, (4, 1, 1), source, target, tables, streaming, scratch, options)
-
-
-@kernel(*ARGUMENTS, NUMBER, NUMBER)
-def interleave_bits(source, target, outer, rows, pieces, row_cuts, piece_cuts, streaming, scratch, bits, high_first):
-    """Put rows of bytes into words that 32 / `bits` of them share; tables as in `drive`.
-
-    Rows that are alone keep the bits of others by reading and writing whole bytes: threads may not share their words.
-    """
-    tables = row_tables(outer, rows, pieces, row_cuts, piece_cuts)
-    options = bits, (8 - bits) * high_first
-    drive_shared(
-        _braid, _spill, _apart, _blocks, (1, 4, 32 // bits), source, target, tables, streaming, scratch, options
-    )
-
-
-# --- elements side by side ------------------------------------------------------------------------------------------
 
 
 @part
 def _spread(s, shift, bits, flip):
     if bits == 4:
-        return bitfields.spread4(s, shift, flip)
+        return packed_elements.spread4(s, shift, flip)
     if bits == 2:
-        return bitfields.spread2(s, shift, flip)
-    return bitfields.spread1(s, shift, flip)
+        return packed_elements.spread2(s, shift, flip)
+    return packed_elements.spread1(s, shift, flip)
 
 
 @part
 def _gather(s, bits, flip):
     if bits == 4:
-        return bitfields.gather4(s, flip)
+        return packed_elements.gather4(s, flip)
     if bits == 2:
-        return bitfields.gather2(s, flip)
-    return bitfields.gather1(s, flip)
+        return packed_elements.gather2(s, flip)
+    return packed_elements.gather1(s, flip)
 
 
 @part

@@ -1,0 +1,130 @@
+"""Partial results of reductions: that of one block, and that of two put together (`block_reduce.Reduction`).
+
+Within a block, NumPy adds in the type `work`; what goes across blocks is in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from strided.arrays.base import Array
+from strided.arrays.block_reduce import Partial
+from strided.arrays.blocks import Box
+
+Axes = tuple[int, ...]
+
+
+def _wide(x: Any) -> Array:
+    """Floating point in double precision, other types unchanged."""
+    array: Array = np.asarray(x)
+    if array.dtype.kind == "c":
+        array = array.astype(np.complex128, copy=False)
+    elif array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        array = array.astype(np.float64)
+    return array
+
+
+def _count(values: Array, where: Any, axes: Axes) -> Array:
+    """How many elements of a block are reduced."""
+    if where is True:
+        return np.asarray(math.prod(values.shape[k] for k in axes), np.intp)
+    return np.add.reduce(np.broadcast_to(where, values.shape), axis=axes, dtype=np.intp, keepdims=True)
+
+
+def _numbers(values: Array, where: Any) -> Any:
+    """A mask of the elements that are not NaN."""
+    found = values == values
+    return found if where is True else found & where
+
+
+def block_sum(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
+    """The number of elements and their sum."""
+    if skip and values.dtype.kind not in "iub":
+        where = _numbers(values, where)
+    total = np.add.reduce(values, axis=axes, dtype=work, keepdims=True, where=where)
+    return _count(values, where, axes), _wide(total)
+
+
+def merged_sums(first: Partial, second: Partial) -> Partial:
+    """The number of elements of two, and their sum."""
+    return first[0] + second[0], first[1] + second[1]
+
+
+def block_moments(values: Array, where: Any, box: Box, axes: Axes, *, work: np.dtype[Any], skip: bool) -> Partial:
+    """The number of elements, their mean as a large and a small part, and the sum of squared distances from it.
+
+    Means of blocks are close together; in one part, rounding would swamp their differences.
+    """
+    if skip and values.dtype.kind not in "iub":
+        where = _numbers(values, where)
+    own = None if values.dtype == work else values.astype(work)
+    values = values if own is None else own
+    n = _count(values, where, axes)
+    add = partial(np.add.reduce, axis=axes, keepdims=True, where=where)
+    some = np.maximum(n, 1)
+    near = np.asarray(add(values) / some).astype(work, copy=False)
+    with np.errstate(invalid="ignore"):  # of a mean that is infinite: `reductions` tells
+        apart = np.subtract(values, near, out=own)
+    # `near` is rounded; the remainder corrects both the mean and the squares.
+    rest = _wide(add(apart)) / some
+    # Where the sum overflows, all lie infinitely far from the mean, as NumPy has it.
+    rest = np.where(np.isinf(near), 0, rest)
+    squares = _wide(add(_squared(apart) if apart.dtype.kind == "c" else np.square(apart, out=apart)))
+    return n, _wide(near), rest, np.maximum(squares - _squared(rest) * n, 0)
+
+
+def _squared(x: Array) -> Array:
+    return x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+
+
+def merged_moments(first: Partial, second: Partial) -> Partial:
+    """The number, mean and squares of two."""
+    (n, mean, rest, squares), (m, other, small, more) = first, second
+    total = n + m
+    share = m / np.maximum(total, 1)
+    if np.any(opposite := np.isinf(mean) & (other == -mean)):
+        np.add.reduce([mean[opposite], other[opposite]])  # of which NumPy tells
+    with np.errstate(invalid="ignore"):  # of means that are infinite
+        apart = np.where(m == 0, 0, (other - mean) + (small - rest))
+        step = apart * share + rest
+        large = np.where(np.isinf(mean) | np.isinf(other), mean + other, mean + step)
+        none = n == 0
+        squares = squares + more
+        squares = squares + np.where(none | np.isinf(squares), 0, _squared(apart) * (n * share))
+        return total, np.where(none, other, large), np.where(none, small, step - (large - mean)), squares
+
+
+def block_extreme(values: Array, where: Any, box: Box, axes: Axes, *, ufunc: np.ufunc, initial: Any) -> Partial:
+    """The extreme element, or whatever else `ufunc` reduces elements to."""
+    extra = {} if initial is None else {"initial": initial}
+    return (np.asarray(ufunc.reduce(values, axis=axes, keepdims=True, where=where, **extra)),)
+
+
+def block_place(values: Array, where: Any, box: Box, axes: Axes, *, function: Any, shape: tuple[int, ...]) -> Partial:
+    """The extreme element and its index: along the one reduced axis, or among all elements."""
+    if len(axes) == values.ndim:
+        local = np.unravel_index(function(values), values.shape)
+        index = tuple(i + block.start for i, block in zip(local, box, strict=True))
+        ones = (1,) * values.ndim
+        return values[local].reshape(ones).copy(), np.reshape(np.ravel_multi_index(index, shape), ones)
+    index = function(values, axis=axes[0], keepdims=True)
+    return np.take_along_axis(values, index, axes[0]), index + box[axes[0]].start
+
+
+def first_place(first: Partial, second: Partial, *, better: np.ufunc) -> Partial:
+    """The more extreme of two, NaN before any number; of equals, the one with the lower index."""
+    (value, index), (other, place) = first, second
+    is_nan, other_nan = value != value, other != other
+    same = (value == other) | (is_nan & other_nan)
+    with np.errstate(invalid="ignore"):  # of complex NaN
+        take = (better(other, value) | (other_nan & ~is_nan)) & ~same | (same & (place < index))
+    return np.where(take, other, value), np.where(take, place, index)
+
+
+def combined(first: Partial, second: Partial, *, ufunc: np.ufunc) -> Partial:
+    """What `ufunc` makes of two."""
+    return (ufunc(first[0], second[0]),)

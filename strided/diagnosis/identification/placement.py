@@ -1,0 +1,77 @@
+"""How a reading fits into the buffer: whether it takes all bytes, and what fills the slots that would be padding."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.identification.candidates import HEADERS, Reading
+from strided.diagnosis.identification.evidence import Evidence
+from strided.diagnosis.identification.sampling import Source
+from strided.escape import counted
+
+#: The most that unexplained bytes say, in nats.
+_MOST = 2000.0
+#: Slots looked at for padding: anywhere in the buffer, and at its end; and how rare constants are among values that
+#: fill nothing but padding.
+_SLOTS, _TAIL, _RARE = 2048, 64, 20
+#: The most constants that padding holds, as words of a pattern do, and how many slots each but the first one costs.
+CONSTANTS, PRICE = 8, 16
+
+
+def placement(reading: Reading, size: int) -> Evidence:
+    """How well the size fits. Bytes that a reading leaves unexplained speak against it."""
+    if reading.missing_bytes:
+        needed = size + reading.missing_bytes
+        sentence = f"size: the buffer lacks {reading.missing_bytes:,} of {counted(needed, 'byte')}"
+        return Evidence("size", -8 - min(reading.missing_bytes / 20, _MOST), sentence)
+    if reading.excess_bytes:
+        sentence = f"size: {counted(reading.excess_bytes, 'byte lies', 'bytes lie')} behind the array, from rounding up"
+        return Evidence("size", -4 - min(reading.excess_bytes / 20, _MOST), sentence)
+    if reading.offset:
+        if reading.offset in HEADERS:
+            sentence = f"size: {reading.offset:,} bytes lie in front, as headers do"
+            return Evidence("size", -5 - reading.offset / 50, sentence)
+        sentence = f"size: {counted(reading.offset, 'byte is', 'bytes are')} left in front"
+        return Evidence("size", -10 - min(reading.offset / 4, _MOST), sentence)
+    return Evidence("size", 0.0, f"size: the array takes exactly the {counted(size, 'byte')}")
+
+
+def padding(source: Source, reading: Reading) -> tuple[Evidence, tuple[bytes, ...]]:
+    """Whether a few constants fill what would be padding, while the values are others; and the constants, if so."""
+    nothing = Evidence("padding", 0.0, ""), ()
+    shape = reading.shape
+    slots = shape.expansion.allocated_elements
+    if slots == shape.size:
+        return nothing
+    rng = np.random.default_rng(11)
+    count = min(slots, _SLOTS)
+    offsets = (
+        np.arange(slots)
+        if slots <= count
+        else np.concatenate([rng.integers(0, slots, count), np.arange(slots - _TAIL, slots)])
+    )
+    values, inside = source.fetch(reading, offsets)
+    empty = (shape.expansion.coordinates_at(offsets)[1] >= 0) & inside
+    number = int(np.count_nonzero(empty))
+    if number < 2:
+        return nothing
+    words = values.view(np.uint8).reshape(len(values), -1)
+    constants: list[npt.NDArray[np.uint8]] = []
+    same = np.zeros(len(words), np.bool_)
+    while (others := empty & ~same).any():
+        if len(constants) == CONSTANTS or len(constants) * PRICE >= number:
+            return nothing
+        constants.append(words[np.argmax(others)])
+        same |= (words == constants[-1]).all(axis=1)
+    full = inside & ~empty
+    rare = (np.count_nonzero(full) + 2) / (np.count_nonzero(full & same) + 1)
+    if len(constants) > 1 and rare <= _RARE:
+        return nothing
+    weight = (number - PRICE * (len(constants) - 1)) * math.log(rare / 2) if rare > 2 else 0.0
+    one = "" if len(constants) == 1 else f"one of {len(constants)} constants, such as "
+    shown = f"{one}0x{constants[0][::-1].tobytes().hex()}"
+    found = Evidence("padding", weight, f"padding: all {number:,} slots of it that were looked at hold {shown}")
+    return found, tuple(c.tobytes() for c in constants) if rare > _RARE else ()

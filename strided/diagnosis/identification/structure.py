@@ -1,0 +1,305 @@
+"""What values show of a reading by where they lie: continuity, scale and order.
+
+Where a layout is wrong, neighbours are strangers, rows have no levels of their own, and sorted values do not rise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.identification.candidates import Reading
+from strided.diagnosis.identification.evidence import Evidence
+from strided.diagnosis.identification.levels import Slots, fit
+from strided.diagnosis.identification.sampling import Pairs, Sample, Source, as_numbers
+
+Floats = npt.NDArray[np.float64]
+
+#: Differences below this share of those of shuffled values count as this.
+_FLOOR = 0.01
+#: Values that others are ranked among.
+_QUANTILES = 1024
+#: The most that one pair counts in the error of sampling: pairs across the tiles of a wrong layout are no accident.
+_OUTLIER = 5.0
+#: Neighbours in a row that differ by less than this share of what others of the row do are continuous.
+_ALIKE = 0.8
+#: Short rows that differ from their neighbours by less than this share of what any two do are continuous.
+_UNLIKE, _SHORT = 0.6, 16
+#: Ends of rows that are looked at, and the fewest that tell whether values go on there, if within rows they differ by
+#: less than this share of what others do.
+_ENDS, _LEAST_ENDS, _SEQUENCE = 512, 8, 0.25
+#: Places of a power of two that are enough to tell what it does.
+_POSITIONS = 12
+
+_NO_SCALE = Evidence("scale", 0.0, "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Structure:
+    """What the values of a reading show of order.
+
+    Attributes
+    ----------
+    evidence : tuple of Evidence
+    terms : ndarray
+        What each pair of neighbours, or each slot, contributes, to tell how far sampling may be out.
+    unlike : float
+        What of the weight only says that padding is unlike values, in nats.
+    smoothness : float
+        What each pair of neighbours says, in nats.
+    """
+
+    evidence: tuple[Evidence, ...]
+    terms: Floats
+    unlike: float
+    smoothness: float
+
+    @property
+    def weight(self) -> float:
+        """The weights of all evidence, in nats."""
+        return sum(e.weight for e in self.evidence)
+
+
+def structure(
+    values: npt.NDArray[Any], inside: npt.NDArray[np.bool_], sample: Sample, reading: Reading, slots: Slots | None
+) -> Structure:
+    """Continuity, scale and order of the sampled values; `inside` says which of them the buffer has.
+
+    Scale is weighed with `slots`. Without, as of smooth values, it says nothing more: blocks of them look like rows.
+    """
+    numbers = as_numbers(values)
+    own = numbers[: sample.points][inside[: sample.points]]
+    is_signed = bool((own < 0).any())
+    # Unsigned values may stand for others around a middle.
+    magnitude = np.abs(numbers if is_signed or not len(own) else numbers - np.median(own))
+    features = [ranks(numbers, inside, sample.points), ranks(magnitude, inside, sample.points)]
+    nears = [_continuity(u, inside, sample, k) for k, u in enumerate(features) if is_signed or not k]
+    near, pairs = max(nears, key=lambda found: found[0].weight)
+    nothing = _NO_SCALE, np.zeros(0), 0.0
+    scale, terms, unlike = nothing if slots is None else _scale(features, inside, sample, reading, slots)
+    is_near = near.weight >= scale.weight
+    found = [near if is_near else scale, _order(numbers, inside, sample)]
+    terms = np.concatenate([pairs * is_near, terms * (not is_near)])
+    smoothness = near.weight / max(1, sum(pairs.count for pairs in sample.pairs))
+    return Structure(tuple(e for e in found if e.weight > 0), terms, unlike * (not is_near), smoothness)
+
+
+def ranks(numbers: Floats, inside: npt.NDArray[np.bool_], points: int) -> Floats:
+    """The place of each value among those of the points, from 0 to 1: outliers and units play no part. NaN is last."""
+    reference = np.sort(numbers[:points][inside[:points]])
+    if not reference.size:
+        return np.zeros(len(numbers))
+    reference = reference[:: max(1, len(reference) // _QUANTILES)]
+    below = np.searchsorted(reference, numbers, "left")
+    equal = np.searchsorted(reference, reference, "right") - np.arange(len(reference))
+    found = np.minimum(below, len(reference) - 1)
+    return (below + np.where(reference[found] == numbers, equal[found], 0) / 2) / len(reference)
+
+
+def _shuffled(u: Floats) -> Floats:
+    """Differences of values drawn at random, one for each."""
+    differences: Floats = np.abs(u - np.roll(np.random.default_rng(3).permutation(u), 1))
+    return differences
+
+
+def _spread(shuffled: Floats) -> tuple[float, float]:
+    """The mean of such differences, and the mean of their logarithms beside it."""
+    mean = float(shuffled.mean()) if len(shuffled) else 0.0
+    return mean, float(np.log(np.maximum(shuffled / mean, _FLOOR)).mean()) if mean else 0.0
+
+
+def _told(shuffled: Floats) -> float:
+    """The share of pairs that count: where most values are equal, few tell anything.
+
+    The mean of n differences that are exponential is as certain as that of ``2 n mean**2 / mean_of_squares`` others (L.
+    Kish, Survey Sampling, 1965, section 8.2: the effective size of a sample).
+    """
+    squares = float((shuffled**2).mean()) if len(shuffled) else 0.0
+    return min(1.0, 2 * float(shuffled.mean()) ** 2 / squares) if squares else 0.0
+
+
+def _continuity(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, feature: int) -> tuple[Evidence, Floats]:
+    """Neighbours along each axis beside the same values shuffled."""
+    own = u[: sample.points][inside[: sample.points]]
+    shuffled = _shuffled(own)
+    (mean, logs), told = _spread(shuffled), _told(shuffled)
+    parts, terms = [], []
+    total = 0.0
+    for pairs in sample.pairs:
+        first, second = pairs.ends
+        held = inside[first] & inside[second]
+        difference = np.zeros(pairs.count)
+        term = np.zeros(pairs.count)
+        if mean and held.sum() > 1:
+            difference = np.abs(u[first] - u[second]) / mean
+            kept = difference[held]
+            near = max(float(kept.mean()), _FLOOR)
+            # Borders that stand out make the mean large beside the mean logarithm: a wrong layout shows them.
+            torn = max(0.0, math.log(near) - float(np.log(np.maximum(kept, _FLOOR)).mean()) + logs)
+            gain = (-math.log(near) - 1 + near if near < 1 else 0.0) - torn
+            weight = min(pairs.count, pairs.distinct) * held.mean() * told * gain
+            total += weight
+            parts.append((pairs.axis, near))
+            if near < 1:
+                term = np.where(held, (1 - near + (torn > 0)) * (1 - difference / near), 0.0)
+                term = np.clip(term, -_OUTLIER, _OUTLIER)
+            term *= math.sqrt(min(1.0, pairs.distinct / pairs.count) * told)
+        terms.append(term)
+    what = "neighbours" if feature == 0 else "magnitudes of neighbours"
+    least = min((share for _, share in parts), default=1.0)
+    shown = ", ".join(f"{share:.0%} along dimension {axis}" for axis, share in parts if share < 0.95 or share == least)
+    sentence = f"continuity: {what} differ by {shown} of what the same values do when shuffled"
+    return Evidence("continuity", total, sentence), np.concatenate(terms) if terms else np.zeros(0)
+
+
+def _scale(
+    features: Sequence[Floats], inside: npt.NDArray[np.bool_], sample: Sample, reading: Reading, slots: Slots
+) -> tuple[Evidence, Floats, float]:
+    """The row, or the column, that an element lies in tells its value, or its magnitude, and padding is unlike others.
+
+    Also what each slot contributes, and how much of the weight the padding has.
+    """
+    best, terms, unlike = _NO_SCALE, np.zeros(len(slots.at)), 0.0
+    first = len(features) - len(slots.features)
+    for feature, u in enumerate(features[first:]):
+        groupings = _groupings(u, inside, sample)
+        what = "value" if first + feature == 0 else "magnitude"
+        found = slots.fits(reading, feature, list(groupings))
+        unlike = max(unlike, found[0].gain)
+        for (axes, name), told in zip([((), ""), *groupings.items()], found, strict=True):
+            weight = max(told.gain, _rough(u, inside, sample, axes) if slots.is_sparse and axes else 0.0)
+            if weight > best.weight:
+                whose = f"the index along {name}" if name else "what is padding and what is not"
+                best = Evidence("scale", weight, f"scale: {whose} tells {told.share:.0%} of the variation of {what}")
+                terms = told.terms
+    return best, terms, unlike
+
+
+def _groupings(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> dict[tuple[int, ...], str]:
+    """The axes that may tell the level of an element, and what to call them.
+
+    Where neighbours in a row are more alike than others of the row, or rows are like their neighbours, it is continuity
+    that shows.
+    """
+    found: dict[tuple[int, ...], str] = {}
+    held = inside[: sample.points]
+    own = u[: sample.points][held]
+    rank = len(sample.dimensions)
+    if rank < 2 or len(own) < 8 or not own.std():
+        return found
+    groupings: dict[tuple[int, ...], str] = {(d,): f"dimension {d}" for d in range(rank)}
+    if rank > 2:
+        groupings |= {tuple(k for k in range(rank) if k != d): f"the line along dimension {d}" for d in range(rank)}
+    near = {p.axis: _near(u, inside, p) for p in sample.pairs}
+    spread = float(_shuffled(own).mean())
+    for axes, name in groupings.items():
+        along = [near[k] for k in near if k not in axes]
+        across = [near[k] for k in near if k in axes]
+        length = math.prod(n for k, n in enumerate(sample.dimensions) if k not in axes)
+        if not across or not along or (length < _SHORT and min(across) < _UNLIKE * spread):
+            continue
+        if any(_is_patchy(u, inside, p, sample.dimensions[p.axis]) for p in sample.pairs if p.axis in axes):
+            continue
+        places, group = _grouped(sample, held, axes)
+        if len(own) <= len(places):
+            continue
+        if len(axes) == 1 and _repeats(np.bincount(group, own) / np.bincount(group), places):
+            continue
+        mixed = np.random.default_rng(5).permutation(len(own))
+        mixed = mixed[np.argsort(group[mixed], kind="stable")]
+        same = group[mixed[:-1]] == group[mixed[1:]]
+        if min(along) > _ALIKE * float(np.abs(np.diff(own[mixed]))[same].mean()):
+            found[axes] = name
+    return found
+
+
+def _grouped(
+    sample: Sample, held: npt.NDArray[np.bool_], axes: tuple[int, ...]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The rows that the points lie in, and of each point which one."""
+    index = [sample.index[k][: sample.points][held] for k in axes]
+    places, group = np.unique(
+        np.ravel_multi_index(index, tuple(sample.dimensions[k] for k in axes)), return_inverse=True
+    )
+    return places, group
+
+
+def _rough(u: Floats, inside: npt.NDArray[np.bool_], sample: Sample, axes: tuple[int, ...]) -> float:
+    """What rows explain among the points alone, in nats: for small samples of large arrays."""
+    held = inside[: sample.points]
+    own = u[: sample.points][held]
+    values = (own - own.mean()) / own.std()
+    return fit(values, np.zeros(len(own), np.int64), _grouped(sample, held, axes)[1]).gain
+
+
+def _near(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs) -> float:
+    """Mean difference of the neighbours along an axis."""
+    first, second = pairs.ends
+    held = inside[first] & inside[second]
+    return float(np.abs(u[first] - u[second])[held].mean()) if held.any() else 1.0
+
+
+def _repeats(levels: Floats, places: npt.NDArray[np.int64]) -> bool:
+    """Whether the levels of rows come again after a power of two of them: then they are another axis' levels."""
+
+    def differences(step: int) -> Floats:
+        at = np.minimum(np.searchsorted(places, places + step), len(places) - 1)
+        found: Floats = np.abs(levels - levels[at])[places[at] == places + step]
+        return found
+
+    spread = float(_shuffled(levels).mean())
+    near = differences(1)
+    if len(near) >= _POSITIONS and near.mean() < _UNLIKE * spread:
+        return False
+    steps = (1 << k for k in range(2, int(places[-1] - places[0]).bit_length()))
+    return any(len(found) >= _POSITIONS and found.mean() < spread / 2 for found in map(differences, steps))
+
+
+def _is_patchy(u: Floats, inside: npt.NDArray[np.bool_], pairs: Pairs, n: int) -> bool:
+    """Whether neighbours across some power of two are far more alike than across another, as in a wrong layout."""
+    first, second = pairs.ends
+    difference, held = np.abs(u[first] - u[second]), inside[first] & inside[second]
+    levels = (n - 1).bit_length()
+    found = [difference[k::levels][held[k::levels]] for k in range(levels) if n >> (k + 1) >= _POSITIONS]
+    means = [float(d.mean()) for d in found if len(d)]
+    return len(means) > 1 and max(means) - min(means) > 0.5 * max(means)
+
+
+def goes_on(source: Source, reading: Reading) -> bool:
+    """Whether values without tiles go on from the end of each row to the next one, as within rows.
+
+    Then they are one sequence, which is as smooth in every order of dimensions: neighbours tell nothing of these.
+    """
+    shape = reading.shape
+    assert shape.layout is not None
+    if len(shape.dimensions) < 2 or shape.layout.tiles or shape.expansion.allocated_elements != shape.size:
+        return False
+    row = shape.dimensions[shape.layout.minor_to_major[0]]
+    count = (shape.size - 1) // row
+    if row < 2 or count < _LEAST_ENDS:
+        return False
+    ends = np.arange(1, count + 1, max(1, count // _ENDS)) * row
+    values, inside = source.fetch(reading, np.concatenate([ends - 1, ends, ends - row // 2 - 1, ends - row // 2]))
+    if not inside.all():
+        return False
+    last, first, *within = ranks(as_numbers(values), inside, len(values)).reshape(4, -1)
+    far = float(np.median(_shuffled(np.concatenate([last, first]))))
+    near, across = float(np.median(np.abs(within[1] - within[0]))), float(np.median(np.abs(first - last)))
+    return 0 < near < _SEQUENCE * far and across <= 2 * near
+
+
+def _order(numbers: Floats, inside: npt.NDArray[np.bool_], sample: Sample) -> Evidence:
+    """Whether the values rise, or fall, throughout in row-major order."""
+    own = numbers[: sample.points][inside[: sample.points]]
+    for sign, word in ((1, "rise"), (-1, "fall")):
+        if len(own) >= 8 and (own[:-1] * sign <= own[1:] * sign).all():
+            runs = np.diff(np.flatnonzero(np.concatenate([[True], own[:-1] != own[1:], [True]])))
+            # Of all orders of these values one is sorted. It says more than any continuity does.
+            weight = 2 * (math.lgamma(len(own) + 1) - sum(math.lgamma(run + 1) for run in runs.tolist()))
+            return Evidence("order", weight, f"order: the values {word} throughout, row by row")
+    return Evidence("order", 0.0, "")

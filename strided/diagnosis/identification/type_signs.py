@@ -1,0 +1,108 @@
+"""What values show of their type, wherever they lie: narrow exponents, small integers, bytes that are 0 or 1."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strided.diagnosis.identification.candidates import Reading
+from strided.diagnosis.identification.evidence import Evidence
+from strided.diagnosis.identification.sampling import Source, as_numbers
+from strided.layout import Shape
+from strided.layout.element_types import ElementType, element_type
+
+#: The share of a sample beyond which one number is a filling: its exponent says nothing of the type.
+_FILLING = 1 / 8
+#: Values looked at for the signs of a type, and how many count.
+_WORDS, _TYPE_WORDS = 2048, 64
+_LN2 = math.log(2)
+#: ASCII's white space and characters that print.
+_TEXT = np.array([*range(9, 14), *range(32, 127)], np.float64)
+_COMMON = frozenset({"f32", "bf16", "f16", "s32", "s8", "u8", "pred", "u32", "s64", "f64"})
+#: Bits of exponents that names do not tell.
+_EXPONENT_BITS = {"f16": 5, "bf16": 8, "f32": 8, "c64": 8, "f64": 11, "c128": 11}
+#: Nats against any other type.
+_RARITY = 30.0
+
+
+def type_signs(source: Source, reading: Reading) -> Evidence:
+    """What the type itself says of the values: narrow exponents, small integers, bytes that are 0 or 1."""
+    kind, bits = element_type(reading.shape.element_type), reading.shape.element_bits
+    count = (source.size - reading.offset) * 8 // bits
+    offsets = np.arange(count) if count <= _WORDS else np.random.default_rng(13).integers(0, count, _WORDS)
+    if kind.bits < bits:
+        words = source.fetch(replace(reading, shape=Shape("u8", (count,))), offsets)[0]
+        high = words >> kind.bits
+        fits = (high == 0) | ((high == (255 >> kind.bits)) & (kind.name[0] == "s"))
+        strange = float((~fits & (_times(words) <= _FILLING * len(words))).mean())
+        saved = 8 - kind.bits - 255 * strange
+        sentence = (
+            f"type: {strange:.0%} of the bytes are no {kind.name}" if strange else f"type: all bytes are {kind.name}"
+        )
+    else:
+        values = source.fetch(reading, offsets)[0]
+        signs = _float_signs if _is_float(kind) else _integer_signs
+        saved, sentence = signs(values, kind)
+    rare = 0.0 if kind.name in _COMMON else _RARITY
+    return Evidence("type", _TYPE_WORDS * _LN2 * saved * 32 / bits - rare, sentence)
+
+
+def _is_float(kind: ElementType) -> bool:
+    return kind.name.startswith(("f", "bf", "c"))
+
+
+def _float_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, str]:
+    """Bits that narrow exponents save of each value."""
+    numbers = as_numbers(values)
+    nan, inf = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
+    times = _times(values)
+    finite = np.isfinite(numbers)
+    held = numbers[finite & (numbers != 0) & (times <= _FILLING * len(numbers))]
+    # One NaN over and over is a poison, or masks values; those of a wrong type have all sorts of payloads.
+    strange = int(np.count_nonzero(~finite)) - int(times[~finite].max(initial=0))
+    shown = f"NaN {nan:,}, Inf {inf:,}" if nan or inf else "no NaN, no Inf"
+    if len(held) < 2:
+        return 0.0, f"type: {shown}"
+    exponents = np.frexp(held)[1]
+    low, high = np.percentile(exponents, [1, 99]) - 1
+    named = re.search(r"e(\d)m", kind.name)
+    bits = int(named[1]) if named else _EXPONENT_BITS[kind.name]
+    saved = bits - _entropy(exponents) - 16 * strange / len(numbers) - abs(float(np.median(exponents))) / 32
+    return saved, f"type: 98% of the exponents lie from 2^{low:.0f} to 2^{high:.0f}; {shown}"
+
+
+def _times(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """How often the bytes of each value occur."""
+    words = values.view(f"V{values.dtype.itemsize}")
+    _, inverse, counts = np.unique(words, return_inverse=True, return_counts=True)
+    found: npt.NDArray[np.int64] = counts[inverse]
+    return found
+
+
+def _integer_signs(values: npt.NDArray[Any], kind: ElementType) -> tuple[float, str]:
+    """Bits that small integers save of each value."""
+    numbers = as_numbers(values)
+    held = numbers[numbers != 0]
+    if not len(held):
+        return 0.0, "type: all values that were looked at are zero"
+    lengths = np.frexp(np.abs(held))[1]
+    saved = kind.bits - float(lengths.mean()) - _entropy(lengths) - (held.min() < 0)
+    low, high = numbers.min(), numbers.max()
+    if kind.bits == 8 and np.isin(held, _TEXT).all():
+        return saved + 1, "type: all values that were looked at are codes of text"
+    if (low, high) == (0, 1):
+        return saved, "type: all values that were looked at are 0 or 1"
+    return saved, f"type: the values that were looked at lie from {low:,.0f} to {high:,.0f}"
+
+
+def _entropy(symbols: npt.NDArray[np.int32]) -> float:
+    """Bits of information in one of these symbols."""
+    counts = np.unique(symbols, return_counts=True)[1]
+    shares = counts / counts.sum()
+    # Few symbols look more alike than they are: the correction of Miller and Madow.
+    return float(-(shares * np.log2(shares)).sum() + (len(counts) - 1) / (2 * counts.sum() * _LN2))
