@@ -119,8 +119,11 @@ def entries_of(names: Sequence[str]) -> list[tuple[int, int]]:
 
 def is_ready(name: str) -> bool:
     """Whether `load` takes no time, or is to be waited for; else the kernel is compiled beside from now on."""
-    if name in _loaded or limits.current.compile_first:
+    if name in _loaded:
         return True
+    if limits.current.compile_first:
+        # A finalizer or a signal's handler may convert in the thread that loads one: it cannot wait for itself.
+        return not beside.is_loading()
     if (error := _compiler.failed.pop(name, None)) is not None:
         _warn(error)
     _compiler.ask(name)

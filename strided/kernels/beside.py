@@ -293,6 +293,12 @@ def undisturbed() -> Lock:
     return _llvm()
 
 
+def is_loading() -> bool:
+    """Whether this very thread is within `undisturbed`."""
+    lock: Any = _llvm()
+    return bool(lock._is_owned())
+
+
 @cache
 def _hold_forks() -> None:
     """Have forks wait for `undisturbed`."""
@@ -305,13 +311,24 @@ def _hold_forks() -> None:
 
 def _before_fork() -> None:
     lock: Any = _llvm()
-    if lock.acquire(timeout=_FORK_SECONDS):
-        _held.append(lock)
+    if lock._is_owned():
+        return
+    _held.append(lock)
+    late, interruption = time.monotonic() + _FORK_SECONDS, None
+    while not lock._is_owned() and (left := late - time.monotonic()) > 0:
+        try:
+            lock.acquire(timeout=left)
+        except BaseException as error:  # a signal's handler: Python forks all the same, and the child must be whole
+            interruption = error
+    if interruption is not None:
+        raise interruption
 
 
 def _after_fork() -> None:
     while _held:
-        _held.pop().release()
+        lock = _held.pop()
+        if lock._is_owned():
+            lock.release()
 
 
 # --- in the process that compiles -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any
 
 import numba
@@ -228,7 +228,7 @@ class Kernel:
         self.__doc__ = function.__doc__
         self._dispatcher = _njit(pipeline_class=_KernelCompiler)(function)
         self._sources = disk_cache.hash_of_sources(function.__module__)
-        self._lock = Lock()
+        self._lock = RLock()  # a signal's handler may come while `entry` has it
 
     @lazy
     def compiled(self) -> Any:

@@ -1,11 +1,14 @@
 """Bounded tables of recent results, shared by all threads.
 
 A full table drops its oldest value. One lock stands behind all tables: it is held for a few instructions, never while a
-value is computed. A forked child gets a new one.
+value is computed. A forked child gets a new one. A finalizer or a signal's handler may want a table in the middle of
+these instructions, in the thread that holds it.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -14,7 +17,7 @@ from strided.runtime.locks import own_lock
 K = TypeVar("K")
 V = TypeVar("V")
 
-_lock = own_lock()
+_lock = own_lock(threading.RLock)
 
 
 class _Clearable(Protocol):
@@ -56,7 +59,7 @@ class BoundedCache(Generic[K, V]):
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._values: dict[K, V] = {}
+        self._values: OrderedDict[K, V] = OrderedDict()
         #: The value of a key, or None. Small conversions would notice a function of our own.
         self.get: Callable[[K], V | None] = self._values.get
 
@@ -65,7 +68,7 @@ class BoundedCache(Generic[K, V]):
         with _lock():
             if key not in self._values:
                 while len(self._values) >= self._limit:
-                    del self._values[next(iter(self._values))]
+                    self._values.popitem(last=False)
             self._values[key] = value
         return value
 

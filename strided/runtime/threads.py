@@ -27,7 +27,7 @@ _available: int | None = None
 #: The queue of the helpers, how many of them there are, and the lock for starting more.
 _jobs: SimpleQueue[_Job] = SimpleQueue()
 _started = 0
-_lock = threading.Lock()
+_lock: Any = threading.RLock()
 
 
 def set_num_threads(number: int | None) -> None:
@@ -86,15 +86,18 @@ def _ask(job: _Job, number: int) -> None:
     global _started
     # Who holds the lock starts helpers already: another thread, or this very one, in which a finalizer or a signal's
     # handler converts something meanwhile. That goes without those that are still to come.
-    if _started < number and _lock.acquire(blocking=False):
+    lock = _lock
+    if _started < number and not lock._is_owned():
         try:
-            while _started < number:
-                threading.Thread(target=_help, args=(_jobs,), name=f"strided_{_started}", daemon=True).start()
-                _started += 1
+            if lock.acquire(blocking=False):
+                while _started < number:
+                    threading.Thread(target=_help, args=(_jobs,), name=f"strided_{_started}", daemon=True).start()
+                    _started += 1
         except RuntimeError:
             pass  # interpreter shutdown, or the system's limit
         finally:
-            _lock.release()
+            if lock._is_owned():  # asked anew: a handler may raise as `acquire` returns
+                lock.release()
     for _ in range(min(number, _started)):
         _jobs.put(job)
 
@@ -110,7 +113,7 @@ def _help(jobs: SimpleQueue[_Job]) -> None:
 def _forget_helpers() -> None:
     """In a forked child: the parent's helpers do not exist here, and its lock may have been held."""
     global _jobs, _started, _lock, _available
-    _jobs, _started, _lock, _available = SimpleQueue(), 0, threading.Lock(), None
+    _jobs, _started, _lock, _available = SimpleQueue(), 0, threading.RLock(), None
 
 
 if hasattr(os, "register_at_fork"):

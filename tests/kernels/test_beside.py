@@ -206,6 +206,35 @@ else:
     assert said(process(code, folder)) == "0\n"
 
 
+def test_forks_wait_on_when_a_signal_comes(folder: Path) -> None:
+    """Python forks whatever a handler raises meanwhile: the child would find half of Numba, and wait for the rest."""
+    code = """
+import threading
+from strided.kernels import beside
+loading, forked = threading.Event(), threading.Event()
+
+def load():
+    with beside.undisturbed():
+        loading.set()
+        time.sleep(1)
+        print("loaded", not forked.is_set())
+
+thread = threading.Thread(target=load)
+thread.start()
+loading.wait()
+sys.unraisablehook = lambda what: print(what.exc_type.__name__)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+child = os.fork()
+forked.set()
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+thread.join()
+"""
+    assert said(process(code, folder)).splitlines() == ["loaded True", "KeyboardInterrupt"]
+
+
 @pytest.mark.slow
 def test_forks_wait_for_another_thread_that_waits_for_its_kernel(folder: Path) -> None:
     code = """
@@ -581,3 +610,23 @@ until(lambda: read() or ready())
 print("done")
 """
     assert said(process(code, folder)).split() == ["interrupted", "done"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs signals")
+def test_a_handler_may_want_the_kernel_that_its_thread_loads(folder: Path) -> None:
+    """Where conversions wait for their kernels, it would wait for itself: NumPy converts."""
+    code = """
+from strided.kernels import disk_cache
+load = disk_cache.DiskCache.load_overload
+tiled = sd.LayoutArray(np.ones(1 << 20, np.float32).tobytes(), "f32[1024,1024]{1,0:T(8,128)}")
+
+def loading(self, *rest):
+    disk_cache.DiskCache.load_overload = load
+    signal.raise_signal(signal.SIGUSR1)
+    return load(self, *rest)
+
+signal.signal(signal.SIGUSR1, lambda *_: print("handler", tiled.to_numpy().all()))
+disk_cache.DiskCache.load_overload = loading
+print("done", tiled.to_numpy().all())
+"""
+    assert said(process(code, folder, STRIDED_COMPILE="first")).split() == ["handler", "True", "done", "True"]

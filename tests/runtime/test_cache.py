@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +43,29 @@ def test_many_threads_add_at_once_and_the_limit_holds() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert longest == 16
+
+
+def test_whatever_runs_while_a_value_is_kept_may_keep_another() -> None:
+    """A finalizer or a signal's handler that converts, in the thread that has the lock."""
+    program = """
+from strided.runtime.cache import BoundedCache
+
+table = BoundedCache(2)
+
+class Dropped:
+    def __del__(self):
+        table.keep("finalizer", 3)
+
+table.keep(1, Dropped())
+table.keep(2, 2)
+table.keep(3, 3)
+assert table.get("finalizer") == table.get(3) == 3
+table.keep(4, 4)
+assert len(table) == 2
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "done\n"
 
 
 def test_threads_that_compute_a_value_at_once_share_the_first() -> None:

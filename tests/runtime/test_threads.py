@@ -367,6 +367,30 @@ print("done")
     assert in_a_process(program).split()[-1] == "done"
 
 
+def test_helpers_are_started_although_a_handler_raised_as_the_lock_was_taken() -> None:
+    program = """
+import sys
+from strided.runtime import threads
+
+class Interrupted(Exception):
+    pass
+
+def interrupting(frame, event, argument):
+    if event == "c_return" and frame.f_code is threads._ask.__code__ and argument.__name__ == "acquire":
+        sys.setprofile(None)
+        raise Interrupted
+
+sys.setprofile(interrupting)
+try:
+    threads.run(print, [("a",), ("b",)], threads=3)
+except Interrupted:
+    print("interrupted")
+threads.run(lambda: None, [()] * 5, threads=3)
+print(threads._started)
+"""
+    assert in_a_process(program).split() == ["interrupted", "2"]
+
+
 def test_a_handler_may_convert_while_helpers_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
     start, nested = threading.Thread.start, list[int]()
 
