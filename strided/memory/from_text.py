@@ -93,7 +93,8 @@ def report_from_text(
     slots = [Slot(row.table, row.offset, b.bytes, b.padding_bytes) for row, b in zip(rows, buffers, strict=True)]
     unlisted = max(0, total - covered(slots))
     if own.rows and unlisted > total / 100:
-        notes.append(f"{size_text(unlisted)} of the total are in no buffer that is listed: any of it may be padding")
+        padding = ": any of it may be padding" if own.is_padded else ""
+        notes.append(f"{size_text(unlisted)} of the total are in no buffer that is listed{padding}")
     bounds = {"peak_bytes", "padding_bytes"} | (set() if own.total else {"total_bytes"})
     return MemoryReport(
         module=found.module or (module.name if module else ""),
@@ -101,7 +102,7 @@ def report_from_text(
         space_name=own.name,
         total_bytes=total,
         peak_bytes=total,
-        padding_bytes=min(most_padding(slots) + unlisted, total) if own.rows else total,
+        padding_bytes=min(most_padding(slots) + unlisted * own.is_padded, total) if own.rows else total,
         capacity=None if own.capacity is None else own.capacity.bytes,
         excess=excess,
         buffers=tuple(buffers),

@@ -13,6 +13,7 @@
   exceeds available HBM (15.75G)", "Scoped allocation with size 64.0K and limit 40.0K", "Allocation (size=268435456)
   would exceed memory (size=134217728)".
 - The list of the largest allocations that compilers printed until about 2025, with shapes and sizes without padding.
+- That of XLA for GPU, "Peak buffers", whose layouts have no padding.
 
 Figures such as "22.39G" are rounded; they are kept with the range that they stand for. Logs may put something before
 each line, such as a process and the time, or hold the text as one string, in which ends of lines are two characters.
@@ -61,13 +62,23 @@ _QUOTED = re.compile(r"\\([\"'])")
 _OLD_ENTRY = re.compile(rf"(\d{{1,6}})\. Size: {_SIZE}\s*$", re.MULTILINE)
 _OLD_HEAD = re.compile(r"Largest program allocations in (\w{1,40})")
 _OLD_FIELDS = {
-    "operator": re.compile(r"^ *Operator: (.*)$", re.MULTILINE),
-    "shape": re.compile(r"^ *Shape: (.*)$", re.MULTILINE),
+    "operator": re.compile(r"^[ \t]*Operator: (.*)$", re.MULTILINE),
+    "shape": re.compile(r"^[ \t]*Shape: (.*)$", re.MULTILINE),
+    "parameter": re.compile(r"^[ \t]*Entry Parameter Subshape: (.*)$", re.MULTILINE),
     "unpadded": re.compile(rf"^ *Unpadded size: {_SIZE}", re.MULTILINE),
-    "label": re.compile(r"^ *XLA label: %?(.*?)(?: = .*)?$", re.MULTILINE),
+    "label": re.compile(r"^[ \t]*XLA [Ll]abel: %?(.*?)(?: = .*)?$", re.MULTILINE),
     "type": re.compile(r"^ *Allocation type: (.*)$", re.MULTILINE),
 }
 _OLD_TOTAL = re.compile(rf"Program (\w{{1,40}}) requirement {_SIZE}")
+#: The list of XLA for GPU: its head, its total, what each entry begins with, and shapes without layouts.
+_PEAK = "Peak buffers:"
+_PEAK_TOTAL = re.compile(rf"total allocation: {{0,40}}{_SIZE}")
+_PEAK_ENTRY = re.compile(r"Buffer (\d{1,6}):[ \t\r]{0,100}\n[^\n]{0,2000}?(?=Size: )")
+_BARE_SHAPE = re.compile(r"\w{1,20}\[(\d{1,19}(?:,\d{1,19}){0,400})\]")
+#: What the runtime says when a program, or a buffer, finds no place.
+_RUNTIME = re.compile(
+    rf"Attempting to (?:allocate|reserve) {_SIZE}[^\n]{{0,100}}That was not possible\. There are {_SIZE} free"
+)
 
 #: Colours of a terminal, which a log may hold.
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,40}m")
@@ -130,6 +141,7 @@ class Space:
     rows: list[Row] = field(default_factory=list)
     left_out: int = 0
     unread: int = 0
+    is_padded: bool = True
 
 
 @dataclass
@@ -149,6 +161,12 @@ class UsageText:
 def read_usage_text(text: str, path: str | None = None) -> UsageText:
     """What a text says. DumpError if that is nothing about memory that is understood."""
     if (found := usage_in(text)) is None:
+        if _RUNTIME.search(text):
+            raise DumpError(
+                "the text is what the runtime says when memory is full: it names no buffers. Give a dump of the "
+                "program instead (XLA_FLAGS=--xla_dump_to=DIR)",
+                path=path,
+            )
         raise DumpError("the text says nothing that is understood about memory", path=path)
     return found
 
@@ -273,8 +291,11 @@ def _read_messages(text: str, found: UsageText) -> None:
 
 
 def _read_old(text: str, found: UsageText) -> None:
-    """The list "Largest program allocations" of older compilers; it names the largest only."""
+    """The list "Largest program allocations" of older compilers, or of XLA for GPU; it names the largest only."""
     total, head = _OLD_TOTAL.search(text), _OLD_HEAD.search(text)
+    is_gpu = head is None and _PEAK in text
+    sum_of_all = _PEAK_TOTAL.search(text) if is_gpu else None
+    text = _PEAK_ENTRY.sub(r"\1. ", text) if is_gpu else text
     count = len(_OLD_ENTRY.findall(text))
     text = _without_prefixes(text, _OLD_LINE.search(text))
     every = list(_OLD_ENTRY.finditer(text))
@@ -288,24 +309,46 @@ def _read_old(text: str, found: UsageText) -> None:
     space = found.space(_number(name), name.lower())
     if total and space.total is None and _number(total[1]) == space.number:
         space.total = _size(total[2], total[3])
+    if is_gpu:
+        space.is_padded = False
+        space.total = space.total or (_size(sum_of_all[1], sum_of_all[2]) if sum_of_all else None)
     for n, (entry, after) in enumerate(itertools.zip_longest(entries, every[1 : len(entries) + 1])):
         part = text[entry.end() : entry.end() + 20_000 if after is None else after.start()]
-        said = {name: pattern.search(part) for name, pattern in _OLD_FIELDS.items()}
-        shape, unpadded, label, kind = said["shape"], said["unpadded"], said["label"], said["type"]
-        op_name = _OP_NAME.search(said["operator"][1]) if said["operator"] else None
-        space.rows.append(
-            Row(
-                n + 1,
-                _size(entry[2], entry[3]),
-                0,
-                1,
-                (shape[1].strip(),) if shape else (),
-                _size(unpadded[1], unpadded[2]) if unpadded else None,
-                label[1].strip() if label else "",
-                _QUOTED.sub(r"\1", op_name[1]) if op_name else "",
-                {"HLO temp": "temporary", "Arguments": "argument"}.get(kind[1].strip(), "") if kind else "",
-            )
-        )
+        space.rows.append(_row_of(n + 1, _size(entry[2], entry[3]), part, is_gpu))
+
+
+def _row_of(number: int, size: Size, fields: str, is_gpu: bool) -> Row:
+    """An entry of such a list."""
+    said = {name: pattern.search(fields) for name, pattern in _OLD_FIELDS.items()}
+    shape, parameter, unpadded = (said[name] for name in ("shape", "parameter", "unpadded"))
+    op_name = _OP_NAME.search(said["operator"][1]) if said["operator"] else None
+    label = "entry parameter" if parameter else said["label"][1].strip() if said["label"] else ""
+    kind = said["type"][1].strip() if said["type"] else "Arguments" if parameter else ""
+    shapes = tuple(found[1].strip() for found in (shape or parameter,) if found)
+    return Row(
+        number,
+        size,
+        0,
+        1,
+        tuple(map(_row_major, shapes)) if is_gpu else shapes,
+        _size(unpadded[1], unpadded[2]) if unpadded else None,
+        label,
+        _QUOTED.sub(r"\1", op_name[1]) if op_name else "",
+        {"HLO temp": "temporary", "Arguments": "argument"}.get(kind, ""),
+    )
+
+
+def _row_major(shape: str) -> str:
+    """A shape without a layout, with the row-major one.
+
+    >>> _row_major("f32[256,128,3]")
+    'f32[256,128,3]{2,1,0}'
+    """
+    bare = _BARE_SHAPE.fullmatch(shape)
+    if bare is None:
+        return shape
+    rank = bare[1].count(",") + 1
+    return f"{shape}{{{','.join(map(str, reversed(range(rank))))}}}"
 
 
 def _limits(found: UsageText, name: str, total: Size, capacity: Size) -> Space:

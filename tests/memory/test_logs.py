@@ -129,3 +129,47 @@ def test_the_report_of_xla_for_other_devices_is_no_damage(tmp_path: Path) -> Non
         assert sd.memory_report(tmp_path).total_bytes == 16
     with pytest.raises(sd.UnsupportedError, match="memory usage report of XLA for CPU or GPU"):
         sd.memory_report(tmp_path / f"{stem}-memory-usage-report.txt")
+
+
+GPU = """\
+RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8388608 bytes.
+BufferAssignment OOM Debugging.
+             parameter allocation:    6.50MiB
+                 total allocation:   14.50MiB
+Peak buffers:
+\tBuffer 1:
+\t\tSize: 8.00MiB
+\t\tOperator: op_name="jit(f)/mul" source_file="f.py" source_line=7
+\t\tXLA Label: fusion
+\t\tShape: f32[4096,512]
+\t\t==========================
+
+\tBuffer 2:
+\t\tSize: 6.00MiB
+\t\tEntry Parameter Subshape: bf16[3,1024,1024]
+\t\t==========================
+
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "(pid=7) 2026-01-02 10:11:12.5 "])
+def test_the_list_of_a_gpu(prefix: str) -> None:
+    report = sd.memory_report("\n".join(prefix + line for line in GPU.split("\n")))
+    first, second = report.buffers
+    assert (str(first.shape), first.bytes, first.source.op_name) == ("f32[4096,512]{1,0}", 8 << 20, "jit(f)/mul")
+    assert (str(second.shape), second.bytes, second.kind) == ("bf16[3,1024,1024]{2,1,0}", 6 << 20, "argument")
+    assert (report.total_bytes, report.padding_bytes) == (29 << 19, 0)
+    assert any(note.startswith("512.0KiB of the total are in no buffer") for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Error allocating device buffer: Attempting to allocate 129.50M. That was not possible. There are 78.17M free.",
+        "Error loading program 'jit_f': Attempting to reserve 29.49G at the bottom of memory. That was not possible. "
+        "There are 147.64M free, 0B reserved, and 147.64M reservable.",
+    ],
+)
+def test_what_the_runtime_says_names_no_buffers(message: str) -> None:
+    with pytest.raises(sd.DumpError, match="it names no buffers"):
+        sd.memory_report(f"RESOURCE_EXHAUSTED: {message}")
