@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from strided.errors import DumpError, StridedError
@@ -47,51 +47,12 @@ def report_from_text(
     if own.total is None and not own.rows and not is_told:
         raise DumpError(f"the text says nothing about memory space {space}", path=path)
     stated = _stated(module)
-    if len(own.rows) > _MOST_ROWS:
-        notes.append(f"only the first {_MOST_ROWS:,} rows are read")
     rows = own.rows[:_MOST_ROWS]
     buffers = [_buffer(row, generation, stated) for row in rows]
     total = own.total.bytes if own.total else sum(b.bytes for b in buffers)
-    rounded = {
-        name
-        for name, size in (("total_bytes", own.total), ("capacity", own.capacity), ("excess", own.excess))
-        if size is not None and size.is_rounded
-    }
-    excess = None if own.excess is None else own.excess.bytes
-    if excess is None and own.capacity is not None and own.total is not None:
-        excess = max(0, own.total.bytes - own.capacity.bytes)
-        rounded |= {"excess"} if own.capacity.is_rounded or own.total.is_rounded else set()
-    exact = own.total is not None and not own.total.is_rounded
-    notes.append(
-        f"the total is the compiler's own{'' if exact else ', rounded in the text'}"
-        if own.total
-        else "the text gives no total: this is the sum of its rows"
-    )
-    if own.rows:
-        notes.append(
-            "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
-        )
-    elif any(one.rows for one in found.spaces.values()):
-        notes.append("the text lists no buffers of this memory space")
-    elif found.has_tables:
-        notes.append("the tables of the text cannot be read: its lines begin in ways that are not understood")
-    else:
-        notes.append("the text lists no buffers: the log of the compilation, or a dump, does")
-    notes += [
-        f"the text says that the program does not fit in {one.name}"
-        for one in found.spaces.values()
-        if one is not own and one.capacity is not None
-    ]
-    if any(len(b.shapes) > 1 for b in buffers):
-        notes.append("the text prints no layouts: they follow from the sizes; several may fit")
-    if own.unread:
-        notes.append(f"{counted(own.unread, 'row')} of the text left out: not understood")
-    if own.left_out:
-        notes.append(f"{own.left_out:,} small values are left out of the text")
-    if found.others:
-        notes.append("the text holds more reports; this is the first")
     slots = [Slot(row.table, row.offset, b.bytes, b.padding_bytes) for row, b in zip(rows, buffers, strict=True)]
     unlisted = max(0, total - covered(slots))
+    notes += [*_of_totals(found, own), *_of_buffers(found, own, buffers)]
     if own.rows and unlisted > total / 100:
         padding = ": any of it may be padding" if own.is_padded else ""
         notes.append(f"{size_text(unlisted)} of the total are in no buffer that is listed{padding}")
@@ -104,12 +65,63 @@ def report_from_text(
         peak_bytes=total,
         padding_bytes=min(most_padding(slots) + unlisted * own.is_padded, total) if own.rows else total,
         capacity=None if own.capacity is None else own.capacity.bytes,
-        excess=excess,
+        excess=_excess(own),
         buffers=tuple(buffers),
         bounds=frozenset(bounds),
-        rounded=frozenset(rounded | ({"peak_bytes"} & rounded)),
+        rounded=_rounded(own),
         notes=tuple(notes),
     )
+
+
+def _excess(own: Space) -> int | None:
+    """By how many bytes the total is too much: as the text says, or as its figures do."""
+    if own.excess is not None:
+        return own.excess.bytes
+    if own.capacity is None or own.total is None:
+        return None
+    return max(0, own.total.bytes - own.capacity.bytes)
+
+
+def _rounded(own: Space) -> frozenset[str]:
+    """The figures of a report that the text rounds, or that follow from such."""
+    figures = {"total_bytes": own.total, "capacity": own.capacity, "excess": own.excess}
+    rounded = {name for name, size in figures.items() if size is not None and size.is_rounded}
+    if own.excess is None and own.capacity is not None and own.total is not None:
+        rounded |= {"excess"} if own.capacity.is_rounded or own.total.is_rounded else set()
+    return frozenset(rounded)
+
+
+def _of_totals(found: UsageText, own: Space) -> Iterator[str]:
+    """What is to be known of the totals."""
+    if len(own.rows) > _MOST_ROWS:
+        yield f"only the first {_MOST_ROWS:,} rows are read"
+    if own.total is None:
+        yield "the text gives no total: this is the sum of its rows"
+    else:
+        yield f"the total is the compiler's own{', rounded in the text' if own.total.is_rounded else ''}"
+    if own.rows:
+        yield "the text has no live ranges: the peak is at most the total, and padding at most what fits side by side"
+    elif any(one.rows for one in found.spaces.values()):
+        yield "the text lists no buffers of this memory space"
+    elif found.has_tables:
+        yield "the tables of the text cannot be read: its lines begin in ways that are not understood"
+    else:
+        yield "the text lists no buffers: the log of the compilation, or a dump, does"
+    for one in found.spaces.values():
+        if one is not own and one.capacity is not None:
+            yield f"the text says that the program does not fit in {one.name}"
+
+
+def _of_buffers(found: UsageText, own: Space, buffers: Sequence[Buffer]) -> Iterator[str]:
+    """What is to be known of the buffers that are listed."""
+    if any(len(b.shapes) > 1 for b in buffers):
+        yield "the text prints no layouts: they follow from the sizes; several may fit"
+    if own.unread:
+        yield f"{counted(own.unread, 'row')} of the text left out: not understood"
+    if own.left_out:
+        yield f"{own.left_out:,} small values are left out of the text"
+    if found.others:
+        yield "the text holds more reports; this is the first"
 
 
 def _stated(module: Module | None) -> Mapping[str, list[_Stated]]:
