@@ -17,6 +17,8 @@ when they are first used, compiled kernels with the first large conversion.
 
 from __future__ import annotations
 
+from strided.runtime import starting as _starting  # isort: split
+
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any
@@ -163,3 +165,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+
+_starting.done()

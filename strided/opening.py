@@ -104,9 +104,9 @@ def open_array(
         header = None if offset or allow_excess else _header_without_type(path)
         if header is None:
             raise
-    from strided.io.npy import shape_of_npy  # only needed for such files
+    from strided.io.npy import mappable_shape_of_npy  # only needed for such files
 
-    return _raw(path, shape_of_npy(header, parsed, os.fsdecode(path)), header.offset, *how)
+    return _raw(path, mappable_shape_of_npy(header, parsed, os.fsdecode(path)), header.offset, *how)
 
 
 def _raw(
@@ -142,7 +142,7 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
     # Only needed for files that say themselves what they hold.
     from strided.io.containers import chosen, open_container, split_name
     from strided.io.file_array import no_shape
-    from strided.io.npy import read_npy_header, shape_of_npy
+    from strided.io.npy import mappable_shape_of_npy, read_npy_header
 
     path, name = split_name(text)
     with open_regular(path) as file:
@@ -153,7 +153,7 @@ def _located(text: str, mode: str) -> tuple[str, Shape, int]:
         file.seek(0)
         if head.startswith(NPY_MAGIC) and name is None:
             header = read_npy_header(file, path)
-            return path, shape_of_npy(header, None, path), header.offset
+            return path, mappable_shape_of_npy(header, None, path), header.offset
     if name is not None and head.startswith(NPY_MAGIC):
         raise UnsupportedError(f"{path} holds one array, which has no name: leave ':{name}' out")
     if name is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def explore(
                 *operands, against_shape = operands  # as it stands behind B
             a, b = pair_of([*operands, against, *([against_shape] if against_shape else [])], reading)
             page = strided.explore(a, against=b, rtol=rtol, atol=atol, max_ulp=ulp)
-        elif len(operands) == 1 and is_shape(operands[0]):
+        elif len(operands) == 1 and is_shape(operands[0]) and not os.path.exists(operands[0]):
             if kind is not None or is_bytes_option:
                 raise click.UsageError(f"{operands[0]} is a shape alone: {_OF_BYTES}, --kind with a file")
             page = strided.explore(operands[0], to=layout)

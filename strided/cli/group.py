@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import click
@@ -37,8 +38,23 @@ def end(number: int, *_: object) -> NoReturn:
     raise Ended(number)
 
 
+class Help(click.HelpFormatter):
+    """Help texts, whose lists leave room for words in a narrow terminal."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl(rows, col_max if self.width >= 2 * col_max else self.width // 4, col_spacing)
+
+
+class Context(click.Context):
+    """The context of a command."""
+
+    formatter_class = Help
+
+
 class Commands(click.Group):
     """The commands, in the order of the list below. They end quietly when the reader of their output is gone."""
+
+    context_class = Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -90,4 +106,5 @@ def commands(context: click.Context) -> None:
 
 
 for command in (info, show, padding, identify, diff, convert, ls, hlo, memory, copies, explore, demo, warmup):
+    command.context_class = Context
     commands.add_command(command)

@@ -75,11 +75,11 @@ def info(
         read = window(parsed, inspect.parse_index(ranges), gap, ranges.strip())
         click.echo(json.dumps(read.to_dict()) if as_json else str(read))
     elif index is not None:
-        click.echo(str(inspect.explain(parsed, _at(index, parsed))))
+        click.echo(inspect.explain(parsed, _at(index, parsed)).text(width()))
     elif byte is not None:
         first = inspect.explain_byte(parsed, byte)
         others = (inspect.explain_byte(parsed, byte, bit) for bit in range(first.bits, 8, first.bits))
-        click.echo("\n\n".join(map(str, (first, *others))))  # packed elements share a byte
+        click.echo("\n\n".join(one.text(width()) for one in (first, *others)))  # packed elements share a byte
     elif as_json:
         click.echo(json.dumps(inspect.facts(parsed), indent=2))
     else:
@@ -92,7 +92,7 @@ def info(
 def _one(operands: Sequence[str]) -> str | None:
     """The only operand. UsageError for a file."""
     for operand in operands:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # a text that is no path, or leads nowhere
             path = operand if operand == STANDARD else split_name(operand)[0]
             raise click.UsageError(f"info takes a shape alone: 'strided show' reads {path}")
     if len(operands) > 1:

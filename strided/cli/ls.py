@@ -11,15 +11,17 @@ from typing import Any
 import click
 
 import strided
-from strided.cli.operands import is_npy, named_arrays, refuse_empty
-from strided.cli.options import file_names, kind
+from strided.cli.operands import is_npy, is_rest_of_snapshot, named_arrays, refuse_empty
+from strided.cli.options import file_names, fitted, kind
 from strided.cli.programs import is_about_memory
-from strided.errors import UnsupportedError
+from strided.errors import DumpError, UnsupportedError
 from strided.escape import counted, visible
+from strided.files.compressed import expander_of
+from strided.files.magic import HEAD_BYTES, Format, format_of
 from strided.files.regular import open_regular
 from strided.io.containers import name_of, open_container, split_name
 from strided.io.file_array import NoShapeError, open_file
-from strided.io.npy import read_npy_header, shape_of_npy
+from strided.io.npy import read_npy_header, refuse_short, shape_of_npy
 from strided.io.zarr_store import ZarrStore, is_zarr
 
 
@@ -41,7 +43,7 @@ def ls(paths: tuple[str, ...], as_json: bool, kind: str | None) -> None:
         facts = [{"path": path} | one for path, (_, one) in zip(paths, found, strict=True)]
         click.echo(json.dumps(facts if len(facts) > 1 else facts[0], indent=2))
     else:
-        click.echo("\n".join(text for text, _ in found))
+        click.echo(fitted("\n".join(text for text, _ in found)))
 
 
 def _of_folder(path: str) -> tuple[str, dict[str, Any]]:
@@ -76,9 +78,10 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
             return _listed(text, {name: container.shape(name) for name in container})
         if kind is None and is_npy(file):
             file.seek(0)
-            shape: Any = read_npy_header(file, path)
+            header = read_npy_header(file, path)
+            refuse_short(header, size, path)
             try:
-                shape = shape_of_npy(shape, None, "it")
+                shape: Any = shape_of_npy(header, None, "it")
             except UnsupportedError as error:
                 shape = f"unreadable: {error}"
             return visible(f"{path}: {shape}"), {"arrays": [_facts(Path(path).stem, shape)]}
@@ -88,7 +91,18 @@ def _of_file(path: str, kind: str | None) -> tuple[str, dict[str, Any]]:
     content = _content(path, kind)
     arrays = named_arrays(content)
     head = visible(f"{path}: {str(content).strip('<>')}") if arrays else visible(str(content), keep="\n")
-    return _listed(head, {name: arrays.shape(name) for name in arrays})
+    text, facts = _listed(head, {name: arrays.shape(name) for name in arrays})
+    if why := _why_no_results(content):
+        facts["missing"] = [{"what": "results", "why": why}]
+    return text, facts
+
+
+def _why_no_results(content: Any) -> str | None:
+    """Why a snapshot has no results; None if it has, or if the content is another one."""
+    try:
+        return getattr(content, "results_missing", None)
+    except DumpError as error:
+        return error.message
 
 
 def _content(path: str, kind: str | None) -> Any:
@@ -96,7 +110,12 @@ def _content(path: str, kind: str | None) -> Any:
     from strided.dumps.detect import recognise
     from strided.dumps.hlo.text import SeveralModulesError
 
-    if (kind or recognise(path)) in ("memory report", "text") and is_about_memory(path):
+    found = kind or recognise(path)
+    if kind is None and is_rest_of_snapshot(Path(path).name, found):
+        kind = "snapshot"
+    elif found == "binary" and (known := _other_format(path)) is not None:
+        raise click.UsageError(f"{path} is {known.name}: {known.advice}")
+    elif found in ("memory report", "text") and is_about_memory(path):
         raise click.UsageError(f"{path} is a text about memory, and holds no arrays: 'strided memory' reads it")
     try:
         return strided.read_dump(Path(path), kind, mapped=False)
@@ -104,6 +123,13 @@ def _content(path: str, kind: str | None) -> Any:
         raise click.UsageError(
             f"{path} holds several programs, and no arrays: 'strided hlo --module N' lists the values of one"
         ) from None
+
+
+def _other_format(path: str) -> Format | None:
+    """The format of a file that is not read here; None for compressed data, whatever they are, and raw bytes."""
+    with open_regular(path) as file:
+        head = file.read(HEAD_BYTES)
+        return None if expander_of(head) else format_of(head, os.fstat(file.fileno()).st_size)
 
 
 def _listed(head: str, shapes: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -72,9 +72,6 @@ def with_layout(array: Any, name: str) -> LayoutArray:
     """The array with its padding; UsageError if it has no layout, such as texts in a .npy file."""
     if isinstance(found := mapped(array), LayoutArray):
         return found
-    dtype = getattr(found, "dtype", None)
-    if not getattr(dtype, "isnative", True):
-        raise click.UsageError(f"{name} holds {dtype} in the byte order of other machines: save it with astype first")
     raise click.UsageError(f"{name} is in no layout, or in many pieces: name one file with its shape")
 
 
@@ -200,16 +197,18 @@ def _kind_of_dump(file: BinaryIO, origin: Any) -> str | None:
     if format_of(file.read(HEAD_BYTES), size) is not None:
         return None
     found = recognise(origin)
-    # What is left of a truncated snapshot shows by its name alone; its reader says what is wrong.
-    return "snapshot" if found == "binary" and isinstance(origin, Path) and _is_named_snapshot(origin.name) else found
+    return "snapshot" if isinstance(origin, Path) and is_rest_of_snapshot(origin.name, found) else found
 
 
-def _is_named_snapshot(name: str) -> bool:
-    """Whether a file has the name of a snapshot, or what is left of it behind the word "module"."""
+def is_rest_of_snapshot(name: str, kind: str) -> bool:
+    """Whether a file of no known kind has a snapshot's name, or what is left of one behind the word "module".
+
+    What is left of a truncated snapshot shows by its name alone; its reader says what is wrong.
+    """
     from strided.dumps.directory.names import parse_name
 
     found = parse_name(name) or parse_name(f"module_{name}")
-    return found is not None and found.kind == "snapshot"
+    return kind in ("binary", "text") and found is not None and found.kind == "snapshot"
 
 
 def is_npy(file: BinaryIO) -> bool:
@@ -279,10 +278,10 @@ def refuse_standard_output(target: str) -> None:
 
 
 def statuses(sources: Sequence[str]) -> list[os.stat_result]:
-    """The status of each file among sources; shapes and what is missing have none."""
+    """The status of each file among sources; shapes and what cannot be read have none."""
     found = []
     for source in sources:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             if source != STANDARD:
                 found.append(os.stat(split_name(source)[0]))
             elif sys.stdin is not None:

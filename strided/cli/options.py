@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 
 import click
@@ -68,6 +70,25 @@ def check_tolerance(rtol: float, atol: float, ulp: int | None) -> None:
 
 def width() -> int:
     return shutil.get_terminal_size().columns
+
+
+def fitted(text: str) -> str:
+    """Text whose lines fit the terminal, if there is one: those that are too long go on below, indented."""
+    if not (sys.stdout.isatty() or os.environ.get("COLUMNS")):
+        return text
+    return "\n".join(line if len(line) <= width() else _folded(line) for line in text.split("\n"))
+
+
+def _folded(line: str) -> str:
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.fill(
+        line, max(20, width()), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def help_width() -> int:
+    """Columns of help texts; by itself, click takes at least 50, however narrow the terminal."""
+    return max(20, min(width(), 80) - 2)
 
 
 @contextlib.contextmanager

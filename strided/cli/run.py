@@ -20,7 +20,7 @@ import click
 from strided.cli.child import forked
 from strided.cli.group import ENDING, commands, end
 from strided.cli.operands import STANDARD
-from strided.cli.options import width
+from strided.cli.options import help_width, width
 from strided.errors import NotationError, StridedError
 from strided.escape import in_columns, visible
 from strided.pictures.plain import in_plain_marks
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         if code is not None:
             _end_as(code)
     try:
-        commands.main(args=arguments, prog_name="strided", standalone_mode=False)
+        commands.main(args=arguments, prog_name="strided", standalone_mode=False, terminal_width=help_width())
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.exceptions.Abort:  # which click makes of Ctrl-C

@@ -18,6 +18,7 @@ from strided.cli.options import (
     allow_excess,
     bitorder,
     file_names,
+    fitted,
     kind,
     offset,
     progress,
@@ -87,9 +88,9 @@ def show(
                 click.echo(forms.hexadecimal(values))
             elif histogram:
                 found = summary()
-                click.echo(f"{forms.histogram(values, found, width())}\n\n{found}")
+                click.echo(f"{forms.histogram(values, found, width())}\n\n{fitted(str(found))}")
             elif stats:
-                click.echo(forms.statistics_json(summary()) if as_json else summary())
+                click.echo(forms.statistics_json(summary()) if as_json else fitted(str(summary())))
             elif as_json:
                 click.echo(forms.json_text(values))
             else:
@@ -97,4 +98,4 @@ def show(
                 if not isinstance(values, np.generic):
                     click.echo(f"\nshape {tuple(values.shape)}, {values.dtype.name}")
                     if forms.are_numbers(values.dtype):
-                        click.echo(summary())
+                        click.echo(fitted(str(summary())))

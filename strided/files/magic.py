@@ -33,6 +33,8 @@ _MAGICS = {
     ),
     EMPTY_ZIP_MAGIC: Format("an empty zip archive", "there is nothing in it"),
     b"\x89HDF\r\n\x1a\n": Format("an HDF5 file", "h5py reads it"),
+    b"\xfd7zXZ\0": Format("xz data", "expand it first"),
+    **{b"BZh%d1AY&SY" % level: Format("bzip2 data", "expand it first") for level in range(1, 10)},
 }
 _SAFETENSORS = Format(
     "a safetensors file", "strided.open('FILE:NAME') reads a tensor without a shape; or give the offset of its bytes"

@@ -7,6 +7,7 @@ the offset.
 from __future__ import annotations
 
 import operator
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -94,16 +95,22 @@ class Explanation:
         return f"<Explanation: {self.shape}, {self.subject}: offset {self.offset}, {self.place}>"
 
     def __str__(self) -> str:
-        lines = [f"{self.shape}", f"  {self.subject}: offset {self.offset}, {self.place}"]
+        return self.text()
+
+    def text(self, width: int = 80) -> str:
+        """The explanation as text, in at most `width` columns if the shape and the table of parts take no more."""
+        said = f"  {self.subject}: offset {self.offset}, {self.place}"
+        lines = [f"{self.shape}", *textwrap.wrap(said, max(20, width), subsequent_indent="    ")]
         if self.parts:
             rows = [("part", "value", "of", "x stride", "")]
             rows += [
                 (p.expression, str(p.value), str(p.size), str(p.stride), str(p.value * p.stride)) for p in self.parts
             ]
             widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+            gap = "  " if 2 * len(widths) + sum(widths) <= width else " "
             for row in rows:
                 cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
-                lines.append("  " + "  ".join(cells).rstrip())
+                lines.append("  " + gap.join(cells).rstrip())
         return "\n".join(lines)
 
 

@@ -18,6 +18,7 @@ from strided.errors import DumpError, LayoutError, StridedError, UnsupportedErro
 from strided.escape import some, visible
 from strided.files.magic import EMPTY_ZIP_MAGIC, HEAD_BYTES, ZIP_MAGIC, is_safetensors
 from strided.io.file_array import FileArray, array_at, keep
+from strided.io.npy import mappable_shape_of_npy
 from strided.io.npz import NpzMember, read_npz, unpacked
 from strided.io.safetensors import Tensor, read_safetensors
 from strided.layout import Shape
@@ -44,7 +45,8 @@ class Container(Mapping[str, FileArray]):
             file = self._unpacked
             offset += file.seek(0, os.SEEK_END) - member.offset
             keep(unpacked(self._archive, member.packed, self.path), None, label, file)
-        return array_at(file, label, found, offset, bitorder=bitorder)
+        is_swapped = isinstance(member, NpzMember) and not member.header.dtype.isnative
+        return array_at(file, label, found, offset, bitorder=bitorder, is_swapped=is_swapped)
 
     @lazy
     def _archive(self) -> zipfile.ZipFile:
@@ -58,7 +60,8 @@ class Container(Mapping[str, FileArray]):
     def place(self, name: str, *, writable: bool = False) -> tuple[Shape, int]:
         """The shape of an array, and the bytes in front of it in the file.
 
-        UnsupportedError if it is compressed; for a `writable` one also if the archive has a checksum of it.
+        UnsupportedError if it is compressed, or in the byte order of other machines; for a `writable` one also if the
+        archive has a checksum of it.
         """
         member, label = self._members[name], f"{self.path}:{name}"
         if isinstance(member, NpzMember) and (writable or member.packed is not None):
@@ -66,6 +69,8 @@ class Container(Mapping[str, FileArray]):
                 f"{label} is {'in an archive with checksums' if writable else 'compressed'} and cannot be mapped"
                 f"{' writable' if writable else ''}: `strided convert` writes it to a file that can be"
             )
+        if isinstance(member, NpzMember):
+            mappable_shape_of_npy(member.header, None, label)
         return member.located(None, label)
 
     def shape(self, name: str) -> Shape | str:
@@ -120,12 +125,17 @@ def name_of(path: str) -> str:
 
 
 def split_name(text: str) -> tuple[str, str | None]:
-    """Path and name of ``PATH:NAME``. What is a path as a whole has no name; FileNotFoundError if nothing is there."""
+    """Path and name of ``PATH:NAME``. What is a path as a whole has no name.
+
+    FileNotFoundError if nothing is there; another OSError if that cannot be found out.
+    """
     end = len(text)
     while end > 0:
         if os.path.lexists(text[:end]):
             return text[:end], text[end + 1 :] if end < len(text) else None
         end = text.rfind(":", 0, end)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
+        os.lstat(text)  # which says it of a folder that may not be searched
     raise FileNotFoundError(2, "No such file", text)
 
 

@@ -23,7 +23,7 @@ from strided.errors import BufferSizeError, UnsupportedError
 from strided.files import gzipped
 from strided.files.atomic import named_when_full
 from strided.files.compressed import expander_of
-from strided.files.magic import HEAD_BYTES, NPY_MAGIC
+from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
 from strided.files.regular import read_exactly
 from strided.io.fetching import values_at, values_of
 from strided.io.npy import NpyHeader, read_npy_header, shape_of_npy
@@ -58,12 +58,15 @@ class FileArray:
         return self._fetched(self.blank, map_ranges(self.blank.address_map, self.blank.region.storage, GAP_BYTES))
 
     def mapped(self) -> LayoutArray:
-        """The whole array, padding included: mapped, or of a pipe or a compressed file in memory."""
+        """The whole array, padding included: mapped; in memory that of a pipe or a compressed file, or byte-swapped."""
         name, shape = getattr(self._file, "name", None), self.xla_shape
         bitorder, start = self.blank.bitorder, self._start - prefix_bytes(shape)
-        if isinstance(name, str) and os.path.isfile(name):  # a pipe has another name, a temporary file a number
+        # A pipe has another name, a temporary file a number.
+        if isinstance(name, str) and os.path.isfile(name) and not self._pages.is_swapped:
             return map_array(name, shape, offset=start, bitorder=bitorder, allow_excess=True)
         content = read_exactly(self._file, start, shape.buffer_byte_size, self._name)
+        if self._pages.is_swapped:
+            content.view(shape.dtype).byteswap(inplace=True)
         return LayoutArray(content, shape, bitorder=bitorder)
 
     def to_numpy(self) -> npt.NDArray[Any]:
@@ -106,14 +109,24 @@ def open_file(
 
         if not _is_exactly(file, given, offset) and (pieces := _pieces(file, name)) is not None:
             file = keep(pieces, given or assumed, name, scratch(), offset=offset, has_end=has_end)
-        head = _head(file)
+        head, is_swapped = _head(file), False
         if head.startswith(NPY_MAGIC) and offset == 0 and not _is_exactly(file, given, offset):
             header = read_npy_header(file, name)
             given, offset = _shape_behind(header, given, assumed, name), header.offset
+            is_swapped = not header.dtype.isnative
         given = assumed if given is None else given
         if given is None:
-            raise no_shape(name)
-        yield array_at(file, name, given, offset, bitorder=bitorder, allow_excess=allow_excess, head=head)
+            raise no_shape(name, head, _size(file))
+        yield array_at(
+            file,
+            name,
+            given,
+            offset,
+            bitorder=bitorder,
+            allow_excess=allow_excess,
+            head=head,
+            is_swapped=is_swapped,
+        )
 
 
 def _shape_behind(header: NpyHeader, given: Shape | None, assumed: Shape | None, name: str) -> Shape:
@@ -138,8 +151,10 @@ class NoShapeError(UnsupportedError):
     """Raw bytes without a shape."""
 
 
-def no_shape(name: str) -> NoShapeError:
-    """The error for raw bytes without a shape."""
+def no_shape(name: str, head: bytes = b"", size: int = 0) -> NoShapeError:
+    """The error for raw bytes without a shape; `head` and `size`, if they are known, tell other formats from them."""
+    if (known := format_of(head, size)) is not None:
+        return NoShapeError(f"{name} is {known.name}: {known.advice}")
     return NoShapeError(
         f"raw bytes do not say what they are: give the shape of {name}, as in 'bf16[17,300]{{1,0:T(8,128)(2,1)}}'"
     )
@@ -154,10 +169,15 @@ def array_at(
     bitorder: str = "little",
     allow_excess: bool = False,
     head: bytes = b"",
+    is_swapped: bool = False,
 ) -> FileArray:
-    """The array behind `offset` bytes of a file. BufferSizeError if it does not fit."""
+    """The array behind `offset` bytes of a file. BufferSizeError if it does not fit.
+
+    Elements of one that `is_swapped` lie there in the byte order of other machines.
+    """
     start, _ = extent(_size(file), shape, offset, allow_excess, head, name)
-    return FileArray(file, name, start, blank_array(shape, bitorder), Pages(shape.buffer_byte_size))
+    pages = Pages(shape.buffer_byte_size, shape.dtype if is_swapped else None)
+    return FileArray(file, name, start, blank_array(shape, bitorder), pages)
 
 
 def _pieces(file: BinaryIO, name: str) -> Iterator[bytes] | None:
@@ -220,7 +240,7 @@ def keep(
         most = header.offset + header.dtype.itemsize * math.prod(header.dimensions)
         what = "its header says"
     elif shape is None:
-        raise no_shape(name)
+        raise no_shape(name, first[:HEAD_BYTES], len(first))
     else:
         most = offset + shape.buffer_byte_size
         what = f"{shape} takes"

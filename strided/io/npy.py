@@ -32,6 +32,7 @@ _ARCHIVE = b"PK"
 _ALIGNMENT = 64
 #: The longest header that is read, in bytes; NumPy's own limit.
 _LONGEST_HEADER = 10_000
+_LONG = re.compile(r"(?<=\d)L(?=[,)])")
 _COMMENT = re.compile(rb"#\s*(\w+)\s*$")
 
 
@@ -157,9 +158,9 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
     if len(text) < size:
         raise DumpError(f"a .npy header of {size} bytes, of which the file has {len(text)}", path=path)
     try:
-        found = _literal(text.decode("utf-8" if start[6] == 3 else "latin-1").strip())
+        found = _literal(text.decode("utf-8" if start[6] == 3 else "latin-1").strip(), is_old=start[6] < 3)
         dtype, dimensions, fortran = np.dtype(found["descr"]), found["shape"], found["fortran_order"]
-        if not (type(dimensions) is tuple and all(type(n) is int and n >= 0 for n in dimensions)):
+        if not (type(dimensions) is tuple and all(type(n) is int and 0 <= n < 1 << 63 for n in dimensions)):
             raise ValueError("its shape is none")
         if type(fortran) is not bool or len(found) != 3:
             raise ValueError("it names other things than type, shape and order")
@@ -168,12 +169,19 @@ def read_npy_header(file: BinaryIO, path: str | None = None) -> NpyHeader:
     return NpyHeader(dtype, _type_name(dtype, text), dimensions, fortran, len(start + length[2:]) + size)
 
 
-def _literal(text: str) -> Any:
-    """The value of a header's text. ValueError for another one; Python's own words name its syntax tree."""
+def _literal(text: str, *, is_old: bool) -> Any:
+    """The value of a header's text. ValueError for another one; Python's own words name its syntax tree.
+
+    Python 2 wrote long integers as ``3L``, in files that may be so old.
+    """
     try:
         return ast.literal_eval(text)
     except ValueError:
         raise ValueError("it is no literal of Python") from None
+    except SyntaxError:
+        if not is_old or (without := _LONG.sub("", text)) == text:
+            raise
+        return _literal(without, is_old=False)
 
 
 def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
@@ -186,18 +194,25 @@ def _type_name(dtype: np.dtype[Any], header: bytes) -> str | None:
     return None if named is None or named.dtype is None or named.dtype.itemsize != dtype.itemsize else named.name
 
 
+def mappable_shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None = None) -> Shape:
+    """`shape_of_npy`, of values that can be used as they lie in the file: UnsupportedError in the other byte order."""
+    shape = shape_of_npy(header, given, path)
+    if not header.dtype.isnative:
+        raise UnsupportedError(
+            f"{'this .npy file' if path is None else path} holds {header.dtype}, in the byte order of other machines, "
+            "and cannot be mapped: `strided convert` writes it to a file that can be"
+        )
+    return shape
+
+
 def shape_of_npy(header: NpyHeader, given: Shape | None = None, path: str | None = None) -> Shape:
-    """The shape of the values behind a header, checked against `given`.
+    """The shape of the values behind a header, checked against `given`; their bytes may be in either order.
 
     `given` is needed if the header does not name the type (bfloat16 and the like from ``np.save``); its layout must be
     the file's, or row-major, the default. LayoutError if the header has another shape; UnsupportedError for a type that
-    XLA does not have, or that the file does not name, and for values in the other byte order.
+    XLA does not have, or that the file does not name.
     """
     where = "this .npy file" if path is None else path
-    if not header.dtype.isnative:
-        raise UnsupportedError(
-            f"{where} holds {header.dtype} in the byte order of other machines: save it with astype first"
-        )
     name = header.type_name
     if name is None:
         if header.dtype.kind != "V" or header.dtype.names is not None or header.dtype.subdtype is not None:

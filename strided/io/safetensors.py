@@ -85,9 +85,11 @@ def read_safetensors(file: BinaryIO, path: str | None = None) -> dict[str, Tenso
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(9)
-    if not is_safetensors(head, size):
-        raise DumpError("no safetensors file: it does not begin with the length of a header and '{'", path=path)
     length = int.from_bytes(head[:8], "little")
+    if not is_safetensors(head, size):
+        if head[8:] == b"{" and length > size - 8:
+            raise DumpError(f"a header of {length} bytes, of which the file has {size - 8}", path=path)
+        raise DumpError("no safetensors file: it does not begin with the length of a header and '{'", path=path)
     if length > LONGEST_HEADER:
         raise DumpError(f"a header of {length} bytes; the longest that is read has {LONGEST_HEADER}", path=path)
     try:

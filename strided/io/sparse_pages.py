@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -43,11 +43,15 @@ _MOST_RUNS = 1 << 20
 
 
 class Pages:
-    """Memory for parts of an array in turn. Each begins at the start, so that equal parts use the same pages."""
+    """Memory for parts of an array in turn. Each begins at the start, so that equal parts use the same pages.
 
-    def __init__(self, size: int) -> None:
+    With a type `swapped`, elements of it are read whose bytes lie in the file in the order of other machines.
+    """
+
+    def __init__(self, size: int, swapped: np.dtype[Any] | None = None) -> None:
         # A part may begin inside a page.
         self._size = size + mmap.PAGESIZE
+        self._swapped = swapped
         self._renew()
 
     def _renew(self) -> None:
@@ -59,6 +63,11 @@ class Pages:
             self._memory = mmap.mmap(-1, self._size)
         self._is_used = np.zeros(-(-self._size // mmap.PAGESIZE), np.bool_)
         self._used_pages = 0
+
+    @property
+    def is_swapped(self) -> bool:
+        """Whether bytes change places on their way from the file."""
+        return self._swapped is not None
 
     def content(self) -> Bytes:
         """The memory as bytes."""
@@ -106,6 +115,9 @@ class Pages:
             (at, min(at + _PART_BYTES, high)) for low, high in ranges.tolist() for at in range(low, high, _PART_BYTES)
         ]
         run(fill, parts, threads=get_num_threads() if READS_AT_PLACES else 1)
+        if self._swapped is not None:
+            for low, high in ranges.tolist():  # which begin and end with an element
+                self.content()[low:high].view(self._swapped).byteswap(inplace=True)
 
     def write(self, ranges: Table, file: BinaryIO, start: int) -> None:
         """Write ranges of bytes to a file."""

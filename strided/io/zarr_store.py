@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -121,7 +121,7 @@ class ZarrStore(Mapping[str, ZarrArray]):
 
     def __init__(self, path: str) -> None:
         self._folders: dict[str, str] = {}
-        for folder, folders, files in os.walk(path):
+        for folder, folders, files in os.walk(path, onerror=_raise):
             if METADATA in files and _metadata(folder).get("node_type") == "array":
                 name = os.path.relpath(folder, path).replace(os.sep, "/")
                 self._folders[Path(os.path.abspath(path)).stem if name == "." else name] = folder
@@ -146,6 +146,10 @@ class ZarrStore(Mapping[str, ZarrArray]):
 
     def __len__(self) -> int:
         return len(self._folders)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
 
 
 def is_zarr(path: str | os.PathLike[str]) -> bool:

@@ -206,3 +206,33 @@ def test_only_raw_bytes_are_scrubbed(
     assert (code, out) == (2, "")
     assert "--scrub takes a file of raw bytes and its shape" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_byte_order_of_other_machines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    swapped = values.astype(values.dtype.newbyteorder("S"))
+    np.save(tmp_path / "s.npy", swapped)
+    np.save(tmp_path / "x.npy", values)
+    np.savez(tmp_path / "s.npz", w=swapped)
+    np.savez_compressed(tmp_path / "c.npz", w=swapped)
+    (tmp_path / "s.npy.gz").write_bytes(gzip.compress((tmp_path / "s.npy").read_bytes()))
+    shown = run(capsys, monkeypatch, tmp_path, "show", "x.npy")
+    for name in ("s.npy", "s.npz:w", "c.npz:w", "s.npy.gz"):
+        assert run(capsys, monkeypatch, tmp_path, "show", name) == shown
+        assert "f32[2,3]{1,0}" in run(capsys, monkeypatch, tmp_path, "ls", name.removesuffix(":w"))[1]
+        assert run(capsys, monkeypatch, tmp_path, "diff", name, "x.npy")[0] == 0
+        assert run(capsys, monkeypatch, tmp_path, "padding", name)[0] == 0
+        assert run(capsys, monkeypatch, tmp_path, "explore", name, "-o", "x.html", "-f")[0] == 0
+        assert run(capsys, monkeypatch, tmp_path, "convert", name, "o.npy", "-f")[0] == 0
+        assert (tmp_path / "o.npy").read_bytes() == (tmp_path / "x.npy").read_bytes()
+    reading, writing = os.pipe()
+    os.write(writing, (tmp_path / "s.npy").read_bytes())
+    os.close(writing)
+    with open(reading) as file:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=file.buffer, fileno=file.fileno, isatty=lambda: False))
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(SystemExit):
+            cli.main(["show", "-"])
+    assert capsys.readouterr().out == shown[1]

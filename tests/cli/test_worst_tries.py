@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import os
 import shutil
 import subprocess
@@ -112,6 +114,23 @@ TRIES = {
     "name in raw bytes": (("show", "x.bin:w", SHAPE), "x.bin holds one array, which has no name: leave ':w' out"),
     "name in what is left of a snapshot": (("show", "f.snapshot.1.pb:argument0"), "no snapshot, or a damaged one"),
     "what is left of a snapshot": (("show", "f.snapshot.1.pb"), "no snapshot, or a damaged one"),
+    "what is left of a snapshot, listed": (
+        ("ls", "f.snapshot.1.pb"),
+        "no snapshot, or a damaged one: field 1 of HloSnapshot should be 6876 bytes long, 997 bytes remained",
+    ),
+    "half of a .npy file": (
+        ("ls", "half.npy"),
+        "half.npy: a damaged .npy file: an array of shape (5, 131) in 500 bytes",
+    ),
+    "half of a header": (
+        ("ls", "half.safetensors"),
+        "half.safetensors: a header of 120 bytes, of which the file has 42",
+    ),
+    "too large for an index": (("ls", "large.npy"), "large.npy: a damaged .npy header: its shape is none"),
+    "bzip2": (("ls", "x.npy.bz2"), "x.npy.bz2 is bzip2 data: expand it first"),
+    "xz": (("show", "x.npy.xz"), "x.npy.xz is xz data: expand it first"),
+    "an archive in gzip": (("show", "x.npz.gz"), "x.npz.gz is a zip archive: "),
+    "HDF5": (("ls", "x.h5"), "x.h5 is an HDF5 file: h5py reads it"),
     "name where all are listed": (("ls", "w.safetensors:b"), "ls lists all arrays of w.safetensors: leave ':b' out"),
     "glob that found nothing": (("ls", "*.pb"), "No such file"),
     "glob of several": (("convert", "x.npy", "y.npy", "out.npy"), "2 arrays: name one of them"),
@@ -144,6 +163,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain.zarr").mkdir()
     sd.save_safetensors("w.safetensors", {"layer/w": np.arange(3), "b": np.arange(3)})
+    whole = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "half.npy").write_bytes(whole[:628])
+    (tmp_path / "half.safetensors").write_bytes((tmp_path / "w.safetensors").read_bytes()[:50])
+    (tmp_path / "large.npy").write_bytes(whole.replace(b"(5, 131), }" + b" " * 19, b"(5, 9999999999999999999999), }"))
+    (tmp_path / "x.npy.bz2").write_bytes(bz2.compress(whole))
+    (tmp_path / "x.npy.xz").write_bytes(lzma.compress(whole))
+    np.savez("x.npz", a=np.eye(3))
+    (tmp_path / "x.npz.gz").write_bytes(gzip.compress((tmp_path / "x.npz").read_bytes()))
+    (tmp_path / "x.npz").unlink()
+    (tmp_path / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
     return tmp_path
 
 
@@ -332,3 +361,57 @@ def test_a_command_that_maps_a_file_ends_with_a_word(instead: str, code: int, sa
 def test_save_safetensors_wants_names() -> None:
     with pytest.raises(TypeError, match="arrays are given by name"):
         sd.save_safetensors("nowhere.safetensors", np.zeros(3))  # type: ignore[arg-type]
+
+
+def _without_rights(arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """A command of somebody whom permissions hold; as root, of a process without the capability to pass them over."""
+    command = [sys.executable, "-m", "strided", *arguments]
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may do everything")
+        lost = "-dac_override,-dac_read_search"
+        command = ["setpriv", "--bounding-set", lost, "--inh-caps", lost, *command]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions are others there")
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (("show", "locked/x.npy"), "locked/x.npy"),
+        pytest.param(("ls", "locked/w.npz:w"), "locked/w.npz:w", marks=pytest.mark.slow),
+        (("ls", "locked"), "locked/x.npy"),
+        pytest.param(("hlo", "locked"), "locked/x.npy", marks=pytest.mark.slow),
+        (("ls", "s.zarr"), "s.zarr/locked"),
+        pytest.param(("convert", "x.npy", "locked/o.npy"), "locked/o.npy", marks=pytest.mark.slow),
+    ],
+)
+def test_what_may_not_be_searched_is_named(arguments: tuple[str, ...], path: str, folder: Path) -> None:
+    (folder / "locked").mkdir()
+    shutil.copy("x.npy", "locked")
+    with pytest.raises(SystemExit):
+        cli.main(["convert", "x.npy", "s.zarr:w"])
+    (folder / "s.zarr" / "locked").mkdir()
+    (folder / "locked").chmod(0o600)
+    (folder / "s.zarr" / "locked").chmod(0)
+    try:
+        done = _without_rights(arguments)
+    finally:
+        (folder / "locked").chmod(0o700)
+        (folder / "s.zarr" / "locked").chmod(0o700)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"strided: {path}: Permission denied\n"
+
+
+def test_a_file_whose_name_is_a_shape_is_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy("x.npy", "x[1].npy")
+    for command in (["show", "x[1].npy"], ["explore", "x[1].npy", "-o", "x.html"], ["diff", "x[1].npy", "x.npy"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(command)
+        assert (ended.value.code, capsys.readouterr().err) == (0, "")
+
+
+def test_a_shape_may_be_too_long_for_a_path(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["info", f"({', '.join(['f32[3]'] * 100)})"])
+    assert (ended.value.code, capsys.readouterr().err) == (0, "")

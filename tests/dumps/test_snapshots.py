@@ -149,6 +149,25 @@ def test_a_run_without_a_result_says_so():
     assert without.results_missing == "the file holds no result"
 
 
+def test_a_snapshot_that_ends_between_two_arguments_says_how_many_there_are():
+    whole = next((DATA / "programs/col_major_2d").glob("*.snapshot.*")).read_bytes()
+    ends = [found.at + len(found.value) for found in wire.fields(memoryview(whole), "HloSnapshot")]
+    assert len(ends) == 9  # the module, seven arguments, the result
+    for count, end in enumerate(ends[:7]):
+        rest = read_snapshot(whole[:end])
+        assert len(rest.arguments) == count
+        assert rest.results_missing == f"the file holds no result, and {count} of 7 arguments: was it cut off?"
+    assert read_snapshot(whole[: ends[7]]).results_missing == "the file holds no result"
+
+
+def test_what_is_behind_the_end_of_a_snapshot_has_no_bytes():
+    whole = next((DATA / "programs/tuple_results_donated").glob("*hlo_unoptimized_snapshot*")).read_bytes()
+    rest = read_snapshot(whole[:2585])
+    for number in range(3):
+        with pytest.raises(sd.DumpError, match=r"should be \d+ bytes long, \d+ bytes remained"):
+            rest.arguments.shape(number)
+
+
 def test_a_program_that_returns_nothing_has_no_missing_result():
     module = protos.serialized("HloModuleProto", name="m", host_program_shape={"result": {"element_type": 13}})
     file = io.BytesIO()

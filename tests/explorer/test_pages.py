@@ -362,6 +362,23 @@ def test_a_page_says_what_is_drawn_and_what_to_type(show: Any, shape: str, key: 
         assert shown.locator(".detail h2").count() == 1
 
 
+@pytest.mark.parametrize("width", [320, 400, 600, 1400])
+def test_what_to_type_is_whole(show: Any, width: int) -> None:
+    for shape in (SHAPE, "bf16[17,300]{1,0:T(8,128)(2,1)}", "f32[64,128,300]{2,1,0}"):
+        shown = show(explore(shape), width)
+        room, wanted = shown.evaluate(
+            """() => {
+                const box = document.querySelector("#search"), style = getComputedStyle(box);
+                const pen = document.createElement("canvas").getContext("2d");
+                pen.font = style.font;
+                const padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
+                return [box.clientWidth - padding, pen.measureText(box.placeholder).width];
+            }"""
+        )
+        assert wanted <= room
+        assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_small_array_takes_little_of_the_page(show: Any) -> None:
     shown = show(explore("f32[3,5]{0,1}"))
     assert shown.locator(".grid").first.bounding_box()["height"] < 120

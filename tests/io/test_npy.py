@@ -205,3 +205,14 @@ def test_masks_are_not_lost(tmp_path: Path) -> None:
         with pytest.raises(sd.UnsupportedError, match="no masks"):
             write(tmp_path / "x", masked)
     assert not list(tmp_path.iterdir())
+
+
+def test_headers_of_python_2_are_read(tmp_path: Path) -> None:
+    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }"
+    header = b"\x93NUMPY\1\0" + (118).to_bytes(2, "little") + text.ljust(117) + b"\n"
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (tmp_path / "x.npy").write_bytes(header + values.tobytes())
+    np.testing.assert_array_equal(sd.open(tmp_path / "x.npy"), values)
+    (tmp_path / "y.npy").write_bytes(header.replace(b"2L, 3L", b"2LL, 3") + values.tobytes())
+    with pytest.raises(sd.DumpError, match=r"a damaged \.npy header"):
+        sd.open(tmp_path / "y.npy")

@@ -200,7 +200,7 @@ def test_damaged_headers_are_refused(header: Any, words: str) -> None:
 
 
 def test_a_header_beyond_the_file_or_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(sd.DumpError, match="does not begin"):
+    with pytest.raises(sd.DumpError, match=r"a header of 1152921504606846976 bytes, of which the file has \d+"):
         read_safetensors(file_of({"x": GOOD}, b"ab", length=1 << 60))
     with pytest.raises(sd.DumpError, match="does not begin"):
         read_safetensors(io.BytesIO(b"{"))

@@ -18,7 +18,7 @@ from strided.errors import UnsupportedError
 from strided.escape import visible
 from strided.files.magic import NPY_MAGIC
 from strided.files.regular import open_regular
-from strided.io.npy import read_npy_header, shape_of_npy
+from strided.io.npy import mappable_shape_of_npy, read_npy_header
 from strided.layout import AnyShape, Shape
 from strided.layout.element_types import element_type_of_dtype
 
@@ -115,7 +115,7 @@ def _mapped(path: str | os.PathLike[str], shape: str | AnyShape | None) -> Layou
             raise UnsupportedError(f"raw bytes do not say what they are: give the shape of {name}")
         file.seek(0)
         header = read_npy_header(file, str(name))
-        return map_array(path, shape_of_npy(header, None, str(name)), offset=header.offset)
+        return map_array(path, mappable_shape_of_npy(header, None, str(name)), offset=header.offset)
 
 
 class Wrapped(Operand):

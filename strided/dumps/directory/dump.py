@@ -179,7 +179,7 @@ def open_dump(directory: str | os.PathLike[str], *, mapped: bool = True) -> Dump
     Raises
     ------
     OSError
-        The folder cannot be listed.
+        The folder cannot be listed, or not searched.
     """
     path = Path(directory)
     with os.scandir(path) as entries:
@@ -191,8 +191,10 @@ def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:
     """The dump file of a folder's entry, or None."""
     try:
         status = entry.stat()
-    except OSError:  # a link that leads nowhere, or in a circle
-        return None
+    except OSError as error:
+        if isinstance(error, PermissionError) and not entry.is_symlink():
+            raise  # the folder may be listed, but not searched
+        return None  # a link that leads nowhere, or in a circle
     name = parse_name(entry.name)
     if stat.S_ISDIR(status.st_mode):
         if name is None or name.number is None:

@@ -184,7 +184,7 @@ def take(view: _V, position: int, size: int, wanted: str, at: int = 0) -> _V:
     """`size` bytes from `position` on, not copied. DumpError if fewer remain."""
     remained = len(view) - position
     if not 0 <= size <= remained:
-        raise _short(wanted, size, at + position, remained)
+        raise _short(wanted, size, at + position, max(remained, 0))
     return cast(_V, view[position : position + size])
 
 

@@ -80,6 +80,7 @@ def canonical(grid: TileAssignment, subgroups: tuple[str, ...]) -> tuple[str, Ti
         grid = grid.transposed(order)
     grid = grid.reshaped([*grid.dimensions[:rank], *kept.values()])
     kinds = tuple(kept)
+    # XLA prints `{devices=[6,1]<=[6] last_tile_dims={unreduced, replicated}}` as a grid, and reads that as the word.
     if cut == 1 and len(kinds) == 1 and kinds[0] != "maximal":
         return kinds[0], None, ()
     return "tiled", grid.sorted_last() if kinds[-1:] == ("replicated",) else grid, kinds

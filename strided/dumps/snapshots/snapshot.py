@@ -260,11 +260,17 @@ class Snapshot:
             return None
         return tuple(self.results) if isinstance(self._returned_shape, TupleShape) else self.results[0]
 
+    @property
+    def _absent(self) -> str:
+        """Why a run's snapshot lacks what XLA always writes, an empty tuple at least: its end may be missing."""
+        have, wanted = len(self.arguments), len(self.program_shape.parameters)
+        return _ABSENT if have >= wanted else f"{_ABSENT}, and {have} of {counted(wanted, 'argument')}: was it cut off?"
+
     @lazy
     def results_missing(self) -> str | None:
         """Why there are no results; None if there are, or if the program returns an empty tuple."""
         if self._returned_shape is None:
-            return _ABSENT if self.form.startswith(SNAPSHOT) else _UNOPTIMIZED
+            return self._absent if self.form.startswith(SNAPSHOT) else _UNOPTIMIZED
         if len(self.results):
             return None
         intended = self.program_shape.result
