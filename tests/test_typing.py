@@ -17,6 +17,11 @@ assert_type(sd.parse("f32[3,5]"), sd.Shape | sd.BufferShape | sd.TupleShape | sd
 assert_type(sd.open("a.bin", sd.parse_shape("f32[3,5]")), sd.LayoutArray)
 assert_type(sd.inspect.sizes("f32[3,5]").total_bytes, int)
 assert_type(sd.tpu.default_layout("f32[3,5]"), sd.Layout)
+layout = sd.Layout([1, 0], [(8, 128), (2, 1)], split_configs=[(0, [4])])
+assert_type(layout.tiles, tuple[sd.Tile, ...])
+shape = sd.Shape("bf16", [16, 300], layout, dynamic=[False, True])
+assert_type(shape.dimensions, tuple[int, ...])
+assert_type(sd.Sharding.parse("{replicated}").shard_shape(shape), tuple[int, ...])
 error: sd.StridedError = sd.errors.DumpError("no such line")
 """
 

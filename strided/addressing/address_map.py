@@ -332,6 +332,8 @@ class AddressMap:
         """
         if self.size == 0:
             return replace(AddressMap.from_strides(shape, (0,) * len(shape), self.base), upper_bound=self.upper_bound)
+        if tuple(shape) == self.shape:
+            return self
         if self.irregular:
             return None
         found = regrouped(self.shape, self.axes, shape)

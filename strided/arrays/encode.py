@@ -53,6 +53,8 @@ def spec_for(
     """
     if layout is not None and not isinstance(layout, (str, Layout, Shape, BufferSpec)):
         raise TypeError(f"layout must be text, a Layout, a Shape or a BufferSpec, not {type(layout).__name__}")
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"element_type must be XLA's name, such as 's4', not {type(name).__name__}")
     return _spec_for(dimensions, dtype, layout, name)
 
 

@@ -52,14 +52,17 @@ class GridArray:
 
     @property
     def ndim(self) -> int:
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the values, without padding."""
         return self.size * self.dtype.itemsize
 
     def __len__(self) -> int:

@@ -168,7 +168,8 @@ class Interchange(ArrayBase):
         mapped again instead: nothing is read, and assignments to the copy stay in memory.
         """
         if order not in ("C", "F", "A", "K"):
-            self.stand_in().copy(order)  # type: ignore[arg-type]
+            np.empty(0).copy(order)  # type: ignore[arg-type]
+            order = (order or "C").upper()
         memory = self._memory
         if memory.file is not None and memory.file.mode != "r+" and memory.file.is_the_file and order in ("A", "K"):
             found = self._mapped_anew("c")

@@ -115,6 +115,8 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
             The buffer to write to; a new one by default.
         element_type : str, optional
             XLA's name, such as ``"s4"``; by default that of ``x.dtype``. Values are cast as by ``astype``.
+        bitorder : {"little", "big"}, optional
+            Of packed elements, as for `LayoutArray`.
 
         Raises
         ------
@@ -171,6 +173,8 @@ class LayoutArray(Methods, Interchange, Operators, Views, Indexing):
         ------
         ValueError
             The array is a view; the buffer is read-only; there is no such value.
+        TypeError, OverflowError
+            NumPy's, for what the dtype cannot hold. None is no value.
 
         Examples
         --------

@@ -104,7 +104,6 @@ class Methods(ArrayBase):
 
     argpartition = _function(np.argpartition, "argpartition")
     argsort = _function(np.argsort, "argsort")
-    choose = _function(np.choose, "choose")
     clip = _function(_clip, "clip")
     cumprod = _function(np.cumprod, "cumprod")
     cumsum = _function(np.cumsum, "cumsum")
@@ -119,19 +118,28 @@ class Methods(ArrayBase):
     tolist = _converted("tolist")
     trace = _function(np.trace, "trace")
 
+    def choose(self, *choices: Any, **options: Any) -> Any:
+        """The elements of `choices`, several arrays or a sequence of them, that the elements of this array number."""
+        if not choices:
+            self.stand_in().choose(**options)  # refused
+        return np.choose(self, choices[0] if len(choices) == 1 else choices, **options)
+
     # Changing the array.
 
     partition = _changing("partition")
-    put = _changing("put")
     setfield = _changing("setfield")
     sort = _changing("sort")
+
+    def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
+        """Set the elements at flat indices, and write nothing beside them."""
+        np.put(self, indices, values, mode)  # type: ignore[arg-type]
 
     def fill(self, value: Any) -> None:
         """Set every element to a value."""
         if not self.flags.writeable:
             raise ValueError("assignment destination is read-only")
         one = np.empty((), self.dtype)
-        one.fill(value)
+        one.fill(value._values() if isinstance(value, ArrayBase) else value)
         self[...] = one
 
     def byteswap(self, inplace: bool = False) -> Any:
@@ -172,14 +180,19 @@ class Methods(ArrayBase):
         self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
         """The values as another dtype, in an ndarray; the array itself if it has that dtype and `copy` is False."""
-        wanted = np.dtype(dtype)
-        if not copy and wanted == self.dtype and order in ("K", "A"):
-            return self
+        # A class of dtypes is none to `np.dtype`: NumPy finds the one that it stands for.
+        is_class = isinstance(dtype, type) and issubclass(dtype, np.dtype)
+        wanted = np.empty(0, self.dtype).astype(dtype, casting=casting).dtype if is_class else np.dtype(dtype)
+        if not copy and wanted == self.dtype:
+            np.empty(0, self.dtype).astype(wanted, order, casting, subok)  # refuses what is no order and no casting
+            place = (order or "K").upper()
+            if place in ("K", "A") or (self.flags.c_contiguous if place == "C" else self.flags.f_contiguous):
+                return self
         # Objects are no bytes, how long texts are depends on the values, and several numbers for each are another axis.
         is_number = wanted.itemsize and not wanted.hasobject and wanted.subdtype is None
         is_number = is_number and not (wanted.kind in "mM" and np.datetime_data(wanted)[0] == "generic")
         if not reductions.streams(self) or self.is_strided or order not in ("K", "C") or not is_number:
-            return self._values().astype(wanted, order, casting, subok, True)
+            return self._values().astype(dtype if is_class else wanted, order, casting, subok, True)
         np.empty(0, self.dtype).astype(wanted, casting=casting)
         result = transfer.empty_aligned(self.size * wanted.itemsize).view(wanted).reshape(self.shape)
         read = blocks.Reader(self)
@@ -194,7 +207,7 @@ class Methods(ArrayBase):
 
     def conjugate(self, *args: Any, **kwargs: Any) -> Any:
         """The complex conjugates; the array itself if its dtype is a real one of NumPy's."""
-        if is_builtin(self.dtype) and self.dtype.kind != "c" and not args and not kwargs:
+        if is_builtin(self.dtype) and self.dtype.kind != "c" and not kwargs and (not args or args[0] is None):
             return self
         return np.conjugate(self, *args, **kwargs)
 

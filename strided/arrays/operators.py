@@ -127,13 +127,13 @@ class Operators(np.lib.mixins.NDArrayOperatorsMixin, ArrayBase):
             ) from None
 
     def _compared(self, ufunc: np.ufunc, other: Any) -> Any:
+        compare = operator.eq if ufunc is np.equal else operator.ne
+        if self.dtype.type is np.void:  # structured, or untyped bytes
+            return compare(np.asarray(self), np.asarray(other) if isinstance(other, ArrayBase) else other)
         try:
             return ufunc(self, other)
         except np._core._exceptions._UFuncNoLoopError:  # type: ignore[attr-defined]
             # To NumPy, operands that cannot be compared are unequal.
-            compare = operator.eq if ufunc is np.equal else operator.ne
-            if self.dtype.type is np.void:  # structured, or untyped bytes
-                return compare(np.asarray(self), np.asarray(other) if isinstance(other, ArrayBase) else other)
             return compare(self.stand_in(), other)
 
     def _power(self, exponent: Any) -> np.ufunc:

@@ -52,6 +52,8 @@ def padding_scalar(padding: Any, dtype: np.dtype[Any]) -> Any:
         if padding not in _NAMES:
             raise ValueError(f"padding is a value or one of {', '.join(map(repr, _NAMES))}, not {padding!r}")
         padding = _NAMES[padding]
+    if padding is None:  # of which NumPy would make NaN
+        raise TypeError(f"padding is a value or one of {', '.join(map(repr, _NAMES))}, not None")
     if not isinstance(padding, PaddingValue):
         scalar = np.empty((), dtype)
         scalar[...] = padding

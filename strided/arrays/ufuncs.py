@@ -152,7 +152,9 @@ def _in_blocks(ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], 
             out._memory.begin_writing()
     if any(out.shape != shape for out in given) or any(not broadcasts(m.shape, shape) for m in masks):
         return NotImplemented
-    results = _results(ufunc, inputs, sources, outs, options, shape)
+    # NumPy refuses some types of masks, and warns of results that are left unset.
+    asked = {"where": np.empty(0, masks[0].dtype)} if masks else {}
+    results = _results(ufunc, inputs, sources, outs, {**options, **asked}, shape)
     if results is None or any(x.dtype.hasobject for x in (*sources, *results)):
         return NotImplemented  # Python's functions are called in order, and by this thread
     # Python's own numbers stay: NumPy gives them the type of the arrays beside them.

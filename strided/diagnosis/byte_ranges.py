@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -23,9 +22,11 @@ from strided.arrays.classify import view
 from strided.arrays.keys import Flag, Item, Selection, Span, index_arrays, normalise
 from strided.errors import UnsupportedError
 from strided.layout import AnyShape
+from strided.layout.validation import INT64_MAX
 from strided.planning.axis_maps import axis_map_of
 from strided.planning.runs import Loop, leaves_of, merged, spread
 from strided.runtime.aliases import Table
+from strided.runtime.given import whole
 from strided.transfer.region import chunks
 
 #: The most runs that are listed, a gigabyte of them.
@@ -77,7 +78,7 @@ def byte_ranges(shape: str | AnyShape | BufferSpec, key: Any = ..., gap: Support
     >>> sd.inspect.byte_ranges("s4[100]{0:E(4)}", slice(3, 6))
     array([[1, 3]])
     """
-    spec, gap = spec_of(shape), operator.index(gap)
+    spec, gap = spec_of(shape), min(whole(gap, "gap"), INT64_MAX)
     if gap < 0:
         raise ValueError(f"gap is a number of bytes, not {gap}")
     if spec.buffer_byte_size >= 1 << 63:

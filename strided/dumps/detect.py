@@ -158,8 +158,13 @@ def read_dump(origin: Any, kind: str | None = None, *, max_bytes: int | None = N
         A kind that has no reader here; says what to do instead.
     ValueError
         `kind` is unknown.
+
+    Examples
+    --------
+    >>> read_dump("HloModule m\\n\\nENTRY e {\\n  ROOT x = f32[2]{0} parameter(0)\\n}\\n".encode())
+    <Module m: 1 computation, 1 instruction>
     """
-    if kind is not None and kind not in READERS:
+    if kind is not None and kind not in tuple(READERS):
         raise ValueError(f"kind must be one of {', '.join(map(repr, READERS))}, not {kind!r}")
     kind = kind or recognise(origin, max_bytes=max_bytes)
     if kind in READERS:

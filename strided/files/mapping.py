@@ -97,7 +97,7 @@ def map_file(path: str | os.PathLike[str], mode: str, offset: int, length: int |
     BufferSizeError if the file is shorter; DumpError if it is no regular file.
     """
     access = {"r": mmap.ACCESS_READ, "r+": mmap.ACCESS_WRITE, "c": mmap.ACCESS_COPY}
-    if mode not in access:
+    if mode not in tuple(access):  # also what cannot be hashed
         raise ValueError(f'mode must be "r", "r+" or "c", not {mode!r}')
     name = os.path.abspath(os.fsdecode(path))
     with open_regular(path, writable=mode == "r+") as file:

@@ -14,6 +14,7 @@ from strided.layout import UNBOUNDED, AnyShape, BufferShape, Layout, Shape, Tupl
 from strided.layout.element_types import MAX_NDIM
 from strided.layout.parser import any_shape
 from strided.layout.sizes import Sizes, sizes, tile_of
+from strided.runtime.given import whole
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ def describe(shape: AnyShape | str, *, width: int = 80) -> str:
       strides   1, 3 elements; 4, 12 bytes
       memory    60 bytes, no padding, in HBM (S(0))
     """
-    shape = any_shape(shape)
+    shape, width = any_shape(shape), whole(width, "width")
     if isinstance(shape, TupleShape):
         return _describe_tuple(shape, width)
     array = shape.shape if isinstance(shape, BufferShape) else shape

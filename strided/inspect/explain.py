@@ -117,6 +117,12 @@ class Explanation:
 def explain(shape: AnyShape | str, index: Sequence[int] | int) -> Explanation:
     """Where the element at an index lies, and why.
 
+    Parameters
+    ----------
+    shape : str or Shape
+    index : int or sequence of int
+        One for each dimension, from 0; negative ones are out of bounds.
+
     Raises
     ------
     IndexError
@@ -143,6 +149,14 @@ def explain(shape: AnyShape | str, index: Sequence[int] | int) -> Explanation:
 
 def explain_byte(shape: AnyShape | str, byte: int, bit: int = 0) -> Explanation:
     """What lies at a byte of the buffer, or at a bit of that byte.
+
+    Parameters
+    ----------
+    shape : str or Shape
+    byte : int
+        From the start of the buffer, a prefix of dynamic sizes counted.
+    bit : int, optional
+        0 to 7, from the least significant one.
 
     Raises
     ------

@@ -13,6 +13,12 @@ from strided.planning.plan import Plan, Storage, plan_copy
 def plan_between(source: str | AnyShape, target: str | AnyShape | Layout) -> Plan:
     """The plan of a conversion from a shape to another shape or layout.
 
+    Parameters
+    ----------
+    source : str or Shape
+    target : str, Shape or Layout
+        A shape must have the dimensions and the element type of `source`.
+
     Raises
     ------
     LayoutError

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from strided.arrays.blocks import boxes, even_cuts, run_block
 from strided.layout.element_types import is_builtin
 
+#: Kinds of elements whose extremes and mean are no numbers, or that are none.
+_NO_NUMBERS = (np.flexible, np.object_, np.datetime64, np.timedelta64)
 #: Elements of one block.
 _BLOCK_ELEMENTS = 1 << 22
 
@@ -58,6 +60,11 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
     progress : callable, optional
         Called after each block with its number of elements.
 
+    Raises
+    ------
+    TypeError
+        No array; elements that are no numbers, such as dates, records and objects.
+
     >>> import numpy as np
     >>> print(statistics(np.array([1.5, np.nan, -4, np.inf])))
     min -4  max 1.5  mean -1.25  NaN 1  Inf 1
@@ -69,6 +76,9 @@ def statistics(array: Any, *, progress: Callable[[int], object] | None = None) -
         raise TypeError(
             f"statistics takes a LayoutArray, an ndarray or a function that returns one, not {type(array).__name__}"
         )
+    kind = np.dtype(array.dtype).type
+    if issubclass(kind, _NO_NUMBERS) or not issubclass(kind, np.generic):
+        raise TypeError(f"statistics takes numbers and truth values, not {array.dtype}")
     order = None
     if (layout := getattr(array, "layout", None)) is not None and len(layout.minor_to_major) == len(array.shape):
         order = layout.minor_to_major[::-1]  # in the order of memory: each page of a file is read once

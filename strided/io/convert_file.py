@@ -38,6 +38,7 @@ def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | N
 
     Parameters
     ----------
+    path : path
     array : LayoutArray or array-like
         A LayoutArray is converted block by block and need not fit into memory.
     progress : callable, optional
@@ -47,6 +48,18 @@ def save_npy(path: str | os.PathLike[str], array: Any, *, progress: Progress | N
     ------
     OSError
         The file cannot be written; an earlier file stays as it was.
+    UnsupportedError
+        A dtype that XLA lacks.
+
+    Examples
+    --------
+    >>> import os, tempfile, strided as sd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.npy")
+    ...     save_npy(path, sd.LayoutArray.from_numpy(np.eye(2, dtype=np.int8), "{0,1:T(2,128)}"))
+    ...     sd.load_npy(path)
+    array([[1, 0],
+           [0, 1]], dtype=int8)
     """
     array = _as_array(array)
     with replaced(path) as file:
@@ -67,6 +80,7 @@ def save_safetensors(
 
     Parameters
     ----------
+    path : path
     arrays : mapping of str to LayoutArray or array-like
         A LayoutArray is converted block by block and need not fit into memory.
     layout : str or Layout, optional
@@ -149,6 +163,17 @@ def convert_file(
         A source of several arrays.
     LayoutError
         A ``.npy`` file of another shape; a layout that does not fit.
+
+    Examples
+    --------
+    >>> import os, tempfile, strided as sd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     raw, new = os.path.join(folder, "a.bin"), os.path.join(folder, "b.bin")
+    ...     np.arange(6, dtype=np.uint8).tofile(raw)
+    ...     convert_file(raw, "u8[2,3]", new, layout="{0,1:T(2,2)}")
+    ...     np.fromfile(new, np.uint8).tolist()
+    8
+    [0, 3, 1, 4, 2, 5, 0, 0]
     """
     name = os.fsdecode(source)
     with open(source, "rb") as file:

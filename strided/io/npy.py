@@ -61,6 +61,7 @@ def load_npy(
 
     Parameters
     ----------
+    path : path
     element_type : str, optional
         XLA's name of the type (``"bf16"``), for files that lack it, such as those of ``np.save``: untyped bytes, or
         integers of their bits.
@@ -73,6 +74,15 @@ def load_npy(
         Not a ``.npy`` file, a damaged one, or elements of another size or type than `element_type`.
     OSError
         The file cannot be opened.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "bits.npy")
+    ...     np.save(path, np.array([0x3F80, 0x4000], np.uint16))
+    ...     load_npy(path, element_type="bf16")
+    array([1, 2], dtype=bfloat16)
     """
     if mmap_mode not in (None, "r", "r+", "c"):  # NumPy's "w+" would overwrite the file
         raise ValueError(f'mmap_mode must be None, "r", "r+" or "c", not {mmap_mode!r}')

@@ -60,7 +60,12 @@ class Addressing:
         return self.expansion.address_map
 
     def in_bounds(self, index: Index) -> bool:
-        """Whether an index, one integer a dimension, is inside the array; a negative one is not."""
+        """Whether an index, one integer a dimension, is inside the array; a negative one is not.
+
+        >>> from strided import parse
+        >>> parse("f32[2,3]").in_bounds((1, 2)), parse("f32[2,3]").in_bounds((0, -1))
+        (True, False)
+        """
         return len(index) == self.rank and all(
             0 <= operator.index(i) < n for i, n in zip(index, self._known_dimensions, strict=True)
         )
@@ -192,7 +197,15 @@ class Addressing:
         return tuple(np.where(over < 0, i, -1) for i in index)
 
     def is_padding(self, offset: Any) -> Any:
-        """Whether the slot at an offset, or at each of an array of offsets, holds no element."""
+        """Whether the slot at an offset, or at each of an array of offsets, holds no element.
+
+        Offsets count elements from the start of the padded buffer; IndexError past its end, or for negative ones.
+
+        >>> from strided import parse
+        >>> shape = parse("f32[3,5]{1,0:T(2,2)}")
+        >>> shape.is_padding(19), shape.is_padding([17, 19]).tolist()
+        (True, [False, True])
+        """
         offsets, scalar = self._checked_offset(offset)
         padding = self.expansion.coordinates_at(offsets)[1] >= 0
         return bool(padding) if scalar else padding
@@ -201,7 +214,12 @@ class Addressing:
         """The dimension that the slot at an offset pads; None if it holds an element.
 
         The rank of the shape if the slot pads no dimension: the tile has more dimensions than the array, or the slot
-        lies behind the last tile (tail alignment).
+        lies behind the last tile (tail alignment). IndexError for an offset outside the buffer.
+
+        >>> from strided import parse
+        >>> shape = parse("f32[3,5]{1,0:T(2,2)}")
+        >>> shape.padding_dimension_at(9), shape.padding_dimension_at(19), shape.padding_dimension_at(8)
+        (1, 0, None)
         """
         over = int(self.expansion.coordinates_at(self._checked_offset(operator.index(offset))[0])[1])
         return None if over < 0 else over

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from strided.addressing.tiling import COMBINE
 from strided.errors import LayoutError
@@ -90,7 +90,7 @@ class Layout:
     Raises
     ------
     LayoutError
-        The values make no valid layout.
+        The values make no valid layout; `field` names the one at fault.
 
     Examples
     --------
@@ -107,6 +107,22 @@ class Layout:
     dynamic_shape_metadata_prefix_bytes: int = field(default=0, kw_only=True)
     padded_dimensions: tuple[int, ...] = field(default=(), kw_only=True)
     padding_value: PaddingValue = field(default=PaddingValue.INVALID_PAD, kw_only=True)
+
+    if TYPE_CHECKING:  # fields are tuples, but any sequence makes one
+
+        def __init__(
+            self,
+            minor_to_major: Sequence[int],
+            tiles: Sequence[Sequence[int]] = (),
+            *,
+            tail_padding_alignment_in_elements: int = 1,
+            element_size_in_bits: int = 0,
+            memory_space: int = 0,
+            split_configs: Sequence[tuple[int, Sequence[int]]] = (),
+            dynamic_shape_metadata_prefix_bytes: int = 0,
+            padded_dimensions: Sequence[int] = (),
+            padding_value: PaddingValue = PaddingValue.INVALID_PAD,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -127,7 +143,10 @@ class Layout:
             "dynamic_shape_metadata_prefix_bytes",
         ):
             put(self, name, integers([getattr(self, name)], name)[0])
-        put(self, "padding_value", PaddingValue(self.padding_value))
+        try:
+            put(self, "padding_value", PaddingValue(self.padding_value))
+        except ValueError as error:
+            raise FieldError("padding_value", str(error)) from None
         self._validate()
 
     def _validate(self) -> None:

@@ -84,6 +84,13 @@ def parse(text: str, *, strict: bool = False) -> AnyShape | Layout:
 def parse_shape(text: str, *, strict: bool = False) -> Shape:
     """The shape of one array, from XLA's text.
 
+    Parameters
+    ----------
+    text : str
+        Without a layout it is row-major.
+    strict : bool, optional
+        As for `parse`.
+
     Raises
     ------
     NotationError
@@ -97,6 +104,12 @@ def parse_shape(text: str, *, strict: bool = False) -> Shape:
 
 def parse_layout(text: str, *, strict: bool = False) -> Layout:
     """A layout alone, from XLA's text.
+
+    Parameters
+    ----------
+    text : str
+    strict : bool, optional
+        As for `parse`.
 
     Raises
     ------

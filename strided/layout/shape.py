@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -57,6 +58,17 @@ class Shape(Addressing):
     layout: Layout | None = None
     dynamic: tuple[bool, ...] = field(default=(), kw_only=True)
 
+    if TYPE_CHECKING:  # fields are tuples, but any sequence makes one
+
+        def __init__(
+            self,
+            element_type: str,
+            dimensions: Sequence[int],
+            layout: Layout | None = None,
+            *,
+            dynamic: Sequence[bool] = (),
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         put = object.__setattr__
         try:
@@ -64,7 +76,10 @@ class Shape(Addressing):
         except UnsupportedError as error:
             raise FieldError("element_type", str(error)) from None
         put(self, "dimensions", integers(self.dimensions, "dimensions"))
-        dynamic = tuple(bool(d) for d in self.dynamic) or (False,) * self.rank
+        try:
+            dynamic = tuple(bool(d) for d in self.dynamic) or (False,) * self.rank
+        except (TypeError, ValueError):
+            raise FieldError("dimensions", "`dynamic` must be truth values, one for each dimension") from None
         if len(dynamic) != self.rank:
             raise FieldError("dimensions", f"{len(dynamic)} entries of `dynamic` for {self.rank} dimensions")
         put(self, "dynamic", dynamic)
@@ -156,12 +171,20 @@ class Shape(Addressing):
         return d % self.rank
 
     def dimension_letter(self, dimension: SupportsIndex) -> str:
-        """XLA's letter for a dimension of an array of rank 2, 3 or 4: y x, z y x, p z y x; "" for other ranks."""
+        """XLA's letter for a dimension of an array of rank 2, 3 or 4: y x, z y x, p z y x; "" for other ranks.
+
+        >>> Shape("f32", (2, 3, 5)).dimension_letter(0)
+        'z'
+        """
         d = self.dimension_number(dimension)
         return "pzyx"[4 - self.rank :][d] if 2 <= self.rank <= 4 else ""
 
     def with_layout(self, layout: Layout | None) -> Shape:
-        """The same array in another layout; None is row-major."""
+        """The same array in another layout; None is row-major. LayoutError if it does not fit the dimensions.
+
+        >>> str(Shape("f32", (3, 5)).with_layout(Layout((0, 1))))
+        'f32[3,5]{0,1}'
+        """
         return Shape(self.element_type, self.dimensions, layout, dynamic=self.dynamic)
 
     # Sizes.

@@ -11,6 +11,7 @@ from strided.escape import counted
 from strided.memory.buffers import Buffer
 from strided.memory.pictures import svg
 from strided.memory.printed import report_html, report_text
+from strided.runtime.given import at_least
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -111,5 +112,5 @@ class MemoryReport:
 
 def check_expansion(largest: float) -> None:
     """ValueError for a largest expansion that is negative or not finite: it would let every buffer pass, or none."""
-    if not 0 <= largest < math.inf:
+    if not at_least(largest, 0, "the largest expansion of a buffer") or largest == math.inf:
         raise ValueError(f"the largest expansion of a buffer is a number from 0, not {largest}")

@@ -12,6 +12,7 @@ from strided.layout import UNBOUNDED, AnyShape, Shape
 from strided.layout.parser import any_shape, array_shape
 from strided.layout.sizes import has_addresses, sizes
 from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
+from strided.runtime.given import whole
 
 PADDING = "·"
 
@@ -19,7 +20,18 @@ PADDING = "·"
 def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
     """A picture of a layout: the offsets of the elements, as text.
 
-    It has at most `width` columns if three cells fit into them. Without elements it is empty.
+    Parameters
+    ----------
+    shape : str or Shape
+    width : int, optional
+        The most columns of text, if three cells fit into them.
+    max_rows : int, optional
+        The most rows of cells, gaps included.
+
+    Returns
+    -------
+    str
+        Empty without elements.
 
     >>> print(picture("f32[3,5]{1,0:T(2,2)}"))
         0  1 |  2  3 |  4  ·
@@ -30,6 +42,7 @@ def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
     ·   ·  · |  ·  · |  ·  ·
     """
     shape = array_shape(shape)
+    width, max_rows = whole(width, "width"), whole(max_rows, "max_rows")
     columns = max(3, width // 3)
     while True:
         cells = grid(shape, max_rows, columns)
@@ -41,6 +54,8 @@ def picture(shape: Shape | str, *, width: int = 80, max_rows: int = 12) -> str:
 
 def captioned_picture(shape: AnyShape | str, *, width: int = 80, max_rows: int = 12) -> str:
     """A picture with a caption; empty for a tuple, a scalar, or a shape without elements or addresses.
+
+    Parameters as for `picture`; `max_rows` does not count the caption.
 
     >>> print(captioned_picture("s8[2,3,2]{0,2,1}", width=70))
     offsets of the elements; rows are dimension 0, columns 2; at 0 in 1
@@ -60,7 +75,9 @@ def captioned_picture(shape: AnyShape | str, *, width: int = 80, max_rows: int =
     if cells.fixed:
         fixed = ", ".join(map(str, cells.fixed))
         caption += f"; rows are dimension {cells.rows.dimension}, columns {cells.columns.dimension}; at 0 in {fixed}"
-    return "\n".join([*textwrap.wrap(caption, max(20, width)), picture(shape, width=width, max_rows=max_rows)])
+    return "\n".join(
+        [*textwrap.wrap(caption, max(20, whole(width, "width"))), picture(shape, width=width, max_rows=max_rows)]
+    )
 
 
 def _text(cells: Grid) -> list[str]:

@@ -11,6 +11,7 @@ from strided.layout import Shape
 from strided.layout.parser import array_shape
 from strided.pictures.grid import ELISION, GAP, Axis, Grid, grid
 from strided.pictures.svg_elements import COLOURS, HATCH, box, document, line, text
+from strided.runtime.given import whole
 
 _CELL_HEIGHT = 24
 _MARGIN = 8
@@ -23,6 +24,7 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
 
     Parameters
     ----------
+    shape : str or Shape
     max_rows, max_columns : int
         The most rows and columns to draw, gaps included. Of a larger array, the most telling ones are drawn.
     memory : int
@@ -32,6 +34,8 @@ def svg(shape: Shape | str, *, max_rows: int = 12, max_columns: int = 16, memory
     True
     """
     shape = array_shape(shape)
+    max_rows, max_columns = whole(max_rows, "max_rows"), whole(max_columns, "max_columns")
+    memory = whole(memory, "memory")
     if memory < 0:
         raise ValueError(f"memory is a number of slots from 0, not {memory}")
     cells = grid(shape, max_rows, max_columns)

@@ -291,6 +291,9 @@ def cuts(start: int, stop: int, radix_maps: Sequence[RadixMap]) -> Table:
             inside = cuts(0, radix_map.turn, (radix_map._replace(turn=0),))[:-1]
             places = np.add.outer(turns, inside).ravel()
             found.append(places[(start < places) & (places < stop)])
+        elif radix_map.sizes and radix_map.step >= radix_map.unit:
+            # Every step passes a multiple of the unit, or many: there are more of these than indices.
+            found.append(np.arange(start + 1, stop, dtype=np.int64))
         elif radix_map.sizes:
             # start + step * v reaches a multiple of the unit.
             first = (radix_map.start + radix_map.step * start) // radix_map.unit + 1

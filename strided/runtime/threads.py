@@ -64,6 +64,9 @@ def get_num_threads() -> int:
     """The number of threads a conversion uses: as set, else the CPUs that this process may use.
 
     These are the CPUs of its affinity mask, and no more than the CPU time that its container grants.
+
+    >>> get_num_threads() >= 1
+    True
     """
     global _available
     if _requested is not None:

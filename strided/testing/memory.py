@@ -7,6 +7,7 @@ from typing import Any
 from strided.memory.buffers import size_text
 from strided.memory.memory_report import memory_report
 from strided.memory.report import check_expansion
+from strided.runtime.given import at_least
 
 
 def assert_memory(
@@ -59,7 +60,7 @@ def assert_memory(
         raise ValueError("nothing to assert: give max_expansion, max_bytes or both")
     if max_expansion is not None:
         check_expansion(max_expansion)
-    if max_bytes is not None and not max_bytes >= 0:
+    if max_bytes is not None and not at_least(max_bytes, 0, "max_bytes"):
         raise ValueError(f"the most bytes in use are a number from 0, not {max_bytes}")
     report = memory_report(module, generation=generation, space=space)
     problems = []

@@ -109,3 +109,12 @@ def test_every_order(dimensions: tuple[int, ...], tiles: str) -> None:
                 for shape in ((b.size,), (2, -1), (-1, 2), b.shape):
                     check_reshape(b, y, shape, "C", case.bits)
                     check_reshape(b, y, shape, "F", case.bits)
+
+
+@pytest.mark.parametrize("text", ["u8[20]{0:T(6)(4)}", "u8[5,7]{1,0:T(3,5)(2,2)}", "u4[5,7]{0,1:T(3,5)(2,2)E(4)}"])
+def test_the_same_shape_is_a_view_whatever_the_layout(text: str) -> None:
+    shape = sd.parse_shape(text)
+    a = sd.LayoutArray(np.zeros(shape.address_byte_size, np.uint8), shape)
+    view = a.reshape(a.shape, copy=False)
+    view[...] = 1
+    assert (a.to_numpy() == 1).all()

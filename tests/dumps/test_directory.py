@@ -144,6 +144,14 @@ def test_arrays_by_name(dump):
     assert len(dump) == len(list(dump)) == len(set(dump))
 
 
+def test_only_text_names_an_array(dump):
+    assert dump.get(0) is None
+    for name in (0, None, Path("result1")):
+        assert name not in dump
+        with pytest.raises(KeyError, match="arrays have names, not"):
+            dump[name]
+
+
 def test_arguments_go_by_their_parameters_names(dump):
     snapshot = dump.program(LOOP).snapshots[0]
     name = snapshot.arguments.names[0]

@@ -290,9 +290,9 @@ def test_raw_buffers_of_bytes_may_be_ndarrays_whatever_the_rank():
 def test_numbers_of_devices_and_sizes_are_integers():
     with pytest.raises(DumpError, match=r"\{replicated\} has no device -1"):
         assemble({-1: np.zeros(3)}, "{replicated}", (3,))
-    with pytest.raises(TypeError, match="'str' object cannot be interpreted as an integer"):
+    with pytest.raises(TypeError, match="the number of a device must be an integer, not str"):
         assemble({"0": np.zeros(3)}, "{replicated}", (3,))
-    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+    with pytest.raises(TypeError, match="the size of a dimension must be an integer, not float"):
         assemble([np.zeros(3)], "{replicated}", (3.5,))
     assert assemble({np.int64(0): np.float32(3)}, "{replicated}", ())[()] == 3
 

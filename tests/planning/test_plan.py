@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 import random
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,10 +20,10 @@ import strided as sd
 from strided.addressing.address_map import AddressMap
 from strided.addressing.digits import Digit, Term
 from strided.layout.element_types import element_type
-from strided.planning.axis_maps import AxisMap, axis_map_of
+from strided.planning.axis_maps import AxisMap, RadixMap, axis_map_of
 from strided.planning.boxes import Axis, Box, simplified, split
 from strided.planning.linearize import linearized
-from strided.planning.offset_tables import boxes_of
+from strided.planning.offset_tables import boxes_of, cuts
 from strided.planning.plan import NestStep, PerElementStep, Plan, StagedCopy, Storage, VectorStep, plan_copy, span_of
 from strided.runtime import limits
 from strided.runtime.cache import forget
@@ -706,3 +708,22 @@ def test_words_of_several_rows_are_taken_apart_in_one_task(text: str) -> None:
     (step,) = sd.inspect.plan_between(text, sd.parse_shape(text).with_layout(None)).steps
     assert isinstance(step, VectorStep)
     assert min(part[step.row].stop - part[step.row].start for part in step.tasks()) == 8
+
+
+def test_a_window_of_far_apart_elements_costs_no_more_than_these() -> None:
+    # 2^40 coordinates hold 2^33 tiles, but only 51 indices; each begins in another tile.
+    radix_map = RadixMap(5, 1 << 34, (4, 128), (1, 4096, 1 << 20))
+    tracemalloc.start()
+    assert cuts(0, 51, (radix_map,)).tolist() == list(range(52))
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 6, 7, 8, 13, 14, 15, 100])
+@pytest.mark.parametrize("start", [0, 1, 6, 20])
+def test_ranges_are_cut_where_lowest_digits_turn_over(start: int, step: int) -> None:
+    radix_map = RadixMap(start, step, (7, 3), (1, 10, 100))
+    for first, stop in itertools.combinations(range(12), 2):
+        tiles = [radix_map.start + step * v for v in range(first, stop)]
+        wanted = [first + k for k in range(1, len(tiles)) if tiles[k] // 7 != tiles[k - 1] // 7]
+        assert cuts(first, stop, (radix_map,)).tolist() == [first, *wanted, stop]

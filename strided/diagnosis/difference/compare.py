@@ -13,6 +13,7 @@ from strided.diagnosis.difference.scan import Progress, scan
 from strided.diagnosis.difference.tally import Tally
 from strided.diagnosis.difference.values import Tolerance, is_float
 from strided.pictures.marks import MarkMap
+from strided.runtime.given import whole
 
 #: From this share of mismatches on, they are "everywhere".
 _EVERYWHERE = 0.9
@@ -90,6 +91,7 @@ def compared(a: Operand, b: Operand, tolerance: Tolerance, limit: int, progress:
     """The difference of two operands."""
     if a.shape != b.shape:
         raise ValueError(f"the shapes differ: a is {list(a.shape)}, b is {list(b.shape)}")
+    limit = whole(limit, "limit")
     if limit < 0:
         raise ValueError(f"limit must be 0 or more, not {limit}")
     tally = scan(a, b, tolerance, limit=limit, progress=progress)

@@ -23,6 +23,7 @@ from strided.dumps.hlo.module import Module
 from strided.errors import DumpError
 from strided.escape import counted, visible
 from strided.pictures.html import Section, card, preformatted
+from strided.runtime.given import whole
 
 #: Attributes that say where an instruction comes from, not what it does.
 _ORIGINS = ("metadata", "origin")
@@ -135,6 +136,7 @@ class DumpDifference:
 
     def text(self, width: int = 80) -> str:
         """The report, at most `width` columns wide; what differs first is shown with its map."""
+        width = whole(width, "width")
         lines = []
         for line in self._lines():
             indent = " " * (len(line) - len(line.lstrip()) + 2)

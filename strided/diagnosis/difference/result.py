@@ -12,6 +12,7 @@ import numpy as np
 from strided.escape import counted
 from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
+from strided.runtime.given import whole
 
 #: What the mismatches of a report are called.
 _HEADS = ("index", "a", "b", "byte of a", "byte of b")
@@ -158,6 +159,7 @@ class Difference:
 
     def text(self, width: int = 80, *, map_rows: int = 16) -> str:
         """The report, at most `width` columns wide, with a map of at most `map_rows` rows; none if that is 0."""
+        width, map_rows = whole(width, "width"), whole(map_rows, "map_rows")
         lines = [*self._paragraphs(width)]
         if self.count:
             lines += ["", *self._listed(width)]

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.layout.element_types import element_type_of_dtype, is_builtin
+from strided.runtime.given import at_least
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -42,7 +43,7 @@ class Tolerance:
     def __post_init__(self) -> None:
         for name in ("rtol", "atol", "max_ulp"):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
+            if value is not None and not at_least(value, 0, name):
                 raise ValueError(f"{name} must be 0 or more, not {value!r}")
 
     def __str__(self) -> str:

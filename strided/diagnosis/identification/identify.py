@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
@@ -28,6 +27,7 @@ from strided.files.magic import HEAD_BYTES, format_of
 from strided.layout import AnyShape, Layout, Shape
 from strided.layout.element_types import ELEMENT_TYPES
 from strided.runtime.aliases import Table
+from strided.runtime.given import whole
 
 #: Points, and pairs for each axis and power of two, of the sample that all readings are tried with, and of those for
 #: the best ones, and for the best ones in a large file.
@@ -116,7 +116,7 @@ def identify(
     >>> identify(raw, "f32[17,300]", like=values.round(2)).verdict
     'none'
     """
-    start, most = operator.index(offset), operator.index(limit)
+    start, most = whole(offset, "offset"), whole(limit, "limit")
     if most < 1:
         raise ValueError(f"limit must be at least 1, not {most}")
     known = known_of(shape)

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from strided.escape import counted
 from strided.layout import Shape
 from strided.pictures.html import Section, card, table
+from strided.runtime.given import whole
 
 Verdict: TypeAlias = Literal["certain", "likely", "tied", "none"]
 
@@ -91,7 +92,7 @@ class Candidate:
 
     def text(self, width: int) -> str:
         """Lines of at most `width` columns; a shape is never broken."""
-        place = f"  ({self.place})" if self.place else ""
+        place, width = f"  ({self.place})" if self.place else "", whole(width, "width")
         lines = _wrapped(f"{self.score:5.2f}  {self.shape}{place}", width, "       ")
         if self.ties:
             shown = ", ".join(map(str, self.ties[:_SHOWN_TIES]))
@@ -136,6 +137,7 @@ class Identification:
 
     def text(self, width: int = 80) -> str:
         """The result in lines of at most `width` columns."""
+        width = whole(width, "width")
         lines = _wrapped(f"{self.verdict}: {_WORDS[self.verdict]}", width, "  ")
         for note in self.notes:
             lines += _wrapped(f"  {note}", width, "    ")

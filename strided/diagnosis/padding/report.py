@@ -10,6 +10,7 @@ from typing import Any
 from strided.escape import counted
 from strided.pictures.html import Section, card, picture, table
 from strided.pictures.marks import MarkMap
+from strided.runtime.given import whole
 
 #: Lines of padding that are named as equal to lines of data.
 _SHOWN_MATCHES = 3
@@ -187,6 +188,7 @@ class Padding:
 
     def text(self, width: int = 80) -> str:
         """The report, in lines of at most `width` columns."""
+        width = whole(width, "width")
         lines = textwrap.wrap(self.shape, width, break_on_hyphens=False)
         rows = [
             ("padding", self._size),

@@ -24,6 +24,7 @@ from strided.dumps.buffer_assignment.values import Allocation, Value
 from strided.dumps.source import BYTE_ORDER_MARK, naming, open_source
 from strided.errors import DumpError
 from strided.escape import counted
+from strided.runtime.given import string
 from strided.runtime.lazy import lazy
 
 #: Rows that a printed assignment shows; the rest is counted.
@@ -78,14 +79,15 @@ class BufferAssignment:
         raise DumpError(f"there is no allocation {index}", path=self.path)
 
     def value(self, label: str) -> Value:
-        """The value of that name, ``fusion`` or ``fusion{0}``.
+        """The value of that name: a `label`, ``fusion`` or ``fusion{0}``.
 
         Raises
         ------
         DumpError
             There is none.
         """
-        found = self._by_label.get(label.removeprefix("%")) or self._by_label.get(label.removeprefix("%") + "{}")
+        name = string(label, "label").removeprefix("%")
+        found = self._by_label.get(name) or self._by_label.get(name + "{}")
         if found is None:
             raise DumpError(f"no value is named {label!r}", path=self.path)
         return found

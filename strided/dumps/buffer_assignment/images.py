@@ -14,6 +14,7 @@ from strided.dumps.source import open_source
 from strided.errors import DumpError, StridedError
 from strided.escape import counted, some, visible
 from strided.runtime.aliases import Bytes
+from strided.runtime.given import whole
 from strided.runtime.lazy import lazy
 
 
@@ -117,10 +118,12 @@ def open_images(
                 path=path,
             )
         at = {here[0].index: 0}
+    if not isinstance(at, Mapping):
+        raise TypeError(f"at must be a mapping of allocations to bytes, not {type(at).__name__}: at={{number: byte}}")
     _check(at, by_index, path)
     content = _content(image)
     for index, byte in at.items():
-        if byte < 0:
+        if whole(byte, "the byte at which an allocation begins") < 0:
             raise DumpError(f"allocation {index} cannot begin at byte {byte}", path=path)
     return ImageArrays([(by_index[k], content[byte : byte + by_index[k].size]) for k, byte in at.items()])
 

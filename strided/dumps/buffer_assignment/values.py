@@ -25,6 +25,7 @@ from strided.errors import NotationError, UnsupportedError
 from strided.escape import visible
 from strided.layout import AnyShape, BufferShape, Layout, Shape, Tile, TupleShape
 from strided.layout.parser import parse
+from strided.runtime.given import whole
 
 #: Kinds of values that can be read.
 READABLE = frozenset(["array", "element", "dynamic"])
@@ -222,7 +223,8 @@ class Allocation:
 
     def values_at(self, byte: int) -> tuple[Value, ...]:
         """The values that use a byte at one time or another."""
-        return tuple(value for value in self.values if value.offset <= byte < value.offset + value.size)
+        at = whole(byte, "byte")
+        return tuple(value for value in self.values if value.offset <= at < value.offset + value.size)
 
     def overlaps(self) -> Iterator[tuple[Value, Value]]:
         """The pairs of values that share bytes; only one is alive at a time."""

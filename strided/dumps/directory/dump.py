@@ -82,7 +82,9 @@ class Dump(Mapping[str, Any]):
     def _names(self) -> dict[str, tuple[Program, str]]:
         return {f"{label}/{name}": (program, name) for label, program in self.labels.items() for name in program.arrays}
 
-    def _find(self, name: str) -> tuple[Program, str]:
+    def _find(self, name: object) -> tuple[Program, str]:
+        if not isinstance(name, str):
+            raise KeyError(f"arrays have names, not {type(name).__name__}; there are {some(self._names)}")
         if name in self._names:
             return self._names[name]
         head, _, tail = name.partition("/")
@@ -102,7 +104,7 @@ class Dump(Mapping[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         try:
-            self._find(str(name))
+            self._find(name)
         except KeyError:
             return False
         return True

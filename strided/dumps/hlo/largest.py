@@ -41,10 +41,24 @@ def largest(instructions: Iterable[Any], *, by_padding: bool = False) -> list[Va
 
     A tuple that only gathers what other instructions made is passed over.
 
+    Parameters
+    ----------
+    instructions : iterable of Instruction
+        Such as `Module.instructions`.
+    by_padding : bool, optional
+        Whether to put those with the most bytes of padding first.
+
     Raises
     ------
     TypeError
         No instructions.
+
+    Examples
+    --------
+    >>> from strided import read_hlo
+    >>> module = read_hlo("HloModule m\\n\\nENTRY e {\\n  ROOT x = f32[9,2]{1,0:T(8,128)} parameter(0)\\n}\\n")
+    >>> [(value.name, value.byte_size, value.unpadded_byte_size) for value in largest(module.instructions)]
+    [('x', 8192, 72)]
     """
     if not isinstance(instructions, Iterable):
         raise _no_instructions(instructions)

@@ -24,6 +24,7 @@ from strided.dumps.hlo.text_header import TextHeader
 from strided.errors import DumpError, DumpWarning
 from strided.escape import counted, visible
 from strided.layout import AnyShape, Layout, parser
+from strided.runtime.given import string, whole
 from strided.runtime.lazy import lazy
 
 #: Rows shown of each table of a printed module; the rest are counted.
@@ -93,7 +94,7 @@ class Computation:
         DumpError
             There is none.
         """
-        name = name.removeprefix("%")
+        name = string(name, "name").removeprefix("%")
         found = self._by_name.get(name) or self._by_name.get(self.renamed.get(name, name))
         if found is None:
             raise DumpError(f"the computation {self.name!r} holds no instruction {name!r}")
@@ -101,6 +102,10 @@ class Computation:
 
     def users_of(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """The instructions of this computation that take the value of `instruction`."""
+        if not isinstance(instruction, Instruction):
+            raise TypeError(
+                f"expected an Instruction, not {type(instruction).__name__}; `instruction` finds it by name"
+            )
         return tuple(self._users.get(instruction.name, ()))
 
     @property
@@ -250,7 +255,7 @@ class Module:
         DumpError
             There is none.
         """
-        found = self._computations_by_name.get(name.removeprefix("%"))
+        found = self._computations_by_name.get(string(name, "name").removeprefix("%"))
         if found is None:
             raise DumpError(f"the module {self.name!r} holds no computation {name!r}", path=self.path)
         return found
@@ -265,7 +270,7 @@ class Module:
         DumpError
             There is none.
         """
-        found = self._by_name.get(name.removeprefix("%"))
+        found = self._by_name.get(string(name, "name").removeprefix("%"))
         if found is None:
             raise DumpError(f"the module {self.name!r} holds no instruction {name!r}", path=self.path)
         return found
@@ -293,16 +298,26 @@ class Module:
         ------
         NotationError
             Text that is no shape.
+        TypeError
+            A name or an opcode that is no text, a memory space that is no integer.
+
+        Examples
+        --------
+        >>> from strided import read_hlo
+        >>> module = read_hlo("HloModule\\nENTRY e {\\n x = f32[2] parameter(0)\\n ROOT y.1 = f32[2] negate(x)\\n}\\n")
+        >>> [i.name for i in module.find("y.*")], [i.name for i in module.find(opcode="parameter")]
+        (['y.1'], ['x'])
         """
-        found = self.instructions if name is None else self._named(name.removeprefix("%"))
+        found = self.instructions if name is None else self._named(string(name, "name").removeprefix("%"))
         if opcode is not None:
-            fits = _test(opcode)
+            fits = _test(string(opcode, "opcode"))
             found = [i for i in found if fits(i.opcode)]
         if shape is not None:
             same = _shape_test(shape)
             found = [i for i in found if same(i.shape)]
         if memory_space is not None:
-            found = [i for i in found if memory_space in memory_spaces(i.shape)]
+            space = whole(memory_space, "memory_space")
+            found = [i for i in found if space in memory_spaces(i.shape)]
         return list(found)
 
     @lazy

@@ -29,6 +29,7 @@ from strided.dumps.hlo.statements import LineGroups, opening_of
 from strided.dumps.hlo.text_header import TextHeader
 from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
+from strided.runtime.given import whole
 
 _HEADER = re.compile(rf"\s*+HloModule\b{BLANKS}((?:(?!/[/*])[^\s,])*+)", re.DOTALL)
 #: The line between modules in files of XLA's tests.
@@ -66,9 +67,10 @@ def read_lines(lines: list[str], path: str | None = None, index: int | None = No
     if index is None and count > 1:
         words = f"this text holds {count} modules: index=0 to index={count - 1} picks one"
         raise SeveralModulesError(words, path=path, line=readers[1].start + 1, column=1)
-    if not 0 <= (index or 0) < count:
+    number = 0 if index is None else whole(index, "index")
+    if not 0 <= number < count:
         raise DumpError(f"there is no module {index}: this text holds {count}", path=path)
-    return readers[index or 0].module()
+    return readers[number].module()
 
 
 def _read_all(first: _ModuleReader) -> list[_ModuleReader]:

@@ -86,7 +86,7 @@ def _read_shape(view: memoryview, at: int, depth: int) -> AnyShape:
             return BufferShape(inner[0])
         name = element_type_of_number(number).name
         if not element_type(name).is_array:
-            return Shape(name, dimensions)  # type: ignore[arg-type]  # any sequence; refuses what is not empty
+            return Shape(name, dimensions)  # refuses what is not empty
         layout = read_layout(merged(layouts), at_layout) if layouts else None
         return Shape(name, tuple(dimensions), layout, dynamic=_dynamic(dimensions, dynamic, at))
     except DumpError:

@@ -7,8 +7,7 @@ with a layout of its own. `assemble` makes the buffers a `ShardedArray`; `shard`
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from operator import index
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from strided.errors import UnsupportedError
 from strided.layout import Layout, Shape
 from strided.layout.element_types import element_type_of_dtype
 from strided.layout.parser import parse
+from strided.runtime.given import whole
 
 __all__ = ["ShardedArray", "assemble", "shard"]
 
@@ -64,13 +64,17 @@ def assemble(
     if isinstance(xla, Shape):
         dims, element = xla.dimensions, xla
     elif isinstance(xla, Sequence):
-        dims, element = tuple(map(index, xla)), None
+        dims, element = tuple(whole(size, "the size of a dimension") for size in xla), None
     else:
         raise UnsupportedError(f"{xla} is not the shape of one array")
     if isinstance(shards, (str, bytes, bytearray, memoryview, os.PathLike)):
         raise TypeError(f"expected a sequence or mapping of shards, not one {type(shards).__name__}: put it in a list")
+    if not isinstance(shards, Iterable):
+        raise TypeError(f"expected a sequence or mapping of shards, not {type(shards).__name__}")
     given = dict(shards) if isinstance(shards, Mapping) else dict(enumerate(shards))
-    return ShardedArray({index(device): one for device, one in given.items()}, sharding, dims, element)
+    return ShardedArray(
+        {whole(device, "the number of a device"): one for device, one in given.items()}, sharding, dims, element
+    )
 
 
 def shard(
@@ -104,8 +108,12 @@ def shard(
 
     Raises
     ------
-    UnsupportedError, LayoutError
-        As for `assemble`.
+    UnsupportedError
+        As for `assemble`; a dtype that XLA lacks.
+    LayoutError, NotationError
+        Not as many dimensions as the sharding cuts, or too few devices; a layout that is invalid or does not fit.
+    TypeError
+        It is not known how many devices there are.
 
     >>> [one.to_numpy().tolist() for one in shard(np.arange(5), "{devices=[4]<=[4]}", padding=-1).values()]
     [[0, 1], [2, 3], [4, -1], [-1, -1]]

@@ -10,15 +10,18 @@ full shard shape: short shards are padded at their end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from strided.dumps.protobuf.wire import as_view
 from strided.dumps.sharding.proto import read_sharding_proto, write_sharding_proto
 from strided.dumps.sharding.text import read_sharding, sharding_text
 from strided.dumps.sharding.value import ShardingValue
 from strided.errors import LayoutError, UnsupportedError
 from strided.escape import visible
+from strided.layout import Shape
+from strided.runtime.given import whole
 
 #: A slice of every dimension.
 Index = tuple[slice, ...]
@@ -79,12 +82,16 @@ class Sharding(ShardingValue):
     def from_proto(cls, data: bytes | bytearray | memoryview) -> Sharding:
         """The sharding in the bytes of an OpSharding message, named or not.
 
+        Parameters
+        ----------
+        data : bytes or another contiguous buffer
+
         Raises
         ------
         DumpError
             Not such a message, or one that describes no sharding.
         """
-        return read_sharding_proto(memoryview(data), cls)
+        return read_sharding_proto(as_view(data), cls)
 
     def to_proto(self) -> bytes:
         """The bytes of the OpSharding message; metadata are left out.
@@ -100,7 +107,11 @@ class Sharding(ShardingValue):
         return visible(self.text())
 
     def text(self, *, metadata: bool = False) -> str:
-        """XLA's text, with or without metadata."""
+        """XLA's text, with or without metadata.
+
+        >>> Sharding.parse('{replicated metadata={op_name="f"}}').text()
+        '{replicated}'
+        """
         return sharding_text(self, metadata=metadata)
 
     def __repr__(self) -> str:
@@ -121,8 +132,20 @@ class Sharding(ShardingValue):
         """
         return replace(self, named=None, elements=tuple(element.unnamed() for element in self.elements))
 
-    def shard_shape(self, global_dims: Sequence[int]) -> tuple[int, ...]:
-        """The dimensions of every device's buffer; short shards fill only part of it.
+    def shard_shape(self, global_dims: Sequence[int] | Shape) -> tuple[int, ...]:
+        """The dimensions of every device's buffer, in elements; short shards fill only part of it.
+
+        Parameters
+        ----------
+        global_dims : sequence of int, or a Shape
+            Dimensions of the whole array, in elements.
+
+        Raises
+        ------
+        UnsupportedError
+            A tuple.
+        LayoutError
+            Not as many dimensions as the grid has, or one of unknown size.
 
         >>> Sharding.parse("{devices=[4]<=[4]}").shard_shape((5,))
         (2,)
@@ -131,12 +154,13 @@ class Sharding(ShardingValue):
         counts = self.tile_counts or (1,) * len(dims)
         return tuple(-(-size // count) for size, count in zip(dims, counts, strict=True))
 
-    def slices(self, global_dims: Sequence[int], num_devices: int | None = None) -> DeviceSlices:
+    def slices(self, global_dims: Sequence[int] | Shape, num_devices: int | None = None) -> DeviceSlices:
         """The slice of the global array that each device holds, by device number.
 
         Parameters
         ----------
         global_dims : sequence of int, or a Shape
+            Dimensions of the whole array, in elements.
         num_devices : int, optional
             How many devices there are, if the sharding does not say and it matters.
 
@@ -150,7 +174,7 @@ class Sharding(ShardingValue):
         UnsupportedError
             A tuple, or a sharding that does not say where data are (manual, unknown).
         LayoutError
-            Not as many dimensions as the grid has, or too few devices.
+            Not as many dimensions as the grid has, one of unknown size, or too few devices.
 
         >>> Sharding.parse("{maximal device=1}").slices((4,), num_devices=3)
         DeviceSlices([None, (slice(0, 4, None),), None])
@@ -161,14 +185,18 @@ class Sharding(ShardingValue):
         if "maximal" in self.subgroups:
             raise UnsupportedError(f"{self}: it is not known where the maximal subgroup's devices keep their data")
         needed = self.num_devices or (0 if self.device is None else self.device + 1)
-        if num_devices is not None and num_devices < needed:
-            raise LayoutError(f"{self} needs {needed} devices, there are {num_devices}")
-        return DeviceSlices(self, dims, self.num_devices if num_devices is None else num_devices)
+        count = self.num_devices if num_devices is None else whole(num_devices, "num_devices")
+        if count is not None and count < needed:
+            raise LayoutError(f"{self} needs {needed} devices, there are {count}")
+        return DeviceSlices(self, dims, count)
 
     def _checked(self, global_dims: Any) -> tuple[int, ...]:
         if self.kind == "tuple":
             raise UnsupportedError("a tuple has a sharding for each leaf: take one of its elements")
-        dims = tuple(map(int, getattr(global_dims, "dimensions", global_dims)))
+        given = getattr(global_dims, "dimensions", global_dims)
+        if not isinstance(given, Iterable):
+            raise TypeError(f"global_dims must be a sequence of sizes or a Shape, not {type(given).__name__}")
+        dims = tuple(whole(size, "the size of a dimension") for size in given)
         if self.grid is not None and len(dims) != len(self.tile_counts):
             raise LayoutError(f"{self} cuts {len(self.tile_counts)} dimensions, the array has {len(dims)}: {dims}")
         if any(size < 0 for size in dims):
@@ -187,7 +215,7 @@ class DeviceSlices:
         self._shard = sharding.shard_shape(dims)
 
     def __getitem__(self, device: int) -> Index | None:
-        device = device.__index__()
+        device = whole(device, "the number of a device")
         if device < 0 or (self._num_devices is not None and device >= self._num_devices):
             raise IndexError(f"device {device} is out of range for {self._num_devices} devices")
         if self._sharding.device is not None and device != self._sharding.device:
@@ -198,7 +226,11 @@ class DeviceSlices:
         return None if cell is None else self.of_tile(cell)
 
     def of_tile(self, cell: Sequence[int]) -> Index:
-        """The slice of the tile at `cell`; coordinates beyond the array's dimensions do not matter."""
+        """The slice of the tile at `cell`; coordinates beyond the array's dimensions do not matter.
+
+        >>> Sharding.parse("{devices=[2,2]<=[4]}").slices((3, 5)).of_tile((1, 0))
+        (slice(2, 3, None), slice(0, 3, None))
+        """
         return tuple(
             slice(min(k * step, size), min((k + 1) * step, size))
             for k, step, size in zip(cell[: len(self._dims)], self._shard, self._dims, strict=True)

@@ -42,6 +42,17 @@ class ShardingValue:
     num_devices: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        kinds = (
+            ("grid", TileAssignment),
+            ("named", NamedSharding),
+            ("group", Group),
+            ("device", int),
+            ("num_devices", int),
+        )
+        for name, kind in kinds:
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, kind)):
+                raise TypeError(f"{name} must be {kind.__name__} or None, not {type(value).__name__}; parse reads text")
         if self.named is not None:
             mesh = self.named.mesh
             self._take_over(*_parts_of(self.named), mesh.devices.size if mesh.names and mesh.devices else None)

@@ -31,6 +31,7 @@ from strided.errors import DumpError, UnsupportedError
 from strided.escape import counted, some, visible
 from strided.files.atomic import replaced
 from strided.layout import AnyShape, TupleShape
+from strided.runtime.given import string
 from strided.runtime.lazy import lazy
 
 #: The longest message that protobuf's parsers read, in bytes.
@@ -400,15 +401,29 @@ def write_snapshot(
     Raises
     ------
     TypeError
-        `target` is neither a path nor a file, or `arguments` is no sequence.
+        `target` is neither a path nor a file, `arguments` is no sequence, or `platform` no text.
     UnsupportedError
-        A type that XLA does not have, or more than the 2 GiB that protobuf reads. Nothing is written.
+        A type that XLA does not have, or more than the 2 GiB that protobuf reads; a `platform` that UTF-8 cannot
+        write. Nothing is written.
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> file = io.BytesIO()
+    >>> write_snapshot(file, [np.int8([1, 2])], np.int8(3), platform="cpu")
+    >>> read_snapshot(file.getvalue()).platform
+    'cpu'
     """
     if not isinstance(target, (str, os.PathLike)) and not hasattr(target, "writelines"):
         raise TypeError(f"expected a path or a binary file to write to, not {type(target).__name__}")
     if not isinstance(arguments, Iterable) or isinstance(arguments, (str, bytes, Mapping)):
         raise TypeError(f"arguments must be a sequence of arrays, not {type(arguments).__name__}")
     pieces: list[Buffer] = []
+    try:
+        name = string(platform, "platform").encode()
+    except UnicodeEncodeError:
+        raise UnsupportedError(f"platform {visible(platform)!r} has characters that UTF-8 lacks") from None
     if module is not None:
         pieces += message_pieces(1, message_pieces(1, [wire.as_view(module)]))
     for argument in arguments:
@@ -416,7 +431,7 @@ def write_snapshot(
     returned = () if result is None else tuple(result) if isinstance(result, Values) else result
     pieces += message_pieces(3, literal_pieces(returned))
     if platform:
-        pieces.append(wire.bytes_field(4, platform.encode()))
+        pieces.append(wire.bytes_field(4, name))
     size = sum(map(len, pieces))
     if size > MAX_MESSAGE_BYTES:
         raise UnsupportedError(f"a snapshot of {size} bytes; protobuf reads messages of less than 2 GiB")

@@ -100,6 +100,7 @@ class Cure:
 
     @property
     def layout(self) -> Layout:
+        """The new layout."""
         assert self.shape.layout is not None
         return self.shape.layout
 

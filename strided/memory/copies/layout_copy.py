@@ -13,6 +13,7 @@ from strided.escape import counted, visible
 from strided.layout import AnyShape
 from strided.memory.copies.causes import Cause, Cure
 from strided.pictures.html import Section, card, table
+from strided.runtime.given import whole
 
 #: What the attributes of a copy are called in a table.
 _HEADS = ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
@@ -141,7 +142,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
 
     def report(self, top: int = 10, *, width: int = 100) -> str:
         """The `top` dearest copies, and a count of the others, in lines of at most `width` columns."""
-        passes = self.passes
+        passes, top, width = self.passes, whole(top, "top"), whole(width, "width")
         inside = sum(not copy.materialized for copy in self)
         parts = [
             "\n".join(_wrapped(self._title(), width)),
@@ -172,7 +173,7 @@ class LayoutCopies(tuple[LayoutCopy, ...]):
 
     def section(self, top: int) -> Section:
         """The `top` dearest copies that are passes of their own, as a table in a part of a page."""
-        passes = self.passes
+        passes, top = self.passes, whole(top, "top")
         rows = [_cells(copy) for copy in passes[:top]]
         return Section(self._title(), table(_HEADS, rows, len(passes) - len(rows)), is_open=True)
 

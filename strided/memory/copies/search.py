@@ -10,6 +10,8 @@ from strided.memory.copies.executions import Executions, executions
 from strided.memory.copies.layout_copy import LayoutCopies, LayoutCopy
 from strided.memory.copies.traffic import byte_size, bytes_of_program
 from strided.memory.copies.verify import verified
+from strided.runtime.given import whole
+from strided.tpu.default_layout import check_generation
 
 
 def layout_copies(
@@ -43,13 +45,16 @@ def layout_copies(
 
     Returns
     -------
-    tuple of LayoutCopy
-        Each with bytes, executions, cause and cure. Printed it is a report.
+    LayoutCopies
+        A tuple of `LayoutCopy`, each with bytes, executions, cause and cure. Printed it is a report.
 
     Raises
     ------
+    TypeError
+        `module` is no Module.
     UnsupportedError
-        `before` is given, and jax or libtpu is not installed, or the compiler does not take the program as it is.
+        An unknown generation. `before` is given, and jax or libtpu is not installed, or the compiler does not take the
+        program as it is.
 
     >>> import strided as sd
     >>> module = sd.read_hlo('''
@@ -70,6 +75,8 @@ def layout_copies(
     """
     if not isinstance(module, Module):
         raise TypeError(f"layout_copies takes a Module, not {type(module).__name__}: strided.read_hlo reads one")
+    check_generation(generation)
+    top = None if top is None else whole(top, "top")
     found = _found(module)
     return found if before is None else verified(found, before, generation, _found, top=top, timeout=timeout)
 

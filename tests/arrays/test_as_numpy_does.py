@@ -1,0 +1,153 @@
+"""Arguments that ndarray's methods take in more ways than one: what differed from an ndarray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import strided as sd
+from tests.checks import same_outcome, same_values
+from tests.namespace import same
+
+PLAIN, TILED = "{1,0}", "{0,1:T(2,2)}"
+
+
+@pytest.fixture(params=[PLAIN, TILED])
+def layout(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+CHOICES: dict[str, Callable[[Any, Any], Any]] = {
+    "several arrays": lambda x, c: x.choose(*c),
+    "several arrays, out=": lambda x, c: x.choose(*c, out=np.zeros(3, c[0].dtype)),
+    "several, mode=": lambda x, c: (x * 7).choose(*c, mode="wrap"),
+    "a sequence": lambda x, c: x.choose(c),
+    "one array": lambda x, c: x.choose(np.stack(c)),
+    "none": lambda x, c: x.choose(),
+    "an unknown keyword": lambda x, c: x.choose(choices=c),
+    "too few": lambda x, c: (x + 5).choose(*c),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_choosing_from_arrays_given_one_by_one(name: str, layout: str) -> None:
+    """Here the second of them was taken for `out`, and overwritten."""
+    which = np.array([[0, 1, 0], [1, 1, 0]])
+    own, others = [[np.array([10, 20, 30]), np.array([100, 200, 300])] for _ in range(2)]
+    array = sd.LayoutArray.from_numpy(which, layout)
+    same_outcome(lambda: CHOICES[name](array, own), lambda: CHOICES[name](which, others), same)
+    for got, expected in zip(own, others, strict=True):
+        same_values(got, expected)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [np.dtypes.Float64DType, np.dtypes.Int8DType, np.dtypes.StrDType, np.dtypes.BytesDType, np.dtypes.DateTime64DType,
+     np.dtypes.ObjectDType],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, ml_dtypes.bfloat16])
+@pytest.mark.usefixtures("either_way")
+def test_classes_of_dtypes(wanted: Any, dtype: Any, layout: str) -> None:
+    """For `np.dtype` they are Python's classes, and mean objects."""
+    values = np.arange(6).reshape(2, 3).astype(dtype)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    for options in ({}, {"casting": "same_kind"}, {"copy": False}):
+        same_outcome(lambda o=options: array.astype(wanted, **o), lambda o=options: values.astype(wanted, **o), same)
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A", "K", "c", "f", "a", "k", None])
+def test_casts_that_need_no_copy(order: str) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    for given, text in ((values, "{1,0}"), (np.asfortranarray(values), "{0,1}"), (values[:1], "{1,0}")):
+        array = sd.LayoutArray.from_numpy(given, text)
+        expected = given.astype("f8", order, copy=False) is given
+        assert (array.astype("f8", order, copy=False) is array) == expected, order
+
+
+@pytest.mark.parametrize("options", [{"order": "Q"}, {"casting": "some"}, {"casting": None}, {"order": 3}])
+def test_casts_that_need_no_copy_check_what_they_are_given(options: Any, layout: str) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    same_outcome(
+        lambda: array.astype("f8", copy=False, **options), lambda: values.astype("f8", copy=False, **options), same
+    )
+
+
+@pytest.mark.parametrize("order", ["c", "f", "a", "k"])
+def test_orders_of_copies_in_small_letters(order: str, layout: str) -> None:
+    array = sd.LayoutArray.from_numpy(np.arange(6.0).reshape(2, 3), layout)
+    assert array.copy(order).layout == array.copy(order.upper()).layout
+    assert array.copy(None).layout == array.copy("C").layout  # type: ignore[arg-type]
+    assert array[:, 1:].copy(order).layout == array[:, 1:].copy(order.upper()).layout
+
+
+@pytest.mark.parametrize("dtype", ["V4", [("a", "u2"), ("b", "i2")]])
+@pytest.mark.parametrize(
+    "other",
+    [None, object(), 1, {}, [[1, 2], [1]], np.array([None], object)],
+    ids=["None", "object", "1", "dict", "ragged", "objects"],
+)
+def test_untyped_bytes_and_structures_are_compared_by_numpy(dtype: Any, other: Any, layout: str) -> None:
+    values = np.arange(6, dtype=np.uint32).reshape(2, 3)
+    array = sd.LayoutArray.from_numpy(values, layout).view(dtype)
+    values = values.view(dtype)
+    same_outcome(lambda: array == other, lambda: values == other, same)
+    same_outcome(lambda: array != other, lambda: values != other, same)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, ml_dtypes.int4])
+def test_filling_with_an_array_of_no_dimensions(dtype: Any, layout: str) -> None:
+    values = np.arange(6).reshape(2, 3).astype(dtype)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    array.fill(array[1, 1, ...])
+    values.fill(values[1, 1, ...])
+    same_values(array, values)
+
+
+@pytest.mark.parametrize("args", [(), (None,)], ids=str)
+@pytest.mark.parametrize("dtype", ["?", "i4", "f4"])
+def test_conjugates_of_what_is_not_complex(args: Any, dtype: str, layout: str) -> None:
+    bits = np.arange(6).reshape(2, 3).astype(f"u{np.dtype(dtype).itemsize}") % 2
+    array = sd.LayoutArray.from_numpy(bits, layout).view(dtype)
+    same_outcome(lambda: array.conj(*args), lambda: bits.view(dtype).conj(*args), same)
+
+
+def test_put_writes_nothing_beside_its_elements(layout: str) -> None:
+    """As `np.put`: what others write meanwhile stays."""
+
+    class Values:
+        def __init__(self, target: Any) -> None:
+            self.target = target
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            self.target[1, 1] = 99
+            return np.array([7], dtype)
+
+    values = np.arange(6.0).reshape(2, 3)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    for x in (array, values):
+        x.put([0], Values(x))
+    same_values(array, values)
+
+
+@pytest.mark.parametrize("masks", ["floats", "objects", "integers"])
+@pytest.mark.usefixtures("either_way")
+def test_masks_that_numpy_refuses(masks: str, layout: str) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    where = np.zeros((2, 3), {"floats": "f4", "objects": object, "integers": int}[masks])
+    out = np.zeros((2, 3))
+    same_outcome(lambda: np.add(array, 1, out=out, where=where), lambda: np.add(values, 1, out=out, where=where), same)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.usefixtures("either_way")
+def test_numpy_warns_of_results_left_unset(layout: str) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    array = sd.LayoutArray.from_numpy(values, layout)
+    where = values > 2
+    same_outcome(lambda: np.add(array, 1, where=where) is None, lambda: np.add(values, 1, where=where) is None, same)

@@ -1,0 +1,212 @@
+"""Wrong arguments are refused where they are given: by TypeError that names them, never by what fails far inside."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strided as sd
+from strided.dumps.hlo import Module
+from tests import copies_samples
+
+HLO = """HloModule f, is_scheduled=true
+
+ENTRY %main (x: f32[8,128]) -> f32[8,128] {
+  %x = f32[8,128]{1,0:T(8,128)} parameter(0)
+  ROOT %y = f32[8,128]{1,0:T(8,128)} sine(%x)
+}
+"""
+ASSIGNMENT = b"BufferAssignment:\nallocation 0: size 8, parameter 0, shape |f32[2]| at ShapeIndex {}:\n"
+VALUE = b" value: <3 p0 @0> (size=8,offset=0): f32[2]{0}\n"
+TILED = sd.Sharding.parse("{devices=[2,4]<=[8]}")
+#: What a caller may hold in place of the right thing.
+THINGS = [None, 1.5, float("nan"), "x", b"x", [], {}, object(), np.zeros((2, 3))]
+
+
+def _module() -> Module:
+    return sd.read_hlo(HLO)
+
+
+def _difference() -> Any:
+    return sd.diff(np.zeros((2, 3)), np.ones((2, 3)))
+
+
+def _identified() -> Any:
+    return sd.inspect.identify(np.arange(64, dtype=np.float32), "f32[8,8]")
+
+
+def _padding() -> Any:
+    return sd.inspect.padding(sd.LayoutArray.from_numpy(np.zeros((2, 3)), "{1,0:T(2,4)}"))
+
+
+def _copies() -> Any:
+    return sd.layout_copies(sd.read_hlo(copies_samples.compiled_as(copies_samples.case("table"))))
+
+
+#: Integers by their name, each in a call that takes it.
+INTEGERS: list[tuple[str, Callable[[Any], object]]] = [
+    ("width", lambda n: sd.inspect.describe("f32[3,5]", width=n)),
+    ("width", lambda n: sd.inspect.picture("f32[3,5]", width=n)),
+    ("width", lambda n: sd.inspect.captioned_picture("f32[3,5]", width=n)),
+    ("max_rows", lambda n: sd.inspect.picture("f32[3,5]", max_rows=n)),
+    ("max_rows", lambda n: sd.inspect.svg("f32[3,5]", max_rows=n)),
+    ("max_columns", lambda n: sd.inspect.svg("f32[3,5]", max_columns=n)),
+    ("memory", lambda n: sd.inspect.svg("f32[3,5]", memory=n)),
+    ("width", lambda n: _identified().text(n)),
+    ("width", lambda n: _identified().candidates[0].text(n)),
+    ("width", lambda n: _padding().text(n)),
+    ("width", lambda n: _difference().text(n)),
+    ("map_rows", lambda n: _difference().text(map_rows=n)),
+    ("width", lambda n: _copies().report(width=n)),
+    ("top", lambda n: _copies().report(n)),
+    ("top", lambda n: _copies().section(n)),
+    ("limit", lambda n: sd.diff(np.zeros(3), np.ones(3), limit=n)),
+    ("offset", lambda n: sd.inspect.identify(b"12345678", "f32", offset=n)),
+    ("limit", lambda n: sd.inspect.identify(b"1234", "f32", limit=n)),
+    ("gap", lambda n: sd.inspect.byte_ranges("f32[3]", gap=n)),
+    ("byte", lambda n: sd.read_allocations(ASSIGNMENT + VALUE).allocation(0).values_at(n)),
+    ("the number of a device", lambda n: TILED.slices((3, 5))[n]),
+    ("the size of a dimension", lambda n: TILED.shard_shape((n, 5))),
+    ("the size of a dimension", lambda n: TILED.slices((3, n))),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), INTEGERS, ids=range(len(INTEGERS)))
+def test_what_is_no_integer_is_named(name: str, call: Callable[[Any], object]) -> None:
+    for thing in THINGS:
+        with pytest.raises(TypeError, match=f"^{name} must be an integer, not {type(thing).__name__}$"):
+            call(thing)
+    call(np.int64(4))
+
+
+def test_integers_that_may_be_left_out() -> None:
+    for thing in THINGS[1:]:
+        with pytest.raises(TypeError, match=r"^num_devices must be an integer"):
+            TILED.slices((3, 5), thing)
+        with pytest.raises(TypeError, match=r"^index must be an integer"):
+            sd.read_hlo(HLO, index=thing)
+        with pytest.raises(TypeError, match=r"^memory_space must be an integer"):
+            _module().find(memory_space=thing)
+
+
+def test_a_gap_of_any_size_joins_all_ranges() -> None:
+    assert sd.inspect.byte_ranges("f32[8]", slice(None, None, 2), gap=2**70).tolist() == [[0, 28]]
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol", "max_ulp"])
+def test_tolerances_are_real_numbers(name: str) -> None:
+    for thing in (1j, "x", [0], object()):
+        with pytest.raises(TypeError, match=f"^{name} must be a number, not {type(thing).__name__}$"):
+            sd.diff(np.zeros(3), np.zeros(3), **{name: thing})
+    with pytest.raises(ValueError, match=f"{name} must be 0 or more, not nan"):
+        sd.diff(np.zeros(3), np.zeros(3), **{name: float("nan")})
+
+
+def test_limits_of_memory_are_real_numbers() -> None:
+    with pytest.raises(TypeError, match="the largest expansion of a buffer must be a number, not str"):
+        sd.testing.assert_memory(HLO, max_expansion="2")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="max_bytes must be a number, not list"):
+        sd.testing.assert_memory(HLO, max_bytes=[])  # type: ignore[arg-type]
+    for unfit in (float("nan"), float("inf"), -1):
+        with pytest.raises(ValueError, match="is a number from 0, not"):
+            sd.memory_report(HLO).expanded(unfit)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("name", lambda text: _module().computation(text)),
+        ("name", lambda text: _module().instruction(text)),
+        ("name", lambda text: _module().entry.instruction(text)),
+        ("name", lambda text: _module().find(True if text is None else text)),
+        ("opcode", lambda text: _module().find(opcode=True if text is None else text)),
+        ("label", lambda text: sd.read_allocations(ASSIGNMENT + VALUE).value(text)),
+        ("platform", lambda text: sd.write_snapshot(io.BytesIO(), [], platform=text)),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_text_is_named(name: str, call: Callable[[Any], object]) -> None:
+    for thing in THINGS:
+        if not isinstance(thing, str):
+            with pytest.raises(TypeError, match=f"^{name} must be text, not"):
+                call(thing)
+
+
+def test_users_are_those_of_an_instruction() -> None:
+    entry = _module().entry
+    assert entry.users_of(entry.instruction("x")) == (entry.root,)
+    with pytest.raises(TypeError, match="expected an Instruction, not str"):
+        entry.users_of("x")  # type: ignore[arg-type]
+
+
+def test_a_platform_that_utf8_cannot_write() -> None:
+    file = io.BytesIO()
+    with pytest.raises(sd.UnsupportedError, match="has characters that UTF-8 lacks"):
+        sd.write_snapshot(file, [np.zeros(3)], platform="\udc80")
+    assert not file.getvalue()
+
+
+def test_sizes_of_an_array_over_devices_are_not_rounded() -> None:
+    with pytest.raises(TypeError, match="the size of a dimension must be an integer, not str"):
+        sd.Sharding.parse("{replicated}").shard_shape("35")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="global_dims must be a sequence of sizes or a Shape, not int"):
+        TILED.shard_shape(3)  # type: ignore[arg-type]
+
+
+def test_a_sharding_is_made_of_its_parts() -> None:
+    for name in ("grid", "named", "group", "device", "num_devices"):
+        with pytest.raises(TypeError, match=f"^{name} must be .* or None, not str"):
+            sd.Sharding("replicated", **{name: "x"})  # type: ignore[arg-type]
+    with pytest.raises(sd.DumpError):
+        sd.Sharding.from_proto(np.full((2, 3), 255, np.uint8))  # type: ignore[arg-type]
+
+
+def test_places_of_allocations() -> None:
+    assignment = sd.read_allocations(ASSIGNMENT + VALUE)
+    with pytest.raises(TypeError, match=r"at must be a mapping of allocations to bytes, not list: at=\{number: byte\}"):
+        assignment.open(bytes(8), at=[0])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the byte at which an allocation begins must be an integer, not NoneType"):
+        assignment.open(bytes(8), at={0: None})  # type: ignore[dict-item]
+
+
+def test_shards_come_in_a_sequence_or_mapping() -> None:
+    with pytest.raises(TypeError, match="expected a sequence or mapping of shards, not int"):
+        sd.assemble(3, "{replicated}", (4,))  # type: ignore[arg-type]
+
+
+def test_layouts_and_shapes_of_wrong_parts() -> None:
+    with pytest.raises(sd.LayoutError, match="99 is not a valid PaddingValue"):
+        sd.Layout((0,), padding_value=99)  # type: ignore[arg-type]
+    with pytest.raises(sd.LayoutError, match="`dynamic` must be truth values"):
+        sd.Shape("f32", (2,), dynamic=None)  # type: ignore[arg-type]
+
+
+def test_no_padding_is_none() -> None:
+    array = sd.LayoutArray(bytearray(16), "f32[3]{0:T(4)}")
+    with pytest.raises(TypeError, match=r"padding is a value or one of 'zero', .*, not None"):
+        array.fill_padding(None)
+    assert not array.buffer.any()
+
+
+def test_names_that_cannot_be_hashed() -> None:
+    with pytest.raises(TypeError, match="element_type must be XLA's name, such as 's4', not list"):
+        sd.LayoutArray.from_numpy(np.zeros(3), element_type=[])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="kind must be one of"):
+        sd.read_dump(b"", kind=[])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["M8[D]", "m8[s]", "O", "S3", "U3", [("a", "i4")]], ids=str)
+def test_statistics_are_of_numbers(dtype: Any) -> None:
+    with pytest.raises(TypeError, match="statistics takes numbers and truth values, not"):
+        sd.inspect.statistics(np.zeros(3, dtype))
+
+
+def test_copies_are_asked_for_of_a_known_generation() -> None:
+    with pytest.raises(sd.UnsupportedError, match="no default layouts are known for 'v9'"):
+        sd.layout_copies(_module(), generation="v9")
+    with pytest.raises(TypeError, match="top must be an integer, not str"):
+        sd.layout_copies(_module(), top="3")  # type: ignore[arg-type]
