@@ -25,6 +25,7 @@ from strided.io.convert_file import write_arrays
 from strided.layout.element_types import ELEMENT_TYPES
 from tests.cases import Case
 from tests.strategies import cases
+from tests.thinned import thinned
 
 Array = npt.NDArray[Any]
 
@@ -64,7 +65,7 @@ def unequal(x: Array, y: Array, *, equal_nan: bool = True) -> npt.NDArray[np.boo
     return found
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", thinned(TYPES, 3), ids=lambda kind: kind.name)
 def test_every_type_counts_as_numpy_does(kind: Any) -> None:
     x, y = random_values(kind.name, (19, 150)), random_values(kind.name, (19, 150), 1)
     y[:, 20:] = x[:, 20:]
@@ -175,7 +176,10 @@ FLOATS = [0.0, -0.0, 0.5, np.inf, np.nan, *map(float, WIDE), 2.0**64, 2.0**64 - 
 
 
 @pytest.mark.parametrize(("dtype", "values"), [(np.int64, WIDE), (np.uint64, WIDE_UNSIGNED)])
-@pytest.mark.parametrize("other", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.complex64, np.complex128])
+@pytest.mark.parametrize(
+    "other",
+    thinned([np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.complex64, np.complex128], 2),
+)
 def test_wide_integers_equal_the_floats_that_are_the_same_number(dtype: Any, values: list[int], other: Any) -> None:
     floats = np.array([*FLOATS, 5 + 1j] if np.issubdtype(other, np.complexfloating) else FLOATS)
     with np.errstate(all="ignore"):
@@ -418,7 +422,7 @@ def test_reprs_say_what_differs() -> None:
     assert repr(diff(a, np.eye(3, 5, dtype=np.float32))) == "<Difference: 3 of 15 elements differ, 20%>"
 
 
-@pytest.mark.parametrize("other", [(8, 16), (12, 10), (40, 1), None], ids=str)
+@pytest.mark.parametrize("other", thinned(map(pytest.param, [(8, 16), (12, 10), (40, 1), None]), 2), ids=str)
 def test_small_chunks_are_compared_many_at_a_time(other: tuple[int, int] | None, tmp_path: Path) -> None:
     values = np.arange(12_000, dtype=np.float32).reshape(40, 300)
     changed = values.copy()

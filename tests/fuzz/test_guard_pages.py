@@ -127,6 +127,7 @@ transfer.copy = careless
 # The numbers of worlds are those in which it shows; they are others where the generator changes.
 
 
+@pytest.mark.slow
 def test_reading_too_far_ends_the_process(tmp_path: Path) -> None:
     status, said, case = campaign(tmp_path / "case", 0, "--worlds", 60, before=A_BYTE_TOO_FAR)
     assert status == -signal.SIGSEGV, said[-2000:]

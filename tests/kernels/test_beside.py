@@ -455,6 +455,7 @@ def test_without_another_process_the_thread_compiles(without: str, folder: Path)
     assert said(process(f"{without}\nuntil(ready)\nread()\nprint('ready')", folder)) == "ready\n"
 
 
+@pytest.mark.slow
 def test_without_a_compiler_numpy_goes_on_and_says_so_once(folder: Path) -> None:
     code = """
 def fails(**how):

@@ -147,7 +147,7 @@ def test_ten_megabytes_of_garbage() -> None:
         assert value_or_error(text) is None
 
 
-@pytest.mark.parametrize("depth", [1, 30, 100, 1000, 10_000, 100_000])
+@pytest.mark.parametrize("depth", [1, 30, 100, 1000, pytest.param(10_000, marks=pytest.mark.slow), 100_000])
 def test_nesting(depth: int) -> None:
     """Deep nesting is read or refused, and what was read can be used."""
     text = "(" * depth + "f32[2]{0}" + ")" * depth

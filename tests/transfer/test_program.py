@@ -24,6 +24,7 @@ from strided.runtime.threads import _Job
 from strided.transfer import copy as transfer
 from strided.transfer.program import Call, Copying, Task, at_once, blocks_of, program_of, template_of
 from tests.regions import Guarded, expected, map_of
+from tests.thinned import thinned
 
 RUN = 64
 
@@ -97,7 +98,7 @@ def test_what_goes_wrong_while_tasks_are_made_is_raised(threads: int) -> None:
     assert copy._kept is None
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", thinned([4, 1], 2))
 @pytest.mark.parametrize("begun", [0, 300])
 def test_what_goes_wrong_keeps_no_buffer_alive(threads: int, begun: int) -> None:
     """A file that is mapped can be closed."""
