@@ -550,6 +550,7 @@ def test_a_disk_that_fills_up_meanwhile_is_an_error(tmp_path: Path) -> None:
 import resource, sys
 import strided as sd
 from strided.io import write_values
+sys.dont_write_bytecode = True  # what Python cuts off at the limit, it takes for whole afterwards
 write_values._allocate = lambda file, size: None
 write_values.BLOCK_BYTES = 1 << 16
 def limit(_):
