@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import os
 from typing import Any
 
@@ -15,6 +14,7 @@ from strided.escape import visible
 from strided.files.magic import format_of
 from strided.layout import Shape
 from strided.runtime.aliases import Bytes
+from strided.runtime.given import whole
 
 _BYTE = np.dtype(np.uint8)
 #: Sizes that allocators and file systems round buffers up to, in bytes.
@@ -66,10 +66,7 @@ def extent(
         There are too few bytes; or, unless `allow_excess` or an offset is given, more than rounding up to a granule
         explains, or a size other than the array's and the head of another format.
     """
-    try:
-        offset = operator.index(offset)
-    except TypeError:
-        raise TypeError(f"offset must be an integer, not {type(offset).__name__}") from None
+    offset = whole(offset, "offset")
     where = f"{visible(name)}: " if name else ""
     prefix, needed, have = prefix_bytes(spec), spec.buffer_byte_size, size - offset
     if not 0 <= offset <= size:

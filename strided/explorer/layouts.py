@@ -26,6 +26,7 @@ def layout_data(shape: Shape, bitorder: str = "little") -> dict[str, Any]:
     if shape.layout is None or UNBOUNDED in shape.dimensions or not has_addresses(shape):
         raise UnsupportedError(f"{shape} has no addresses that could be drawn")
     expansion, known = shape.expansion, sizes(shape)
+    prefix = shape.layout.dynamic_shape_metadata_prefix_bytes
     if expansion.address_elements * shape.element_bits >= _EXACT:
         raise UnsupportedError(f"{shape} is too large for a page: it takes {shape.byte_size} bytes")
     return {
@@ -35,8 +36,8 @@ def layout_data(shape: Shape, bitorder: str = "little") -> dict[str, Any]:
         "minor_to_major": list(shape.layout.minor_to_major),
         "element_bits": shape.element_bits,
         "is_big_endian_packed": bitorder == "big",
-        "prefix_bytes": shape.layout.dynamic_shape_metadata_prefix_bytes,
-        "byte_size": max(shape.byte_size, shape.address_byte_size),
+        "prefix_bytes": prefix,
+        "byte_size": shape.buffer_byte_size - prefix,
         "slots": expansion.buffer_elements,
         "grid_elements": expansion.grid_elements,
         "padding_share": known.padding_share,
