@@ -99,15 +99,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 #: Folders whose tests want kernels, later ones more of them: they come last, when these have been compiled.
 _WITH_KERNELS = ("dumps", "io", "interop", "arrays", "transfer", "kernels", "fuzz")
+#: Its tests compile kernels of their own, for minutes: one process begins with them, while others run what is short.
+_LONGEST = "test_other_cpus.py"
 
 
-def _wants_kernels(item: pytest.Item) -> int:
+def _place(item: pytest.Item) -> int:
+    if item.path.name == _LONGEST:
+        return -1
     folder = item.path.parent.name
     return _WITH_KERNELS.index(folder) + 1 if folder in _WITH_KERNELS else 0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=_wants_kernels)
+    items.sort(key=_place)
     if not config.getoption("--long"):
         slow = [item for item in items if "slow" in item.keywords]
         items[:] = [item for item in items if "slow" not in item.keywords]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
-import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
 
-from strided.kernels import HOMES, compile, disk_cache
+from strided.kernels import compile, disk_cache
 from strided.kernels.compile import BYTES, NUMBER, WRITABLE, kernel, part
 from strided.kernels.disk_cache import SWITCH, DiskCache
 from tests import paths
@@ -254,33 +251,6 @@ def test_compiling_leaves_the_garbage_collector_alone(folder, monkeypatch):
     monkeypatch.setattr(DiskCache, "load_overload", lambda *_: on.append(gc.isenabled()))
     fresh().compiled  # noqa: B018
     assert on == [True]
-
-
-def calls_on_arm(name: str) -> set[str]:
-    """The functions of a compiler's runtime library that a kernel calls once it is code for ARM."""
-    found = getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
-    (text,) = found.compiled.inspect_llvm().values()
-    assert not re.findall(r"llvm\.(?:x86|aarch64|arm)\.[\w.]*", text)
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    triple = "aarch64-unknown-linux-gnu"
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu="generic", opt=2)
-    text = re.sub(r'target triple = ".*"', f'target triple = "{triple}"', text)
-    text = re.sub(r'target datalayout = ".*"', f'target datalayout = "{machine.target_data}"', text)
-    module = llvm.parse_assembly(text)
-    module.verify()
-    return set(re.findall(r"\bbl\s+(__\w+)", machine.emit_assembly(module)))
-
-
-@pytest.mark.slow
-def test_kernels_are_code_for_arm_too() -> None:
-    """No instruction of one CPU alone is named where registers are as short as ARM's, and LLVM needs no help."""
-    code = "from tests.kernels.test_compile import *; print([n for n in HOMES if calls_on_arm(n)])"
-    environment = os.environ | {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": "", SWITCH: "0"}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=paths.ROOT, capture_output=True, text=True, check=False
-    )
-    assert (ran.returncode, ran.stdout) == (0, "[]\n"), ran.stderr
 
 
 @pytest.mark.slow

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise, product
@@ -32,7 +29,6 @@ from strided.kernels import (
     transpose,
     transpose_runs,
 )
-from tests import paths
 from tests.arrays.test_fancy import check_every_place
 from tests.fuzz.arena import Arena
 from tests.thinned import examples, thinned
@@ -861,20 +857,3 @@ def check_all(count: int = 6) -> None:
         for size in (1, 3, 5, 12, 16, 40, 100):
             check_transpose(seed, 8 * size, 1, where, transpose_runs.transpose_runs)
     check_every_place("s32[99,1,93]{1,2,0:T(3,5)}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["generic", "x86-64 +sse4.2", "znver3 -sse4a"])
-def test_kernels_are_right_on_lesser_cpus(name, tmp_path):
-    """LLVM makes do with what a CPU has, slower, but the same bytes; AMD's go a way of their own."""
-    if os.uname().machine != "x86_64":
-        pytest.skip("names features of x86")
-    environment = os.environ | {
-        "NUMBA_CPU_NAME": name.partition(" ")[0],
-        "NUMBA_CPU_FEATURES": name.partition(" ")[2],
-        "NUMBA_CACHE_DIR": str(tmp_path),
-    }
-    code = "from tests.kernels.test_fast import check_all; check_all()"
-    root = paths.ROOT
-    ran = subprocess.run([sys.executable, "-c", code], env=environment, cwd=root, check=False, timeout=600)
-    assert ran.returncode == 0

@@ -1,0 +1,83 @@
+"""The kernels as code for other CPUs than the one at hand, compiled by processes of their own.
+
+These take the longest of all tests: compiling the kernels once takes one to two minutes of a core.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import re
+import subprocess
+import sys
+
+import llvmlite.binding as llvm
+import pytest
+
+from strided.kernels import HOMES
+from strided.kernels.disk_cache import SWITCH
+from tests import paths
+
+
+def printed(code: str, cpu: str, features: str) -> str:
+    """What some code prints where kernels are compiled for a CPU, and kept nowhere."""
+    environment = os.environ | {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": features, SWITCH: "0"}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env=environment, cwd=paths.ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=900
+    ).stdout
+
+
+def calls_on_arm(name: str) -> set[str]:
+    """The functions of a compiler's runtime library that a kernel calls once it is code for ARM."""
+    found = getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
+    (text,) = found.compiled.inspect_llvm().values()
+    assert not re.findall(r"llvm\.(?:x86|aarch64|arm)\.[\w.]*", text)
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple = "aarch64-unknown-linux-gnu"
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu="generic", opt=2)
+    text = re.sub(r'target triple = ".*"', f'target triple = "{triple}"', text)
+    text = re.sub(r'target datalayout = ".*"', f'target datalayout = "{machine.target_data}"', text)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    return set(re.findall(r"\bbl\s+(__\w+)", machine.emit_assembly(module)))
+
+
+of_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names features of x86")
+
+
+@of_x86
+@pytest.mark.slow
+def test_kernels_are_right_with_least_features_and_code_for_arm_too():
+    """LLVM makes do with what a CPU has, slower, but the same bytes.
+
+    Where registers are as short as ARM's no instruction of one CPU alone is named, and LLVM needs no help.
+    """
+    code = """
+from tests.kernels.test_fast import check_all
+from tests.kernels.test_other_cpus import HOMES, calls_on_arm
+check_all()
+print([name for name in HOMES if calls_on_arm(name)])
+"""
+    assert printed(code, "x86-64", "") == "[]\n"
+
+
+@of_x86
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cpu", "features"),
+    [
+        ("x86-64", "+sse4.2"),
+        # AMD's go a way of their own.
+        pytest.param(
+            "znver3",
+            "-sse4a",
+            marks=pytest.mark.skipif(llvm.get_host_cpu_name() == "znver3", reason="this CPU's, which all tests try"),
+        ),
+    ],
+)
+def test_kernels_are_right_on_lesser_cpus(cpu, features):
+    code = "from tests.kernels.test_fast import check_all; check_all()"
+    assert not printed(code, cpu, features)
