@@ -432,21 +432,25 @@ def test_words_that_rows_share_on_both_sides(
     each = 32 // bits
     counts = sorted({1, 2, each // 2, each - 1, each, each + 1, 2 * each, 3 * each - 1})
     lanes = itertools.cycle(("16", "17", "150"))
+    # Each pair of counts with one of these, and with another one where the order of bits or the streaming differs.
+    ways = itertools.cycle(((0, 0), (64, 0), (5, 1), (64, 1), (5, 0), (0, 0), (5, 1)))
+    for _ in range(2 * low_first + streaming):
+        next(ways)
     found = set()
     for rows, columns in itertools.product(counts, counts):
         sizes = f"3,{rows},{columns}" + (f",{next(lanes)}" if kernel == "exchange" else "")
         tile = f":T({max(8, each)},128)({each},1)}}"
         maps = [map_of(f"f32[{sizes}]{{{order}{tile}") for order in (there, back)]
-        for phase, start in ((0, 0), (64, 0), (5, 1)):
-            # From the second matrix on, or the second row, which shares its words with the first.
-            key = [slice(start, None), slice(start if rows > 8 else 0, None)]
-            source, target = (window(map_, *key, *[slice(None)] * (len(map_.shape) - 2)) for map_ in maps)
-            found.add(
-                check(
-                    Guarded(source, bits, seed=1, low_first=low_first),
-                    Guarded(target, bits, seed=2, low_first=low_first, phase=phase),
-                )
+        phase, start = next(ways)
+        # From the second matrix on, or the second row, which shares its words with the first.
+        key = [slice(start, None), slice(start if rows > 8 else 0, None)]
+        source, target = (window(map_, *key, *[slice(None)] * (len(map_.shape) - 2)) for map_ in maps)
+        found.add(
+            check(
+                Guarded(source, bits, seed=1, low_first=low_first),
+                Guarded(target, bits, seed=2, low_first=low_first, phase=phase),
             )
+        )
     assert f"{kernel}{bits}" in found
 
 
