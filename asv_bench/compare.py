@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
     table = _table(rows, options)
     if options.write:
         temporary = Path(options.write).with_suffix(".tmp")
-        temporary.write_text(table)
+        temporary.write_text(table, encoding="utf-8")
         os.replace(temporary, options.write)
     return 0
 
@@ -163,7 +163,7 @@ def _table(rows: list[list[str]], options: argparse.Namespace) -> str:
 
 def _processor() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()

@@ -56,7 +56,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 #: Compiles all kernels, which takes half a minute where none is in the cache, and lets the tests go first.
-_COMPILE = "import os; os.nice(5); from strided.cli.warmup import warmup; warmup([])"
+_COMPILE = "import os; hasattr(os, 'nice') and os.nice(5); from strided.cli.warmup import warmup; warmup([])"
 _compiling = pytest.StashKey[subprocess.Popen[bytes]]()
 
 

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -409,6 +408,7 @@ def test_a_file_on_standard_input_says_what_it_is(
     assert found["x.txt"][2].startswith("strided: standard input holds a program")
 
 
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals of one's own on this system")
 @pytest.mark.parametrize(
     ("arguments", "which"), thinned([(("-", SHAPE, "x.bin"), "input"), (("DUMP", SHAPE, "-"), "output")], 2)
 )
@@ -437,6 +437,7 @@ def test_a_pipe_that_is_closed_early(tmp_path: Path) -> None:
     assert (done.stdout.split(), done.stderr) == (["10", "0"], "")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="permissions are others there")
 def test_links_and_permissions_stay(run: Run, dump: Path, tmp_path: Path) -> None:
     target, link = tmp_path / "real.npy", tmp_path / "link.npy"
     target.write_bytes(b"old")
@@ -581,6 +582,7 @@ def test_the_caret_stands_under_the_place(run: Run, monkeypatch: pytest.MonkeyPa
 def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.npy"
     target.write_bytes(b"as it was")
+    resource = pytest.importorskip("resource")
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
@@ -596,19 +598,20 @@ def test_a_full_disk_leaves_what_was_there(dump: Path, tmp_path: Path) -> None:
 
 
 STOPS = [
-    (signal.SIGINT, 130, "strided: interrupted"),
-    (signal.SIGTERM, 143, ""),
-    (signal.SIGHUP, 129, ""),
-    (signal.SIGQUIT, 131, ""),
-    (signal.SIGKILL, -9, ""),
+    ("SIGINT", 130, "strided: interrupted"),
+    ("SIGTERM", 143, ""),
+    ("SIGHUP", 129, ""),
+    ("SIGQUIT", 131, ""),
+    ("SIGKILL", -9, ""),
 ]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="signals are others there")
 @pytest.mark.parametrize(
-    ("number", "code", "said", "with_names"), thinned([(*stop, named) for named in (False, True) for stop in STOPS], 5)
+    ("name", "code", "said", "with_names"), thinned([(*stop, named) for named in (False, True) for stop in STOPS], 5)
 )
 def test_a_conversion_that_is_stopped_leaves_nothing(
-    number: signal.Signals, code: int, said: str, with_names: bool, tmp_path: Path
+    name: str, code: int, said: str, with_names: bool, tmp_path: Path
 ) -> None:
     source = tmp_path / "x.bin"
     with source.open("wb") as file:
@@ -631,11 +634,11 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
-    process.send_signal(number)
+    process.send_signal(signal.Signals[name])
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.strip()) == (code, "", said)
     left = sorted(p.name for p in tmp_path.iterdir())
-    if with_names and number == signal.SIGKILL:
+    if with_names and name == "SIGKILL":
         assert re.fullmatch(r"\.y\.npy\.strided-[0-9a-f]{8}-[0-9a-f]{16}\.part", left[0])
         # The next program that writes to the folder removes it.
         assert in_process_of_its_own("convert", source, "u8[10]", tmp_path / "z.npy", "--offset", 0).returncode == 2
@@ -659,6 +662,21 @@ def test_ctrl_c_may_come_while_a_command_is_imported(module: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "strided: interrupted")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs a signal to spare")
+def test_ctrl_break_ends_a_command_as_other_signals_do(dump: Path, tmp_path: Path) -> None:
+    """Which is Windows' own."""
+    script = (
+        "import signal, sys\nsignal.SIGBREAK = signal.SIGUSR1\n"
+        "import strided.cli\nfrom strided.io import write_values\n"
+        "write_values._allocate = lambda *_: signal.raise_signal(signal.SIGBREAK)\n"
+        "strided.cli.main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", script, "convert", str(dump), SHAPE, str(tmp_path / "y.npy")]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGUSR1, b"", b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["dump.bin"]
 
 
 def test_who_started_it_may_have_signals_ignored(dump: Path, tmp_path: Path) -> None:
@@ -685,6 +703,34 @@ def test_a_closed_pipe_is_no_error(dump: Path) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(60) == 0
+
+
+def test_a_closed_pipe_is_no_error_on_windows() -> None:
+    """Where it is an argument that is not valid."""
+    script = (
+        "import errno, io, os, sys, strided.cli\n"
+        "class Closed(io.FileIO):\n"
+        "    def write(self, content):\n"
+        "        if os.fstat(1).st_rdev == os.stat(os.devnull).st_rdev:\n"
+        "            return super().write(content)\n"
+        "        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))\n"
+        "sys.stdout = io.TextIOWrapper(io.BufferedWriter(Closed(1, 'w', closefd=False)), encoding='utf-8')\n"
+        "strided.cli.main(['demo'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("command", [("info", "f32[99,99]{1,0:T(8,128)}", "--svg"), ("explore", TEXT, "-o")])
+def test_pages_and_pictures_are_utf8_in_every_encoding(command: tuple[str, ...], tmp_path: Path) -> None:
+    """A page is refused by its own policy if a character of its script is another one."""
+    out = tmp_path / ("x.html" if command[0] == "explore" else "x.svg")
+    start = [sys.executable, "-m", "strided", *command]
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run([*start, "-"], capture_output=True, timeout=60, check=True, env=environment)
+    subprocess.run([*start, str(out)], timeout=60, check=True)
+    assert done.stdout == out.read_bytes() + b"\n"
+    assert not out.read_bytes().isascii()
 
 
 def test_a_poor_terminal_is_no_error() -> None:

@@ -44,8 +44,8 @@ def forked() -> int | None:
 
 def _handlers() -> Mapping[int, _Handler]:
     """What this process does about each signal that may end it; one that is ignored, as by nohup, stays so."""
-    found = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in ("SIGINT", *ENDING))}
-    return {number: handler for number, handler in found.items() if callable(handler)}
+    numbers = [getattr(signal, name) for name in ("SIGINT", *ENDING) if hasattr(signal, name)]
+    return {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
 
 
 def _answer(numbers: Mapping[int, object], handler: _Handler) -> None:

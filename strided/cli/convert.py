@@ -72,7 +72,7 @@ def convert(
     """
     *sources, out = _checked(operands)
     out, name = found.groups() if (found := _NAMED.fullmatch(out)) else (out, None)
-    out = out.rstrip(os.sep) or out  # with which the shell completes a folder's name
+    out = out.rstrip(f"/{os.sep}") or out  # with which the shell completes a folder's name
     _check_target(sources, out, layout, force)
     wanted = None if layout is None else _layout(layout)
     element_type = None if dtype is None else _element_type(dtype)

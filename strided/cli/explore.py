@@ -123,7 +123,7 @@ def explore(
                 array if isinstance(array, FileArray) else with_layout(array, operands[0]), to=layout
             )
     if out == STANDARD:
-        click.echo(page.html)
+        click.echo(page.html.encode())  # in UTF-8, as it says itself, whatever a text is printed in
         return
     page.save(out, overwrite=force)
     click.echo(f"{visible(out)}: {len(page.html.encode()) / 1000:,.0f} KB")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import sys
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ from strided.cli.warmup import warmup
 from strided.files.atomic import named_when_full
 
 #: Signals that ask a process to end, as far as the system has them.
-ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT")
+ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
 
 
 class Ended(KeyboardInterrupt):
@@ -83,11 +84,13 @@ class Commands(click.Group):
             sys.exit(128 + ended.args[0])
         except BrokenPipeError:
             _discard_output()
-        except OSError:
+        except OSError as error:
             try:
                 sys.stdout.flush()
-            except OSError:
+            except OSError as again:
                 _discard_output()
+                if error.errno == again.errno == errno.EINVAL:  # which stands for a broken pipe on Windows
+                    return
             raise
 
 

@@ -20,7 +20,7 @@ from strided.arrays.layout_array import LayoutArray
 from strided.errors import BufferSizeError, StridedError, UnsupportedError
 from strided.files.atomic import refuse_same
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, Format, format_of
-from strided.files.regular import refuse_other
+from strided.files.regular import is_seekable, refuse_other
 from strided.io import file_array
 from strided.io.containers import chosen, hint, name_of, open_container, split_name
 from strided.io.zarr_store import ZarrArray, ZarrStore, is_zarr
@@ -129,7 +129,7 @@ class Reading:
                 raise click.UsageError(f"{path} is a folder without arrays of a program; 'strided ls' lists its files")
             return Opened(path, dump, name)
         file, label = open_source(path, self.stack)
-        if name is None and (shape is not None or self.offset or not file.seekable()):
+        if name is None and (shape is not None or self.offset or not is_seekable(file)):
             return self._raw(file, label, shape, otherwise)
         if (container := open_container(file, label)) is not None:
             self.stack.enter_context(container)
@@ -295,7 +295,7 @@ def open_source(name: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, str]:
         if os.path.isdir(name):
             raise click.UsageError(f"{name} is a folder, where a file is expected; 'strided ls' lists what is in it")
         file = stack.enter_context(open(name, "rb"))
-        if file.seekable():  # a pipe is read as it comes; a device has no size
+        if is_seekable(file):  # a pipe is read as it comes; a device has no size
             refuse_other(file.fileno(), name)
         return file, name
     if sys.stdin is None:

@@ -32,7 +32,7 @@ def check_picture(target: str | None, sources: Sequence[str], *, as_json: bool) 
 def write_svg(text: str, target: str, *, force: bool) -> None:
     """Write a picture to a file, whole or not at all; without `force` FileExistsError for one that exists."""
     if target == STANDARD:
-        click.echo(text)
+        click.echo(text.encode())  # in UTF-8 whatever a text is printed in
         return
     with replaced(target, overwrite=force) as file:
         file.write(text.encode())

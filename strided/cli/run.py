@@ -98,8 +98,8 @@ def _nearby(path: str) -> str:
     if path == STANDARD:
         return "; only commands that read arrays take - as standard input"
     there = path
-    while there and not os.path.lexists(there):
-        there = os.path.dirname(there)
+    while not os.path.lexists(there) and (above := os.path.dirname(there)) != there:  # no drive need be there either
+        there = above
     name = path[len(there) :].lstrip(os.sep)
     if os.path.isfile(there):
         return f"; an array in a file is named as in {there}:{name}"

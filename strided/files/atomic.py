@@ -6,7 +6,7 @@ folder is synced. A full disk, a signal, a crash or a loss of power leaves the o
 Until then the file has no name, if the system can do that (``O_TMPFILE``, on Linux), so that it is freed however the
 process ends. Elsewhere it lies beside its target under a name of ours, locked while its writer lives, and so does a
 folder everywhere. The next writer beside it removes what a killed one left: only names of this form and machine, only
-what is this user's, and only that whose lock nobody holds.
+what is this user's, and only that whose lock nobody holds. (On Windows, where locks are others, it stays.)
 """
 
 from __future__ import annotations
@@ -84,6 +84,17 @@ def refuse_same(source: os.stat_result, path: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
+def _naming(path: str | os.PathLike[str], temporary: str) -> Iterator[None]:
+    """An OSError raised within this names the file that was asked for, and not the temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename != temporary:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+
+
+@contextlib.contextmanager
 def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[BinaryIO]:
     """A new file that replaces `path` when the block ends without an error.
 
@@ -101,7 +112,7 @@ def replaced(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterato
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
     try:
-        with named_when_full(path), _made(folder, temporary, path) as file:
+        with named_when_full(path), _naming(path, temporary), _made(folder, temporary) as file:
             if there is not None:  # whoever may not read the old file may not read the new one
                 _permit(file, there.st_mode | stat.S_IRUSR | stat.S_IWUSR)
             yield file
@@ -138,22 +149,21 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
     sweep(folder)
     temporary = os.path.join(folder, _temporary_name(name))
     old = f"{temporary.removesuffix(_PART)}.old"
-    try:
+    with _naming(path, temporary):
         lock = _made_folder(temporary)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with named_when_full(path):
             yield temporary
             for place, _, files in os.walk(temporary):
                 for each in files:
-                    with open(os.path.join(place, each), "rb") as file:
+                    with open(os.path.join(place, each), "r+b") as file:  # Windows syncs only what can be written
                         _sync(file)
                 _sync_folder(place)
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.rename(target, old)
-            os.rename(temporary, target)
+            with _naming(path, temporary):
+                os.rename(temporary, target)
         except BaseException:
             if os.path.lexists(old) and not os.path.lexists(target):
                 os.rename(old, target)
@@ -167,17 +177,14 @@ def replaced_folder(path: str | os.PathLike[str], *, overwrite: bool = True) -> 
             os.close(lock)
 
 
-def _made(folder: str, temporary: str, path: str | os.PathLike[str]) -> BinaryIO:
+def _made(folder: str, temporary: str) -> BinaryIO:
     """A new file, without a name if possible."""
     if hasattr(os, "O_TMPFILE") and os.path.isdir(_OWN_FILES):
         with contextlib.suppress(OSError):  # the file system cannot, or says why below
             file = os.fdopen(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), "w+b")
             _lock(file.fileno())
             return file
-    try:
-        return _made_with_name(temporary)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    return _made_with_name(temporary)
 
 
 def _made_with_name(temporary: str) -> BinaryIO:
@@ -254,7 +261,7 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def _permit(file: BinaryIO, mode: int) -> None:
-    if hasattr(os, "fchmod"):
+    if sys.platform != "win32":  # where files that may not be written cannot be renamed or removed either
         os.fchmod(file.fileno(), mode & 0o777)
 
 
@@ -285,7 +292,8 @@ def _sync_folder(folder: str) -> None:
 
 def _temporary_name(name: str) -> str:
     """A hidden name that shows the target's name and the machine."""
-    shown = os.fsdecode(os.fsencode(name)[:_SHOWN_BYTES])
+    # What is left of a character that was cut is no name on macOS and Windows.
+    shown = os.fsencode(name)[:_SHOWN_BYTES].decode(sys.getfilesystemencoding(), "ignore")
     return f".{shown}.strided-{_machine()}-{secrets.token_hex(8)}{_PART}"
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from typing import BinaryIO
 
 import numpy as np
 
 from strided.errors import BufferSizeError, DumpError
 from strided.runtime.aliases import Bytes
+from strided.runtime.locks import own_lock
 
 _KINDS = (
     (stat.S_ISFIFO, "a FIFO"),
@@ -28,7 +30,12 @@ def open_regular(path: str | os.PathLike[str], *, writable: bool = False) -> Bin
 
     DumpError for a FIFO, a device or a socket; OSError if the file cannot be opened, or is a folder.
     """
-    descriptor = os.open(path, _FLAGS | (os.O_RDWR if writable else os.O_RDONLY))
+    try:
+        descriptor = os.open(path, _FLAGS | (os.O_RDWR if writable else os.O_RDONLY))
+    except OSError:
+        if os.path.isdir(path):  # which opens only to be read, and not on Windows
+            raise IsADirectoryError(errno.EISDIR, _FOLDER, os.fspath(path)) from None
+        raise
     try:
         refuse_other(descriptor, path)
         return os.fdopen(descriptor, "r+b" if writable else "rb")
@@ -47,16 +54,24 @@ def refuse_other(descriptor: int, path: str | os.PathLike[str]) -> None:
         raise DumpError(f"{kind}; only regular files are read", path=os.fspath(path))
 
 
+def is_seekable(file: BinaryIO) -> bool:
+    """Whether a file can be read from any byte on: a pipe cannot, though on Windows Python says so (before 3.16)."""
+    return file.seekable() and not stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+
+
 #: Whether several threads may read one file at once.
 READS_AT_PLACES = hasattr(os, "preadv")
+#: Held while a file is moved to a place and read there.
+_moving = own_lock(threading.RLock)
 
 
 def read_at(file: BinaryIO, content: memoryview, at: int) -> int:
     """Read bytes of a file from byte `at` on into memory; returns their number, 0 at the end of the file."""
     if READS_AT_PLACES:
         return os.preadv(file.fileno(), [content], at)
-    file.seek(at)
-    return file.readinto(content)  # type: ignore[attr-defined,no-any-return]
+    with _moving():
+        file.seek(at)
+        return file.readinto(content)  # type: ignore[attr-defined,no-any-return]
 
 
 def read_exactly(file: BinaryIO, at: int, size: int, name: str) -> Bytes:
@@ -72,7 +87,7 @@ def read_exactly(file: BinaryIO, at: int, size: int, name: str) -> Bytes:
 
 def write_at(file: BinaryIO, content: memoryview, at: int) -> int:
     """Write bytes to a file from byte `at` on; returns how many were written."""
-    if hasattr(os, "pwrite"):
+    if READS_AT_PLACES:  # else what is read here comes from a buffer, past which nothing may be written
         return os.pwrite(file.fileno(), content, at)
     file.seek(at)
     return file.write(content)

@@ -264,7 +264,7 @@ def result_shape(array: Any, layout: str | Layout | None, element_type: str | No
 
 
 def _ending(target: str | os.PathLike[str]) -> str:
-    return os.path.splitext(os.fsdecode(target).rstrip(os.sep))[1].lower()
+    return os.path.splitext(os.path.normpath(os.fsdecode(target)))[1].lower()
 
 
 def _as_array(array: Any) -> Any:

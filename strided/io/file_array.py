@@ -24,7 +24,7 @@ from strided.files import gzipped
 from strided.files.atomic import named_when_full
 from strided.files.compressed import expander_of
 from strided.files.magic import HEAD_BYTES, NPY_MAGIC, format_of
-from strided.files.regular import read_exactly
+from strided.files.regular import is_seekable, read_exactly
 from strided.io.fetching import values_at, values_of
 from strided.io.npy import NpyHeader, read_npy_header, shape_of_npy
 from strided.io.sparse_pages import GAP_BYTES, Pages, blank_array, fetch, map_ranges
@@ -61,8 +61,10 @@ class FileArray:
         """The whole array, padding included: mapped; in memory that of a pipe or a compressed file, or byte-swapped."""
         name, shape = getattr(self._file, "name", None), self.xla_shape
         bitorder, start = self.blank.bitorder, self._start - prefix_bytes(shape)
-        # A pipe has another name, a temporary file a number.
-        if isinstance(name, str) and os.path.isfile(name) and not self._pages.is_swapped:
+        # A pipe has another name. A temporary file, which can be written, has a number; on Windows a name that is of no
+        # use to anybody else.
+        is_temporary = not isinstance(self._file, io.BufferedReader)
+        if isinstance(name, str) and os.path.isfile(name) and not (is_temporary or self._pages.is_swapped):
             return map_array(name, shape, offset=start, bitorder=bitorder, allow_excess=True)
         content = read_exactly(self._file, start, shape.buffer_byte_size, self._name)
         if self._pages.is_swapped:
@@ -182,7 +184,7 @@ def array_at(
 
 def _pieces(file: BinaryIO, name: str) -> Iterator[bytes] | None:
     """What a pipe or a compressed file holds, expanded; None for other files."""
-    if file.seekable():
+    if is_seekable(file):
         expand = expander_of(_head(file))
         return None if expand is None else expand(file, name, None)
     head = file.read(HEAD_BYTES)
@@ -203,7 +205,7 @@ def _head(file: BinaryIO) -> bytes:
 
 
 def _is_exactly(file: BinaryIO, shape: Shape | None, offset: int) -> bool:
-    if not file.seekable():
+    if not is_seekable(file):
         return False
     size = _size(file)
     file.seek(0)

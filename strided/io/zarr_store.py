@@ -279,14 +279,20 @@ def write_zarr(
             os.makedirs(place, exist_ok=True)
         written += _write_group(place, name)
         place = os.path.join(place, own)
-        os.mkdir(place)
+        try:
+            os.mkdir(place)
+        except FileExistsError:
+            raise UnsupportedError(
+                f"{name!r} would lie where another array does: to this file system, their names are the same"
+            ) from None
         written += _write_array(place, own, arrays[name], shapes[name], progress, in_layout)
     return written
 
 
 def _parts(name: str) -> list[str]:
     parts = name.split("/")
-    if any(part in ("", ".", "..", METADATA) or "\0" in part for part in parts):
+    # To Windows a part may be a path of its own, such as "C:" or "..\\x", which leads out of the store.
+    if any(part in ("", ".", "..", METADATA) or "\0" in part or os.path.basename(part) != part for part in parts):
         raise UnsupportedError(f"no array in a zarr store can be called {name!r}")
     return parts
 

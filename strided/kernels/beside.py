@@ -55,6 +55,9 @@ beside.compile_for_parent(names, folder, result)
 """
 #: Precedes what that process writes, since something may be printed before it runs what it was told to.
 _MARK = b"strided kernels:"
+#: The largest exit code of Python's own: it raised an exception, or could not begin. Those of crashes are larger on
+#: Windows, where there are no signals: 3 is of abort().
+_MOST_EXIT_CODE = 2
 #: Of the length in front of the code of each kernel.
 _LENGTH_BYTES = 8
 
@@ -218,8 +221,9 @@ class Compiler:
                 with self._lock:
                     self._child = None
         made = written.partition(_MARK)[2]
-        if ended < 0 and not self._closed.is_set():
-            raise _Ended(f"the process that compiles them was ended by signal {-ended}", made)
+        if not 0 <= ended <= _MOST_EXIT_CODE and not self._closed.is_set():
+            how = f"was ended by signal {-ended}" if ended < 0 else f"ended with exit code {ended}"
+            raise _Ended(f"the process that compiles them {how}", made)
         return made
 
 
@@ -254,7 +258,7 @@ def _refuse_to_crash(*, compiling: bool = False) -> None:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit == resource.RLIM_INFINITY:
             return
-        with open("/proc/self/statm") as file:
+        with open("/proc/self/statm", encoding="ascii") as file:
             left = limit - int(file.read().split()[0]) * resource.getpagesize()
         if left < _LOADED_BYTES:
             raise MemoryError(f"{left >> 20} MB of address space are left (ulimit -v)")
@@ -368,12 +372,12 @@ def _alone(lock: Path | None) -> Iterator[None]:
     with ExitStack() as held:
         if lock is not None:
             with suppress(ImportError, OSError):
+                import fcntl
+
                 with saving:  # nor is it made when the parent has ended
                     _locked = lock
                     file = held.enter_context(open(lock, "ab"))
                 held.callback(_remove, lock)
-                import fcntl
-
                 fcntl.flock(file, fcntl.LOCK_EX)
         try:
             yield

@@ -18,7 +18,6 @@ import inspect
 import os
 import pickle
 import sys
-import tempfile
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -125,7 +124,10 @@ def writable_folder() -> Path | None:
     for folder in folders():
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
+            # Not by `tempfile`: before Python 3.13 it tries two billion names where Windows allows none.
+            written = folder / uuid.uuid4().hex
+            written.touch(exist_ok=False)
+            written.unlink()
             return folder
     return None
 

@@ -22,7 +22,7 @@ def container_cpus(membership: Path, root: Path) -> float | None:
     `membership` lists this process's groups (``/proc/self/cgroup``), `root` is where the groups are mounted.
     """
     try:
-        lines = membership.read_text().splitlines()
+        lines = membership.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
         return None
     limits: list[float] = []
@@ -51,7 +51,7 @@ def _quotas(root: Path, group: str, quota_of: Callable[[Path], float | None]) ->
 
 def _quota_of_unified_group(folder: Path) -> float | None:
     try:
-        quota, period = (folder / "cpu.max").read_text().split()[:2]
+        quota, period = (folder / "cpu.max").read_text("ascii").split()[:2]
         return None if quota == "max" else int(quota) / int(period)
     except (OSError, ValueError, ZeroDivisionError):
         return None
@@ -59,8 +59,8 @@ def _quota_of_unified_group(folder: Path) -> float | None:
 
 def _quota_of_legacy_group(folder: Path) -> float | None:
     try:
-        quota = int((folder / "cpu.cfs_quota_us").read_text())
-        period = int((folder / "cpu.cfs_period_us").read_text())
+        quota = int((folder / "cpu.cfs_quota_us").read_text("ascii"))
+        period = int((folder / "cpu.cfs_period_us").read_text("ascii"))
         return quota / period if quota > 0 and period > 0 else None
     except (OSError, ValueError):
         return None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import lzma
+import ntpath
 import os
 import shutil
 import subprocess
@@ -16,6 +18,7 @@ import pytest
 
 import strided as sd
 from strided import cli
+from strided.cli import run
 from strided.demo import SHAPE, expected, sample
 from tests import paths
 
@@ -259,6 +262,20 @@ def test_zstandard_data_name_the_missing_module(
         cli.main([name, "x.txt.zst", *([SHAPE] if name == "show" else []), *options])
     assert ended.value.code == 2
     assert "x.txt.zst is Zstandard data: `pip install zstandard` or Python 3.14" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["Z:\\x\\y.bin", "\\\\server\\share\\y.bin", "Z:"])
+def test_a_drive_that_is_not_there_is_not_searched_for_ever(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows the uppermost folder need not be there either."""
+    calls = itertools.count()
+
+    def dirname(path: str) -> str:
+        assert next(calls) < 10, "it goes on and on"
+        return ntpath.dirname(path)
+
+    monkeypatch.setattr(os.path, "dirname", dirname)
+    monkeypatch.setattr(os.path, "lexists", lambda _: False)
+    assert run._nearby(path) == ""
 
 
 @pytest.mark.skipif(os.name == "nt", reason="streams are closed by other means there")

@@ -37,7 +37,7 @@ def compared(folders: list[Path], **options: Any) -> DumpDifference:
 
 def rewrite(folder: Path, change: Callable[[list[Any], list[Any]], object]) -> None:
     """Write the snapshot again, with other values."""
-    snapshot = sd.read_snapshot(folder / SNAPSHOT, mapped=False)
+    snapshot = sd.read_snapshot((folder / SNAPSHOT).read_bytes())  # an open file is not replaced on Windows
     arguments, results = ([np.array(each) for each in values] for values in (snapshot.arguments, snapshot.results))
     change(arguments, results)
     sd.write_snapshot(folder / SNAPSHOT, arguments, tuple(results), module=snapshot.module_proto)

@@ -25,6 +25,7 @@ from tests.arrays.test_buffer_spec import ScaleFactors
 from tests.cases import Case, some_values
 from tests.checks import encoded, shape_of
 from tests.strategies import cases
+from tests.windows import as_on_windows
 
 TILED = "bf16[17,300]{1,0:T(8,128)(2,1)}"
 LAYOUTS = [
@@ -309,6 +310,14 @@ def test_the_command_reports_and_scrubs(dirty: Path) -> None:
     arrays = [sd.open(path, TILED, offset=16) for path in (dirty, clean)]
     assert arrays[0].to_numpy().tobytes() == arrays[1].to_numpy().tobytes()
     assert "clean: zero" in run(clean, TILED, "--offset", 16).output
+    assert sorted(os.listdir(dirty.parent)) == ["clean.bin", "dirty.bin"]
+
+
+def test_the_copy_takes_its_name_on_windows(dirty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file that is mapped is renamed or removed there."""
+    as_on_windows(monkeypatch)
+    for overwrite in (False, True):
+        scrub_file(dirty, dirty.with_name("clean.bin"), sd.parse_shape(TILED), offset=16, overwrite=overwrite)
     assert sorted(os.listdir(dirty.parent)) == ["clean.bin", "dirty.bin"]
 
 

@@ -20,6 +20,7 @@ import strided as sd
 from strided.files import atomic
 from strided.files.atomic import replaced, replaced_folder, sweep
 from tests.thinned import thinned
+from tests.windows import as_on_windows
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks are others there")
 
@@ -27,12 +28,16 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and loc
 WAYS = ["nameless", "named"]
 
 
+def skip_if_missing(way: str) -> None:
+    if way == "nameless" and not hasattr(os, "O_TMPFILE"):
+        pytest.skip("this system has no files without a name")
+
+
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    skip_if_missing(request.param)
     if request.param == "named":
         monkeypatch.delattr("os.O_TMPFILE", raising=False)
-    elif not hasattr(os, "O_TMPFILE"):
-        pytest.skip("this system has no files without a name")
     sweep.cache_clear()
     return str(request.param)
 
@@ -310,6 +315,7 @@ PLACES = ["start", "begun", "written", "before fsync", "after fsync", "before li
     thinned([(way, place) for way in WAYS for place in PLACES if way == "nameless" or not place.endswith("link")], 5),
 )
 def test_a_killed_writer_leaves_the_old_file_or_the_new_one(way: str, place: str, tmp_path: Path) -> None:
+    skip_if_missing(way)
     target = tmp_path / "x"
     target.write_bytes(b"old")
     process = subprocess.Popen([sys.executable, "-c", _WRITER, str(target), way, place], stdout=subprocess.PIPE)
@@ -472,3 +478,56 @@ def test_a_folder_takes_its_place_when_it_is_complete(tmp_path: Path, monkeypatc
         Path(folder, "file").write_text("third")
     assert (target / "file").read_text() == "second"
     assert names(tmp_path) == ["x"]
+
+
+# --- other systems ----------------------------------------------------------------------------------------------------
+
+
+def test_files_take_their_places_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_on_windows(monkeypatch)
+    for content in (b"first", b"second"):
+        with replaced(tmp_path / "x") as file:
+            file.write(content)
+        assert (tmp_path / "x").read_bytes() == content
+    with replaced(tmp_path / "y", overwrite=False) as file:
+        file.write(b"other")
+    for content in (b"first", b"second"):
+        with replaced_folder(tmp_path / "folder") as folder:
+            Path(folder, "file").write_bytes(content)
+        assert (tmp_path / "folder" / "file").read_bytes() == content
+    assert names(tmp_path) == ["folder", "x", "y"]
+
+
+@pytest.mark.parametrize("why", ["open", "mapped", "read-only"])
+def test_what_windows_does_not_replace_is_named_and_stays(
+    why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_on_windows(monkeypatch)
+    target = tmp_path / "x"
+    target.write_bytes(b"old")
+    used = target.open("rb") if why == "open" else sd.open(target, "u8[3]") if why == "mapped" else target.chmod(0o444)
+    with pytest.raises(PermissionError) as caught, replaced(target) as file:
+        file.write(b"new")
+    assert caught.value.filename == str(target)
+    assert target.read_bytes() == b"old"
+    assert names(tmp_path) == ["x"]
+    if why == "open":
+        used.close()
+
+
+def test_a_folder_that_cannot_take_its_name_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_on_windows(monkeypatch)
+    with pytest.raises(PermissionError) as caught, replaced_folder(tmp_path / "x") as folder:
+        used = open(f"{folder}/file", "wb")
+    used.close()
+    assert caught.value.filename == str(tmp_path / "x")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("start", ["", "a"])
+def test_names_are_cut_between_characters(start: str, tmp_path: Path) -> None:
+    """macOS and Windows have no names that are no text."""
+    name = start + "\N{CYRILLIC SMALL LETTER ZHE}" * 100
+    temporary = atomic._temporary_name(name)
+    assert name[:90] in temporary
+    assert len(temporary.encode()) <= 255

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import socket
+import threading
+import time
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -13,6 +18,7 @@ from strided import cli
 from strided.dumps.detect import recognise
 from strided.dumps.source import open_source
 from strided.errors import DumpError
+from strided.files import regular
 from strided.files.regular import open_regular
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
@@ -92,6 +98,62 @@ def test_the_command_lists_them(folder, capsys):
         out, err = capsys.readouterr()
         assert "only regular files are read" in out + err
         assert ended.value.code == (0 if path == folder else 2)
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_folder_is_named_where_it_cannot_be_opened(
+    writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Windows, and to be written."""
+
+    def denied(path: object, flags: int) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "open", denied)
+    with pytest.raises(IsADirectoryError, match="a folder, where a file is expected"):
+        open_regular(tmp_path, writable=writable)
+    with pytest.raises(PermissionError):
+        open_regular(tmp_path / "x", writable=writable)
+
+
+class TestWithoutPlaces:
+    """Where the system reads at the place of a file alone, as Windows and older versions of macOS do."""
+
+    @pytest.fixture(autouse=True)
+    def without(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(regular, "READS_AT_PLACES", False)
+
+    def test_threads_that_share_a_file_read_what_they_ask_for(self, tmp_path: Path) -> None:
+        (tmp_path / "x").write_bytes(bytes(range(200)))
+        found: dict[int, bytes] = {}
+
+        class Slow(io.BufferedReader):
+            def seek(self, place: int, whence: int = 0, /) -> int:
+                at = super().seek(place, whence)
+                time.sleep(0.01)  # another thread may go on
+                return at
+
+        def read(file: BinaryIO, at: int) -> None:
+            content = bytearray(3)
+            regular.read_at(file, memoryview(content), at)
+            found[at] = bytes(content)
+
+        with Slow(io.FileIO(tmp_path / "x")) as file:
+            threads = [threading.Thread(target=read, args=(file, at)) for at in (0, 50, 100)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert found == {at: bytes(range(at, at + 3)) for at in (0, 50, 100)}
+
+    def test_what_was_written_is_read(self, tmp_path: Path) -> None:
+        content = bytearray(4)
+        with open(tmp_path / "x", "w+b") as file:
+            file.write(b"0123456789")
+            regular.read_at(file, memoryview(content), 2)
+            regular.write_at(file, memoryview(b"ab"), 3)
+            regular.read_at(file, memoryview(content), 2)
+        assert content == b"2ab5"
 
 
 def test_a_path_of_bytes_is_named_in_errors(folder: Path) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("pages are protected by other means there", allow_module_level=True)
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -16,7 +21,7 @@ PAGE = mmap.PAGESIZE
 #: Bytes on both sides, as far as they are accessible, that are held to be unchanged.
 MARGIN = 192
 
-_NONE, _READ, _WRITE, _PRIVATE_ANONYMOUS = 0, 1, 2, 0x22
+_NONE, _READ, _WRITE, _PRIVATE_ANONYMOUS = 0, mmap.PROT_READ, mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _system = ctypes.CDLL(None, use_errno=True)
 _system.mmap.restype = ctypes.c_void_p
 _system.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

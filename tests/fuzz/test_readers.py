@@ -7,8 +7,8 @@ By hand: ``pytest tests/fuzz/test_readers.py -s --fuzz-seconds 500 --fuzz-seed 3
 from __future__ import annotations
 
 import random
-import resource
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -20,6 +20,10 @@ from strided.errors import StridedWarning
 from tests.fuzz.mutation import inputs
 from tests.fuzz.readers import READERS, Reader, shown
 
+resource = pytest.importorskip("resource")
+
+#: Bytes that memory is counted in.
+_UNIT = 1 if sys.platform == "darwin" else 1024
 #: Seconds of the processor's time after which an input of a few kilobytes counts as one that never ends.
 _NEVER = 60
 #: What reading an input of a few kilobytes may add to the memory of the process, in bytes.
@@ -45,7 +49,7 @@ def watched() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, old)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * _UNIT
     assert grown < _MEMORY, f"{grown >> 20} MiB for one input"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import ntpath
 import os
 import pickle
 import re
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 
 import strided as sd
+from strided import cli
 from strided.arrays import layout_array
 from strided.io.convert_file import write_arrays
 from strided.io.zarr_store import ZarrArray, ZarrStore
@@ -97,6 +100,46 @@ def test_names_that_no_store_can_hold(name: str, tmp_path: Path) -> None:
     with pytest.raises(sd.UnsupportedError, match=r"can be called|would lie in another"):
         write(tmp_path / "x.zarr", **{"w": VALUES, name: VALUES})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["..\\x", "a/..\\..\\x", "C:", "C:x", "\\x", "a\\b"])
+def test_names_that_are_paths_on_windows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would lead out of the store."""
+    monkeypatch.setattr(os.path, "basename", ntpath.basename)
+    with pytest.raises(sd.UnsupportedError, match="can be called"):
+        write(tmp_path / "x.zarr", w=VALUES, **{name: VALUES})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_a_file_system_takes_for_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of macOS and Windows do, where letters differ in case alone."""
+    seen, real = set(), os.mkdir
+
+    def mkdir(path: str, *arguments: Any) -> None:
+        if os.fspath(path).lower() in seen:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        seen.add(os.fspath(path).lower())
+        real(path, *arguments)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with pytest.raises(sd.UnsupportedError, match="'w' would lie where another array does"):
+        write(tmp_path / "x.zarr", w=VALUES, W=VALUES)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("separator", ["/", "\\"])
+def test_a_slash_behind_a_store_is_of_no_matter(
+    separator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Windows it is not the usual one."""
+    monkeypatch.setattr(os, "sep", separator)
+    np.save(tmp_path / "x.npy", VALUES)
+    sd.convert_file(tmp_path / "x.npy", None, f"{tmp_path}/x.zarr/")
+    assert np.array_equal(sd.open(tmp_path / "x.zarr"), VALUES)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["convert", str(tmp_path / "x.npy"), f"{tmp_path}/y.zarr/"])
+    assert not ended.value.code
+    assert np.array_equal(sd.open(tmp_path / "y.zarr"), VALUES)
 
 
 def test_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -632,3 +632,23 @@ disk_cache.DiskCache.load_overload = loading
 print("done", tiled.to_numpy().all())
 """
     assert said(process(code, folder, STRIDED_COMPILE="first")).split() == ["handler", "True", "done", "True"]
+
+
+@pytest.mark.parametrize(("code", "is_crash"), [(0, False), (1, False), (3, True), (250, True)])
+def test_a_crash_is_told_by_its_exit_code_on_windows(code: int, is_crash: bool) -> None:
+    """Where there are no signals. What only raises an exception can be tried in this process."""
+    command = [sys.executable, "-c", f"import os; os.write(1, b'strided kernels:made'); os._exit({code})"]
+    compiler = beside.Compiler(lambda *_: None)
+    if not is_crash:
+        assert compiler._made_by(command) == b"made"
+        return
+    with pytest.raises(RuntimeError, match=f"ended with exit code {code}") as caught:
+        compiler._made_by(command)
+    assert caught.value.made == b"made"
+
+
+def test_no_lock_is_made_where_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows, where it could not be removed while it is open."""
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with beside._alone(tmp_path / "copy.lock"):
+        assert list(tmp_path.iterdir()) == []

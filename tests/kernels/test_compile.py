@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -221,6 +223,22 @@ def test_a_folder_that_cannot_be_made_is_no_matter(folder, monkeypatch):
     (folder / "file").write_bytes(b"")
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder / "file"))
     assert result(fresh()) == 42
+
+
+def test_a_folder_that_cannot_be_written_is_tried_once(folder, monkeypatch):
+    """Before Python 3.13 `tempfile` goes on for hours on Windows."""
+    touch = Path.touch
+
+    def refused(path, *arguments, **options):
+        if path.parent == folder / "first":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        touch(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "touch", refused)
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: pytest.fail("it goes on for hours"))
+    monkeypatch.setattr(disk_cache, "folders", lambda: [folder / "first", folder / "second"])
+    assert disk_cache.writable_folder() == folder / "second"
+    assert list((folder / "second").iterdir()) == []
 
 
 def test_code_in_a_folder_that_cannot_be_written_is_used(folder, monkeypatch):

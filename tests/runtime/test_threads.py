@@ -86,6 +86,14 @@ class TestContainers:
     def test_unified_group_limits(self, tmp_path: Path) -> None:
         assert self.quota(tmp_path, "0::/pod\n", {"pod/cpu.max": "150000 100000\n"}) == 1.5
 
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names of files are text on other systems")
+    def test_names_of_groups_may_be_in_any_encoding(self, tmp_path: Path) -> None:
+        name = b"p\xf6d\xff"
+        (tmp_path / "membership").write_bytes(b"0::/" + name)
+        (tmp_path / os.fsdecode(name)).mkdir()
+        (tmp_path / os.fsdecode(name) / "cpu.max").write_bytes(b"150000 100000\n")
+        assert cpus.container_cpus(tmp_path / "membership", tmp_path) == 1.5
+
     def test_the_tightest_enclosing_group_counts(self, tmp_path: Path) -> None:
         files = {"pod/cpu.max": "100000 100000", "pod/box/cpu.max": "400000 100000"}
         assert self.quota(tmp_path, "0::/pod/box\n", files) == 1.0

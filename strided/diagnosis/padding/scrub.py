@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
+from typing import Any, BinaryIO
 
 from strided.arrays.layout_array import LayoutArray
 from strided.files.atomic import refuse_existing, refuse_same, replaced
@@ -44,6 +45,12 @@ def scrub_file(
             copy.flush()
             size = copy.tell()
             if shape.size:
-                memory = mmap.mmap(copy.fileno(), size) if size else b""
-                LayoutArray(memory, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess).fill_padding()
+                _fill_padding(copy, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
             return size
+
+
+def _fill_padding(copy: BinaryIO, size: int, shape: Shape, **options: Any) -> None:
+    """Write zeros into the padding of the array in a file."""
+    # It must not be mapped when it gets its name, because of Windows.
+    memory = mmap.mmap(copy.fileno(), size) if size else b""
+    LayoutArray(memory, shape, **options).fill_padding()

@@ -177,7 +177,7 @@ class Snapshot:
             return None
         self._check()
         try:
-            return read_hlo(self.module_proto)
+            return read_hlo(bytes(self.module_proto))  # of a module all parts hold each other, but not the mapped file
         except DumpError as error:
             raise self._refuse_module(error) from error
 
@@ -210,9 +210,10 @@ class Snapshot:
     def _refuse_module(self, error: DumpError) -> DumpError:
         return self._refuse("the module", error, self._outline.modules[0].at)
 
-    # Arguments and results.
+    # Arguments and results. They are not kept, because they hold the snapshot: in a circle, its file would stay open
+    # until garbage is collected, and Windows would not let it be replaced. What was read of them stays with literals.
 
-    @lazy
+    @property
     def partitions(self) -> tuple[Values, ...]:
         """The arguments of every partition, by parameter number."""
         return tuple(self._values("argument", places, self._parameter_names) for places in self._outline.partitions)
@@ -237,7 +238,7 @@ class Snapshot:
         except DumpError as error:
             raise self._refuse("the result", error) from error
 
-    @lazy
+    @property
     def results(self) -> Values:
         """The results: the elements of a tuple, or the only one. Empty if there are none: see `results_missing`.
 
