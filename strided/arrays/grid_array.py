@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,13 +132,18 @@ class GridArray:
         axes = [item for item in selection.items if item is not None]
         spans = [item if isinstance(item, Span) else Span(int(item), 1, 1) for item in axes]  # type: ignore[arg-type]
         out = np.empty([span.size for span in spans], self.dtype)
+        if out.size:  # else one dimension may have any number of tiles
+            self._copy_parts(spans, out)
+        shown = out[(*(slice(None) if isinstance(item, Span) else 0 for item in axes), ...)]
+        kept = [item for item in selection.items if item is None or isinstance(item, Span)]
+        return shown[tuple(None if item is None else slice(None) for item in kept)] if kept else shown
+
+    def _copy_parts(self, spans: Sequence[Span], out: Array) -> None:
+        """Copy what a span of each dimension selects, tile by tile."""
         parts = [list(_parts(*three)) for three in zip(spans, self.shard_shape, self.shape, strict=True)]
         for chosen in itertools.product(*parts):
             cell, local, place = tuple(zip(*chosen, strict=True)) or ((), (), ())
             _copy(self._tile(cell), local, out, place)
-        shown = out[(*(slice(None) if isinstance(item, Span) else 0 for item in axes), ...)]
-        kept = [item for item in selection.items if item is None or isinstance(item, Span)]
-        return shown[tuple(None if item is None else slice(None) for item in kept)] if kept else shown
 
     def _gathered(self, selection: Selection) -> Array:
         """What index arrays select, tile by tile."""
@@ -154,6 +159,27 @@ class GridArray:
             local = tuple(index[here] - k * step for index, k, step in zip(indices, cell, steps, strict=True))
             out[here] = np.asarray(self._tile(cell)[local])
         return out.reshape(shape)
+
+
+def cells_of(sizes: Sequence[int], steps: Sequence[int]) -> Iterator[Cell]:
+    """The tiles that hold elements, the last dimension's fastest: of an array of some sizes in tiles of others.
+
+    >>> list(cells_of((3, 4), (2, 4))), list(cells_of((1 << 62, 0), (1, 1)))
+    ([(0, 0), (1, 0)], [])
+    """
+    if not all(sizes):
+        return
+    counts = [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
+    cell = [0] * len(counts)
+    while True:  # itertools.product would list all numbers of a dimension first, and a file may claim any size
+        yield tuple(cell)
+        for axis in reversed(range(len(counts))):
+            cell[axis] += 1
+            if cell[axis] < counts[axis]:
+                break
+            cell[axis] = 0
+        else:
+            return
 
 
 def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from strided.errors import NotationError
 
 _EXPECTED = "expected integers, slices, '...', None or lists of integers, as between NumPy's brackets"
+#: What no index has, and Python reads with a warning on standard error: strings, and numbers that end in words.
+_NOT_IN_INDEX = re.compile(r"""["']|\b(?!(?:0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9_]+)\b)[0-9]""")
 
 
 def parse_index(text: str) -> Any:
@@ -28,7 +31,7 @@ def parse_index(text: str) -> Any:
     stripped = text.strip()
     if not stripped:
         return ()
-    for source in (f"[{stripped}]", stripped if stripped.startswith("[") else ""):
+    for source in () if _NOT_IN_INDEX.search(text) else (f"[{stripped}]", stripped if stripped.startswith("[") else ""):
         try:
             tree = ast.parse(f"_{source}", mode="eval").body
             if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):

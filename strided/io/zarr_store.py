@@ -12,7 +12,6 @@ Nothing here needs zarr. Other codecs, such as compression, are left to it.
 from __future__ import annotations
 
 import errno
-import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strided.arrays.blocks import Box
-from strided.arrays.grid_array import Cell, GridArray
+from strided.arrays.grid_array import Cell, GridArray, cells_of
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.errors import BufferSizeError, DumpError, StridedError, UnsupportedError
 from strided.escape import visible
@@ -365,5 +364,5 @@ def storage_dtype(element_type: str) -> np.dtype[Any]:
 
 def _chunks(sizes: tuple[int, ...], chunks: tuple[int, ...]) -> Iterator[tuple[Cell, Box]]:
     """The chunks that hold elements: coordinates, and slice of the array."""
-    for cell in itertools.product(*(range(-(-n // step)) for n, step in zip(sizes, chunks, strict=True))):
+    for cell in cells_of(sizes, chunks):
         yield cell, tuple(slice(k * c, min((k + 1) * c, n)) for k, c, n in zip(cell, chunks, sizes, strict=True))

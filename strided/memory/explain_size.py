@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from strided.errors import StridedError
-from strided.layout import BufferShape, Layout, Shape, Tile, TupleShape
+from strided.layout import UNBOUNDED, BufferShape, Layout, Shape, Tile, TupleShape
+from strided.layout.element_types import element_type
 from strided.layout.parser import parse
 from strided.memory.usage_text import Size
 from strided.tpu.default_layout import default_layout
@@ -27,7 +28,7 @@ _TABLE_BYTES = (32, 512, 1024)
 _METADATA_BYTES = (0, 32, 512, 1024)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def explanations(text: str, size: Size, generation: str | None) -> tuple[Shape | TupleShape, ...]:
     """The shapes with layouts that take a size; the compiler's default comes first.
 
@@ -41,17 +42,18 @@ def explanations(text: str, size: Size, generation: str | None) -> tuple[Shape |
         return (shape,) if any(-(-4 * len(shape) // unit) * unit == size.bytes for unit in _TABLE_BYTES) else ()
     if isinstance(shape, BufferShape):
         shape = shape.shape
-    if not isinstance(shape, Shape) or shape.layout is None:
+    if not isinstance(shape, Shape) or shape.layout is None or UNBOUNDED in shape.dimensions:
         return ()
     found: dict[Shape, None] = {}
-    if "{" in text:
-        found[shape] = None
-    else:
-        static = Shape(shape.element_type, shape.dimensions)
-        for candidate in _candidates(static, ("v5e", "v2") if generation is None else (generation,)):
-            found[candidate if not shape.is_dynamic else _dynamic(candidate, shape)] = None
     more = _METADATA_BYTES if shape.is_dynamic else (0,)
     try:
+        if "{" in text:
+            found[shape] = None
+        else:
+            static = Shape(shape.element_type, shape.dimensions)
+            may_fit = range(size.least - max(more), size.most + 1)
+            for candidate in _candidates(static, ("v5e", "v2") if generation is None else (generation,), may_fit):
+                found[candidate if not shape.is_dynamic else _dynamic(candidate, shape)] = None
         fits = tuple(one for one in found if any(size.least <= one.byte_size + n <= size.most for n in more))
     except StridedError:
         return ()
@@ -63,11 +65,11 @@ def _dynamic(static: Shape, like: Shape) -> Shape:
     return Shape(static.element_type, static.dimensions, static.layout, dynamic=like.dynamic)
 
 
-@lru_cache(maxsize=4096)
-def _candidates(shape: Shape, generations: tuple[str, ...]) -> tuple[Shape, ...]:
-    if shape.rank > _MAX_RANK:
-        return ()
+def _candidates(shape: Shape, generations: tuple[str, ...], sizes: range) -> dict[Shape, None]:
+    """The shape in the compiler's layout, in row-major order, and in those of the other orders that take such sizes."""
     found: dict[Shape, None] = {}
+    if shape.rank > _MAX_RANK:
+        return found
     for generation in generations:
         try:
             default = default_layout(shape, generation)
@@ -75,13 +77,23 @@ def _candidates(shape: Shape, generations: tuple[str, ...]) -> tuple[Shape, ...]
             continue
         found[shape.with_layout(default)] = None
         if shape.rank >= 2 and 0 not in shape.dimensions:
+            bits = default.element_size_in_bits or element_type(shape.element_type).storage_bits
             for minor, second in itertools.permutations(reversed(range(shape.rank)), 2):
-                tiles = _tiles(shape.element_type, shape.dimensions[second], generation)
+                columns, rows = (shape.dimensions[d] for d in (minor, second))
+                tiles = _tiles(shape.element_type, rows, generation)
+                # Most do not fit, and a shape takes fifty times as long to make as this.
+                elements = shape.size // (columns * rows) * _padded(rows, tiles[0][0]) * _padded(columns, tiles[0][1])
+                if -(-elements * bits // 8) not in sizes:
+                    continue
                 rest = (d for d in reversed(range(shape.rank)) if d not in (minor, second))
                 found[shape.with_layout(replace(default, minor_to_major=(minor, second, *rest), tiles=tiles))] = None
         packed = default.element_size_in_bits
         found[shape.with_layout(Layout(default.minor_to_major, element_size_in_bits=packed))] = None
-    return tuple(found)
+    return found
+
+
+def _padded(size: int, tile: int) -> int:
+    return -(-size // tile) * tile
 
 
 @lru_cache(maxsize=4096)

@@ -187,8 +187,11 @@ def _joined(makers: Iterable[Instruction]) -> Source:
 
 
 def _parsed(text: str) -> Shape | TupleShape | None:
+    """The shape in a text; None if it is none, or has no size."""
     try:
         shape = parse(text)
+        if isinstance(shape, Shape):
+            _ = shape.byte_size
     except StridedError:
         return None
     return shape if isinstance(shape, (Shape, TupleShape)) else None

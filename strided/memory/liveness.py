@@ -45,8 +45,9 @@ _ALIASED = re.compile(r"\{([\d, ]*)\}: *\((\d{1,9}), *\{([\d, ]*)\}")
 
 #: More values, and tuples in tuples, than a real program has: a hostile one may nest them.
 _MAX_VALUES, _MAX_LEVELS = 10_000_000, 500
-#: The most instructions in calls of computations that others call, too: each may call the next one twice.
-_MAX_CALLED_AGAIN = 1_000_000
+#: The most instructions in calls of computations that others call, too: of any module, of a small one, and for each
+#: instruction of a module. In a hostile one each computation may call the next one twice.
+_MAX_CALLED_AGAIN, _LEAST_CALLED_AGAIN, _CALLED_AGAIN = 1_000_000, 50_000, 64
 
 
 class Liveness:
@@ -329,7 +330,7 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
     calls: dict[tuple[int, Instruction, int], int] = {}
     seen: set[int] = set()
     around: set[int] = set()  # computations that are being called: a hostile one may call itself
-    again = 0
+    again, most = 0, min(_MAX_CALLED_AGAIN, _LEAST_CALLED_AGAIN + _CALLED_AGAIN * len(module.instructions))
     todo: list[tuple[Run, list[int] | None]] = [((0, i), None) for i in reversed(module.entry.instructions)]
     while todo:
         run, called = todo.pop()
@@ -344,8 +345,8 @@ def _in_order(module: Module) -> tuple[list[Run], dict[tuple[int, Instruction, i
             if id(computation) in around.difference(begun) or computation.is_entry:
                 continue
             again += len(computation.instructions) if id(computation) in seen else 0
-            if again > _MAX_CALLED_AGAIN:
-                raise UnsupportedError(f"calls again and again: more than {_MAX_CALLED_AGAIN:,} instructions in all")
+            if again > most:
+                raise UnsupportedError(f"calls again and again: more than {most:,} instructions in all")
             inside = calls[call, instruction, n] = len(calls) + 1
             seen.add(id(computation))
             around.add(id(computation))

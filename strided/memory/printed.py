@@ -39,7 +39,8 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
         lines.append(f"... and {counted(count, 'buffer')} more, {size_text(rest)}")
     lines += [""] * bool(report.notes)
     lines += [line for note in report.notes for line in _wrapped(f"- {note}", width, "  ")]
-    return "\n".join(line for text in lines for line in _wrapped(text, width, "    "))
+    # Names of memory spaces, kinds of buffers and notes come from files, too.
+    return "\n".join(line for text in lines for line in _wrapped(visible(text), width, "    "))
 
 
 def _most_telling(report: MemoryReport) -> list[Buffer]:

@@ -340,3 +340,11 @@ def test_tuple_constants_of_another_shape_are_refused() -> None:
     assert "constant({...})" in right.to_text()
     with pytest.raises(DumpError, match=r"a constant .* whose literal is"):
         read_hlo(constant(F32, F32)).to_text(print_large_constants=True)
+
+
+def test_rows_without_elements_are_printed_to_a_limit() -> None:
+    for sizes, shown in (([3, 0], "{ {}, {}, {} }"), ([0, 1 << 40], "{  }"), ([1 << 40, 0], "{...}")):
+        fields = {"element_type": 11, "dimensions": sizes, "layout": {"minor_to_major": [1, 0]}}
+        shape = serialized("ShapeProto", **fields)
+        constant = instruction("c", "constant", 1, shape=shape, literal={"shape": fields})
+        assert f"constant({shown})" in read_hlo(module(computation("e", 1, constant))).to_text()

@@ -149,6 +149,20 @@ def test_xla_reads_the_same(form: str) -> None:
     }
 
 
+@pytest.mark.parametrize("more", ["\nROOT c = f32[2]{0} abs(b)\n", "\n  garbage\n"])
+def test_one_instruction_alone_has_nothing_behind_it(more: str) -> None:
+    alone = 'b = f32[2]{0} negate(f32[2]{0} a), metadata={op_name="x"}'
+    assert len(read_hlo(f"{alone}\n").instructions) == 2
+    assert read_hlo(alone.replace(", m", ",\n  m") + "  // the end\n").entry.root.metadata == {"op_name": "x"}
+    with pytest.raises(sd.DumpError, match=r"line 1, column 1: no HLO computation.*instructions stand between 'ENTRY"):
+        read_hlo(alone + more)
+    with pytest.warns(sd.DumpWarning, match="lines were not understood"):
+        module = read_hlo(f"{alone}{more}}}\n\n%f (p: f32[]) -> f32[] {{\n  ROOT p = f32[] parameter(0)\n}}\n")
+    assert [one.name for one in module.computations] == ["f"]
+    with pytest.raises(sd.DumpError, match="no HLO computation"):  # the brace of the first line closes on the last one
+        read_hlo("  a = f32[] tanh(p), statistics={x=1\n  b = f32[] negate(a)\n}\n")
+
+
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 

@@ -144,6 +144,14 @@ def test_empty_tiles_need_no_shard():
     assert whole.to_numpy().tolist() == [1, 2, 3]
 
 
+def test_a_text_may_claim_any_number_of_devices():
+    sharding = f"{{devices=[1,{1 << 62}]<=[{1 << 62}]}}"
+    whole = assemble({device: np.full((2, 1), device) for device in (0, 2)}, sharding, (2, 3))
+    assert whole.missing == ((slice(0, 2), slice(1, 2)),)
+    assert whole[:, ::2].tolist() == [[0, 2]] * 2
+    assert assemble({0: np.ones((2, 0))}, sharding, (2, 0)).to_numpy().shape == (2, 0)
+
+
 @pytest.mark.parametrize("start", range(14, 23))
 @pytest.mark.parametrize("wrap", [np.asarray, lambda raw: LayoutArray(raw, "u8[2]{0}")])
 def test_out_may_lie_where_the_shards_are(start, wrap):

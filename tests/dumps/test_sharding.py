@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import strided as sd
 from strided.dumps.sharding.sharding import Sharding
-from strided.dumps.sharding.tile_assignment import MAX_LISTED, TileAssignment
+from strided.dumps.sharding.tile_assignment import MAX_LISTED, MAX_UNEVEN, TileAssignment
 from strided.errors import DumpError, LayoutError, NotationError, UnsupportedError
 from tests import paths
 from tests.protos import parsed, serialized
@@ -313,6 +313,10 @@ def test_claims_of_many_devices_allocate_nothing(text):
     assert sharding.slices((7,))[5] is not None
     with pytest.raises(UnsupportedError, match=f"longer than {MAX_LISTED}"):
         TileAssignment.iota((MAX_LISTED + 1,)).array()
+    uneven = "{{devices=[4,{}]<=[{},6]T(1,0) last_tile_dims={{replicated, manual}}}}"
+    assert len(Sharding.parse(uneven.format(1500, 1000)).grid.devices) == 6000
+    with pytest.raises(UnsupportedError, match=f"longer than {MAX_UNEVEN}"):
+        Sharding.parse(uneven.format(30000, 20000))
 
 
 def _axes(count):
@@ -378,9 +382,11 @@ def test_mangled_protos_end_in_a_value_or_a_dump_error(proto, place, piece, cut)
     data = data[:place] if cut else data[:place] + piece + data[place + len(piece) :]
     try:
         sharding = Sharding.from_proto(data)
-    except DumpError:
+    except (DumpError, UnsupportedError):
         return
     assert Sharding.from_proto(sharding.to_proto()) == sharding
+    if not any(one.kind == "tuple" for one in sharding.elements):  # which no text nests
+        assert Sharding.parse(sharding.text()) == sharding
 
 
 def test_axes_whose_names_are_no_text_have_a_proto():
@@ -482,6 +488,12 @@ def test_a_sub_axis_that_cuts_nothing_is_refused() -> None:
 def test_a_negative_device_of_a_maximal_proto_is_named() -> None:
     proto = serialized("OpSharding", type=1, tile_assignment_dimensions=[1], tile_assignment_devices=[-1])
     with pytest.raises(DumpError, match="a device number is at least 0, found -1"):
+        Sharding.from_proto(proto)
+
+
+def test_a_grid_without_sizes_is_refused() -> None:
+    proto = serialized("OpSharding", type=3, iota_reshape_dims=[1], iota_transpose_perm=[0])
+    with pytest.raises(DumpError, match="needs the sizes of its grid, found none"):
         Sharding.from_proto(proto)
 
 

@@ -31,9 +31,11 @@ from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.shapes import read_shape
 from strided.dumps.snapshots.format import DELIMITED, FORMS, read_outline
 from strided.dumps.source import open_source
-from strided.errors import StridedError
+from strided.errors import DumpError, StridedError, UnsupportedError
 from strided.escape import visible
 from strided.io.containers import open_container
+from strided.io.convert_file import write_arrays
+from strided.io.zarr_store import ZarrStore
 from strided.layout import Layout, Shape
 from tests import paths
 
@@ -291,6 +293,8 @@ def ask_sharding(sharding: Any) -> None:
     with refusing(TypeError, IndexError):
         slices = sharding.slices((8, 16, 4)[: len(sharding.tile_counts) or 1])
         slices[0]
+    if not any(one.kind == "tuple" for one in sharding.elements):  # which no text nests
+        assert sd.Sharding.parse(sharding.text()) == sharding
     with refusing():
         sd.Sharding.from_proto(sharding.to_proto())
 
@@ -356,6 +360,35 @@ def assignment_proto_seeds() -> list[bytes]:
     return [bytes.fromhex(one) for one in _hexes(found)] or hlo_proto_seeds()
 
 
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+
+def ask_report(report: Any) -> None:
+    shown(str(report))
+    shown(repr(report))
+    json.dumps(report.to_dict(), allow_nan=False)
+    report.svg(), report._repr_html_()
+    assert 0 <= report.padding_bytes <= report.peak_bytes
+    assert all(0 <= one.unpadded_bytes <= one.bytes for one in report.buffers)
+
+
+def read_memory_text(data: bytes) -> None:
+    ask_report(sd.memory_report(data))
+
+
+def read_memory_of_hlo(data: bytes) -> None:
+    module = sd.read_hlo(data)
+    with refusing():
+        ask_report(sd.memory_report(module))
+    with refusing():
+        shown(sd.layout_copies(module).report())
+
+
+def memory_text_seeds() -> list[bytes]:
+    paths_of = sorted((DATA / "memory").glob("*.txt")), sorted((DATA / "memory").glob("*usage-report.txt.gz"))
+    return [*(path.read_bytes() for path in paths_of[0]), *(gzip.decompress(path.read_bytes()) for path in paths_of[1])]
+
+
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -408,6 +441,30 @@ def container_seeds() -> list[bytes]:
     plain = path.read_bytes()
     sd.save_safetensors(path, {"a": arrays["a"]}, "{0,1:T(2,4)}")
     return [stored.getvalue(), packed.getvalue(), plain, path.read_bytes()]
+
+
+def read_zarr(data: bytes) -> None:
+    """Metadata of an array; behind a NUL, the first chunk."""
+    metadata, _, chunk = data.partition(b"\0")
+    with tempfile.TemporaryDirectory(dir=_scratch().parent) as folder:
+        Path(folder, "c", "0").mkdir(parents=True)
+        Path(folder, "zarr.json").write_bytes(metadata)
+        Path(folder, "c", "0", "0").write_bytes(chunk)
+        for array in ZarrStore(folder).values():
+            shown(str(array.xla_shape))
+            with refusing():
+                if array.size <= _SMALL:
+                    array.to_numpy()
+
+
+def zarr_seeds() -> list[bytes]:
+    seeds = []
+    for layout in (None, "{1,0:T(8,128)(2,1)}"):
+        with tempfile.TemporaryDirectory(dir=_scratch().parent) as folder:
+            write_arrays({"x": np.zeros((3, 5), ml_dtypes.bfloat16)}, Path(folder, "x.zarr"), layout, overwrite=False)
+            parts = [Path(folder, "x.zarr", name).read_bytes() for name in ("zarr.json", "c/0/0")]
+            seeds.append(b"\0".join(parts))
+    return seeds
 
 
 def read_names(data: bytes) -> None:
@@ -495,8 +552,11 @@ READERS: dict[str, Reader] = {
     "sharding proto": Reader(read_sharding_proto, sharding_proto_seeds),
     "assignment text": Reader(read_assignment_text, assignment_text_seeds),
     "assignment proto": Reader(read_assignment_proto, assignment_proto_seeds),
+    "memory text": Reader(read_memory_text, memory_text_seeds, (DumpError, UnsupportedError)),
+    "memory of HLO": Reader(read_memory_of_hlo, hlo_text_seeds),
     "npy": Reader(read_npy, npy_seeds, (ValueError,)),
     "container": Reader(read_container, container_seeds),
+    "zarr": Reader(read_zarr, zarr_seeds),
     "names": Reader(read_names, name_seeds),
     "anything": Reader(read_anything, anything_seeds),
     "gzip": Reader(read_gzip, gzip_seeds),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from typing import Any
@@ -369,6 +370,16 @@ def test_indices_from_text(text: str, key: object) -> None:
 def test_what_is_no_index(text: str) -> None:
     with pytest.raises(sd.NotationError, match="expected integers, slices"):
         parse_index(text)
+
+
+@pytest.mark.parametrize("text", ["1if 2else 3", "0x1for x in y", r"'\d'", "2and 1"])
+def test_what_is_no_index_is_refused_without_a_warning_of_pythons(text: str) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(sd.NotationError, match="expected integers, slices"):
+            parse_index(text)
+    assert not told
+    assert parse_index("0x10, 0b11, 1_0") == (16, 3, 10)
 
 
 @pytest.mark.parametrize("text", ["[9, 200:204]", "[..., 0]", "[None, 3]", " [::2] "])

@@ -269,3 +269,13 @@ def test_chunks_that_are_not_found_are_not_zero(tmp_path: Path) -> None:
         changed_metadata(tmp_path / "x.zarr", **changes)
         with pytest.raises(sd.UnsupportedError, match="zarr reads it"):
             sd.open(tmp_path / "x.zarr")
+
+
+def test_an_array_without_elements_has_no_chunks_whatever_its_other_sizes(tmp_path: Path) -> None:
+    write(tmp_path / "x.zarr", x=VALUES)
+    grid = {"name": "regular", "configuration": {"chunk_shape": [1, 300]}}
+    changed_metadata(tmp_path / "x.zarr", shape=[1 << 60, 0], chunk_grid=grid)
+    found = ZarrStore(str(tmp_path / "x.zarr"))["x"]
+    assert found.to_numpy().shape == found[:].shape == (1 << 60, 0)
+    assert found[5:, :].shape == ((1 << 60) - 5, 0)
+    assert 0 not in found

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import strided as sd
+from strided.memory import explain_size
+from strided.memory.usage_text import Size
 from tests.memory.test_reports import MEMORY, OLD, REPORTS, text_of
 
 MORE = "the text holds more reports; this is the first"
@@ -173,3 +177,58 @@ def test_the_list_of_a_gpu(prefix: str) -> None:
 def test_what_the_runtime_says_names_no_buffers(message: str) -> None:
     with pytest.raises(sd.DumpError, match="it names no buffers"):
         sd.memory_report(f"RESOURCE_EXHAUSTED: {message}")
+
+
+def table_of(*rows: tuple[str, str]) -> str:
+    """A memory usage report with rows of a table, each a size and shapes."""
+    head = "Memory Space: default (color=0)\nTotal bytes: 1073741824 (1.00GiB)\n  cumulative_size; size; offset\n"
+    lines = (f"  {size}(9%); {size}; {n << 20}; {shapes.count('[')}; {shapes}" for n, (size, shapes) in enumerate(rows))
+    return "\n".join([head, *lines, ""])
+
+
+@pytest.mark.parametrize("shape", ["f32[?]", "f32[<=8,?]", "f32[4]{0:T(2,*)}"])
+def test_a_shape_without_a_size_spoils_only_what_is_said_of_it(shape: str) -> None:
+    report = sd.memory_report(table_of(("1.0MiB", shape), ("2.0MiB", f"{shape}, f32[1000,500]")))
+    one, other = sorted(report.buffers, key=lambda buffer: buffer.bytes)
+    assert (one.shape, one.bytes, one.unpadded_bytes) == (None, 1 << 20, 1 << 20)
+    assert (
+        len(sd.memory_report(table_of(("1.0MiB", f"bf16[{1 << 61},1]"))).buffers) == 1
+    )  # tiles would be too many bytes
+    assert str(other.shape) == "f32[1000,500]{1,0:T(8,128)}"
+    assert str(report)
+
+
+def test_only_layouts_that_take_the_size_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(explain_size, "replace", lambda *args, **more: made.append(more) or replace(*args, **more))
+    many = ", ".join(f"f32[{n},3,5,7,9,{n},2,4]" for n in range(2, 34))
+    report = sd.memory_report(table_of(*[("3.0MiB", many)] * 20))
+    assert len(report.buffers) == 20
+    assert len(made) < 32 * 10, "of 112 orders of each shape"
+
+
+@pytest.mark.parametrize("text", ["f32[9,300,2]", "bf16[3,17,1,8]", "s8[40,64,7]", "s4[128,5,33]", "pred[6,2]"])
+def test_every_order_whose_size_fits_is_found(text: str) -> None:
+    shape = sd.parse_shape(text)
+    generations = ("v5e", "v2")
+    for size in {shape.with_layout(sd.tpu.default_layout(shape, one)).byte_size for one in generations}:
+        wanted = set()
+        for one in generations:
+            default = sd.tpu.default_layout(shape, one)
+            for order in itertools.permutations(range(shape.rank)):
+                if order[2:] != tuple(sorted(order[2:], reverse=True)):
+                    continue
+                tiles = sd.tpu.default_layout(f"{shape.element_type}[{shape.dimensions[order[1]]},1048576]", one).tiles
+                wanted.add(shape.with_layout(replace(default, minor_to_major=order, tiles=tiles)))
+            wanted.add(shape.with_layout(replace(default, tiles=())))
+        found = explain_size.explanations(text, Size(size, size, size), None)
+        assert set(found) == {one for one in wanted if one.byte_size == size}
+
+
+def test_names_in_a_text_cannot_control_a_terminal() -> None:
+    text = OLD.replace("hbm", "x\u202ehbm").replace("Allocation type: HLO temp", "Allocation type: HLO\x1b]0;temp")
+    spaces = table_of(("1.0MiB", "f32[512,512]")).replace("default (color=0)", "smem\u202a (color=2)")
+    for report in (sd.memory_report(text), sd.memory_report(spaces)):
+        assert report.buffers
+        assert str(report).replace("\n", "").isprintable()
+    assert "smem\\u202a" in str(sd.memory_report(spaces))

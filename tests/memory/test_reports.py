@@ -636,18 +636,19 @@ def test_before_copies_are_there_nothing_is_written_in_place(name: str) -> None:
     assert sd.memory_report(f"HloModule m\n{text}").total_bytes == total
 
 
-@pytest.mark.slow
-def test_calls_without_end_are_refused() -> None:
+@pytest.mark.parametrize("depth", [17, 40])
+def test_calls_without_end_are_refused(depth: int) -> None:
+    """A module of two kilobytes may call for 400,000 instructions, or for any number."""
     computation = "%f{n} (p: f32[8]) -> f32[8] {{\n  %p{n} = f32[8]{{0}} parameter(0)\n{calls}}}\n\n"
     call = "  {root}%{name}{n} = f32[8]{{0}} call(%{of}{n}), to_apply=%f{next}\n"
     text = "HloModule m, is_scheduled=true\n\n"
     text += computation.format(n=0, calls="  ROOT %c0 = f32[8]{0} negate(%p0)\n")
-    for n in range(1, 40):
+    for n in range(1, depth):
         two = call.format(root="", name="b", n=n, of="p", next=n - 1)
         two += call.format(root="ROOT ", name="c", n=n, of="b", next=n - 1)
         text += computation.format(n=n, calls=two)
     entry = "ENTRY %e (a: f32[8]) -> f32[8] {\n  %a = f32[8]{0} parameter(0)\n"
-    text += entry + "  ROOT %r = f32[8]{0} call(%a), to_apply=%f39\n}\n"
+    text += entry + f"  ROOT %r = f32[8]{{0}} call(%a), to_apply=%f{depth - 1}\n}}\n"
     with pytest.raises(sd.UnsupportedError, match="calls again and again"):
         sd.memory_report(text)
     # What calls itself is called once.

@@ -94,7 +94,8 @@ class Tally:
     element_bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.per_axis = [np.zeros(n, np.int64) for n in self.shape]
+        # An array without elements may have any other sizes.
+        self.per_axis = [np.zeros(n if 0 not in self.shape else 0, np.int64) for n in self.shape]
         self.map_counts, self.nan_counts = self.cells.counts(), self.cells.counts()
 
     def points(self, places: Places | Sequence[int]) -> Points:

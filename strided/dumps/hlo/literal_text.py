@@ -7,6 +7,7 @@ value of the type may need.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import cache
@@ -23,6 +24,8 @@ from strided.layout.element_types import element_type
 
 #: Longer constants are not printed.
 MAX_ELEMENTS = 10
+#: Nor are those of more rows without elements, which XLA prints: a few bytes may claim any number of them.
+_MAX_EMPTY_ROWS = 1 << 8
 
 #: Decimal digits that always survive, if the type has a short form, and digits that any value needs.
 _DIGITS = {"f32": (6, 9), "f64": (15, 17)}
@@ -67,6 +70,8 @@ def array_text(values: npt.NDArray[Any], name: str) -> str:
     """
     if values.ndim == 0:
         return ("false", "true")[bool(values)] if name == "pred" else _element(name)(values[()])
+    if not values.size and math.prod(itertools.takewhile(bool, values.shape)) > _MAX_EMPTY_ROWS:
+        return "{...}"
     return _rows(values, _element(name), values.ndim, ())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from strided.dumps.hlo.lexer import split_list, trimmed
+from strided.dumps.hlo.statements import is_one_statement
 from strided.dumps.hlo.text_instruction import TextInstruction, match_statement, shape_of, split_operand
 from strided.errors import DumpError
 
@@ -52,8 +53,10 @@ def with_parameters(text: str, line: int) -> list[TextInstruction] | None:
 
     XLA reads ``f32[2] add(f32[2], f32[2] %x)`` so. Without names they are ``_0``, ``_1``, ..., the instruction ``_``.
     """
-    matched = match_statement(text) or match_statement(f"_ = {text}")
-    if matched is None:
+    alone = trimmed(text)
+    matched = match_statement(alone) or match_statement(f"_ = {alone}")
+    indent = text[: len(text) - len(text.lstrip())].rpartition("\n")[2]  # which tells of other instructions behind it
+    if matched is None or not is_one_statement(indent + matched.string):
         return None
     instruction = TextInstruction(matched, matched.string, line)
     if instruction.shape_text is None or instruction.written_shape is None:

@@ -103,6 +103,17 @@ def split_statements(text: str) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
+def is_one_statement(text: str) -> bool:
+    """Whether a text is one statement to its end, with nothing behind it.
+
+    >>> is_one_statement("a = f32[] add(b,\\n  c)"), is_one_statement("a = f32[] add(b, c), x=1\\nb = f32[] iota()")
+    (True, False)
+    """
+    lines = text.split("\n")
+    _, end, whole = LineGroups(lines).gather(0, inner=True)
+    return whole and end == len(lines) and len(list(split_statements(text))) == 1
+
+
 class LineGroups:
     """The lines of a text, and which of them belong together. Lines count from 0."""
 

@@ -25,7 +25,7 @@ from strided.dumps.hlo.mlir import refuse_mlir
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import rename
 from strided.dumps.hlo.operands import with_parameters
-from strided.dumps.hlo.statements import LineGroups, opening_of
+from strided.dumps.hlo.statements import STATEMENT_START, LineGroups, opening_of
 from strided.dumps.hlo.text_header import TextHeader
 from strided.dumps.source import BYTE_ORDER_MARK, split_lines
 from strided.errors import DumpError
@@ -163,7 +163,10 @@ class _ModuleReader:
             refuse_mlir(self.lines[self.start :], self.path)
             line = next((n for n, text in enumerate(self.lines[self.start :], self.start) if text.strip()), self.start)
             column = len(self.lines[line]) - len(self.lines[line].lstrip()) + 1
-            raise DumpError("no HLO computation in this text", path=self.path, line=line + 1, column=column)
+            words = "no HLO computation in this text"
+            if STATEMENT_START.match(self.lines[line]):
+                words += ": instructions stand between 'ENTRY e {' and '}', but for a single one"
+            raise DumpError(words, path=self.path, line=line + 1, column=column)
         entry = self.body.entry or self.body.computations[-1]
         header = TextHeader(self.attributes, self.tables)
         if self.body.entry is None and not _fits(header, entry):
@@ -188,7 +191,7 @@ class _ModuleReader:
         """Read the text as a single instruction, with parameters for its operands; returns False if it is none."""
         if self.name is not None or self.body.entry is not None:
             return False
-        found = with_parameters(trimmed("\n".join(self.lines[self.start :])), self.start + 1)
+        found = with_parameters("\n".join(self.lines[self.start :]), self.start + 1)
         if found is None:
             return False
         self.body.unread, self.body.computations, self.body.entry = [], [], None

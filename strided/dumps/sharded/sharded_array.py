@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from strided.arrays import overlap
-from strided.arrays.grid_array import Array, Cell, GridArray
+from strided.arrays.grid_array import Array, Cell, GridArray, cells_of
 from strided.arrays.layout_array import LayoutArray, map_array
 from strided.dumps.sharded.replicas import ReplicaReport, compare_tiles
 from strided.dumps.sharding.sharding import DeviceSlices, Index, Sharding
@@ -64,10 +63,8 @@ class ShardedArray(GridArray):
 
     def _tiles(self) -> Iterator[tuple[Cell, Index]]:
         """The tiles that hold elements: coordinates, and slice of the array."""
-        for cell in itertools.product(*map(range, self._counts)):
-            index = self._slices.of_tile(cell)
-            if all(s.start < s.stop for s in index):
-                yield cell, index
+        for cell in cells_of(self.shape, self.shard_shape):
+            yield cell, self._slices.of_tile(cell)
 
     # ---- the shards -------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,8 @@ def _unnamed(found: Fields, make: Callable[..., T], depth: int) -> T:
         return make(kind="maximal", device=device_number(devices[0]), group=group)
     if kind != "tiled":
         return make(kind=kind, group=group)
+    if not dimensions:
+        raise DumpError("a tiled OpSharding needs the sizes of its grid, found none", position=at)
     if reshape:
         grid = TileAssignment.iota(dimensions, reshape, found.integers("iota_transpose_perm"))
     else:

@@ -70,6 +70,8 @@ class Sharding(ShardingValue):
         ------
         NotationError
             Not a sharding; shows what was expected and where.
+        UnsupportedError
+            An iota over more than 65,536 devices of which only a list gives the canonical order.
 
         >>> print(Sharding.parse("{devices=[2,4]<=[2,4]T(0,1)}"))
         {devices=[2,4]<=[8]}
@@ -90,6 +92,8 @@ class Sharding(ShardingValue):
         ------
         DumpError
             Not such a message, or one that describes no sharding.
+        UnsupportedError
+            As for `parse`.
         """
         return read_sharding_proto(as_view(data), cls)
 

@@ -26,6 +26,8 @@ from strided.runtime.lazy import lazy
 
 #: Size of the largest grid written out device by device. Longer lists come only from texts that list them.
 MAX_LISTED = 1 << 20
+#: The same where a text of a few characters asks for it, whose canonical form no iota expresses: a dump may hold many.
+MAX_UNEVEN = 1 << 16
 
 
 class Digit(NamedTuple):
@@ -129,15 +131,15 @@ class TileAssignment:
     def _places(self) -> dict[int, int]:
         return {device: place for place, device in enumerate(self.devices)}
 
-    def array(self) -> npt.NDArray[np.int64]:
+    def array(self, longest: int = MAX_LISTED) -> npt.NDArray[np.int64]:
         """The device numbers as an array of the grid's dimensions.
 
-        UnsupportedError for an iota over more than `MAX_LISTED` devices.
+        UnsupportedError for an iota over more than `longest` devices.
         """
         if self.digits is None:
             return np.array(self.devices, np.int64).reshape(self.dimensions)
-        if self.size > MAX_LISTED:
-            raise UnsupportedError(f"a list of {self.size} devices is longer than {MAX_LISTED}")
+        if self.size > longest:
+            raise UnsupportedError(f"a list of {self.size} devices is longer than {longest}")
         numbers = np.zeros(1, np.int64)
         for size, stride in self.digits:
             numbers = np.add.outer(numbers, np.arange(size, dtype=np.int64) * stride).reshape(-1)
@@ -156,7 +158,7 @@ class TileAssignment:
         split = None if self.digits is None else split_digits(self.digits, self.dimensions)
         if split is not None:
             return TileAssignment(dimensions, _merged(digit for k in moved for digit in split[k]))
-        return TileAssignment(dimensions, None, tuple(self.array().transpose(order).reshape(-1).tolist()))
+        return TileAssignment(dimensions, None, tuple(self.array(MAX_UNEVEN).transpose(order).reshape(-1).tolist()))
 
     def sorted_last(self) -> TileAssignment:
         """The grid with devices ascending along its last dimension, as XLA keeps copies."""
@@ -166,7 +168,9 @@ class TileAssignment:
             major, minor = split
             minor = sorted(minor, key=lambda digit: digit.stride, reverse=True)
             return TileAssignment(self.dimensions, _merged((*major, *minor)))
-        return TileAssignment(self.dimensions, None, tuple(np.sort(self.array(), axis=-1).reshape(-1).tolist()))
+        return TileAssignment(
+            self.dimensions, None, tuple(np.sort(self.array(MAX_UNEVEN), axis=-1).reshape(-1).tolist())
+        )
 
     @property
     def iota_form(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
