@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import threading
@@ -56,7 +57,13 @@ def refuse_other(descriptor: int, path: str | os.PathLike[str]) -> None:
 
 def is_seekable(file: BinaryIO) -> bool:
     """Whether a file can be read from any byte on: a pipe cannot, though on Windows Python says so (before 3.16)."""
-    return file.seekable() and not stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+    if not file.seekable():
+        return False
+    try:
+        descriptor = file.fileno()
+    except io.UnsupportedOperation:  # it lies in memory, or on a server
+        return True
+    return not stat.S_ISFIFO(os.fstat(descriptor).st_mode)
 
 
 #: Whether several threads may read one file at once.

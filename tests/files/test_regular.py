@@ -116,6 +116,12 @@ def test_a_folder_is_named_where_it_cannot_be_opened(
         open_regular(tmp_path / "x", writable=writable)
 
 
+def test_files_without_a_descriptor_are_what_they_say() -> None:
+    assert regular.is_seekable(io.BytesIO(b"0123"))
+    with open(os.devnull, "rb") as file:
+        assert regular.is_seekable(file)
+
+
 class TestWithoutPlaces:
     """Where the system reads at the place of a file alone, as Windows and older versions of macOS do."""
 
