@@ -35,7 +35,7 @@ settings.register_profile("thorough", max_examples=3000, deadline=None, suppress
 settings.load_profile("default")
 
 #: Seconds of each campaign: in the normal run, and with ``--long``.
-FUZZ_SECONDS, LONG_FUZZ_SECONDS = 0.2, 10.0
+FUZZ_SECONDS, LONG_FUZZ_SECONDS = 0.2, 6.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
