@@ -170,16 +170,13 @@ def cells_of(sizes: Sequence[int], steps: Sequence[int]) -> Iterator[Cell]:
     if not all(sizes):
         return
     counts = [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
-    cell = [0] * len(counts)
-    while True:  # itertools.product would list all numbers of a dimension first, and a file may claim any size
-        yield tuple(cell)
-        for axis in reversed(range(len(counts))):
-            cell[axis] += 1
-            if cell[axis] < counts[axis]:
-                break
-            cell[axis] = 0
-        else:
-            return
+    # itertools.product would list all numbers of a dimension first, and a file may claim any size.
+    for number in range(math.prod(counts)):
+        cell = []
+        for count in reversed(counts):
+            number, place = divmod(number, count)
+            cell.append(place)
+        yield tuple(reversed(cell))
 
 
 def _parts(span: Span, step: int, size: int) -> Iterator[tuple[int, slice, slice]]:

@@ -44,7 +44,7 @@ def forked() -> int | None:
 
 def _handlers() -> Mapping[int, _Handler]:
     """What this process does about each signal that may end it; one that is ignored, as by nohup, stays so."""
-    numbers = [getattr(signal, name) for name in ("SIGINT", *ENDING) if hasattr(signal, name)]
+    numbers = (signal.SIGINT, *ENDING)
     return {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
 
 

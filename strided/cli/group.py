@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -28,7 +29,7 @@ from strided.cli.warmup import warmup
 from strided.files.atomic import named_when_full
 
 #: Signals that ask a process to end, as far as the system has them.
-ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK") if hasattr(signal, name))
 
 
 class Ended(KeyboardInterrupt):

@@ -46,10 +46,9 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     if closed:
         _fail("standard output is closed: send it to a file, or to /dev/null")
     warnings.showwarning = _warn
-    for name in ENDING:
-        number = getattr(signal, name, None)
+    for number in ENDING:
         # Signals may be ignored on purpose, as by nohup.
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
     if arguments is None and sys.argv[1:2] in _MAPPING and hasattr(os, "fork"):
         code = forked()

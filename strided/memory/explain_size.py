@@ -16,7 +16,7 @@ from strided.layout import UNBOUNDED, BufferShape, Layout, Shape, Tile, TupleSha
 from strided.layout.element_types import element_type
 from strided.layout.parser import parse
 from strided.memory.usage_text import Size
-from strided.tpu.default_layout import default_layout
+from strided.tpu.default_layout import default_layout, rounded_up
 
 #: Columns of an array that the compiler never lays the other way round.
 _WIDE = 1 << 20
@@ -39,7 +39,7 @@ def explanations(text: str, size: Size, generation: str | None) -> tuple[Shape |
     except StridedError:
         return ()
     if isinstance(shape, TupleShape):
-        return (shape,) if any(-(-4 * len(shape) // unit) * unit == size.bytes for unit in _TABLE_BYTES) else ()
+        return (shape,) if any(rounded_up(4 * len(shape), unit) == size.bytes for unit in _TABLE_BYTES) else ()
     if isinstance(shape, BufferShape):
         shape = shape.shape
     if not isinstance(shape, Shape) or shape.layout is None or UNBOUNDED in shape.dimensions:
@@ -82,7 +82,8 @@ def _candidates(shape: Shape, generations: tuple[str, ...], sizes: range) -> dic
                 columns, rows = (shape.dimensions[d] for d in (minor, second))
                 tiles = _tiles(shape.element_type, rows, generation)
                 # Most do not fit, and a shape takes fifty times as long to make as this.
-                elements = shape.size // (columns * rows) * _padded(rows, tiles[0][0]) * _padded(columns, tiles[0][1])
+                padded = rounded_up(rows, tiles[0][0]) * rounded_up(columns, tiles[0][1])
+                elements = shape.size // (columns * rows) * padded
                 if -(-elements * bits // 8) not in sizes:
                     continue
                 rest = (d for d in reversed(range(shape.rank)) if d not in (minor, second))
@@ -90,10 +91,6 @@ def _candidates(shape: Shape, generations: tuple[str, ...], sizes: range) -> dic
         packed = default.element_size_in_bits
         found[shape.with_layout(Layout(default.minor_to_major, element_size_in_bits=packed))] = None
     return found
-
-
-def _padded(size: int, tile: int) -> int:
-    return -(-size // tile) * tile
 
 
 @lru_cache(maxsize=4096)

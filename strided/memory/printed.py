@@ -39,7 +39,7 @@ def report_text(report: MemoryReport, *, width: int = 80, top: int = 10) -> str:
         lines.append(f"... and {counted(count, 'buffer')} more, {size_text(rest)}")
     lines += [""] * bool(report.notes)
     lines += [line for note in report.notes for line in _wrapped(f"- {note}", width, "  ")]
-    # Names of memory spaces, kinds of buffers and notes come from files, too.
+    # All but the figures comes from files.
     return "\n".join(line for text in lines for line in _wrapped(visible(text), width, "    "))
 
 
@@ -50,7 +50,7 @@ def _most_telling(report: MemoryReport) -> list[Buffer]:
 
 
 def _summary(report: MemoryReport) -> Iterator[str]:
-    name = visible(report.module) or "the program"
+    name = report.module or "the program"
     total = f"{_about(report, 'total_bytes')}{size_text(report.total_bytes)}"
     yield f"{name}: {total} in {report.space_name}"
     if report.capacity is not None:
@@ -92,7 +92,7 @@ def _buffer_lines(b: Buffer, width: int) -> Iterator[str]:
         compiled = "" if cure.compiled_bytes is None else ", compiled {:,} -> {:,} bytes".format(*cure.compiled_bytes)
         yield (
             f"    {cure.kind} to {cure.after}: saves {size_text(cure.saved_bytes)} ({cure.certainty}{compiled}): "
-            f"{visible(cure.jax)}"
+            f"{cure.jax}"
         )
 
 

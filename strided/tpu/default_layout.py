@@ -103,7 +103,7 @@ def default_layout(shape: str | AnyShape, generation: str = "v5e") -> Layout:
     def size(pair: tuple[int, int]) -> int:
         """The elements of the buffer, padding included, where this pair of dimensions is tiled."""
         columns, n = (shape.dimensions[d] for d in pair)
-        return shape.size // (columns * n) * _rounded_up(columns, _COLUMNS) * _rounded_up(n, rows(n))
+        return shape.size // (columns * n) * rounded_up(columns, _COLUMNS) * rounded_up(n, rows(n))
 
     # Among equals the first one is taken: the pair of the largest numbers.
     minor, second = min(itertools.permutations(descending, 2), key=size)
@@ -118,5 +118,6 @@ def _power_of_two(n: int, least: int, most: int) -> int:
     return min(max(1 << (n - 1).bit_length(), least), most)
 
 
-def _rounded_up(n: int, multiple: int) -> int:
+def rounded_up(n: int, multiple: int) -> int:
+    """The least multiple of a number that is `n` or more."""
     return -(-n // multiple) * multiple

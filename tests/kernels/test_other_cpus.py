@@ -5,7 +5,6 @@ These take the longest of all tests: compiling the kernels once takes one to two
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import re
@@ -15,7 +14,7 @@ import sys
 import llvmlite.binding as llvm
 import pytest
 
-from strided.kernels import HOMES
+from strided.kernels import kernel_of
 from strided.kernels.disk_cache import SWITCH
 from tests import paths
 
@@ -31,8 +30,7 @@ def printed(code: str, cpu: str, features: str) -> str:
 
 def calls_on_arm(name: str) -> set[str]:
     """The functions of a compiler's runtime library that a kernel calls once it is code for ARM."""
-    found = getattr(importlib.import_module(f"strided.kernels.{HOMES[name]}"), name)
-    (text,) = found.compiled.inspect_llvm().values()
+    (text,) = kernel_of(name).compiled.inspect_llvm().values()
     assert not re.findall(r"llvm\.(?:x86|aarch64|arm)\.[\w.]*", text)
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -56,8 +54,9 @@ def test_kernels_are_right_with_least_features_and_code_for_arm_too():
     Where registers are as short as ARM's no instruction of one CPU alone is named, and LLVM needs no help.
     """
     code = """
+from strided.kernels import HOMES
 from tests.kernels.test_fast import check_all
-from tests.kernels.test_other_cpus import HOMES, calls_on_arm
+from tests.kernels.test_other_cpus import calls_on_arm
 check_all()
 print([name for name in HOMES if calls_on_arm(name)])
 """
