@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from strided.dumps.hlo import read_hlo
     from strided.dumps.sharded.assemble import assemble, shard
     from strided.dumps.sharding.sharding import Sharding
-    from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
+    from strided.dumps.snapshots.snapshot import read_snapshot
+    from strided.dumps.snapshots.writer import write_snapshot
     from strided.explorer import explore
     from strided.io.convert_file import convert_file, save_npy, save_safetensors
     from strided.io.npy import load_npy
@@ -88,7 +89,7 @@ _LAZY = {
     "save_npy": "strided.io.convert_file",
     "save_safetensors": "strided.io.convert_file",
     "shard": "strided.dumps.sharded.assemble",
-    "write_snapshot": "strided.dumps.snapshots.snapshot",
+    "write_snapshot": "strided.dumps.snapshots.writer",
 }
 
 #: What other libraries call things, and what to use here instead.

@@ -14,7 +14,8 @@ from benchmarks.yardstick import multiples, plain_copy
 from strided.dumps.protobuf import varints, wire
 from strided.dumps.protobuf.shapes import read_shape, write_shape
 from strided.dumps.protobuf.textproto import encode
-from strided.dumps.snapshots.snapshot import read_snapshot, write_snapshot
+from strided.dumps.snapshots.snapshot import read_snapshot
+from strided.dumps.snapshots.writer import write_snapshot
 from strided.runtime import limits
 
 _ELEMENTS = 1 << 12 if TOY else 1 << 24

@@ -12,6 +12,9 @@ from strided.layout import Shape
 from strided.layout.element_types import element_type
 from strided.layout.parser import array_shape
 
+#: Bits of elements in whole bytes that conversions move.
+_WIDTHS = (8, 16, 32, 64, 128)
+
 
 @runtime_checkable
 class BufferSpec(Protocol):
@@ -33,7 +36,7 @@ class BufferSpec(Protocol):
 
     @property
     def element_bits(self) -> int:
-        """Bits of one element in the buffer: those of the dtype, or 1, 2 or 4 for a dtype of one byte."""
+        """Bits of one element in the buffer: those of a dtype of 1 to 16 bytes, or 1, 2 or 4 for one of one byte."""
 
     @property
     def slots(self) -> int:
@@ -77,7 +80,7 @@ def spec_of(given: Any) -> BufferSpec:
     if isinstance(given, (str, Shape)) or not isinstance(given, BufferSpec):
         return _readable(array_shape(given))
     bits, dtype = given.element_bits, given.dtype
-    if bits != 8 * dtype.itemsize and not (bits in (1, 2, 4) and dtype.itemsize == 1):
+    if not (bits == 8 * dtype.itemsize and bits in _WIDTHS) and not (bits in (1, 2, 4) and dtype.itemsize == 1):
         raise UnsupportedError(f"{given} has {bits}-bit elements; {dtype} cannot be read at that width")
     return given
 

@@ -169,7 +169,7 @@ def _parts_of(offsets: Table, bits: int, gap: int) -> Iterator[_Part]:
     offsets = np.sort(offsets, axis=None, kind="stable")
     if not offsets.size:
         return
-    edges = np.flatnonzero((np.diff(offsets) - 1) * bits >= 8 * (gap + 1))
+    edges = np.flatnonzero(np.diff(offsets) > -(-8 * (gap + 1) // bits))  # in elements: bits might not fit 64 bits
     first, last = offsets[np.append(0, edges + 1)], offsets[np.append(edges, -1)]
     lengths = last - first + 1
     ordered = np.sort(lengths)  # np.unique takes ten times as long

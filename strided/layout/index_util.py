@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from strided.addressing.address_map import AddressMap
 from strided.errors import LayoutError, UnsupportedError
+from strided.layout.validation import INT64_MAX
 from strided.runtime.lazy import lazy
 
 if TYPE_CHECKING:
-    from strided.addressing.tiling import Expansion
+    from strided.addressing.expansion import Expansion
     from strided.layout.layout import Layout
 
 Index: TypeAlias = Sequence[Any]
@@ -138,9 +139,15 @@ class Addressing:
     def bit_offset_of(self, index: Any) -> Any:
         """Offset of an element from the start of the buffer, in bits: byte ``bits // 8``, bit ``bits % 8``.
 
-        Elements below eight bits fill a byte from its low bits up. Arguments and errors as for `offset_of`.
+        Elements below eight bits fill a byte from its low bits up. Arguments and errors as for `offset_of`; besides,
+        UnsupportedError for arrays whose bit offsets do not fit 64 bits.
         """
-        return self.offset_of(index) * self.element_bits
+        offsets, bits = self.offset_of(index), self.element_bits
+        if isinstance(offsets, np.ndarray) and offsets.max(initial=0) > INT64_MAX // bits:
+            raise UnsupportedError(
+                f"bit offsets of {self} do not fit 64-bit integers; one index at a time has no limit"
+            )
+        return offsets * bits
 
     def _checked_index(self, index: Any) -> list[Any]:
         try:

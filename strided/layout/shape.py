@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from strided.addressing.address_map import AddressMap
-from strided.addressing.tiling import Expansion, expand
+from strided.addressing.expansion import Expansion
+from strided.addressing.tiling import expand
 from strided.errors import LayoutError, UnsupportedError
 from strided.escape import counted
 from strided.layout.element_types import ElementType, element_type

@@ -20,7 +20,7 @@ from strided.memory.heap_trace import HeapTrace
 from strided.memory.liveness import Liveness
 from strided.memory.padding_bound import Slot, most_padding
 from strided.memory.provenance import plain_name, source_of
-from strided.memory.report import MemoryReport
+from strided.memory.report import MemoryReport, name_of_space
 
 if TYPE_CHECKING:
     from strided.dumps.hlo import Instruction, Module
@@ -89,7 +89,7 @@ def report_from_assignment(
     return MemoryReport(
         module=module.name if module is not None else "",
         space=space,
-        space_name={0: "hbm", 1: "vmem"}.get(space, f"space {space}"),
+        space_name=name_of_space(space),
         total_bytes=total,
         peak_bytes=peak,
         peak_at=peak_at,

@@ -14,7 +14,7 @@ from strided.memory.buffers import Buffer, LiveRange
 from strided.memory.handing_on import SAME_VALUE
 from strided.memory.liveness import Index, Liveness, Member
 from strided.memory.provenance import source_of
-from strided.memory.report import MemoryReport
+from strided.memory.report import MemoryReport, name_of_space
 from strided.tpu.default_layout import default_layout
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def report_from_module(module: Module, space: int, generation: str | None) -> Me
     return MemoryReport(
         module=module.name,
         space=space,
-        space_name={0: "hbm", 1: "vmem"}.get(space, f"space {space}"),
+        space_name=name_of_space(space),
         total_bytes=peak,
         peak_bytes=peak,
         peak_at=None if place is None else liveness.schedule[place],

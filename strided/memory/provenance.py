@@ -17,6 +17,7 @@ _MOST_HOPS = 8
 _MOVING = SAME_VALUE.union(
     "bitcast convert copy copy-done copy-start reshape slice-done slice-start transpose while".split()
 )
+_KEY = re.compile(r"""'[^']*'|"[^"]*\"""")
 _NUMBERED = re.compile(r"(?:\.\d+)+$")
 
 
@@ -58,9 +59,18 @@ def _moved_from(instruction: Instruction, index: tuple[int, ...]) -> tuple[Instr
     return None, ()
 
 
+def noted_name(parameter: Instruction) -> str:
+    """The name of an argument that `jit` notes as the parameter's `op_name`: ``params['w']``; empty without one.
+
+    Outside of keys, as in ``params['mlp/linear']``, a slash is of an operation's name.
+    """
+    name = str(parameter.metadata.get("op_name", ""))
+    return "" if "/" in _KEY.sub("", name) else name
+
+
 def argument_name(parameter: Instruction) -> str:
-    """The name of an argument, as JAX gave it: ``params['w']``."""
-    return str(parameter.metadata.get("op_name") or plain_name(parameter.name))
+    """The name of an argument: that which JAX gave it, else the parameter's."""
+    return noted_name(parameter) or plain_name(parameter.name)
 
 
 def plain_name(name: str) -> str:

@@ -110,6 +110,15 @@ class MemoryReport:
         }
 
 
+def name_of_space(space: int) -> str:
+    """The name of a memory space where the source says none.
+
+    >>> name_of_space(0), name_of_space(3)
+    ('hbm', 'space 3')
+    """
+    return {0: "hbm", 1: "vmem"}.get(space, f"space {space}")
+
+
 def check_expansion(largest: float) -> None:
     """ValueError for a largest expansion that is negative or not finite: it would let every buffer pass, or none."""
     if not at_least(largest, 0, "the largest expansion of a buffer") or largest == math.inf:

@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strided.addressing.address_map import AddressMap
-from strided.addressing.tiling import COMBINE, Expansion, expand
+from strided.addressing.expansion import Expansion
+from strided.addressing.tiling import COMBINE, expand
 from strided.errors import LayoutError
 from tests import oracle
 from tests.cases import CORPUS, TILED_EXAMPLES, Case, worlds

@@ -92,6 +92,13 @@ def test_both_kinds_fulfil_the_protocol() -> None:
     assert isinstance(sd.parse("u8[128,4]"), BufferSpec)
 
 
+@pytest.mark.parametrize("dtype", ["S3", "V12", "S32"])
+def test_elements_of_other_widths_are_refused(dtype: str) -> None:
+    spec = ScaleFactors((128, 4), np.dtype(dtype))
+    with pytest.raises(sd.UnsupportedError, match="cannot be read at that width"):
+        sd.LayoutArray(np.zeros(spec.buffer_byte_size, np.uint8), spec)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_reads_and_lays_out_anew(sizes: tuple[int, int], dtype: Any) -> None:

@@ -108,6 +108,12 @@ def test_refusals(arguments: tuple[object, ...], error: type[Exception], match: 
         byte_ranges(*arguments)
 
 
+def test_ranges_far_apart() -> None:
+    assert byte_ranges(f"u8[{2**62}]", [0, -5]).tolist() == [[0, 1], [2**62 - 5, 2**62 - 4]]
+    assert byte_ranges(f"f32[{2**60}]", [0, 2**59], 2**61 - 4).tolist() == [[0, 2**61 + 4]]
+    assert byte_ranges(f"f32[{2**60}]", [0, 2**59], 2**61 - 5).tolist() == [[0, 4], [2**61, 2**61 + 4]]
+
+
 #: Four terabytes.
 LARGE = "f32[1048576,1048576]{1,0:T(8,128)}"
 

@@ -175,6 +175,17 @@ def test_a_snapshot_that_is_cut_while_it_is_compared_is_said_to_be(folders: list
     assert "truncated since it was opened" in found.first.problem
 
 
+def test_a_mapped_value_that_is_cut_while_it_is_compared_leaves_the_others(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise sd.BufferSizeError("a mapped file was truncated")
+
+    monkeypatch.setattr("strided.diagnosis.difference.dumps.compared", refuse)
+    found = diff_dumps(*map(sd.open_dump, folders))
+    assert {value.problem for value in found.values} == {"a mapped file was truncated"}
+
+
 def spoil_results(path: Path) -> None:
     """A snapshot that can be opened, whose result is no literal."""
     data = path.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import strided as sd
-from strided.diagnosis.difference import Difference, diff
+from strided.diagnosis.difference import Difference, diff, scan
 from strided.dumps.sharded.assemble import assemble, shard
 from tests.thinned import thinned
 
@@ -292,6 +293,39 @@ def test_few_scattered_mismatches_are_named_one_by_one() -> None:
         ("element", "21, 100"),
         ("element", "50, 200"),
     ]
+
+
+def test_a_long_axis_takes_little_memory() -> None:
+    x, y = np.zeros((2, 1 << 23), np.int8)
+    y[5::128] = 1
+    a, b = (sd.LayoutArray(each, f"s8[{1 << 23}]{{0:T(1024)}}") for each in (x, y))
+    diff(a, b)  # what is kept for later calls
+    tracemalloc.start()
+    found = diff(a, b)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 * x.nbytes
+    assert (found.patterns[0].kind, found.patterns[0].where) == ("lane", "5::128")
+    y[5::64] = 1  # more than are kept, and no index is counted
+    assert "nearly all 131,072 mismatches lie in lanes 5 and 69 of the tiles" in diff(a, b).patterns[0].sentence
+
+
+def test_patterns_do_not_depend_on_the_order_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.zeros((2048, 2048), np.float32)
+    y = x.copy()
+    y[3, 7] = y[1050, 200] = y[2021, 100] = 1
+    wanted = str(diff(x, y))
+    monkeypatch.setattr(scan, "run", lambda work, pieces, threads: [work(*each) for each in [*pieces][::-1]])
+    assert str(diff(x, y)) == wanted
+
+
+def test_a_tile_may_be_wider_than_the_array() -> None:
+    x = np.arange(17 * 40, dtype=np.float32).reshape(17, 40)
+    y = x.copy()
+    y[:16] += 0.5
+    a, b = (sd.LayoutArray.from_numpy(each, "{1,0:T(16,128)}") for each in (x, y))
+    (found,) = diff(a, b).patterns[:1]
+    assert (found.kind, found.where) == ("tile", "0:16, :")
 
 
 def test_places_of_tiles_of_one_dimension() -> None:

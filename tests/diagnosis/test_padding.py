@@ -20,6 +20,7 @@ from strided.cli.group import commands
 from strided.diagnosis.padding import areas, scan
 from strided.diagnosis.padding.scrub import scrub_file
 from strided.inspect import Padding, padding
+from strided.layout import Layout, Shape
 from tests import oracle
 from tests.arrays.test_buffer_spec import ScaleFactors
 from tests.cases import Case, some_values
@@ -343,6 +344,17 @@ def test_an_empty_file_has_too_few_bytes(tmp_path: Path) -> None:
     with pytest.raises(sd.BufferSizeError):
         scrub_file(tmp_path / "empty.bin", tmp_path / "clean.bin", sd.parse_shape(TILED))
     assert os.listdir(tmp_path) == ["empty.bin"]
+
+
+def test_an_array_without_elements_is_scrubbed_too(tmp_path: Path) -> None:
+    padded = Shape("u8", (0, 5), Layout((1, 0), padded_dimensions=(2, 5)))
+    (tmp_path / "a.bin").write_bytes(b"leftovers!")
+    scrub_file(tmp_path / "a.bin", tmp_path / "clean.bin", padded)
+    assert (tmp_path / "clean.bin").read_bytes() == bytes(10)
+    with pytest.raises(sd.BufferSizeError, match="takes 0 bytes"):
+        scrub_file(tmp_path / "a.bin", tmp_path / "b.bin", sd.parse_shape("u8[0,5]"))
+    (tmp_path / "none.bin").touch()
+    assert scrub_file(tmp_path / "none.bin", tmp_path / "b.bin", sd.parse_shape("u8[0,5]")) == 0
 
 
 def test_the_command_wants_a_shape(dirty: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strided.arrays.layout_array import LayoutArray
+from strided.diagnosis.difference import diff_dumps
 from strided.dumps.directory.dump import Dump, open_dump
 from strided.dumps.directory.names import KINDS, parse_name
 from strided.dumps.protobuf.wire import fields
@@ -184,6 +185,21 @@ def test_a_broken_file_does_not_hide_the_others(folder):
     assert "no snapshot, or a damaged one" in dump.program(INT4).problems[0]
     assert "broken: module_0000.jit_prog_int4" in str(dump)
     assert f"{LOOP}/run0/result0" in dump
+
+
+def test_files_that_cannot_be_expanded_do_not_hide_the_others(folder):
+    for path in (*folder.glob(f"*{INT4}.snapshot*"), *folder.glob(f"*{SPMD}.*optimizations.hlo.pb")):
+        path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(30))  # Zstandard, which needs a package, and broken
+    for path in folder.glob(f"*{SPMD}.*.txt"):
+        path.unlink()
+    (folder / "other.bin").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(30))
+    dump = open_dump(folder)
+    assert f"{LOOP}/run0/result0" in dump
+    assert "broken: module_0000.jit_prog_int4" in str(dump)
+    assert dump.program(SPMD).num_devices is None
+    found = diff_dumps(dump, dump)
+    assert found.modules[SPMD].startswith("cannot be compared: a has none that can be read: ")
+    assert all(value.equal for value in found.values)
 
 
 def test_a_printed_dump_names_what_there_is(dump, folder):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strided as sd
-from strided.dumps.literals.literal import Literal, literal_pieces, write_literal
+from strided.dumps.literals.literal import Literal, value_fields
+from strided.dumps.literals.writer import literal_pieces, write_literal
 from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.shapes import write_shape
 from strided.errors import DumpError
@@ -229,7 +230,7 @@ def test_what_is_no_literal_is_refused(data, words):
 
 @pytest.mark.parametrize("name", ["u8", "f32", "s32", "pred", "s4", "c128"])
 def test_a_claim_of_very_many_elements_allocates_nothing(name):
-    field = sd.dumps.literals.literal._value_fields()[name]
+    field = value_fields()[name]
     data = proto(f"{name}[{2**50}]{{0}}", wire.bytes_field(field.number, b"\x01" * 100))
     tracemalloc.start()
     with pytest.raises(DumpError, match="found 100"):

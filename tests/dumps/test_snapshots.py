@@ -23,11 +23,12 @@ from hypothesis import strategies as st
 
 import strided as sd
 from strided.dumps.detect import recognise
-from strided.dumps.literals.literal import write_literal
+from strided.dumps.literals.writer import write_literal
 from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.shapes import write_shape
 from strided.dumps.snapshots import format as snapshot_forms
-from strided.dumps.snapshots.snapshot import Snapshot, read_snapshot, write_snapshot
+from strided.dumps.snapshots.snapshot import Snapshot, read_snapshot
+from strided.dumps.snapshots.writer import write_snapshot
 from strided.errors import DumpError, UnsupportedError
 from strided.layout.element_types import element_type
 from tests import paths, protos
@@ -182,8 +183,9 @@ def test_values_are_a_sequence():
     assert [v.xla_shape for v in values[2:5]] == list(values.shapes[2:5])
     assert repr(values).startswith("<arguments {0: pred[4,5]{1,0}, 1: s2[4,5]{1,0}, ")
     for number in (28, -29):
-        with pytest.raises(IndexError, match=f"there is no argument {number}: there are 28"):
-            values[number]
+        for ask in (values.__getitem__, values.shape):
+            with pytest.raises(IndexError, match=f"there is no argument {number}: there are 28"):
+                ask(number)
 
 
 # ---- opening ----
@@ -486,7 +488,7 @@ def test_what_cannot_be_read_again_is_not_written(tmp_path: Path, monkeypatch):
     path = tmp_path / "x.pb"
     with pytest.raises(UnsupportedError, match="no element type"):
         write_snapshot(path, [np.array(["text"])])
-    monkeypatch.setattr("strided.dumps.snapshots.snapshot.MAX_MESSAGE_BYTES", 100)
+    monkeypatch.setattr("strided.dumps.snapshots.writer.MAX_MESSAGE_BYTES", 100)
     with pytest.raises(UnsupportedError, match="messages of less than 2 GiB"):
         write_snapshot(path, [np.zeros(1000)])
     assert not path.exists()

@@ -326,6 +326,11 @@ def test_bits_below_a_byte() -> None:
     assert shape.bit_offset_of((1, 2)) == 4 * 7
     assert sd.parse("f32[3,5]{1,0}").bit_offset_of((1, 2)) == 32 * 7
     assert shape.bit_offset_of(([0, 1], [1, 2])).tolist() == [4, 28]
+    large = sd.parse(f"u8[{2**62}]")
+    assert large.bit_offset_of(([2**60 - 1],)).tolist() == [2**63 - 8]
+    assert large.bit_offset_of((2**60,)) == 2**63
+    with pytest.raises(sd.UnsupportedError, match="do not fit 64-bit integers"):
+        large.bit_offset_of(([0, 2**60],))
 
 
 def test_vectorised_calls_broadcast_and_take_every_integer_type() -> None:

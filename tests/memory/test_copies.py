@@ -435,15 +435,17 @@ def test_the_cure_of_a_parameter_is_a_format():
 def test_the_name_of_an_argument_is_what_jit_noted():
     text = f"""HloModule m, input_output_alias={{ {{1}}: (0, {{}}, must-alias) }}
 
-    ENTRY main {{ x = {ROW} parameter(0), metadata={{op_name="params['w']"}}
+    ENTRY main {{ x = {ROW} parameter(0), metadata={{op_name="params['mlp/~/linear']['w']"}}
         c = {COLUMN} copy(x) r = {COLUMN} sort(c) ROOT t = ({COLUMN}, {ROW}) tuple(r, x) }}"""
     copy = only(sd.layout_copies(sd.read_hlo(text)))
-    assert copy.cause.name == "params['w']"
+    assert copy.cause.name == "params['mlp/~/linear']['w']"
     assert copy.cure is not None
     assert copy.cure.shares == 1
-    advice = "ask for result 1, which takes its buffer, and pass params['w'] as"
+    advice = "ask for result 1, which takes its buffer, and pass params['mlp/~/linear']['w'] as"
     assert copy.cure.advice == advice
     assert str(copy.cure) == f"{advice} {copy.cure.format} (computed)"
+    of_operation = sd.layout_copies(sd.read_hlo(text.replace("params['mlp/~/linear']['w']", "jit(f)/mul")))
+    assert only(of_operation).cause.name == "x"
 
 
 @pytest.mark.parametrize(

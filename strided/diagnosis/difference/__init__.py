@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from strided.diagnosis.difference.compare import diff
-from strided.diagnosis.difference.dumps import DumpDifference, ValueDifference, diff_dumps
+from strided.diagnosis.difference.dump_result import DumpDifference, ValueDifference
+from strided.diagnosis.difference.dumps import diff_dumps
 from strided.diagnosis.difference.result import Bin, Difference, Mismatch, Pattern
 
 __all__ = [

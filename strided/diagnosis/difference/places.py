@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from strided.diagnosis.difference.operands import Operand, Points, Shards
 from strided.diagnosis.difference.result import Pattern
 from strided.diagnosis.difference.tally import Tally
 from strided.layout import Layout, Shape
+from strided.layout.validation import INT64_MAX
 
 #: The part of the mismatches that must lie in the places that are named.
 LEAST_SHARE = 0.9
@@ -27,6 +28,8 @@ LEAST_SHARE = 0.9
 _MOST_NAMED, _LEAST_EACH = 8, 4
 #: Mismatches on which a kind of places is tried, and the part of them that must lie in few places.
 _SAMPLE, _LIKELY_SHARE = 4096, 0.8
+#: Elements in which the members of words are looked at: they repeat with tiles, which are shorter.
+_SAMPLE_OF_WORDS = 1 << 16
 #: Bits by which chance must be excluded, unless half of the place's elements differ.
 _LEAST_BITS = 10.0
 
@@ -34,6 +37,54 @@ Numbers = npt.NDArray[np.int64]
 Index = tuple[int, ...]
 #: Lanes of a vector register of a TPU.
 _LANES = 128
+
+
+class _Stretches(NamedTuple):
+    """Indices of an axis: `length` from `first` on, and as many after each `period`, all below `stop`."""
+
+    first: int
+    length: int
+    period: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        turns, rest = divmod(self.stop - self.first, self.period)
+        return turns * self.length + min(rest, self.length)
+
+    @property
+    def last(self) -> int:
+        """The last one."""
+        turns, rest = divmod(self.stop - self.first - 1, self.period)
+        return self.first + turns * self.period + min(rest, self.length - 1)
+
+    @property
+    def step(self) -> int:
+        """From each one to the next; 0 if that varies."""
+        if self.last - self.first == self.size - 1:
+            return 1
+        return self.period if self.length == 1 else 0
+
+    def head(self, most: int) -> list[int]:
+        """The first ones."""
+        return [self.first + k // self.length * self.period + k % self.length for k in range(min(most, self.size))]
+
+
+class _Cut(NamedTuple):
+    """How an axis is cut into places: index i lies in that of the number ``i % period // length``."""
+
+    length: int
+    period: int = INT64_MAX
+
+    def number(self, i: Any) -> Any:
+        """The number of the place of an index, or of each of an array of them."""
+        return i % self.period // self.length
+
+    def place(self, i: int, size: int) -> _Stretches:
+        """The indices of an axis that lie in the place of one of them."""
+        first = self.number(i) * self.length
+        return _Stretches(first, min(self.length, self.period - first, size - first), min(self.period, size), size)
 
 
 class _Name(NamedTuple):
@@ -51,9 +102,8 @@ class _Kind:
     Attributes
     ----------
     kind : str
-    groups : tuple of ndarray or None
-        For each axis a number for each index; elements whose numbers are equal along all axes lie in one place. None
-        for an axis that is not cut.
+    cuts : tuple of _Cut or None
+        Elements whose numbers are equal along all axes lie in one place. None for an axis that is not cut.
     name : callable
         The name of the place of an index; it also gets the place in words.
     filled : float
@@ -61,18 +111,18 @@ class _Kind:
     """
 
     kind: str
-    groups: tuple[Numbers | None, ...]
+    cuts: tuple[_Cut | None, ...]
     name: Callable[[Index, str], _Name]
     filled: float = 0
 
     def numbers(self, points: Points) -> list[Numbers]:
         """Numbers that are equal for elements in one place."""
-        return [own[i] for own, i in zip(self.groups, points, strict=True) if own is not None]
+        return [cut.number(i) for cut, i in zip(self.cuts, points, strict=True) if cut is not None]
 
-    def ranges(self, index: Index, shape: Index) -> list[Numbers]:
+    def place(self, index: Index, shape: Index) -> list[_Stretches]:
         """The indices of the place of an element, along each axis."""
-        axes = zip(self.groups, index, shape, strict=True)
-        return [np.arange(n) if own is None else np.flatnonzero(own == own[i]) for own, i, n in axes]
+        axes = zip(self.cuts, index, shape, strict=True)
+        return [_Stretches(0, n, n, n) if cut is None else cut.place(i, n) for cut, i, n in axes]
 
 
 def places(a: Operand, b: Operand, tally: Tally) -> list[Pattern]:
@@ -100,17 +150,17 @@ def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> tuple[floa
     share, least, indices = _fullest(kind, points)
     if share < LEAST_SHARE or (len(indices) > 1 and least < _LEAST_EACH):
         return None
-    boxes = [kind.ranges(index, tally.shape) for index in indices]
+    boxes = [kind.place(index, tally.shape) for index in indices]
     is_sure = not tally.level
     if tally.level:
         # A sample alone cannot say "all". Counts along an axis can, where places are cut along that one alone.
-        along = [np.unique(np.concatenate(own)) for own in zip(*boxes, strict=True)]
-        outside = (counts.sum() - counts[own].sum() for counts, own in zip(tally.per_axis, along, strict=True))
+        axes = [k for k, cut in enumerate(kind.cuts) if cut is not None]
+        outside = [_outside(tally, k, kind, indices) for k in axes if k in tally.per_axis]
         share = min(share, 1 - max(outside, default=0) / tally.count)
-        is_sure = len(boxes) == 1 or sum(own is not None for own in kind.groups) == 1
+        is_sure = len(outside) == len(axes) and 1 in (len(boxes), len(axes))
         if share < LEAST_SHARE:
             return None
-    size, total = sum(math.prod(map(len, ranges)) for ranges in boxes), math.prod(tally.shape)
+    size, total = sum(math.prod(own.size for own in box) for box in boxes), math.prod(tally.shape)
     count, number = round(share * tally.count), len(boxes)
     if number > 1 and 2 * size > total:
         return None
@@ -128,8 +178,16 @@ def _judged(kind: _Kind, a: Operand, tally: Tally, points: Points) -> tuple[floa
         text += f": {_bytes(a, boxes[0])}"
     if count == size:
         text += "; every element there differs"
-    where = "; ".join(_key(ranges, tally.shape) for ranges in boxes)
+    where = "; ".join(_key(box, tally.shape) for box in boxes)
     return bits, Pattern(kind.kind, where, float(share), text)
+
+
+def _outside(tally: Tally, axis: int, kind: _Kind, indices: list[Index]) -> int:
+    """How many mismatches lie, along one axis, outside the places of some elements."""
+    cut, counts = kind.cuts[axis], tally.per_axis[axis]
+    assert cut is not None
+    is_outside = np.isin(cut.number(np.arange(len(counts))), [cut.number(i[axis]) for i in indices], invert=True)
+    return int(counts[is_outside].sum())
 
 
 def _fullest(kind: _Kind, points: Points) -> tuple[float, int, list[Index]]:
@@ -165,31 +223,26 @@ def _named(names: list[_Name]) -> str:
     return f"{len(names)} {noun}s: {'; '.join(name.which + name.rest for name in names)}"
 
 
-def _bytes(a: Operand, ranges: list[Numbers]) -> str:
+def _bytes(a: Operand, box: list[_Stretches]) -> str:
     """The bytes of a that a place spans."""
     assert a.whole is not None
     map_, bits = a.whole.address_map, a.whole._memory.bits
-    offsets = map_.offsets([(int(own[0]), int(own[-1]) + 1) for own in ranges])
+    offsets = map_.offsets([(own.first, own.last + 1) for own in box])
     return f"bytes {int(offsets.min()) * bits // 8} to {(int(offsets.max()) * bits + bits - 1) // 8} of a"
 
 
-def _key(ranges: list[Numbers], shape: tuple[int, ...]) -> str:
+def _key(box: list[_Stretches], shape: tuple[int, ...]) -> str:
     """What selects a place, between NumPy's brackets."""
-    return ", ".join(_key_of(own, n) for own, n in zip(ranges, shape, strict=True))
+    return ", ".join(":" if own.size == n else _key_of(own) for own, n in zip(box, shape, strict=True))
 
 
-def _key_of(own: Numbers, size: int) -> str:
-    first, last = int(own[0]), int(own[-1])
-    if len(own) == size:
-        return ":"
-    if len(own) == 1:
-        return str(first)
-    steps = np.diff(own)
-    if (steps == steps[0]).all():
-        step = int(steps[0])
-        return f"{first}:{last + 1}" if step == 1 else f"{first}::{step}"
+def _key_of(own: _Stretches) -> str:
+    if own.size == 1:
+        return str(own.first)
+    if own.step:
+        return f"{own.first}:{own.last + 1}" if own.step == 1 else f"{own.first}::{own.step}"
     # Stretches of several rows that share words.
-    return f"[{', '.join(map(str, own[:16].tolist()))}{', ...' if len(own) > 16 else ''}]"
+    return f"[{', '.join(map(str, own.head(16)))}{', ...' if own.size > 16 else ''}]"
 
 
 # --- kinds ------------------------------------------------------------------------------------------------------------
@@ -199,8 +252,8 @@ def _kinds(a: Operand, b: Operand, shape: Index) -> Iterator[_Kind]:
     """The kinds of places of an array; of equally telling ones the first counts."""
     rank = len(shape)
 
-    def fixed(*axes: int) -> tuple[Numbers | None, ...]:
-        return tuple(np.arange(n) if k in axes else None for k, n in enumerate(shape))
+    def fixed(*axes: int) -> tuple[_Cut | None, ...]:
+        return tuple(_Cut(1) if k in axes else None for k in range(rank))
 
     def of_outer(index: Index) -> str:
         return f" of [{', '.join(map(str, index[:-2]))}]" if rank > 2 else ""
@@ -214,15 +267,14 @@ def _kinds(a: Operand, b: Operand, shape: Index) -> Iterator[_Kind]:
             yield _Kind("plane", fixed(axis), partial(_plane_name, axis))
     for each in (a, b):
         if isinstance(each, Shards):
-            steps = each.array.shard_shape
-            groups = tuple(np.arange(n) // max(1, step) for n, step in zip(shape, steps, strict=True))
-            yield _Kind("shard", groups, partial(_shard_name, each))
+            cuts = tuple(_Cut(max(1, step)) for step in each.array.shard_shape)
+            yield _Kind("shard", cuts, partial(_shard_name, each))
             break
     wholes = [each.whole.xla_shape for each in (a, b) if each.whole is not None]
     if tiled := [whole for whole in wholes if _is_tiled(whole)]:
         yield from _tile_kinds(tiled[0])
     elif wholes and rank and wholes[0].element_bits < 32 and wholes[0].layout is not None:
-        yield _members(shape, wholes[0].layout.minor_to_major[0], 32 // wholes[0].element_bits)
+        yield _members(rank, wholes[0].layout.minor_to_major[0], 32 // wholes[0].element_bits)
 
 
 def _shard_name(shards: Shards, index: Index, words: str) -> _Name:
@@ -244,7 +296,7 @@ def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
     assert layout is not None
     tile = layout.tiles[0].dimensions
     sizes = dict(zip(layout.minor_to_major, reversed(tile), strict=False))
-    tiles = tuple(np.arange(n) // sizes.get(k, 1) for k, n in enumerate(shape))
+    tiles = tuple(_Cut(sizes.get(k, 1)) for k in range(tiled.rank))
     members = 32 // tiled.element_bits
     if len(tile) == 1:
         yield from _flat_tile_kinds(tiled, tile[0])
@@ -253,62 +305,65 @@ def _tile_kinds(tiled: Shape) -> Iterator[_Kind]:
     yield _Kind("tile", tiles, _tile_name)
     # A lane is one place along the minor side of a tile, a sublane one row of words along the other side.
     for kind, axis, share in zip(("lane", "sublane"), layout.minor_to_major[: len(tile)], (1, rows), strict=False):
-        along = np.arange(shape[axis])
-        number = along % sizes[axis] // share
-        one = tuple(along // share if k == axis else own for k, own in enumerate(tiles))
-        yield _Kind(kind, one, partial(_of_tile, kind, axis, number), filled=0.5)
+        cut = _Cut(share, sizes[axis])
+        one = tuple(_Cut(share) if k == axis else own for k, own in enumerate(tiles))
+        yield _Kind(kind, one, partial(_of_tile, kind, axis, cut), filled=0.5)
         if shape[axis] > sizes[axis]:
-            every = tuple(number if k == axis else None for k in range(len(shape)))
-            yield _Kind(kind, every, partial(_of_tiles, kind, axis, number))
+            yield _along(kind, tiled.rank, axis, cut, partial(_of_tiles, kind, axis, cut))
     if rows > 1:
-        yield _members(shape, layout.minor_to_major[1], rows)
+        yield _members(tiled.rank, layout.minor_to_major[1], rows)
     elif members > 1 and len(layout.tiles) == 1:
-        yield _members(shape, layout.minor_to_major[0], members)
+        yield _members(tiled.rank, layout.minor_to_major[0], members)
+
+
+def _along(kind: str, rank: int, axis: int, cut: _Cut, name: Callable[[Index, str], _Name]) -> _Kind:
+    """A kind of places that one axis alone is cut into."""
+    return _Kind(kind, tuple(cut if k == axis else None for k in range(rank)), name)
 
 
 def _flat_tile_kinds(tiled: Shape, size: int) -> Iterator[_Kind]:
     """Tiles of one dimension: rows of 128 lanes, as far as they are that long."""
-    layout, shape = tiled.layout, tiled.dimensions
+    layout, rank = tiled.layout, tiled.rank
     assert layout is not None
     axis = layout.minor_to_major[0]
-    along = np.arange(shape[axis])
+    yield _along("tile", rank, axis, _Cut(size), _tile_name)
+    if size % _LANES == 0 and tiled.dimensions[axis] > _LANES:
+        lane, sublane = _Cut(1, _LANES), _Cut(_LANES * _rows_of_word(layout), size)
+        yield _along("lane", rank, axis, lane, partial(_of_tiles, "lane", axis, lane))
+        yield _along("sublane", rank, axis, sublane, partial(_of_tiles, "sublane", axis, sublane))
+    if (count := 32 // tiled.element_bits) > 1 and (word := _word_cut(tiled, axis, size, count)) is not None:
+        yield _along("half-word", rank, axis, word, lambda i, _: _member_name(word.number(i[axis]), count))
 
-    def cut(kind: str, numbers: Numbers, name: Callable[[Index, str], _Name]) -> _Kind:
-        return _Kind(kind, tuple(numbers if k == axis else None for k in range(len(shape))), name)
 
-    yield cut("tile", along // size, _tile_name)
-    if size % _LANES == 0 and shape[axis] > _LANES:
-        rows = _rows_of_word(layout)
-        lane, sublane = along % _LANES, along % size // _LANES // rows
-        yield cut("lane", lane, partial(_of_tiles, "lane", axis, lane))
-        yield cut("sublane", sublane, partial(_of_tiles, "sublane", axis, sublane))
-    if (count := 32 // tiled.element_bits) > 1:
-        member = (
-            np.asarray(tiled.address_map.offset_of(tuple(along if k == axis else 0 for k in range(len(shape))))) % count
-        )
-        yield cut("half-word", member, lambda i, _: _member_name(member[i[axis]], count))
+def _word_cut(tiled: Shape, axis: int, size: int, count: int) -> _Cut | None:
+    """The members of words of `count` elements along an axis in tiles of one dimension; None if they do not repeat."""
+    along = np.arange(min(tiled.dimensions[axis], 4 * size, _SAMPLE_OF_WORDS))
+    index = tuple(along if k == axis else 0 for k in range(tiled.rank))
+    members = np.asarray(tiled.address_map.offset_of(index)) % count
+    turns = np.flatnonzero(members != members[0])
+    cut = _Cut(int(turns[0]), int(turns[0]) * count) if turns.size else None
+    return cut if cut is not None and (cut.number(along) == members).all() else None
 
 
 def _tile_name(_: Index, words: str) -> _Name:
     return _Name("tile", f"at {words}")
 
 
-def _of_tile(kind: str, axis: int, number: Numbers, index: Index, words: str) -> _Name:
-    return _Name(kind, str(number[index[axis]]), f" of one tile, at {words}")
+def _of_tile(kind: str, axis: int, cut: _Cut, index: Index, words: str) -> _Name:
+    return _Name(kind, str(cut.number(index[axis])), f" of one tile, at {words}")
 
 
-def _of_tiles(kind: str, axis: int, number: Numbers, index: Index, _: str) -> _Name:
-    return _Name(kind, str(number[index[axis]]), " of the tiles")
+def _of_tiles(kind: str, axis: int, cut: _Cut, index: Index, _: str) -> _Name:
+    return _Name(kind, str(cut.number(index[axis])), " of the tiles")
 
 
 def _member_name(member: int, count: int) -> _Name:
     return _Name("member", str(member), f" of the {count} in each 32-bit word")
 
 
-def _members(shape: Index, axis: int, count: int) -> _Kind:
+def _members(rank: int, axis: int, count: int) -> _Kind:
     """The members of 32-bit words that neighbours along an axis share."""
-    groups = tuple(np.arange(n) % count if k == axis else None for k, n in enumerate(shape))
-    return _Kind("half-word", groups, lambda i, _: _member_name(i[axis] % count, count))
+    return _along("half-word", rank, axis, _Cut(1, count), lambda i, _: _member_name(i[axis] % count, count))
 
 
 def _rows_of_word(layout: Layout) -> int:
@@ -317,13 +372,13 @@ def _rows_of_word(layout: Layout) -> int:
     return last[0] if len(layout.tiles) > 1 and len(last) == 2 and last[1] == 1 and last[0] > 1 else 1
 
 
-def _in_words(ranges: list[Numbers]) -> str:
+def _in_words(box: list[_Stretches]) -> str:
     """A box for a sentence.
 
-    >>> _in_words([np.arange(8, 16), np.arange(5, 6)])
+    >>> _in_words([_Cut(8).place(8, 64), _Cut(1).place(5, 64)])
     'rows 8 to 15, column 5'
     """
-    if len(ranges) != 2:
-        return f"[{', '.join(_key_of(own, -1) for own in ranges)}]"
-    named = zip(("row", "column"), ranges, strict=True)
-    return ", ".join(f"{name}s {own[0]} to {own[-1]}" if len(own) > 1 else f"{name} {own[0]}" for name, own in named)
+    if len(box) != 2:
+        return f"[{', '.join(map(_key_of, box))}]"
+    named = zip(("row", "column"), box, strict=True)
+    return ", ".join(f"{n}s {own.first} to {own.last}" if own.size > 1 else f"{n} {own.first}" for n, own in named)

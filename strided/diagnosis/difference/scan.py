@@ -34,6 +34,7 @@ from strided.diagnosis.difference.values import (
 from strided.layout.sizes import tile_of
 from strided.pictures.folding import folding
 from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS
+from strided.planning.offset_tables import distinct
 from strided.runtime.threads import run, threads_in_python
 from strided.transfer.region import address_of
 
@@ -83,6 +84,7 @@ def scan(
     else:
         pieces = _boxes(a, b)
     run(work.block, ((box,) for box in pieces), threads=threads_in_python())
+    tally.places.sort()  # threads finish in any order
     tally.padding_bytes = max(0, tally.padding_bytes - tally.element_bytes)
     return tally
 
@@ -139,17 +141,19 @@ class _Scan:
         if not unequal.all():
             mask[mask] = unequal
         is_full, axes = bool(mask.all()), range(mask.ndim)
-        per_axis = [
-            mask.size // n if is_full else np.count_nonzero(mask, axis=tuple(k for k in axes if k != axis))
-            for axis, n in enumerate(mask.shape)
-        ]
+        per_axis = {
+            axis: mask.size // mask.shape[axis]
+            if is_full
+            else np.count_nonzero(mask, axis=tuple(k for k in axes if k != axis))
+            for axis in self.tally.per_axis
+        }
         first, places, level = self.tally.places_in(box, mask)
         tally = self.tally
         with self.lock:
             for each in seen:
                 tally.add(each)
-            for counts, block, more in zip(tally.per_axis, box, per_axis, strict=True):
-                counts[block] += more
+            for axis, more in per_axis.items():
+                tally.per_axis[axis][box[axis]] += more
             if is_full:
                 tally.cells.add_all(tally.map_counts, box)
             else:
@@ -202,7 +206,7 @@ def _changed_bytes(a: Operand, box: Box, mask: Mask, x: Array, y: Array) -> int:
         first, second = (np.ascontiguousarray(each).view(np.uint8) for each in (x, y))
         return int(np.count_nonzero(first != second))
     offsets = array.address_map.offsets([(block.start, block.stop) for block in box])
-    return int(np.unique(offsets[mask] * bits // 8).size)
+    return int(distinct(np.sort(offsets[mask] * bits // 8)).size)
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------

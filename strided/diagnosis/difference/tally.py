@@ -1,6 +1,6 @@
 """What a pass over two arrays counts: mismatches, how far they are apart, and a sample of where they lie.
 
-Nothing that is kept grows with the number of elements or mismatches, but for counts along each axis.
+Nothing that is kept grows with the number of elements or mismatches, but for counts along axes that are not too long.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from strided.pictures.folding import Counts, Folding
 
 #: Mismatches whose places are kept; of more, an even sample. Of a block with more, about so many.
 _MOST_PLACES, _BLOCK_PLACES = 1 << 16, 1 << 13
+#: The longest axis of which it is counted how many mismatches each index has.
+_COUNTED = 1 << 22
 #: A hash of the place picks the sample, so that it depends neither on threads nor on the order of blocks.
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -51,8 +53,8 @@ class Tally:
         Over all elements.
     histogram : ndarray of int64
         Mismatches by their steps: entry k counts those from ``2**k`` to ``2**(k+1) - 1``.
-    per_axis : list of ndarray of int64
-        Mismatches at each index of each axis.
+    per_axis : dict of int to ndarray of int64
+        Mismatches at each index of an axis, for those of at most `_COUNTED` indices.
     cells : Folding
     map_counts, nan_counts : ndarray
         Mismatches in each cell, and those of them in which one is NaN.
@@ -81,7 +83,7 @@ class Tally:
     max_rel: float = 0.0
     max_steps: int = 0
     histogram: Counts = field(default_factory=lambda: np.zeros(64, np.int64))
-    per_axis: list[Counts] = field(default_factory=list)
+    per_axis: dict[int, Counts] = field(default_factory=dict)
     map_counts: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
     nan_counts: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
     places: Places = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -95,7 +97,8 @@ class Tally:
 
     def __post_init__(self) -> None:
         # An array without elements may have any other sizes.
-        self.per_axis = [np.zeros(n if 0 not in self.shape else 0, np.int64) for n in self.shape]
+        if 0 not in self.shape:
+            self.per_axis = {k: np.zeros(n, np.int64) for k, n in enumerate(self.shape) if n <= _COUNTED}
         self.map_counts, self.nan_counts = self.cells.counts(), self.cells.counts()
 
     def points(self, places: Places | Sequence[int]) -> Points:

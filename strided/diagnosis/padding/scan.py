@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,49 +44,18 @@ from strided.diagnosis.padding.contents import (
 )
 from strided.diagnosis.padding.report import Match, Padding, PaddingRegion
 from strided.diagnosis.padding.stale import UNKNOWN, UNTOLD, Indices, StaleLines
+from strided.diagnosis.padding.tally import Marks, Origin, Tallies, count, regions_of
 from strided.layout import Shape
 from strided.layout.sizes import tile_of
 from strided.pictures.folding import folding
 from strided.pictures.marks import MOST_COLUMNS, MOST_ROWS, MarkMap
 
-#: Matches that are kept of a region, once those that follow on from each other are one.
-_MOST_MATCHES = 16
 #: Stale lines of a block for which it is said what they equal.
 _MOST_LINES = 64
-#: More constants than these are numbers.
-_MOST_CONSTANTS = 4
 #: Elements after which the pages of a mapped file are let go.
 _RELEASED_ELEMENTS = 1 << 22
 #: Elements of a line, where layouts have none.
 _LINE = 256
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What was seen of padding of one origin and kind."""
-
-    elements: int = 0
-    start: int = 1 << 62
-    stop: int = 0
-    leaks: int = 0
-    constants: dict[bytes, Any] = field(default_factory=dict)
-    matches: list[Match] = field(default_factory=list)
-
-    def match(self, found: Match) -> None:
-        joined = next(((k, j) for k, other in enumerate(self.matches) if (j := other.joined(found))), None)
-        if joined is not None:
-            del self.matches[joined[0]]
-            self.match(joined[1])
-        elif len(self.matches) < _MOST_MATCHES:
-            self.matches.append(found)
-
-
-#: Which elements of lines are of some kind.
-Marks: TypeAlias = npt.NDArray[np.bool_]
-#: The kind of a region, and its dimension.
-_Origin: TypeAlias = tuple[str, int | None]
-#: By origin and kind of contents.
-_Tallies: TypeAlias = dict[tuple[str, int | None, int], _Tally]
 
 
 def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> Padding:
@@ -122,7 +91,7 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
     done = _releasing(array, progress)
     spec, bits = array.spec, array.spec.element_bits
     padded = padded_of(spec) if isinstance(spec, Shape) and spec.slots else None
-    tallies: _Tallies = {}
+    tallies: Tallies = {}
     drawn = None
     if padded is None:
         for slots in unused_slots(spec):
@@ -133,13 +102,12 @@ def padding(array: Any, *, progress: Callable[[int], object] | None = None) -> P
         for start in range(0, tail.size, BLOCK_ELEMENTS):
             slots = np.arange(start, min(tail.size, start + BLOCK_ELEMENTS)) + tail.base
             _see_slots(array, slots, "tail", tallies, done)
-    regions = [_region(*key, tally, bits) for key, tally in sorted(tallies.items(), key=_order)]
     size = math.prod(spec.dimensions)
     return Padding(
         str(spec),
         (spec.slots - size) * bits // 8,
         -(-spec.slots * bits // 8),
-        (*regions, *_last_bits(array)),
+        (*regions_of(tallies, bits), *_last_bits(array)),
         drawn,
     )
 
@@ -160,30 +128,6 @@ def _releasing(array: ArrayBase, progress: Callable[[int], object] | None) -> Ca
     return done
 
 
-def _order(item: tuple[tuple[str, int | None, int], _Tally]) -> tuple[Any, ...]:
-    (kind, dimension, contents), tally = item
-    return ("dimension", "tile", "tail").index(kind), dimension or 0, tally.start, contents
-
-
-def _region(kind: str, dimension: int | None, contents: int, tally: _Tally, bits: int) -> PaddingRegion:
-    leaks, value = tally.leaks * bits // 8, None
-    if contents == CONSTANT and len(tally.constants) == 1:
-        (value,) = tally.constants.values()
-    if contents == CONSTANT and len(tally.constants) > _MOST_CONSTANTS:
-        contents, leaks = FINITE, tally.elements * bits // 8
-    return PaddingRegion(
-        kind=kind,
-        dimension=dimension,
-        start=tally.start,
-        stop=tally.stop,
-        bits=tally.elements * bits,
-        contents=KINDS[contents],
-        value=value,
-        leaks=leaks,
-        matches=tuple(tally.matches),
-    )
-
-
 def _last_bits(array: ArrayBase) -> Iterator[PaddingRegion]:
     """The bits of the last byte that belong to no slot."""
     mask = unused_bits(array.spec, low_first=array.bitorder == "little")
@@ -197,7 +141,7 @@ def _last_bits(array: ArrayBase) -> Iterator[PaddingRegion]:
 
 
 def _see_slots(
-    array: ArrayBase, slots: npt.NDArray[np.int64], kind: str, tallies: _Tallies, done: Callable[[int], object]
+    array: ArrayBase, slots: npt.NDArray[np.int64], kind: str, tallies: Tallies, done: Callable[[int], object]
 ) -> None:
     """Count slots that lie in no padded dimension, in lines of neighbours."""
     whole = array._with_map(AddressMap.from_strides((array.spec.slots,), (1,)))
@@ -212,11 +156,11 @@ def _see_slots(
             if noise:
                 kinds[are_numbers(kinds, leaks)] = NOISE
             own = slots[first : first + lines.size].reshape(lines.shape)
-            _count(tallies, (kind, None), kinds, lines, leaks, own[:, 0], own[:, -1] + 1)
+            count(tallies, (kind, None), kinds, lines, leaks, own[:, 0], own[:, -1] + 1)
     done(len(slots))
 
 
-def _see_areas(array: ArrayBase, padded: Padded, done: Callable[[int], object]) -> tuple[_Tallies, MarkMap]:
+def _see_areas(array: ArrayBase, padded: Padded, done: Callable[[int], object]) -> tuple[Tallies, MarkMap]:
     """Count the padding of all dimensions, and draw it."""
     notes = _Notes(StaleLines(array, padded))
     seen = _pass(array, padded, notes, done)
@@ -239,12 +183,12 @@ class _Notes:
     """
 
     stale: StaleLines
-    leading: dict[_Origin, Kinds] = field(default_factory=dict)
+    leading: dict[Origin, Kinds] = field(default_factory=dict)
 
 
-def _pass(array: ArrayBase, padded: Padded, notes: _Notes, done: Callable[[int], object]) -> tuple[_Tallies, MarkMap]:
+def _pass(array: ArrayBase, padded: Padded, notes: _Notes, done: Callable[[int], object]) -> tuple[Tallies, MarkMap]:
     """Count and draw. The first time numbers are only noted, the second time it is known which are stale or noise."""
-    tallies: _Tallies = {}
+    tallies: Tallies = {}
     reader, drawing = Reader(array._with_map(padded.map)), _Drawing(array, padded)
     for area in areas(padded):
         tally = _AreaTally(array, area, padded.tile.get(area.along), tallies, notes)
@@ -259,10 +203,10 @@ def _pass(array: ArrayBase, padded: Padded, notes: _Notes, done: Callable[[int],
 class _AreaTally:
     """Counts the lines of an area: those of numbers piece by piece, others as they are."""
 
-    def __init__(self, array: ArrayBase, area: Area, tile: int | None, tallies: _Tallies, notes: _Notes) -> None:
+    def __init__(self, array: ArrayBase, area: Area, tile: int | None, tallies: Tallies, notes: _Notes) -> None:
         self._array, self._area, self._tallies, self._notes = array, area, tallies, notes
         self._cuts = pieces(area.line, tile)
-        self._origin: _Origin = ("dimension", area.axis) if area.axis < array.ndim else ("tile", None)
+        self._origin: Origin = ("dimension", area.axis) if area.axis < array.ndim else ("tile", None)
 
     def see(self, box: Box, values: Array) -> Marks | None:
         """Count the lines of a block; returns which of its elements look like data, None for none."""
@@ -271,7 +215,7 @@ class _AreaTally:
             # Most padding holds one value.
             span = np.array([start]), np.array([box[self._area.axis].stop])
             one = values.reshape(1, -1)
-            _count(self._tallies, self._origin, kinds_of(one, patterns(one)), one, np.zeros(one.shape, np.bool_), *span)
+            count(self._tallies, self._origin, kinds_of(one, patterns(one)), one, np.zeros(one.shape, np.bool_), *span)
             return None
         moved = np.moveaxis(values, along, -1)
         leaks = self._see_lines(box, moved.reshape(-1, moved.shape[-1]))
@@ -316,7 +260,7 @@ class _AreaTally:
 
     def _count(self, kinds: Kinds, values: Lines, numbers: Marks, starts: Indices) -> Marks:
         stops = starts + (values.shape[1] if self._area.along == self._area.axis else 1)
-        return _count(self._tallies, self._origin, kinds, values, numbers, starts, stops)
+        return count(self._tallies, self._origin, kinds, values, numbers, starts, stops)
 
     def _match(self, cut: Pieces, source: Indices, index: list[Indices]) -> None:
         """Note which data pieces of the first lines equal."""
@@ -357,29 +301,6 @@ def _indices(box: Box, along: int) -> list[Indices]:
     """The index of every line of a block in each dimension; that of its first element along the line."""
     ranges = [np.arange(s.start, s.start + 1 if d == along else s.stop) for d, s in enumerate(box)]
     return [index.reshape(-1) for index in np.meshgrid(*ranges, indexing="ij")]
-
-
-def _count(
-    tallies: _Tallies, origin: _Origin, kinds: Kinds, values: Lines, numbers: Marks, starts: Indices, stops: Indices
-) -> Marks:
-    """Count lines, whose indices in the padded dimension are given; returns which elements look like data.
-
-    `numbers` says which are neither zero nor NaN.
-    """
-    leaks = np.zeros(values.shape, np.bool_)
-    for kind in np.flatnonzero(np.bincount(kinds)).tolist():
-        own = np.flatnonzero(kinds == kind)
-        tally = tallies.setdefault((*origin, kind), _Tally())
-        tally.elements += len(own) * values.shape[1]
-        tally.start, tally.stop = min(tally.start, int(starts[own].min())), max(tally.stop, int(stops[own].max()))
-        if kind in (FINITE, NAN, STALE):
-            leaks[own] = kind == STALE or numbers[own]
-            tally.leaks += int(np.count_nonzero(leaks[own]))
-        if kind == CONSTANT and len(tally.constants) <= _MOST_CONSTANTS:
-            first = values[own][:, :1]
-            _, places = np.unique(patterns(first)[:, 0], axis=0, return_index=True)
-            tally.constants |= {value.tobytes(): value[0] for value in first[places[: _MOST_CONSTANTS + 1]]}
-    return leaks
 
 
 class _Drawing:

@@ -44,8 +44,7 @@ def scrub_file(
             shutil.copyfileobj(file, copy, 1 << 20)
             copy.flush()
             size = copy.tell()
-            if shape.size:
-                _fill_padding(copy, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
+            _fill_padding(copy, size, shape, offset=offset, bitorder=bitorder, allow_excess=allow_excess)
             return size
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from strided.dumps.detect import READERS, recognise
 from strided.dumps.directory.names import DumpName, parse_name, with_modules
 from strided.dumps.directory.programs import DumpFile, Program, reason_of
-from strided.errors import DumpError
+from strided.errors import DumpError, UnsupportedError
 from strided.escape import counted, some, visible
 from strided.runtime.lazy import lazy
 
@@ -229,6 +229,6 @@ def _kind_of(file: DumpFile) -> str:
     """What a file holds, by its content."""
     try:
         kind = recognise(file.path)
-    except (DumpError, OSError) as error:
+    except (DumpError, UnsupportedError, OSError) as error:
         return reason_of(error)
     return kind if kind in READERS or kind.startswith("np") else f"{kind}, {counted(file.size, 'byte')}"

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -26,16 +25,16 @@ import numpy as np
 from strided.arrays.layout_array import LayoutArray
 from strided.dumps.protobuf import schema, wire
 from strided.dumps.protobuf.file_bytes import FileBytes, View, loaded
-from strided.dumps.protobuf.shapes import read_shape, write_shape
-from strided.dumps.protobuf.varints import decode_varints, encode_varints
-from strided.dumps.protobuf.wire import BYTES, FIXED32, FIXED64, MAX_DEPTH, VARINT, Buffer, Field
+from strided.dumps.protobuf.shapes import read_shape
+from strided.dumps.protobuf.varints import decode_varints
+from strided.dumps.protobuf.wire import BYTES, FIXED32, FIXED64, MAX_DEPTH, VARINT, Field
 from strided.errors import DumpError, StridedError
 from strided.layout import UNBOUNDED, AnyShape, Layout, Shape, TupleShape
-from strided.layout.element_types import ELEMENT_TYPES, ElementType, element_type
-from strided.runtime.aliases import Bytes
+from strided.layout.element_types import ELEMENT_TYPES, element_type
 from strided.runtime.lazy import lazy
 
-_SHAPE, _TUPLE_LITERALS, _DYNAMIC_SIZES = 1, 10, 34
+#: The fields of a LiteralProto beside its values.
+SHAPE, TUPLE_LITERALS, DYNAMIC_SIZES = 1, 10, 34
 
 #: Limits of an ndarray; sizes of 0 do not count.
 _MAX_RANK, _MAX_BYTES = 64, 2**63 - 1
@@ -51,7 +50,8 @@ class _ValueField(NamedTuple):
 
 
 @cache
-def _value_fields() -> dict[str, _ValueField]:
+def value_fields() -> dict[str, _ValueField]:
+    """Where a LiteralProto holds the values, by element type."""
     declared = schema.messages()["LiteralProto"]
     names = {element.name: f"{element.name}s" for element in ELEMENT_TYPES.values() if element.is_array}
     return {
@@ -62,7 +62,7 @@ def _value_fields() -> dict[str, _ValueField]:
 
 @cache
 def _kinds() -> dict[int, int]:
-    return {field.number: field.kind for field in _value_fields().values()}
+    return {field.number: field.kind for field in value_fields().values()}
 
 
 _NUMBERS: dict[str, tuple[int, np.dtype[Any]]] = {
@@ -86,6 +86,7 @@ class _Content(NamedTuple):
 class Literal:
     """One literal of a file. Shape and value are read on demand.
 
+    >>> from strided.dumps.literals.writer import write_literal
     >>> literal = Literal.of_proto(write_literal(np.float32([[1, 2], [3, 4]])))
     >>> str(literal.shape), np.asarray(literal.value).tolist()
     ('f32[2,2]{1,0}', [[1.0, 2.0], [3.0, 4.0]])
@@ -177,12 +178,12 @@ def _read_proto(view: View, at: int, depth: int) -> _Content:
         number = field.number
         if number in kinds:
             _gather(runs, field, kinds[number])
-        elif number == _SHAPE:
+        elif number == SHAPE:
             shapes.append(field.view("LiteralProto.shape"))
             shape_at = field.at
-        elif number == _TUPLE_LITERALS:
+        elif number == TUPLE_LITERALS:
             inner.append(_read_proto(field.view("LiteralProto.tuple_literals"), field.at, depth + 1))
-        elif number == _DYNAMIC_SIZES:
+        elif number == DYNAMIC_SIZES:
             sizes += field.integers("LiteralProto.dynamic_sizes")
     if not shapes:
         raise DumpError("LiteralProto: no shape", position=at)
@@ -221,7 +222,7 @@ def _dense(shape: Shape, at: int) -> Shape:
 
 
 def _proto_array(shape: Shape, runs: dict[int, _Run], at: int) -> LayoutArray:
-    element, field = element_type(shape.element_type), _value_fields()[shape.element_type]
+    element, field = element_type(shape.element_type), value_fields()[shape.element_type]
     run, wanted = runs.get(field.number), f"LiteralProto.{field.name}"
     payload, place = (memoryview(b""), at) if run is None else (loaded(run.payload), run.at)
     if field.kind == VARINT and not (element.name == "pred" and _are_bools(payload, shape.size)):
@@ -253,10 +254,10 @@ def _in_use(array: LayoutArray, sizes: list[int], at: int) -> LayoutArray:
     bounds = zip(sizes, shape.dimensions, shape.dynamic, strict=False)
     if len(sizes) != shape.rank or any(dynamic and not 0 <= size <= bound for size, bound, dynamic in bounds):
         raise DumpError(f"dynamic sizes {sizes[:8]} in a literal of the shape {shape}", position=at)
-    return _front(array, sizes)
+    return front(array, sizes)
 
 
-def _front(array: LayoutArray, sizes: Sequence[int]) -> LayoutArray:
+def front(array: LayoutArray, sizes: Sequence[int]) -> LayoutArray:
     """A view of a dynamic array's first elements."""
     keys = (slice(size if dynamic else None) for size, dynamic in zip(sizes, array.xla_shape.dynamic, strict=True))
     part: LayoutArray = array[tuple(keys)] if array.ndim else array
@@ -306,80 +307,3 @@ def _packed(shape: Shape) -> Shape:
     if element.bits not in (1, 2, 4):
         return shape
     return shape.with_layout(Layout(layout.minor_to_major, element_size_in_bits=element.bits))
-
-
-# ---- writing ---------------------------------------------------------------------------------------------------------
-
-
-def write_literal(value: Any) -> bytes:
-    """The LiteralProto of a LayoutArray, an array-like, None (a token), or a tuple or list of such.
-
-    A LayoutArray keeps the order of its dimensions, but not its tiles and padding; views and ndarrays are written
-    row-major. UnsupportedError if XLA has no such type; DumpError for tuples nested more than 100 deep.
-
-    >>> write_literal(np.uint8([1, 2])).hex()
-    '0a1010061a01022a060a01008001013201001a020102'
-    """
-    return b"".join(literal_pieces(value))
-
-
-def literal_pieces(value: Any) -> list[Buffer]:
-    """The pieces that `write_literal` joins. Values in the right order are not copied."""
-    return _pieces(value, 0)[1]
-
-
-def _pieces(value: Any, depth: int) -> tuple[AnyShape, list[Buffer]]:
-    if depth > MAX_DEPTH:
-        raise DumpError(f"tuples nested more than {MAX_DEPTH} deep have no LiteralProto that can be read")
-    if value is None:
-        token = Shape("token", ())
-        return token, [wire.bytes_field(_SHAPE, write_shape(token))]
-    if isinstance(value, (tuple, list)):
-        inner = [_pieces(element, depth + 1) for element in value]
-        shape = TupleShape([s for s, _ in inner])
-        parts = [wire.bytes_field(_SHAPE, write_shape(shape))]
-        return shape, parts + [piece for _, pieces in inner for piece in message_pieces(_TUPLE_LITERALS, pieces)]
-    dense, values, sizes = _values(value)
-    head = wire.bytes_field(_SHAPE, write_shape(dense))
-    tail = wire.integers_field(_DYNAMIC_SIZES, sizes)
-    if not dense.size:
-        return dense, [head, tail]
-    field = _value_fields()[dense.element_type]
-    if field.kind == VARINT and dense.element_type != "pred":
-        payload: Buffer = encode_varints(values.view(field.dtype))
-    else:
-        payload = wire.as_view(_low_bits(values, element_type(dense.element_type)))
-    return dense, [head, *message_pieces(field.number, [payload]), tail]
-
-
-def message_pieces(number: int, pieces: list[Buffer]) -> list[Buffer]:
-    """A length-delimited field around pieces."""
-    return [wire.bytes_head(number, sum(map(len, pieces))), *pieces]
-
-
-def _values(value: Any) -> tuple[Shape, Bytes, tuple[int, ...]]:
-    """The shape of a literal for an array, its bytes in that order, and the sizes in use of a dynamic one."""
-    if not isinstance(value, LayoutArray):
-        value = LayoutArray.from_numpy(np.asarray(value))
-    whole: LayoutArray = value
-    sizes: tuple[int, ...] = ()
-    if value.xla_shape.is_dynamic:
-        # The buffer begins behind the metadata prefix.
-        behind = replace(value.layout, dynamic_shape_metadata_prefix_bytes=0)
-        whole = LayoutArray(value.buffer, value.xla_shape.with_layout(behind), bitorder=value.bitorder)
-        if _front(whole, value.shape).address_map == value.address_map:
-            sizes = value.shape
-        else:
-            whole = value
-    order = tuple(range(whole.ndim - 1, -1, -1)) if whole.is_view else whole.layout.minor_to_major
-    dense = Shape(whole.element_type, whole.shape, Layout(order), dynamic=whole.xla_shape.dynamic if sizes else ())
-    if whole.is_view or whole.xla_shape != dense:
-        whole = whole.to_layout(Layout(order))
-    return dense, whole.buffer, sizes
-
-
-def _low_bits(values: Bytes, element: ElementType) -> Bytes:
-    """Values with nothing above their bits, as XLA holds them; wider types unchanged."""
-    if element.name == "pred":
-        return np.not_equal(values, 0).view(np.uint8)
-    return np.bitwise_and(values, np.uint8((1 << element.bits) - 1)) if element.packs else values

@@ -13,29 +13,23 @@ Values are read when they are asked for, from the mapped file or by system calls
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, TypeVar, overload
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, overload
 
 from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.module import Module
-from strided.dumps.literals.literal import Literal, literal_pieces, message_pieces
+from strided.dumps.literals.literal import Literal
 from strided.dumps.protobuf import wire
 from strided.dumps.protobuf.file_bytes import View, loaded
 from strided.dumps.protobuf.shapes import ProgramShape, read_program_shape
-from strided.dumps.protobuf.wire import Buffer, Field
+from strided.dumps.protobuf.wire import Field
 from strided.dumps.snapshots.format import FORMS, SNAPSHOT, Outline, form_of, read_outline
 from strided.dumps.source import Origin, naming, open_view, refuse_truncated
-from strided.errors import DumpError, UnsupportedError
+from strided.errors import DumpError
 from strided.escape import counted, some, visible
-from strided.files.atomic import replaced
 from strided.layout import AnyShape, TupleShape
-from strided.runtime.given import string
 from strided.runtime.lazy import lazy
-
-#: The longest message that protobuf's parsers read, in bytes.
-MAX_MESSAGE_BYTES = (1 << 31) - 1
 
 _CRASHED = "the run did not finish: XLA writes a snapshot before the run without a result, and again after it"
 _DONATED = "the run did not finish, or it did and XLA could not read its donated arguments again to write the result"
@@ -94,9 +88,9 @@ class Values(Sequence[Any]):
         """XLA's shapes of all values. No value is read."""
         return tuple(self.shape(i) for i in range(len(self)))
 
-    def shape(self, number: int) -> AnyShape:
-        """XLA's shape of one value, which is not read."""
-        return self._ask(number, lambda literal: literal.shape)
+    def shape(self, number: int | str) -> AnyShape:
+        """XLA's shape of one value, by its number or name; the value is not read."""
+        return self._ask(self._number(number), lambda literal: literal.shape)
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Pairs of name and value; without names, of number and value."""
@@ -345,6 +339,7 @@ def read_snapshot(
     --------
     >>> import io
     >>> import numpy as np
+    >>> from strided import write_snapshot
     >>> file = io.BytesIO()
     >>> write_snapshot(file, [np.float32([1, 2]), np.int8(3)], np.float32([4, 5]))
     >>> snapshot = read_snapshot(file.getvalue())
@@ -372,72 +367,3 @@ def _unknown(view: View) -> DumpError:
     except DumpError as error:
         return DumpError(f"no snapshot, or a damaged one: {error.message}", position=error.position)
     return DumpError("a protobuf message, but no snapshot; strided.read_hlo reads modules")
-
-
-# ---- writing ---------------------------------------------------------------------------------------------------------
-
-
-def write_snapshot(
-    target: str | os.PathLike[str] | BinaryIO,
-    arguments: Sequence[Any],
-    result: Any = None,
-    *,
-    module: Buffer | None = None,
-    platform: str = "",
-) -> None:
-    """Write an HloSnapshot, as XLA's own tools read it.
-
-    Parameters
-    ----------
-    target : path or binary file
-        A file is replaced when the new one is on disk as a whole; otherwise it stays.
-    arguments : sequence of LayoutArray, array-like, or tuples of such
-        By parameter number. A LayoutArray keeps the order of its dimensions, but not its tiles and padding.
-    result : LayoutArray, array-like, or a tuple or list of such, optional
-        Several results are one tuple. None: the run has not finished.
-    module : buffer, optional
-        The bytes of an HloModuleProto, such as `Snapshot.module_proto`.
-    platform : str, optional
-
-    Raises
-    ------
-    TypeError
-        `target` is neither a path nor a file, `arguments` is no sequence, or `platform` no text.
-    UnsupportedError
-        A type that XLA does not have, or more than the 2 GiB that protobuf reads; a `platform` that UTF-8 cannot
-        write. Nothing is written.
-
-    Examples
-    --------
-    >>> import io
-    >>> import numpy as np
-    >>> file = io.BytesIO()
-    >>> write_snapshot(file, [np.int8([1, 2])], np.int8(3), platform="cpu")
-    >>> read_snapshot(file.getvalue()).platform
-    'cpu'
-    """
-    if not isinstance(target, (str, os.PathLike)) and not hasattr(target, "writelines"):
-        raise TypeError(f"expected a path or a binary file to write to, not {type(target).__name__}")
-    if not isinstance(arguments, Iterable) or isinstance(arguments, (str, bytes, Mapping)):
-        raise TypeError(f"arguments must be a sequence of arrays, not {type(arguments).__name__}")
-    pieces: list[Buffer] = []
-    try:
-        name = string(platform, "platform").encode()
-    except UnicodeEncodeError:
-        raise UnsupportedError(f"platform {visible(platform)!r} has characters that UTF-8 lacks") from None
-    if module is not None:
-        pieces += message_pieces(1, message_pieces(1, [wire.as_view(module)]))
-    for argument in arguments:
-        pieces += message_pieces(2, literal_pieces(argument))
-    returned = () if result is None else tuple(result) if isinstance(result, Values) else result
-    pieces += message_pieces(3, literal_pieces(returned))
-    if platform:
-        pieces.append(wire.bytes_field(4, name))
-    size = sum(map(len, pieces))
-    if size > MAX_MESSAGE_BYTES:
-        raise UnsupportedError(f"a snapshot of {size} bytes; protobuf reads messages of less than 2 GiB")
-    if isinstance(target, (str, os.PathLike)):
-        with replaced(target) as file:
-            file.writelines(pieces)
-    else:
-        target.writelines(pieces)

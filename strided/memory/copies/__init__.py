@@ -6,8 +6,7 @@ for copy in sd.layout_copies(sd.read_hlo("module_0000.jit_f.after_optimizations.
 
 from __future__ import annotations
 
-from strided.memory.copies.causes import Cause, Cure
-from strided.memory.copies.layout_copy import LayoutCopies, LayoutCopy
+from strided.memory.copies.layout_copy import Cause, Cure, LayoutCopies, LayoutCopy
 from strided.memory.copies.search import layout_copies
 
 __all__ = ["Cause", "Cure", "LayoutCopies", "LayoutCopy", "layout_copies"]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from strided.dumps.hlo import Instruction
-from strided.escape import visible
 from strided.layout import AnyShape, Layout, Shape, TupleShape
 from strided.memory.copies.changes import Change, changed_place
 from strided.memory.copies.dataflow import Dataflow, Place, renaming_factors
+from strided.memory.copies.layout_copy import Cause, Cure
 from strided.memory.copies.order import carried, layout_of, swapped
 from strided.memory.copies.traffic import byte_size
 from strided.memory.handing_on import operation_of
+from strided.memory.provenance import noted_name
 
 _COLLECTIVES = (
     "all-gather all-reduce all-to-all collective-broadcast collective-permute ragged-all-to-all recv reduce-scatter "
@@ -28,126 +28,6 @@ _INSIST = (
 ).split()
 #: Places that one search visits at most; and all searches, after which they stay near.
 _FARTHEST, _IN_ALL, _NEAR = 2000, 1_000_000, 20
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Whose layout forces a copy. Prints as a sentence.
-
-    Attributes
-    ----------
-    kind : str
-        ``"parameter"`` or ``"result"`` of the program, ``"collective"``, or ``"operation"``.
-    name : str
-        As the program calls it: an argument's name, ``"result"`` or ``"result 2"``, an instruction's name.
-    instruction : Instruction
-        The parameter, the root of the entry, or the operation.
-    number : int or None
-        Of the parameter or result, from 0.
-    sentence : str
-    """
-
-    kind: str
-    name: str
-    instruction: Instruction
-    number: int | None
-    sentence: str
-
-    def __str__(self) -> str:
-        return visible(self.sentence)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The values for JSON."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "instruction": self.instruction.name,
-            "number": self.number,
-            "sentence": self.sentence,
-        }
-
-
-@dataclass(frozen=True)
-class Cure:
-    """The layout of an argument or a result that would spare a copy. Prints as what to write in JAX.
-
-    Attributes
-    ----------
-    kind, name, number
-        ``"parameter"`` or ``"result"``, and which, as in `Cause`.
-    shape : Shape
-        What is passed or returned, in the new layout. Without tiles the compiler chooses them.
-    shares : int or None
-        Number of the result that takes the parameter's buffer, or of the parameter whose buffer the result takes: it
-        needs the same layout.
-    extra_bytes : int or None
-        How much larger the argument or result becomes; None if the compiler chooses the tiles.
-    certainty : str
-        ``"computed"``, or ``"verified"`` if a compilation showed that the copy is gone.
-    bytes_before, bytes_after : int or None
-        Of a verified cure: bytes that all copies of the program move, without and with it.
-    """
-
-    kind: str
-    name: str
-    number: int
-    shape: Shape
-    shares: int | None = None
-    extra_bytes: int | None = None
-    certainty: str = "computed"
-    bytes_before: int | None = None
-    bytes_after: int | None = None
-
-    @property
-    def layout(self) -> Layout:
-        """The new layout."""
-        assert self.shape.layout is not None
-        return self.shape.layout
-
-    @property
-    def format(self) -> str:
-        """The call of ``jax.experimental.layout.Format`` that makes the layout."""
-        layout = self.layout
-        fields = [f"major_to_minor={layout.minor_to_major[::-1]}"]
-        fields += [f"tiling={tuple(map(tuple, layout.tiles))}"] if layout.tiles else []
-        bits = layout.element_size_in_bits
-        fields += [f"sub_byte_element_size_in_bits={bits}"] if bits else []
-        return f"Format(Layout({', '.join(fields)}), sharding)"
-
-    @property
-    def advice(self) -> str:
-        """What to do with the `format`."""
-        if self.kind == "parameter":
-            shared = "" if self.shares is None else f"ask for result {self.shares}, which takes its buffer, and "
-            return f"{shared}pass {self.name} as"
-        shared = "" if self.shares is None else f"pass argument {self.shares}, whose buffer it takes, and "
-        return f"{shared}ask for {self.name} as"
-
-    @property
-    def evidence(self) -> str:
-        """The certainty, what a compilation showed, and what it costs."""
-        found = self.certainty
-        if self.bytes_before is not None and self.bytes_after is not None and self.bytes_after != self.bytes_before:
-            found += f": all copies together move {self.bytes_after:,} instead of {self.bytes_before:,} bytes"
-        return found + (f"; takes {self.extra_bytes:,} bytes more" if self.extra_bytes and self.extra_bytes > 0 else "")
-
-    def __str__(self) -> str:
-        return visible(f"{self.advice} {self.format} ({self.evidence})")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The values for JSON."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "number": self.number,
-            "shape": str(self.shape),
-            "format": self.format,
-            "shares": self.shares,
-            "extra_bytes": self.extra_bytes,
-            "certainty": self.certainty,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-        }
 
 
 class End(NamedTuple):
@@ -234,7 +114,7 @@ class Causes:
 
     def _parameter(self, end: End, taken: Side) -> tuple[Cause, Cure | None]:
         parameter, index = end.place
-        name, number = argument_name(parameter), parameter.parameter_number or 0
+        name, number = noted_name(parameter) or parameter.name, parameter.parameter_number or 0
         passed = Side(name, "is passed as", "be passed as", end.place.shape, end.layout)
         cause = Cause("parameter", name, parameter, number, _sentence(passed, taken))
         shared = self._results.get(number, ())
@@ -349,12 +229,6 @@ def _cure(cause: Cause, end: End, shares: int | None) -> Cure | None:
     wanted = shape.with_layout(end.layout)
     extra = byte_size(wanted) - byte_size(shape) if end.layout.tiles or not present.tiles else None
     return Cure(cause.kind, cause.name, cause.number, wanted, shares, extra)
-
-
-def argument_name(parameter: Instruction) -> str:
-    """What the program calls an argument, which `jit` notes as the parameter's `op_name`; else the parameter's name."""
-    name = str(parameter.metadata.get("op_name", ""))
-    return name if name and "/" not in name else parameter.name
 
 
 def _insistent(layouts: Mapping[Place, Layout | None]) -> list[Decider]:

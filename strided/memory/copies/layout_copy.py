@@ -1,4 +1,4 @@
-"""Copies that only change a layout, as values that print themselves."""
+"""Copies that only change a layout, their causes and cures, as values that print themselves."""
 
 from __future__ import annotations
 
@@ -10,13 +10,132 @@ from typing import Any
 from strided.dumps.hlo import Instruction
 from strided.dumps.hlo.instruction import ComputationLike
 from strided.escape import counted, visible
-from strided.layout import AnyShape
-from strided.memory.copies.causes import Cause, Cure
+from strided.layout import AnyShape, Layout, Shape
 from strided.pictures.html import Section, card, table
 from strided.runtime.given import whole
 
 #: What the attributes of a copy are called in a table.
 _HEADS = ("share", "bytes", "times", "copy", "before", "after", "cause", "cure")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Whose layout forces a copy. Prints as a sentence.
+
+    Attributes
+    ----------
+    kind : str
+        ``"parameter"`` or ``"result"`` of the program, ``"collective"``, or ``"operation"``.
+    name : str
+        As the program calls it: an argument's name, ``"result"`` or ``"result 2"``, an instruction's name.
+    instruction : Instruction
+        The parameter, the root of the entry, or the operation.
+    number : int or None
+        Of the parameter or result, from 0.
+    sentence : str
+    """
+
+    kind: str
+    name: str
+    instruction: Instruction
+    number: int | None
+    sentence: str
+
+    def __str__(self) -> str:
+        return visible(self.sentence)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values for JSON."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "instruction": self.instruction.name,
+            "number": self.number,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True)
+class Cure:
+    """The layout of an argument or a result that would spare a copy. Prints as what to write in JAX.
+
+    Attributes
+    ----------
+    kind, name, number
+        ``"parameter"`` or ``"result"``, and which, as in `Cause`.
+    shape : Shape
+        What is passed or returned, in the new layout. Without tiles the compiler chooses them.
+    shares : int or None
+        Number of the result that takes the parameter's buffer, or of the parameter whose buffer the result takes: it
+        needs the same layout.
+    extra_bytes : int or None
+        How much larger the argument or result becomes; None if the compiler chooses the tiles.
+    certainty : str
+        ``"computed"``, or ``"verified"`` if a compilation showed that the copy is gone.
+    bytes_before, bytes_after : int or None
+        Of a verified cure: bytes that all copies of the program move, without and with it.
+    """
+
+    kind: str
+    name: str
+    number: int
+    shape: Shape
+    shares: int | None = None
+    extra_bytes: int | None = None
+    certainty: str = "computed"
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The new layout."""
+        assert self.shape.layout is not None
+        return self.shape.layout
+
+    @property
+    def format(self) -> str:
+        """The call of ``jax.experimental.layout.Format`` that makes the layout."""
+        layout = self.layout
+        fields = [f"major_to_minor={layout.minor_to_major[::-1]}"]
+        fields += [f"tiling={tuple(map(tuple, layout.tiles))}"] if layout.tiles else []
+        bits = layout.element_size_in_bits
+        fields += [f"sub_byte_element_size_in_bits={bits}"] if bits else []
+        return f"Format(Layout({', '.join(fields)}), sharding)"
+
+    @property
+    def advice(self) -> str:
+        """What to do with the `format`."""
+        if self.kind == "parameter":
+            shared = "" if self.shares is None else f"ask for result {self.shares}, which takes its buffer, and "
+            return f"{shared}pass {self.name} as"
+        shared = "" if self.shares is None else f"pass argument {self.shares}, whose buffer it takes, and "
+        return f"{shared}ask for {self.name} as"
+
+    @property
+    def evidence(self) -> str:
+        """The certainty, what a compilation showed, and what it costs."""
+        found = self.certainty
+        if self.bytes_before is not None and self.bytes_after is not None and self.bytes_after != self.bytes_before:
+            found += f": all copies together move {self.bytes_after:,} instead of {self.bytes_before:,} bytes"
+        return found + (f"; takes {self.extra_bytes:,} bytes more" if self.extra_bytes and self.extra_bytes > 0 else "")
+
+    def __str__(self) -> str:
+        return visible(f"{self.advice} {self.format} ({self.evidence})")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values for JSON."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "number": self.number,
+            "shape": str(self.shape),
+            "format": self.format,
+            "shares": self.shares,
+            "extra_bytes": self.extra_bytes,
+            "certainty": self.certainty,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+        }
 
 
 @dataclass(frozen=True)

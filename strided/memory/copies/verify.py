@@ -10,8 +10,7 @@ from strided.dumps.hlo import Module, read_hlo
 from strided.errors import UnsupportedError
 from strided.layout import Shape, TupleShape
 from strided.memory.ahead_of_time import compile_hlo
-from strided.memory.copies.causes import Cure
-from strided.memory.copies.layout_copy import LayoutCopies, LayoutCopy
+from strided.memory.copies.layout_copy import Cure, LayoutCopies, LayoutCopy
 from strided.memory.copies.order import layout_of
 
 _ATTRIBUTES = {"parameter": "arg_layout_modes", "result": "out_layout_modes"}
