@@ -11,7 +11,7 @@ from strided.errors import LayoutError, NotationError
 T = TypeVar("T")
 
 # A NUL ends the text for XLA's lexer, in a comment too.
-_BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\0]*)*")
+_BLANK = re.compile(r"(?:[ \t\r\n]+|/\*[^\0]*?\*/|//[^\n\r\0]*)*")
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|-?[0-9]+|<=|[()\[\]{},:*?#+~=]")
 # Only read where a string may stand: no other quote must be followed to the end of the text.
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)

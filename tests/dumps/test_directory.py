@@ -110,6 +110,17 @@ def test_a_program_whose_name_has_a_dot_is_one(tmp_path, name):
     assert found == {"SyncTensorsGraph#1": 1, f"{name}#1": 5, f"{name}#2": 6}
 
 
+def test_files_that_are_no_program_join_the_one_of_their_name_and_number(tmp_path):
+    for number, name in ((1, "jit_f.2"), (2, "jit___")):
+        (tmp_path / f"17.module_{number:04}.{name}.before_optimizations.txt").touch()
+    for name in ("module_0001.jit_f.2.debug_options", "main.1.module_0001.jit_f.2._fusion.html"):
+        (tmp_path / name).touch()
+    (tmp_path / "module_0002.jit_\u03c3").mkdir()  # JAX keeps what XLA writes as an underscore for each byte
+    (tmp_path / "module_0003.jit_g").mkdir()
+    found = {program.label: len(program.files) for program in open_dump(tmp_path).programs}
+    assert found == {"17.jit_f.2#1": 3, "17.jit___#2": 2, "jit_g#3": 1}
+
+
 def test_programs_are_found(dump):
     assert sorted(program.name for program in dump.programs) == [INT4, SPMD, LOOP]
     loop = dump.program(LOOP)

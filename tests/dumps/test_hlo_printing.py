@@ -13,6 +13,7 @@ import pytest
 
 from strided.dumps.hlo import read_hlo
 from strided.dumps.hlo.braced import MAX_DEPTH, is_json_object, sorted_json
+from strided.dumps.hlo.literal_text import array_text
 from strided.dumps.hlo.proto import find_module
 from strided.dumps.hlo.proto_instruction import ProtoInstruction
 from strided.dumps.protobuf.wire import bytes_field, integer_field
@@ -340,6 +341,11 @@ def test_tuple_constants_of_another_shape_are_refused() -> None:
     assert "constant({...})" in right.to_text()
     with pytest.raises(DumpError, match=r"a constant .* whose literal is"):
         read_hlo(constant(F32, F32)).to_text(print_large_constants=True)
+
+
+def test_parts_of_complex_numbers_show_which_nan_they_are() -> None:
+    parts = np.uint32([0x7FC00000, 0xFF800007, 0xFFC00000, 0x3F800000]).view(np.complex64)
+    assert array_text(parts, "c64") == "{(nan, -nan(0x7)), (-nan, 1)}"
 
 
 def test_rows_without_elements_are_printed_to_a_limit() -> None:

@@ -54,6 +54,25 @@ def test_every_way_of_printing_tells_the_same_program(variant: str) -> None:
     assert printed.unread == ()
 
 
+@pytest.mark.parametrize("attributes", ["", ", is_scheduled=true", ", entry_computation_layout={()->f32[]}"])
+def test_a_computation_without_a_name_is_no_part_of_the_header(attributes: str) -> None:
+    text = f"HloModule m{attributes}\n\n{{\n  ROOT t = f32[] iota()\n}}\n\nENTRY {{\n  ROOT u = f32[] iota()\n}}\n\n"
+    module = read_hlo(text)
+    assert [computation.root.name for computation in module.computations] == ["t", "u"]
+    assert module.to_text() == text
+
+
+@pytest.mark.parametrize(
+    "attributes", ["is_scheduled=true", 'a="b"', "entry_computation_layout={()->(f32[], /*index=1*/s8[])}"]
+)
+@pytest.mark.parametrize("thread", ["", ', execution_thread="host"'])
+def test_computations_may_begin_behind_a_value_without_a_comma(attributes: str, thread: str) -> None:
+    module = read_hlo(f"HloModule m, {attributes} %f {{ ROOT t = f32[] iota() }}{thread} ENTRY e {{ u = s8[] iota() }}")
+    assert [computation.name for computation in module.computations] == ["f", "e"]
+    assert ", ".join(f"{name}={text}" for name, text in module.attributes.items()) == attributes
+    assert module.computations[0].execution_thread == ("host" if thread else "")
+
+
 def test_bodies_inside_their_callers_are_computations() -> None:
     module = read_hlo(text_path(f"{WHILE}.canonical"))
     fusion = module.find(opcode="fusion")[0]
@@ -221,7 +240,16 @@ ENTRY e { // open
 
 
 @pytest.mark.parametrize(
-    "comment", ["// it's", "// a = f32[2] negate(x)\n", "/* b = f32[] add(a, c) */", '// " ({', "// -", "//"]
+    "comment",
+    [
+        "// it's",
+        "// a = f32[2] negate(x)\n",
+        "/* b = f32[] add(a, c) */",
+        "/* before a line end */\n",
+        '// " ({',
+        "// -",
+        "//",
+    ],
 )
 def test_comments_stand_next_to_any_token(comment: str) -> None:
     comment += "\n" if comment.startswith("//") else ""

@@ -491,6 +491,14 @@ def test_a_negative_device_of_a_maximal_proto_is_named() -> None:
         Sharding.from_proto(proto)
 
 
+@pytest.mark.parametrize("dimensions", [[1], [1, 1], [2], []])
+@pytest.mark.parametrize("more", [{}, {"last_tile_dims": [4]}, {"replicate_on_last_tile_dim": True}])
+def test_a_list_of_one_device_means_copies_as_for_xla(dimensions: list[int], more: dict[str, Any]) -> None:
+    for device in (0, 5):
+        grid = {"tile_assignment_dimensions": dimensions, "tile_assignment_devices": [device]}
+        assert str(Sharding.from_proto(serialized("OpSharding", type=3, **grid, **more))) == "{replicated}"
+
+
 def test_a_grid_without_sizes_is_refused() -> None:
     proto = serialized("OpSharding", type=3, iota_reshape_dims=[1], iota_transpose_perm=[0])
     with pytest.raises(DumpError, match="needs the sizes of its grid, found none"):

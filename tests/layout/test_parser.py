@@ -153,6 +153,10 @@ def test_white_space_and_comments_may_stand_between_tokens(text: str, rng: rando
     assert sd.parse(spaced) == sd.parse(text)
 
 
+def test_a_carriage_return_ends_a_comment() -> None:
+    assert str(sd.parse("f32[2//3\r]")) == "f32[2]{0}"
+
+
 def test_numbers_are_decimal() -> None:
     assert str(sd.parse("f32[007,-0]{01,00:T(08,0128)}")) == "f32[7,0]{1,0:T(8,128)}"
     for wrong in ("0x3", "1e3", "3.0", "+3", "1_0", "3l", "\u0663", "\u00b2", "\uff13"):

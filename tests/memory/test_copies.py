@@ -95,6 +95,14 @@ def test_a_fusion_of_nothing_else_is_one():
     assert fusion.cause == inner.cause
 
 
+def test_fusions_that_move_alike_come_in_the_order_of_the_module():
+    many = [f"fusion.{n}" for n in range(20)]
+    lines = [f"{name} = f32[256,128]{{1,0:T(8,128)}} fusion(x), kind=kLoop, calls=p{name}" for name in many]
+    bodies = [PLAIN.replace("plain", f"p{name}") for name in many]
+    found = copies_in("\n".join(lines), *bodies)
+    assert [copy.instruction.name for copy in found if copy.fusion is None] == many
+
+
 def test_a_copy_in_a_fusion_that_does_more_costs_no_pass_of_its_own():
     does_more = f"more {{ p = {ROW} parameter(0) c = {COLUMN} copy(p) ROOT n = {COLUMN} negate(c) }}"
     around = f"around {{ q = {ROW} parameter(0) ROOT g = {COLUMN} fusion(q), kind=kLoop, calls=more }}"

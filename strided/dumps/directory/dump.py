@@ -208,18 +208,30 @@ def _file_of(entry: os.DirEntry[str]) -> DumpFile | None:
 
 
 def _adopted(groups: dict[_Key, list[DumpFile]]) -> dict[_Key, list[DumpFile]]:
-    """The groups, with files that lack a module's name or number added to the only program they can belong to."""
+    """The groups, with those that are no program added to the only one they can belong to.
+
+    These lack a module's name or number, or hold folders and other files alone, on which XLA puts no time stamp, or the
+    name of a computation in place of one.
+    """
     by_number: dict[tuple[str, int], list[_Key]] = defaultdict(list)
     by_name: dict[tuple[str, str], list[_Key]] = defaultdict(list)
-    for time, number, name in groups:
-        if name and number >= 0:
-            by_number[time, number].append((time, number, name))
-            by_name[time, name].append((time, number, name))
-    found = {key: files for key, files in groups.items() if key[2] and key[1] >= 0}
+    at_any_time: dict[tuple[int, str], list[_Key]] = defaultdict(list)
+    found: dict[_Key, list[DumpFile]] = {}
     for key, files in groups.items():
         time, number, name = key
+        if name and number >= 0:
+            by_number[time, number].append(key)
+            by_name[time, name].append(key)
+            if any(file.kind not in ("folder", "other") for file in files):
+                at_any_time[number, name].append(key)
+                found[key] = files
+    for key, files in groups.items():
         if key not in found:
-            homes = by_name[time, name] if name else by_number[time, number]
+            time, number, name = key
+            if name:
+                homes = by_name[time, name] if number < 0 else at_any_time[number, name]
+            else:
+                homes = by_number[time, number]
             home = homes[0] if len(homes) == 1 else key
             found[home] = [*found.get(home, []), *files]
     return found

@@ -19,6 +19,7 @@ If the whole name would be longer than 255 characters, the module's is left out.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ _PLAIN = (
 )
 
 _XLA = re.compile(r"(?P<prefix>.*?)module_(?:(?P<number>\d+)(?=\.|$)\.?)?(?P<rest>.*)", re.DOTALL)
+_NOT_ASCII = re.compile(rb"[^\0-\x7f]")
 _CL = re.compile(r"\.cl_\d+$")
 _ENDS = [(kind, re.compile(rf"(?:(?P<module>.*?)\.)??{pattern}(?:\.gz)?", re.DOTALL)) for kind, pattern in _WHAT]
 _PLAIN_ENDS = [(kind, re.compile(rf"(?P<module>.+?)\.{pattern}(?:\.gz)?", re.DOTALL)) for kind, pattern in _PLAIN]
@@ -128,13 +130,22 @@ def with_modules(names: Sequence[DumpName]) -> list[DumpName]:
     >>> [name.module for name in with_modules([parse_name(name) for name in names])]
     ['f.12', 'f.12']
     """
-    known: dict[tuple[str, int | None], set[str]] = defaultdict(set)
+    known: dict[tuple[str | None, int | None], set[str]] = defaultdict(set)
     for name in names:
-        if not name.rest:
+        if not name.rest and name.module:
             known[name.time, name.number].add(name.module)
+            known[None, name.number].add(name.module)  # other files may lack the time stamp
     return [
         replace(name, module=max(fitting, key=len))
-        if (fitting := [m for m in known[name.time, name.number] if m and f"{name.rest}.".startswith(f"{m}.")])
+        if name.rest
+        and (modules := known[name.time, name.number] or known[None, name.number])
+        and (fitting := [module for module in modules if _begins_with(name.rest, module)])
         else name
         for name in names
     ]
+
+
+def _begins_with(rest: str, module: str) -> bool:
+    """Whether a name does. JAX keeps letters in the name of its folder that XLA replaces byte by byte."""
+    spelt = _NOT_ASCII.sub(b"_", os.fsencode(rest)).decode()
+    return any(f"{one}.".startswith(f"{module}.") for one in (rest, spelt))

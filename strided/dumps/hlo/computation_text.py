@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from strided.dumps.hlo.elements import with_elements
 from strided.dumps.hlo.header import Unparsed
-from strided.dumps.hlo.lexer import Gatherer, inside, read_attributes, split_list, trimmed, unescape
+from strided.dumps.hlo.lexer import Gatherer, inside, read_attributes, single_end, split_list, trimmed, unescape
 from strided.dumps.hlo.module import Computation
 from strided.dumps.hlo.names import NameUniquer
 from strided.dumps.hlo.operands import unnested
@@ -235,7 +235,7 @@ class ComputationReader:
         start, blocks = 0, []
         while (body := next_body(text, start)) is not None:
             brace, end = body
-            attributes, after = read_attributes(text, end)
+            attributes, after = read_attributes(text, end, single_end)
             blocks.append((text[start:brace], brace + 1, end - 1, attributes))
             start = after
         if not blocks or trimmed(text[start:]) or any(opening_of(trimmed(head) + "{") is None for head, *_ in blocks):

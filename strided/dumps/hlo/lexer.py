@@ -13,6 +13,7 @@ nest as deep as the text is long.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 #: A string that is closed.
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
@@ -41,7 +42,9 @@ def _braces(depth: int) -> str:
 
 
 #: The values of most attributes have no comments, and their brackets are counted by the expression.
-_SIMPLE_VALUE = rf"{STRING}|[\w%.\-:>]++|{_braces(4)}"
+_WORD = rf"{STRING}|[\w%.\-:>]++"
+_SIMPLE_VALUE = rf"{_WORD}|{_braces(4)}"
+_WORD_ALONE = re.compile(_WORD, re.DOTALL)
 _ATTRIBUTE = re.compile(
     rf"{BLANKS},{BLANKS}([A-Za-z_][\w.\-]*+)\s*+={BLANKS}(?:({_SIMPLE_VALUE})(?=,|\Z))?+", re.DOTALL
 )
@@ -99,8 +102,23 @@ def value_end(text: str, start: int) -> int:
     return len(text)
 
 
-def read_attributes(text: str, position: int) -> tuple[dict[str, str], int]:
+def single_end(text: str, start: int) -> int:
+    """Place just after the word, the string or the list in brackets that begins at `start`; else as `value_end`.
+
+    >>> single_end("{ {0}: (1, {}) } ENTRY e {", 0)
+    16
+    """
+    end = closing(text, start) if text[start : start + 1] in _CLOSER else -1
+    word = _WORD_ALONE.match(text, start)
+    return end if end > 0 else word.end() if word else value_end(text, start)
+
+
+def read_attributes(
+    text: str, position: int, end_of_value: Callable[[str, int], int] = value_end
+) -> tuple[dict[str, str], int]:
     """The ``, name=value`` pairs from `position` on, in their order, and where they end.
+
+    Where computations may follow without a comma, `end_of_value` is `single_end`.
 
     >>> read_attributes('f(), dimensions={0,1}, metadata={op_name="a,b"}', 3)
     ({'dimensions': '{0,1}', 'metadata': '{op_name="a,b"}'}, 47)
@@ -110,7 +128,7 @@ def read_attributes(text: str, position: int) -> tuple[dict[str, str], int]:
     while matched := _ATTRIBUTE.match(text, position):
         (name, value), position = matched.groups(), matched.end()
         if value is None:
-            start, position = position, value_end(text, position)
+            start, position = position, end_of_value(text, position)
             value = _without_asides(text[start:position])
         if name == "device_ids" and found.get(last, "").startswith("mesh["):
             found[last] += f", device_ids={value}"  # a mesh names its devices after a comma

@@ -94,14 +94,10 @@ def _element(name: str) -> Callable[[Any], str]:
     kind = element_type(name)
     if name in ("c64", "c128"):
         part = _element("f32" if name == "c64" else "f64")
-        return lambda value: f"({_bare(part, value.real)}, {_bare(part, value.imag)})"
+        return lambda value: f"({part(value.real)}, {part(value.imag)})"
     if kind.dtype is None or kind.dtype.kind in "iub" or name[0] in "su" or name == "pred":
         return lambda value: str(int(value))
     return _float_text(name, kind.dtype)
-
-
-def _bare(part: Callable[[Any], str], value: Any) -> str:
-    return "nan" if math.isnan(value) else part(value)
 
 
 def _float_text(name: str, dtype: np.dtype[Any]) -> Callable[[Any], str]:

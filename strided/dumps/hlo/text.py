@@ -20,7 +20,7 @@ import re
 from strided.dumps.hlo.asynchronous import unfold
 from strided.dumps.hlo.computation_text import BODY, ComputationReader, RepeatedNameError, are_alike
 from strided.dumps.hlo.header import TABLES
-from strided.dumps.hlo.lexer import BLANKS, read_attributes, trimmed
+from strided.dumps.hlo.lexer import BLANKS, read_attributes, single_end, trimmed
 from strided.dumps.hlo.mlir import refuse_mlir
 from strided.dumps.hlo.module import Computation, Module
 from strided.dumps.hlo.names import rename
@@ -152,7 +152,7 @@ class _ModuleReader:
 
     def _read_header(self, header: re.Match[str], text: str, position: int, whole: bool) -> None:
         self.name = header[1].removeprefix("%").removesuffix(":")
-        self.attributes, rest = read_attributes(text, header.end())
+        self.attributes, rest = read_attributes(text, header.end(), single_end)
         if not whole:
             self.body.leave(position, "a header whose brackets do not close")
         elif trimmed(text[rest:]) and not self.body.read_block(text[rest:], position + text.count("\n", 0, rest)):

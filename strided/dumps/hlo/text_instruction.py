@@ -87,7 +87,7 @@ _COUNTING = re.compile(r"/\*index=[0-9]++\*/")
 
 #: A line that ends so goes on in the next, perhaps behind a comment.
 UNFINISHED = (",", "=", ">")
-_UNFINISHED_BEFORE_COMMENT = re.compile(rf"(?:[{''.join(UNFINISHED)}]|ROOT)\s*+//")
+_UNFINISHED_BEFORE_COMMENT = re.compile(rf"(?:[{''.join(UNFINISHED)}]|ROOT)\s*+(?:/\*[^*]*+\*/\s*+)*+(?://|\Z)")
 
 match_line = _LINE.match
 

@@ -58,7 +58,9 @@ def _unnamed(found: Fields, make: Callable[..., T], depth: int) -> T:
     dimensions = found.integers("tile_assignment_dimensions")
     devices = found.integers("tile_assignment_devices")
     reshape = found.integers("iota_reshape_dims")
-    if kind == "maximal" or (kind == "tiled" and len(devices) == 1 and not reshape):
+    if kind == "tiled" and len(devices) == 1 and not reshape:
+        kind = "replicated"  # which device is listed does not matter to XLA
+    if kind == "maximal":
         if len(devices) != 1:
             raise DumpError(f"a maximal OpSharding needs one device, found {len(devices)}", position=at)
         return make(kind="maximal", device=device_number(devices[0]), group=group)

@@ -52,8 +52,8 @@ class Changes:
                 shapes = moved(instruction)
                 if shapes is not None:
                     self.found[instruction] = Change(instruction, *shapes, fusion, alone)
-        changed = {change.fusion for change in self.found.values() if change.materialized and change.fusion}
-        for fusion in changed:
+        changed = (change.fusion for change in self.found.values() if change.materialized and change.fusion)
+        for fusion in dict.fromkeys(changed):
             taken = [operand.shape for operand in operands_of(fusion) if operand.shape is not None]
             given = changed_place(fusion).shape
             if given is not None and taken:
